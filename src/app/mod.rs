@@ -1,0 +1,3 @@
+//! The wiring: command line, threads and window. The only folder that knows `model` and `viz`.
+
+pub mod cli;

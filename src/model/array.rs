@@ -1,0 +1,42 @@
+//! A named tensor on the host: what probe files and NPZ exports hold.
+
+use indexmap::IndexMap;
+
+/// A dense row-major float32 array on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Length of every axis; empty for a scalar.
+    pub shape: Vec<usize>,
+    /// Row-major values; as many as the product of `shape`.
+    pub data: Vec<f32>,
+}
+
+/// Arrays by name, in the order they were written.
+pub type Arrays = IndexMap<String, Array>;
+
+impl Array {
+    /// Wraps `data` in `shape`.
+    ///
+    /// # Panics
+    /// If the number of values is not the product of `shape`: a bug of the caller.
+    pub fn new(shape: impl Into<Vec<usize>>, data: Vec<f32>) -> Self {
+        let shape = shape.into();
+        assert_eq!(
+            shape.iter().product::<usize>(),
+            data.len(),
+            "an array of shape {shape:?} cannot hold {} values",
+            data.len()
+        );
+        Self { shape, data }
+    }
+
+    /// The same from float64 values, rounded to float32.
+    pub fn from_f64(shape: impl Into<Vec<usize>>, data: &[f64]) -> Self {
+        Self::new(shape, data.iter().map(|&x| x as f32).collect())
+    }
+
+    /// The values in float64, for the exact computations of an explanation.
+    pub fn to_f64(&self) -> Vec<f64> {
+        self.data.iter().map(|&x| f64::from(x)).collect()
+    }
+}

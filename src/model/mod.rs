@@ -1,0 +1,14 @@
+//! The maths: from pixels to routing. No window, no threads of its own, no printing.
+//!
+//! Reading order: a backbone turns an image into [`tokens::Tokens`]; a [`head`] reads them, most
+//! often through a [`router`] (who comes late) and an S4 (what is remembered), and leaves a
+//! [`reading::Reading`]; [`trace`] carries it to whoever draws.
+
+pub mod array;
+pub mod grid;
+pub mod head;
+pub mod params;
+pub mod reading;
+pub mod router;
+pub mod tokens;
+pub mod trace;

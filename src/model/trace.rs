@@ -1,0 +1,120 @@
+//! Everything one look at one image through one probe showed: plain host data, the waist between
+//! the maths and the pictures. A trace on disk draws the same figure with no weights and no GPU.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::grid::Grid;
+
+/// A dense row-major float32 matrix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    /// `rows * cols` values, row-major.
+    pub data: Vec<f32>,
+}
+
+/// In which order the probe read the tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Routing {
+    /// A pooling head: no order.
+    None,
+    /// One or more fixed sweeps; `orders[s][k]` is the token read at step `k` of sweep `s`.
+    Orders(Vec<Vec<u32>>),
+    /// A soft permutation `[N, N]`: rows are tokens, columns positions, the last read last.
+    Plan(Matrix),
+}
+
+/// One class and its logit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Index of the class.
+    pub index: usize,
+    /// Name of the class.
+    pub name: String,
+    /// Logit.
+    pub logit: f32,
+    /// Softmax probability.
+    pub probability: f32,
+}
+
+/// A diagnostic with what chance gives for the same router settings (SPEC section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// Of this image.
+    pub value: f64,
+    /// 5th and 95th percentile over seeded random scores; absent where chance says nothing.
+    pub null: Option<(f64, f64)>,
+    /// Of the untrained scorer on the same image; absent for heads with no scorer.
+    pub untrained: Option<f64>,
+}
+
+/// Evidence for one class (SPEC section 6). Exact evidence sums, with the bias, to the logit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The class it speaks for.
+    pub class: usize,
+    /// The classifier's bias of that class.
+    pub bias: f32,
+    /// Exact, by position read, `[N]`; absent for heads without an order. Several sweeps: averaged
+    /// position by position.
+    pub position: Option<Vec<f32>>,
+    /// Exact, by token, `[N]`; absent for heads that are not linear in the tokens.
+    pub token: Option<Vec<f32>>,
+    /// The paper's proxy by position, `[N]`; absent for heads without an order.
+    pub proxy: Option<Vec<f32>>,
+    /// The proxy had the tokens been read in raster order, `[N]`.
+    pub proxy_raster: Option<Vec<f32>>,
+    /// Why there is no exact evidence, where there is none.
+    pub why_none: Option<String>,
+}
+
+/// Everything one look showed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// Image file name.
+    pub image: String,
+    /// Probe file name.
+    pub probe: String,
+    /// Head id.
+    pub head: String,
+    /// Backbone id.
+    pub backbone: String,
+    /// Patch grid.
+    pub grid: Grid,
+    /// What the model saw: RGB, row-major, `height * width * 3` bytes.
+    pub seen: Picture,
+    /// Standardised scores, `[N]`.
+    pub scores: Option<Vec<f32>>,
+    /// Who came when.
+    pub routing: Routing,
+    /// Measured kernel, `[N, 1]` or `[N, d]`: row `j` is `j` steps before the end. The first sweep's.
+    pub kernel: Option<Matrix>,
+    /// Spectral radius of the transition matrix. The first sweep's.
+    pub radius: Option<f32>,
+    /// What every token counts, `[N]`; absent for channel-wise and opaque heads.
+    pub token_weight: Option<Vec<f32>>,
+    /// Logits of all classes.
+    pub logits: Vec<f32>,
+    /// Most probable classes, best first.
+    pub top: Vec<Prediction>,
+    /// Evidence for one class.
+    pub evidence: Evidence,
+    /// Diagnostics by name, in the order of SPEC section 5; empty without a plan.
+    pub diagnostics: IndexMap<String, Diagnostic>,
+}
+
+/// An RGB picture on the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// Pixels from left to right.
+    pub width: usize,
+    /// Pixels from top to bottom.
+    pub height: usize,
+    /// `height * width * 3` bytes, row-major, RGB.
+    pub rgb: Vec<u8>,
+}

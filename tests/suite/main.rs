@@ -1,0 +1,1 @@
+//! The tests, in one program so that the large dependencies are linked once. One module a subject.
