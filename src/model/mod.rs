@@ -7,7 +7,9 @@
 pub mod array;
 pub mod grid;
 pub mod head;
+pub mod image;
 pub mod params;
+pub mod preprocess;
 pub mod reading;
 pub mod router;
 pub mod tokens;
