@@ -144,11 +144,14 @@ impl Config {
         let feed = match family.is_dino() {
             false => fields.count("intermediate_size", 3072, 1..=262_144)?,
             true => {
-                let wide = (width as f64 * fields.number("mlp_ratio", 4.0, 0.01..=64.0)?) as usize;
+                let wide = (width as f64 * fields.number("mlp_ratio", 4.0, 0.0..=64.0)?) as usize;
                 // SwiGLU keeps two thirds, rounded up to a multiple of 8.
                 if gated { ((wide * 2) / 3).next_multiple_of(8) } else { wide }
             }
         };
+        if feed == 0 {
+            return Err(fields.error("mlp_ratio", format!("at least one unit for hidden_size = {width}")));
+        }
         let name = fields.map.get("hidden_act").map_or(Some("gelu"), Value::as_str);
         let activation = ACTIVATIONS.iter().find(|(known, _)| Some(*known) == name).ok_or_else(|| {
             let known: Vec<&str> = ACTIVATIONS.iter().map(|(known, _)| *known).collect();
