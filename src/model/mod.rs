@@ -10,5 +10,6 @@ pub mod head;
 pub mod params;
 pub mod reading;
 pub mod router;
+pub mod scenes;
 pub mod tokens;
 pub mod trace;
