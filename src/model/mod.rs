@@ -10,6 +10,7 @@ pub mod grid;
 pub mod head;
 pub mod optim;
 pub mod params;
+pub mod pretrain;
 pub mod reading;
 pub mod router;
 pub mod scenes;
