@@ -6,12 +6,17 @@
 
 pub mod array;
 pub mod backbone;
+pub mod features;
 pub mod grid;
 pub mod head;
 pub mod image;
+pub mod optim;
 pub mod params;
 pub mod preprocess;
+pub mod pretrain;
 pub mod reading;
 pub mod router;
+pub mod scenes;
+pub mod stats;
 pub mod tokens;
 pub mod trace;
