@@ -11,6 +11,7 @@ pub mod block;
 pub mod config;
 mod error;
 pub mod family;
+pub mod hub;
 pub mod keys;
 pub mod order;
 pub mod position;
