@@ -2,4 +2,5 @@
 
 mod backbones;
 mod hub;
+mod images;
 mod weights;
