@@ -6,6 +6,7 @@
 
 pub mod array;
 pub mod features;
+pub mod backbone;
 pub mod grid;
 pub mod head;
 pub mod optim;

@@ -1,0 +1,3 @@
+//! Frozen vision backbones: from pixels to patch tokens.
+
+pub mod weights;
