@@ -9,7 +9,9 @@
 mod error;
 mod file;
 mod index;
+mod pickle;
 mod safetensors_file;
+mod torch_file;
 mod view;
 
 use std::fmt::Write;
@@ -57,6 +59,12 @@ impl Weights {
         }
         if let Some(path) = present("model.safetensors.index.json") {
             return Self::sharded(dir, &path, safetensors_file::tensors);
+        }
+        if let Some(path) = present("pytorch_model.bin") {
+            return Self::single(&path, torch_file::tensors);
+        }
+        if let Some(path) = present("pytorch_model.bin.index.json") {
+            return Self::sharded(dir, &path, torch_file::tensors);
         }
         Err(WeightsError::NoWeights { dir: dir.into(), found: found(dir) })
     }

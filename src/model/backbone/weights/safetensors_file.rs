@@ -31,7 +31,6 @@ pub(super) fn tensors(file: &Mapped) -> Result<Vec<(String, View)>, WeightsError
     let mut views = Vec::new();
     for name in header.offset_keys() {
         let info = header.info(&name).expect("a name that the header just gave");
-        // The crate lets one size pass that overflows; `flaw` does not.
         let view = View::row_major(&info.shape).and_then(|strides| {
             let stored = info.shape.iter().try_fold(1_usize, |n, &x| n.checked_mul(x))?;
             let start = data.checked_add(info.data_offsets.0)?;
