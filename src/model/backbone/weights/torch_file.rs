@@ -49,14 +49,16 @@ fn zip(file: &Mapped) -> Result<Tensors, WeightsError> {
         return Err(file.damaged(FORMAT, "its ZIP directory lists a name twice"));
     }
     let mut places = HashMap::new();
+    let mut packed = None;
     for i in 0..archive.len() {
         let entry = archive.by_index_raw(i).map_err(broken)?;
         let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
+        if name.ends_with("/constants.pkl") {
+            return Err(unsupported(file, "it is a TorchScript program, not a state dict"));
+        }
         if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
-            return Err(unsupported(
-                file,
-                format!("{name:?} is compressed or encrypted, which torch.save never does"),
-            ));
+            packed.get_or_insert(name);
+            continue;
         }
         let range =
             entry.data_start().and_then(|start| start.checked_add(entry.size()).map(|end| (start, end)));
@@ -67,8 +69,9 @@ fn zip(file: &Mapped) -> Result<Tensors, WeightsError> {
         };
         places.insert(name, Place { start: start as usize, bytes: (end - start) as usize });
     }
-    if places.keys().any(|name| name.ends_with("/constants.pkl")) {
-        return Err(unsupported(file, "it is a TorchScript program, not a state dict"));
+    if let Some(name) = packed {
+        let what = format!("{name:?} in it is compressed or encrypted, which torch.save never does");
+        return Err(unsupported(file, what));
     }
     let mut roots = places.keys().filter_map(|n| n.strip_suffix("/data.pkl")).filter(|n| !n.contains('/'));
     let (Some(root), None) = (roots.next(), roots.next()) else {
