@@ -1,3 +1,4 @@
 //! The tests, in one program so that the large dependencies are linked once. One module a subject.
 
+mod hub;
 mod weights;
