@@ -61,10 +61,6 @@ impl<'a> Client<'a> {
         format!("{endpoint}/{id}/resolve/{revision}/{file}")
     }
 
-    fn authorization(&self) -> String {
-        self.hub.token.as_ref().map_or_else(String::new, |token| format!("Bearer {token}"))
-    }
-
     fn network(&self, url: &str, reason: impl ToString) -> HubError {
         let (id, page) = (self.id.name.clone(), self.id.page(self.hub));
         HubError::Network { id, page, url: url.into(), reason: reason.to_string() }
@@ -75,8 +71,9 @@ impl<'a> Client<'a> {
         let mut url = self.url(revision, file);
         for _ in 0..10 {
             let mut request = self.asking.head(&url);
-            if self.hub.token.is_some() && url.starts_with(&format!("{}/", self.hub.endpoint)) {
-                request = request.header("authorization", self.authorization());
+            let ours = url.strip_prefix(&self.hub.endpoint).is_some_and(|rest| rest.starts_with('/'));
+            if let Some(token) = self.hub.token.as_ref().filter(|_| ours) {
+                request = request.header("authorization", format!("Bearer {token}"));
             }
             let response = request.call().map_err(|error| self.network(&url, error))?;
             let malformed = |what: &str| HubError::Malformed { url: url.clone(), what: what.into() };
@@ -103,11 +100,34 @@ impl<'a> Client<'a> {
             let commit = name(header("x-repo-commit"), "no X-Repo-Commit")?;
             let etag = name(header("x-linked-etag").or(header("etag")), "no ETag")?;
             let length = header("content-length").filter(|_| !status.is_redirection());
-            let size = header("x-linked-size").or(length).and_then(|n| n.trim().parse().ok());
-            let size = size.ok_or_else(|| malformed("no size"))?;
+            let size = match header("x-linked-size").or(length).and_then(|n| n.trim().parse().ok()) {
+                Some(size) => size,
+                None => self.measure(&self.url(&commit, file))?,
+            };
             return Ok(Some(Remote { commit, etag, size }));
         }
         Err(HubError::Malformed { url, what: "it redirects without end".into() })
+    }
+
+    /// The size of the content at `url`, where it is not told without being asked.
+    fn measure(&self, url: &str) -> Result<u64, HubError> {
+        let response = self.get(url, "bytes=0-0")?;
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let total = header("content-range").and_then(|range| range.rsplit('/').next());
+        let size = total.or(header("content-length")).and_then(|size| size.trim().parse().ok());
+        size.ok_or_else(|| HubError::Malformed { url: url.into(), what: "no size".into() })
+    }
+
+    /// Requests a range of `url`, following redirects; the token goes to the endpoint only.
+    fn get(&self, url: &str, range: &str) -> Result<Response<Body>, HubError> {
+        let mut request = self.fetching.get(url);
+        if let Some(token) = &self.hub.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if !range.is_empty() {
+            request = request.header("range", range);
+        }
+        request.call().map_err(|error| self.network(url, error))
     }
 
     /// The meaning of an error status; `Ok(None)` if only the file is missing.
@@ -214,14 +234,8 @@ impl<'a> Client<'a> {
         progress: &mut Callback,
     ) -> Result<(), HubError> {
         let url = self.url(&remote.commit, file);
-        let mut request = self.fetching.get(&url);
-        if self.hub.token.is_some() {
-            request = request.header("authorization", self.authorization());
-        }
-        if *done > 0 {
-            request = request.header("range", format!("bytes={done}-"));
-        }
-        let response = request.call().map_err(|error| self.network(&url, error))?;
+        let range = if *done > 0 { format!("bytes={done}-") } else { String::new() };
+        let response = self.get(&url, &range)?;
         match response.status().as_u16() {
             206 => {
                 let range = response.headers().get("content-range").and_then(|value| value.to_str().ok());

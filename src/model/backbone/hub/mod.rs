@@ -35,7 +35,7 @@ pub struct Progress<'a> {
 /// Is told how far a download is, and ends it with `Break`.
 pub type Callback<'a> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + 'a;
 
-/// Where the Hub is and how it is used.
+/// Where the Hub is and how it is used. Not `Debug`: that would print the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hub {
     /// `https://huggingface.co` or a mirror, without a slash at the end.

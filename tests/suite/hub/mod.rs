@@ -1,127 +1,20 @@
 //! Backbones from the Hub, against a server on this machine that speaks its paths.
 
-use std::collections::HashMap;
+mod server;
+
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 use ssmprobe::model::backbone::hub::{Hub, HubError, Progress};
 use ssmprobe::model::backbone::weights::Weights;
 
+use server::{Reply, Request, Server};
+
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const CONFIG: &[u8] = b"{\"model_type\": \"vit\"}\n";
-
-/// What is known of one request.
-#[derive(Clone, Debug)]
-struct Request {
-    method: String,
-    path: String,
-    headers: HashMap<String, String>,
-}
-
-impl Request {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
-    }
-}
-
-/// An answer; `cut` ends the connection after so many bytes of the body.
-#[derive(Default)]
-struct Reply {
-    status: u16,
-    headers: Vec<(&'static str, String)>,
-    body: Vec<u8>,
-    cut: Option<usize>,
-}
-
-impl Reply {
-    fn status(status: u16) -> Self {
-        Self { status, ..Self::default() }
-    }
-
-    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
-        self
-    }
-
-    /// The part of `body` that the request asks for.
-    fn content(request: &Request, body: &[u8]) -> Self {
-        let from =
-            request.header("range").and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
-        match from {
-            Some(from) => Self { status: 206, body: body[from..].to_vec(), ..Self::default() }
-                .with("Content-Range", format!("bytes {from}-{}/{}", body.len() - 1, body.len())),
-            None => Self { status: 200, body: body.to_vec(), ..Self::default() },
-        }
-    }
-}
-
-type Answer = dyn Fn(&Request) -> Reply + Send + Sync;
-
-/// A server for the length of a test.
-#[derive(Clone)]
-struct Server {
-    port: u16,
-    log: Arc<Mutex<Vec<Request>>>,
-}
-
-impl Server {
-    fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Self { port: listener.local_addr().unwrap().port(), log: Arc::default() };
-        let (log, answer): (_, Arc<Answer>) = (server.log.clone(), Arc::new(answer));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (log, answer) = (log.clone(), answer.clone());
-                std::thread::spawn(move || serve(stream, &log, &*answer));
-            }
-        });
-        server
-    }
-
-    fn requests(&self) -> Vec<Request> {
-        self.log.lock().unwrap().clone()
-    }
-
-    /// The ranges that were asked for, of all requests for contents.
-    fn ranges(&self) -> Vec<Option<String>> {
-        let gets = self.requests().into_iter().filter(|r| r.method == "GET");
-        gets.map(|r| r.header("range").map(str::to_owned)).collect()
-    }
-}
-
-fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &Answer) {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).unwrap_or(0) == 0 {
-            return;
-        }
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8(head).unwrap();
-    let mut lines = head.lines();
-    let mut start = lines.next().unwrap().split(' ');
-    let (method, path) = (start.next().unwrap().to_owned(), start.next().unwrap().to_owned());
-    let headers =
-        lines.filter_map(|line| line.split_once(": ")).map(|(n, v)| (n.to_lowercase(), v.to_owned()));
-    let request = Request { method, path, headers: headers.collect() };
-    let reply = answer(&request);
-    log.lock().unwrap().push(request.clone());
-    let mut text = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", reply.status);
-    text += &format!("Content-Length: {}\r\n", reply.body.len());
-    for (name, value) in &reply.headers {
-        text += &format!("{name}: {value}\r\n");
-    }
-    let _ = stream.write_all(format!("{text}\r\n").as_bytes());
-    if request.method == "GET" {
-        let _ = stream.write_all(&reply.body[..reply.cut.unwrap_or(reply.body.len())]);
-    }
-}
 
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -168,7 +61,9 @@ fn hub(files: &[(&'static str, Vec<u8>)], store: &Server) -> Server {
             return commit(Reply::status(307))
                 .with("Location", format!("/api/resolve-cache/{revision}/{file}"));
         }
-        commit(Reply::content(request, content)).with("ETag", format!("\"{}\"", &sha256(content)[..40]))
+        let reply =
+            Reply { sizeless: file == "preprocessor_config.json", ..Reply::content(request, content) };
+        commit(reply).with("ETag", format!("W/\"{}\"", &sha256(content)[..40]))
     })
 }
 
@@ -421,4 +316,20 @@ fn a_folder_wins_and_a_path_is_no_id() {
     assert_eq!(hub.resolve(path, &mut on).unwrap(), dir.path());
     let error = hub.resolve(&format!("{path}/vit"), &mut on).unwrap_err().to_string();
     assert!(error.contains("there is no folder"), "{error}");
+}
+
+#[test]
+fn two_programs_at_once_fetch_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let store = store(Reply::content);
+    let server = hub(&usual(), &store);
+    let client = client(&server, cache.path());
+    let one = || client.resolve("org/name", &mut on).unwrap();
+    let (a, b) = std::thread::scope(|scope| {
+        let (a, b) = (scope.spawn(one), scope.spawn(one));
+        (a.join().unwrap(), b.join().unwrap())
+    });
+    assert_eq!(a, b);
+    assert_eq!(fs::read(a.join("model.safetensors")).unwrap(), model());
+    assert_eq!(store.requests().len(), 1);
 }
