@@ -5,8 +5,8 @@
 //! [`reading::Reading`]; [`trace`] carries it to whoever draws.
 
 pub mod array;
-pub mod features;
 pub mod backbone;
+pub mod features;
 pub mod grid;
 pub mod head;
 pub mod optim;
