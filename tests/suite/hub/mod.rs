@@ -78,7 +78,7 @@ fn usual() -> Vec<(&'static str, Vec<u8>)> {
 
 fn client(server: &Server, cache: &Path) -> Hub {
     let endpoint = format!("http://127.0.0.1:{}", server.port);
-    Hub { endpoint, cache: cache.into(), token: None, offline: false }
+    Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None }
 }
 
 fn on(_: Progress) -> ControlFlow<()> {
@@ -277,8 +277,13 @@ fn refusals_say_what_to_do() {
 #[test]
 fn without_network_the_error_says_what_to_put_where() {
     let cache = tempfile::tempdir().unwrap();
-    let hub =
-        Hub { endpoint: "http://127.0.0.1:9".into(), cache: cache.path().into(), token: None, offline: true };
+    let hub = Hub {
+        endpoint: "http://127.0.0.1:9".into(),
+        cache: cache.path().into(),
+        token: None,
+        offline: true,
+        certificates: None,
+    };
     let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
     let advice = "create a folder name, put config.json, preprocessor_config.json and model.safetensors";
     assert!(
@@ -289,6 +294,12 @@ fn without_network_the_error_says_what_to_put_where() {
     let text = Hub { offline: false, ..hub.clone() }.resolve("org/name", &mut on).unwrap_err().to_string();
     assert!(text.contains("127.0.0.1:9/org/name/resolve/main/config.json cannot be reached"), "{text}");
     assert!(text.contains(advice), "{text}");
+
+    let none = cache.path().join("none.pem");
+    fs::write(&none, "").unwrap();
+    let certificates = Some(none);
+    let text = Hub { offline: false, certificates, ..hub.clone() }.resolve("org/name", &mut on).unwrap_err();
+    assert!(text.to_string().contains("none.pem (SSL_CERT_FILE)"), "{text}");
 
     // A half-filled cache: only what is missing is named.
     let repo = cache.path().join("models--org--name");
@@ -310,8 +321,13 @@ fn without_network_the_error_says_what_to_put_where() {
 #[test]
 fn a_folder_wins_and_a_path_is_no_id() {
     let dir = tempfile::tempdir().unwrap();
-    let hub =
-        Hub { endpoint: "http://127.0.0.1:9".into(), cache: dir.path().into(), token: None, offline: true };
+    let hub = Hub {
+        endpoint: "http://127.0.0.1:9".into(),
+        cache: dir.path().into(),
+        token: None,
+        offline: true,
+        certificates: None,
+    };
     let path = dir.path().to_str().unwrap();
     assert_eq!(hub.resolve(path, &mut on).unwrap(), dir.path());
     let error = hub.resolve(&format!("{path}/vit"), &mut on).unwrap_err().to_string();

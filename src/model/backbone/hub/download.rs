@@ -10,6 +10,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use ureq::config::RedirectAuthHeaders;
 use ureq::http::{Response, Uri};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
 use super::cache::{Repo, at, is_name};
@@ -38,8 +39,12 @@ const TRIES: u32 = 3;
 
 impl<'a> Client<'a> {
     /// A client for the repository `id`; connects when it is first used.
-    pub fn new(hub: &'a Hub, id: &'a Id) -> Self {
+    pub fn new(hub: &'a Hub, id: &'a Id) -> Result<Self, HubError> {
         let patience = Some(Duration::from_secs(30));
+        let roots = match &hub.certificates {
+            Some(path) => certificates(path)?,
+            None => RootCerts::WebPki,
+        };
         let config = || {
             Agent::config_builder()
                 .http_status_as_error(false)
@@ -49,11 +54,12 @@ impl<'a> Client<'a> {
                 .timeout_recv_response(patience)
                 .timeout_per_read(patience)
                 .redirect_auth_headers(RedirectAuthHeaders::SameHost)
+                .tls_config(TlsConfig::builder().root_certs(roots.clone()).build())
         };
         // What the Hub says of a large file stands in its redirect to the store, so questions do
         // not follow redirects on their own.
         let asking = config().max_redirects(0).max_redirects_will_error(false).build().into();
-        Self { hub, id, asking, fetching: config().build().into() }
+        Ok(Self { hub, id, asking, fetching: config().build().into() })
     }
 
     fn url(&self, revision: &str, file: &str) -> String {
@@ -63,7 +69,11 @@ impl<'a> Client<'a> {
 
     fn network(&self, url: &str, reason: impl ToString) -> HubError {
         let (id, page) = (self.id.name.clone(), self.id.page(self.hub));
-        HubError::Network { id, page, url: url.into(), reason: reason.to_string() }
+        let mut reason = reason.to_string();
+        if reason.contains("certificate") {
+            reason += " (if your network looks into TLS, let SSL_CERT_FILE name its certificates)";
+        }
+        HubError::Network { id, page, url: url.into(), reason }
     }
 
     /// What the Hub says of `file` at `revision`; `None` if it has no such file there.
@@ -282,6 +292,23 @@ fn report(progress: &mut Callback, file: &str, done: u64, total: u64) -> Result<
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(HubError::Cancelled),
     }
+}
+
+/// The certificates in the PEM file at `path`.
+fn certificates(path: &Path) -> Result<RootCerts, HubError> {
+    let wrong = |what: String| HubError::Certificates { path: path.into(), what };
+    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let items: Result<Vec<_>, _> = parse_pem(&text).collect();
+    let items = items.map_err(|error| wrong(error.to_string()))?;
+    let roots = items.into_iter().filter_map(|item| match item {
+        PemItem::Certificate(certificate) => Some(certificate),
+        _ => None,
+    });
+    let roots: Vec<_> = roots.collect();
+    if roots.is_empty() {
+        return Err(wrong("it holds no certificate".into()));
+    }
+    Ok(RootCerts::from(roots))
 }
 
 fn sha256(path: &Path) -> std::io::Result<String> {

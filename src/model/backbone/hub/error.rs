@@ -24,6 +24,14 @@ pub enum HubError {
     /// No place for the cache.
     #[error("no home folder for the cache of the Hub: set HF_HOME")]
     NoHome,
+    /// The certificates that the environment names cannot be read.
+    #[error("{} (SSL_CERT_FILE) is no file of PEM certificates: {what}", path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
     /// Not in the cache, and the network may not be used.
     #[error("{id} is not complete in {}, and HF_HUB_OFFLINE forbids to download {}; {}", cache.display(), missing.join(", "), by_hand(id, page))]
     Offline {

@@ -2,7 +2,8 @@
 //!
 //! Downloads go to the cache that Python's `huggingface_hub` uses, in its layout, and a backbone
 //! that is complete there is opened without a single request. The environment counts as it does
-//! in Python: `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`.
+//! in Python: `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, and for
+//! networks of their own `HTTPS_PROXY` and `SSL_CERT_FILE`.
 //!
 //! Why not the `hf-hub` crate: a download of it cannot be stopped, it knows no offline mode and
 //! no absent files, it waits for ever on a connection that stalls, its errors tell a gated
@@ -46,6 +47,8 @@ pub struct Hub {
     pub token: Option<String>,
     /// Whether only the cache is used.
     pub offline: bool,
+    /// Certificates (PEM) to trust in place of Mozilla's, for networks that look into TLS.
+    pub certificates: Option<PathBuf>,
 }
 
 /// A repository and a revision of it.
@@ -102,6 +105,7 @@ impl Hub {
             cache,
             token,
             offline: is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"),
+            certificates: path("SSL_CERT_FILE").or_else(|| path("REQUESTS_CA_BUNDLE")),
         })
     }
 
@@ -143,7 +147,7 @@ impl Hub {
     }
 
     fn download(&self, id: &Id, repo: &Repo, progress: &mut Callback) -> Result<PathBuf, HubError> {
-        let client = Client::new(self, id);
+        let client = Client::new(self, id)?;
         // Once known, the commit is asked for, so that all files are of one state.
         let mut commit = is_commit(&id.revision).then(|| id.revision.clone());
         self.gather(id, &mut |file| {
@@ -300,6 +304,7 @@ mod tests {
         assert_eq!(hub(&[("HUGGING_FACE_HUB_TOKEN", "b")]).token.as_deref(), Some("b"));
         assert_eq!(hub(&[("HF_TOKEN", "b\nc")]).token, None);
         assert!(!hub(&[("HF_HUB_OFFLINE", "0")]).offline);
+        assert_eq!(hub(&[("SSL_CERT_FILE", "/ca.pem")]).certificates.as_deref(), Some(Path::new("/ca.pem")));
         assert!(matches!(Hub::from_vars(&|_| None, None), Err(HubError::NoHome)));
     }
 }
