@@ -62,6 +62,9 @@ def files():
     soft.convert("L").save(FILES / "grey.jpg", quality=85)
     soft.save(FILES / "rgb.jpg", quality=85, keep_rgb=True)
     cmyk.save(FILES / "cmyk.jpg", quality=92)
+    inks = (FILES / "cmyk.jpg").read_bytes()
+    at = inks.index(b"Adobe") + 11  # the transform of Adobe's marker: 0 is CMYK, 2 is YCCK
+    (FILES / "ycck.jpg").write_bytes(inks[:at] + b"\x02" + inks[at + 1 :])
     for o in range(1, 9):
         soft.save(FILES / f"turn{o}.jpg", quality=85, exif=exif(o))
     soft.save(FILES / "turn9.jpg", quality=85, exif=exif(9))
@@ -153,6 +156,8 @@ def decoded():
             out[path.name] = np.repeat(value[..., None], 3, -1)
         else:
             out[path.name] = np.asarray(image.convert("RGB"))
+    # Pillow 13 leaves a TIFF with a palette lying on its side, and no other.
+    out["turn6-palette.tiff"] = np.rot90(out["palette.tiff"], -1)
     np.savez_compressed(OUT / "decoded.npz", **out)
 
 

@@ -49,7 +49,7 @@ fn decoding_equals_pillow() {
             Err(error) => wrong.push(error.to_string()),
             Ok(photo) => match apart(&photo.picture, pixels.view()) {
                 None => wrong.push(format!("{name}: size {}x{}", photo.width(), photo.height())),
-                Some(by) if by > if lossy { 2 } else { 0 } => wrong.push(format!("{name}: {by} apart")),
+                Some(by) if by > if lossy { 3 } else { 0 } => wrong.push(format!("{name}: {by} apart")),
                 Some(_) => {}
             },
         }
