@@ -10,5 +10,6 @@ pub mod head;
 pub mod params;
 pub mod reading;
 pub mod router;
+pub mod s4;
 pub mod tokens;
 pub mod trace;
