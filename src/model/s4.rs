@@ -121,50 +121,50 @@ pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usiz
 /// triangle), `b`: `[S, d]`, `c`: `[d, S]`, `step`: `[1]`.
 ///
 /// With `m` about `sqrt(N)`, `K[a m + b] = (C Abar^(a m)) (Abar^b Bbar)`: both sides are made by
-/// doubling, so that launches grow with `log N`.
+/// doubling, so that launches grow with `log N`. Powers are carried less the identity,
+/// `X_j = Abar^j - I`, `X_1 = (I - dt/2 A)^-1 dt A`, `X_2j = 2 X_j + X_j X_j`: at a small step Abar
+/// is nearly I, and float32 would spend its digits on the 1. Where A is dissipative, as LegS is,
+/// `|Abar| <= 1` and no power grows.
 pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, n: usize) -> Tensor<2> {
-    let [_, d] = b.dims();
-    let inverse = inverse_of_implicit(a, step.clone()); // [S, S]
-    let [states, _] = inverse.dims();
-    let unit = Tensor::<2>::eye(states, &inverse.device());
-    let transition = inverse.clone() * 2.0 - unit; // [S, S]: I + dt/2 A = 2 I - (I - dt/2 A)
-    let start = inverse.matmul(b * step.unsqueeze_dim(1)); // [S, d]
-    let small = (n as f64).sqrt().ceil() as usize;
+    let [states, d] = b.dims();
+    let step = step.unsqueeze_dim::<2>(1); // [1, 1]
+    let a = a.clone() * mask(states, &a.device(), |n, k| n >= k) * step.clone(); // [S, S]: dt A
+    let inverse = inverse_of_implicit(a.clone()); // [S, S]
+    let mut power = inverse.clone().matmul(a); // [S, S]: Abar - I
+    let double = |power: Tensor<2>| power.clone() * 2.0 + power.clone().matmul(power);
+    let small = (n.max(1) as f64).sqrt().ceil() as usize;
     let small = small.next_power_of_two();
     let large = n.div_ceil(small);
-    let mut power = transition; // Abar^(2^level)
-    let mut states_after = start.unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
-    while states_after.dims()[0] < small {
-        let later = power.clone().unsqueeze_dim::<3>(0).matmul(states_after.clone());
-        states_after = Tensor::cat(vec![states_after, later], 0);
-        power = power.clone().matmul(power);
+    let mut after = inverse.matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
+    while after.dims()[0] < small {
+        let later = after.clone() + power.clone().unsqueeze_dim::<3>(0).matmul(after.clone());
+        after = Tensor::cat(vec![after, later], 0);
+        power = double(power);
     }
-    let mut outputs_before = c.unsqueeze_dim::<3>(0); // [a, d, S]: C Abar^(a m)
-    while outputs_before.dims()[0] < large {
-        let earlier = outputs_before.clone().matmul(power.clone().unsqueeze_dim::<3>(0));
-        outputs_before = Tensor::cat(vec![outputs_before, earlier], 0);
-        power = power.clone().matmul(power);
+    let mut before = c.unsqueeze_dim::<3>(0); // [a, d, S]: C Abar^(a m)
+    while before.dims()[0] < large {
+        let earlier = before.clone() + before.clone().matmul(power.clone().unsqueeze_dim::<3>(0));
+        before = Tensor::cat(vec![before, earlier], 0);
+        power = double(power);
     }
-    let left = outputs_before.swap_dims(0, 1); // [d, a, S]
-    let right = states_after.permute([2, 1, 0]); // [d, S, b]
-    let [_, rows, _] = left.dims();
-    let kernel = left.matmul(right).reshape([d, rows * small]); // [d, a m + b]
-    kernel.narrow(1, 0, n).transpose()
+    let large = before.dims()[0];
+    let kernel = before.swap_dims(0, 1).matmul(after.permute([2, 1, 0])); // [d, a, b]
+    kernel.reshape([d, large * small]).narrow(1, 0, n).transpose() // [N, d]
 }
 
-/// `(I - dt/2 A)^-1`, `[S, S]`, from the lower triangle of `a`, in `log2 S` levels: with the
+/// `(I - dt/2 A)^-1`, `[S, S]`, from the lower triangular `dt A`, in `log2 S` levels: with the
 /// diagonal blocks of one size inverted, `X`, those of twice the size are `X - X M X`, where `M`
 /// holds what couples the two halves of each.
-fn inverse_of_implicit(a: Tensor<2>, step: Tensor<1>) -> Tensor<2> {
+fn inverse_of_implicit(a: Tensor<2>) -> Tensor<2> {
     let [states, _] = a.dims();
     let device = a.device();
-    let scaled = a * (step * -0.5).unsqueeze_dim(1); // [S, S]: -dt/2 A
+    let implicit = a * -0.5; // [S, S]: without I
     let diagonal = mask(states, &device, |n, k| n == k);
-    let mut inverse = diagonal.clone() / (scaled.clone() * diagonal + 1.0); // [S, S]
+    let mut inverse = diagonal.clone() / (implicit.clone() * diagonal + 1.0); // [S, S]
     let mut size = 1;
     while size < states {
         let coupling = mask(states, &device, |n, k| n / (2 * size) == k / (2 * size) && n / size > k / size);
-        let coupling = scaled.clone() * coupling;
+        let coupling = implicit.clone() * coupling;
         inverse = inverse.clone() - inverse.clone().matmul(coupling).matmul(inverse);
         size *= 2;
     }

@@ -1,1 +1,3 @@
 //! The tests, in one program so that the large dependencies are linked once. One module a subject.
+
+mod routing;

@@ -1,0 +1,325 @@
+//! Routers and S4 against an independent float64 original (`tests/reference/routing.py`): on the
+//! host to 1e-9, on float32 tensors to 1e-5, gradients to 1e-4 of the largest.
+
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use safetensors::SafeTensors;
+use serde_json::Value;
+use ssmprobe::model::head::Config;
+use ssmprobe::model::router::gumbel::GumbelSinkhorn;
+use ssmprobe::model::router::hard_sort::HardSort;
+use ssmprobe::model::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::router::softsort::SoftSort;
+use ssmprobe::model::router::{self, Router};
+use ssmprobe::model::s4;
+
+/// How far the host may be from the original.
+const HOST: f64 = 1e-9;
+/// How far float32 plans, weights and kernels may be.
+const PLAN: f64 = 1e-5;
+/// How far float32 gradients may be, as a share of the largest entry.
+const GRADIENT: f64 = 1e-4;
+
+/// Largest entries below this are those of a saturated plan: what is left of them is no gradient
+/// that float32 could follow.
+const FAINT: f64 = 1e-6;
+
+/// The file of reference numbers.
+struct Reference {
+    bytes: Vec<u8>,
+    cases: Value,
+}
+
+impl Reference {
+    fn open() -> Self {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/routing/routing.safetensors");
+        let bytes = std::fs::read(path).unwrap();
+        let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+        let cases = header.metadata().as_ref().unwrap()["cases"].clone();
+        Self { cases: serde_json::from_str(&cases).unwrap(), bytes }
+    }
+
+    fn cases(&self, subject: &str) -> &[Value] {
+        self.cases[subject].as_array().unwrap()
+    }
+
+    fn get(&self, name: &str) -> Vec<f64> {
+        let file = SafeTensors::deserialize(&self.bytes).unwrap();
+        let view = file.tensor(name).unwrap_or_else(|_| panic!("no `{name}`"));
+        view.data().chunks_exact(8).map(|x| f64::from_le_bytes(x.try_into().unwrap())).collect()
+    }
+}
+
+/// The largest absolute difference; infinite where anything is not a number.
+fn apart(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let difference = |(a, b): (&f64, &f64)| if a.is_finite() { (a - b).abs() } else { f64::INFINITY };
+    found.iter().zip(expected).map(difference).fold(0.0, f64::max)
+}
+
+/// [`apart`] as a share of the largest expected value; below `FAINT` everything counts alike.
+fn apart_of_largest(found: &[f64], expected: &[f64]) -> f64 {
+    apart(found, expected) / expected.iter().fold(FAINT, |top, x| top.max(x.abs()))
+}
+
+/// Measurements that must stay below a bound; the worst is named.
+struct Bound {
+    what: String,
+    bound: f64,
+    worst: f64,
+    failed: Vec<String>,
+}
+
+impl Bound {
+    fn new(what: impl Into<String>, bound: f64) -> Self {
+        Self { what: what.into(), bound, worst: 0.0, failed: vec![] }
+    }
+
+    fn see(&mut self, case: &str, error: f64) {
+        self.worst = self.worst.max(error);
+        if error.is_nan() || error > self.bound {
+            self.failed.push(format!("{case}: {error:.2e}"));
+        }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        println!("{}: {:.2e} (at most {:.0e})", self.what, self.worst, self.bound);
+        if !std::thread::panicking() {
+            assert!(
+                self.failed.is_empty(),
+                "{} beyond {:.0e}:\n{}",
+                self.what,
+                self.bound,
+                self.failed.join("\n")
+            );
+        }
+    }
+}
+
+fn training_device() -> Device {
+    Device::flex().autodiff()
+}
+
+fn vector(values: &[f64], device: &Device) -> Tensor<1> {
+    let single = values.iter().map(|&x| x as f32).collect();
+    Tensor::from_data(TensorData::new::<f32, _>(single, [values.len()]), device)
+}
+
+fn matrix(values: &[f64], cols: usize, device: &Device) -> Tensor<2> {
+    vector(values, device).reshape([values.len() / cols, cols])
+}
+
+fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f32>().map(f64::from).collect()
+}
+
+fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Vec<f64> {
+    host(tensor.grad(gradients).expect("a gradient"))
+}
+
+/// The learned router of a case, built as from a probe file.
+fn router_of(case: &Value) -> Box<dyn Router> {
+    let config = &case["config"];
+    let config = Config {
+        temperature: config["tau"].as_f64(),
+        iterations: config["iterations"].as_u64().map(|x| x as usize),
+        power: config["power"].as_u64().map(|x| x as u32),
+        ..Config::default()
+    };
+    let kind = router::find(case["router"].as_str().unwrap()).unwrap();
+    (kind.build)(&config).unwrap()
+}
+
+fn text<'a>(case: &'a Value, key: &str) -> &'a str {
+    case[key].as_str().unwrap()
+}
+
+fn count(case: &Value, key: &str) -> usize {
+    case[key].as_u64().unwrap() as usize
+}
+
+/// Scores, gain and cotangent of a plan case.
+fn inputs(reference: &Reference, case: &Value) -> [Vec<f64>; 3] {
+    let n = count(case, "n");
+    let scores = reference.get(&format!("scores/{n}/{}", text(case, "kind")));
+    [scores, reference.get(&format!("gain/{n}")), reference.get(&format!("cotangent/{n}"))]
+}
+
+fn rows_of(case: &Value, plan: &[f64]) -> Vec<f64> {
+    let n = count(case, "n");
+    let rows = case["rows"].as_array().unwrap().iter().map(|r| r.as_u64().unwrap() as usize);
+    rows.flat_map(|r| plan[r * n..(r + 1) * n].to_vec()).collect()
+}
+
+fn product(plan: &[f64], right: &[f64]) -> Vec<f64> {
+    plan.chunks(right.len()).map(|row| row.iter().zip(right).map(|(p, q)| p * q).sum()).collect()
+}
+
+fn product_left(left: &[f64], plan: &[f64]) -> Vec<f64> {
+    let n = left.len();
+    (0..n).map(|k| (0..n).map(|i| left[i] * plan[i * n + k]).sum()).collect()
+}
+
+#[test]
+fn plans_on_the_host_match_the_original() {
+    let reference = Reference::open();
+    let mut bound = Bound::new("plans on the host", HOST);
+    for case in reference.cases("plans") {
+        let name = text(case, "name");
+        let [scores, gain, cotangent] = inputs(&reference, case);
+        let router = router_of(case);
+        let plan = router.plan(&scores);
+        bound.see(name, apart(&rows_of(case, &plan.share), &reference.get(&format!("{name}/rows"))));
+        let weights = reference.get(&format!("{name}/weights"));
+        bound.see(name, apart(&product(&plan.share, &gain), &weights));
+        bound.see(name, apart(&router.token_weights_host(&scores, &gain), &weights));
+        let columns = reference.get(&format!("{name}/columns"));
+        bound.see(name, apart(&product_left(&cotangent, &plan.share), &columns));
+    }
+}
+
+#[test]
+fn plans_on_tensors_match_the_original() {
+    let reference = Reference::open();
+    let device = Device::flex();
+    let mut bound = Bound::new("plans on tensors", PLAN);
+    for case in reference.cases("plans") {
+        let name = text(case, "name");
+        let [scores, ..] = inputs(&reference, case);
+        let router = router_of(case);
+        let plan = host(router.plans(matrix(&scores, scores.len(), &device)));
+        bound.see(name, apart(&rows_of(case, &plan), &reference.get(&format!("{name}/rows"))));
+        bound.see(name, apart(&plan, &router.plan(&scores).share));
+    }
+}
+
+/// Weights of `plain` or the router's own path, with gradients, for every plan case.
+fn check_weights(what: &str, weights: impl Fn(&dyn Router, &Value, Tensor<2>, Tensor<1>) -> Tensor<2>) {
+    let reference = Reference::open();
+    let device = training_device();
+    let mut forward = Bound::new(format!("{what}, token weights"), PLAN);
+    let mut by_scores = Bound::new(format!("{what}, gradients by scores"), GRADIENT);
+    let mut by_gain = Bound::new(format!("{what}, gradients by gain"), GRADIENT);
+    for case in reference.cases("plans") {
+        let name = text(case, "name");
+        let [scores, gain, cotangent] = inputs(&reference, case);
+        let scores = matrix(&scores, scores.len(), &device).require_grad();
+        let gain = vector(&gain, &device).require_grad();
+        let found = weights(&*router_of(case), case, scores.clone(), gain.clone()); // [1, N]
+        let gradients = (found.clone() * matrix(&cotangent, cotangent.len(), &device)).sum().backward();
+        forward.see(name, apart(&host(found), &reference.get(&format!("{name}/weights"))));
+        let ds = reference.get(&format!("{name}/ds"));
+        by_scores.see(name, apart_of_largest(&gradient(&scores, &gradients), &ds));
+        let dq = reference.get(&format!("{name}/dq"));
+        by_gain.see(name, apart_of_largest(&gradient(&gain, &gradients), &dq));
+    }
+}
+
+#[test]
+fn token_weights_and_gradients_match_the_original() {
+    check_weights("the routers' own path", |router, _, scores, gain| router.token_weights(scores, gain));
+}
+
+#[test]
+fn plain_token_weights_and_gradients_match_the_original() {
+    check_weights("the plain path", |router, _, scores, gain| {
+        router.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+    });
+}
+
+#[test]
+fn kernels_on_the_host_match_the_original() {
+    let reference = Reference::open();
+    let mut bound = Bound::new("kernels on the host", HOST);
+    for case in reference.cases("kernels") {
+        let name = text(case, "name");
+        let (states, d, n) = (count(case, "states"), count(case, "channels"), count(case, "n"));
+        let system = s4::System::new(&transition(&reference, case), states, step(case));
+        let (b, c) = (reference.get(&format!("{name}/b")), reference.get(&format!("{name}/c")));
+        let expected = reference.get(&format!("{name}/kernel"));
+        bound.see(name, apart_of_largest(&system.kernel_channels(&b, &c, d, n), &expected));
+        bound.see(name, apart(&[system.radius()], &reference.get(&format!("{name}/radius"))));
+        if d == 1 {
+            bound.see(name, apart_of_largest(&system.kernel(&b, &c, n), &expected));
+        }
+    }
+}
+
+/// A of a kernel case: its own where trained, else HiPPO's, in float32 values.
+fn transition(reference: &Reference, case: &Value) -> Vec<f64> {
+    if case["trained"].as_bool().unwrap() {
+        return reference.get(&format!("{}/a", text(case, "name")));
+    }
+    s4::hippo(count(case, "states")).0.into_iter().map(|x| f64::from(x as f32)).collect()
+}
+
+/// The step of a kernel case, a float32 value.
+fn step(case: &Value) -> f64 {
+    f64::from(case["step"].as_f64().unwrap() as f32)
+}
+
+#[test]
+fn kernels_on_tensors_and_their_gradients_match_the_original() {
+    let reference = Reference::open();
+    let device = training_device();
+    let mut forward = Bound::new("kernels on tensors", PLAN);
+    let mut backward = Bound::new("gradients of kernels", GRADIENT);
+    for case in reference.cases("kernels") {
+        let name = text(case, "name");
+        let (states, d, n) = (count(case, "states"), count(case, "channels"), count(case, "n"));
+        let get = |key: &str| reference.get(&format!("{name}/{key}"));
+        let a = matrix(&transition(&reference, case), states, &device).require_grad();
+        let b = matrix(&get("b"), d, &device).require_grad();
+        let c = matrix(&get("c"), states, &device).require_grad();
+        let dt = vector(&[step(case)], &device).require_grad();
+        let kernel = s4::kernel_channels(a.clone(), b.clone(), c.clone(), dt.clone(), n); // [N, d]
+        let gradients = (kernel.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
+        forward.see(name, apart_of_largest(&host(kernel), &get("kernel")));
+        if d == 1 {
+            let shared =
+                s4::kernel(a.clone(), b.clone().squeeze_dim(1), c.clone().squeeze_dim(0), dt.clone(), n);
+            forward.see(name, apart_of_largest(&host(shared), &get("kernel")));
+        }
+        let da = gradient(&a, &gradients);
+        let probe = get("probe");
+        let diagonal: Vec<f64> = (0..states).map(|i| da[i * states + i]).collect();
+        assert!((0..states * states).all(|at| at % states <= at / states || da[at] == 0.0), "{name}");
+        backward.see(&format!("{name} A v"), apart_of_largest(&product(&da, &probe), &get("da_probe")));
+        backward.see(&format!("{name} v A"), apart_of_largest(&product_left(&probe, &da), &get("probe_da")));
+        backward.see(&format!("{name} diagonal"), apart_of_largest(&diagonal, &get("da_diagonal")));
+        backward.see(&format!("{name} B"), apart_of_largest(&gradient(&b, &gradients), &get("db")));
+        backward.see(&format!("{name} C"), apart_of_largest(&gradient(&c, &gradients), &get("dc")));
+        backward.see(&format!("{name} step"), apart_of_largest(&gradient(&dt, &gradients), &get("dstep")));
+    }
+}
+
+#[test]
+fn readouts_and_their_gradients_match_the_original() {
+    let reference = Reference::open();
+    let device = training_device();
+    let mut forward = Bound::new("readouts", PLAN);
+    let mut backward = Bound::new("gradients of readouts", GRADIENT);
+    for case in reference.cases("readouts") {
+        let name = text(case, "name");
+        let (n, d, states) = (count(case, "n"), count(case, "d"), count(case, "states"));
+        let get = |key: &str| reference.get(&format!("{name}/{key}"));
+        let tokens = matrix(&get("tokens"), d, &device); // [N, d]
+        let a = matrix(&get("a"), states, &device).require_grad();
+        let [w, b, c, skip, dt] =
+            ["w", "b", "c", "d", "step"].map(|key| vector(&get(key), &device).require_grad());
+        let scores = tokens.clone().matmul(w.clone().unsqueeze_dim(1)).transpose(); // [1, N]
+        let kernel = s4::kernel(a.clone(), b.clone(), c.clone(), dt.clone(), n); // [N]
+        let last = (0..n).map(|k| f64::from(u8::from(k + 1 == n))).collect::<Vec<_>>();
+        let gain = kernel.flip([0]) + skip.clone() * vector(&last, &device); // [N]
+        let weights = router_of(case).token_weights(router::standardise_batch(scores), gain); // [1, N]
+        let readout = weights.matmul(tokens); // [1, d]
+        let gradients = (readout.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
+        forward.see(name, apart_of_largest(&host(readout), &get("z")));
+        backward.see(name, apart_of_largest(&gradient(&a, &gradients), &get("grad_a")));
+        for (key, parameter) in [("w", &w), ("b", &b), ("c", &c), ("d", &skip), ("step", &dt)] {
+            let found = gradient(parameter, &gradients);
+            backward.see(&format!("{name} {key}"), apart_of_largest(&found, &get(&format!("grad_{key}"))));
+        }
+    }
+}
