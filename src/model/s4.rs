@@ -13,7 +13,7 @@
 //! [`kernel_channels`] on tensors, differentiable, for training. Only the lower triangle of `a` is
 //! ever read.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 /// HiPPO-LegS: A `[S, S]` row-major and B `[S]`.
@@ -120,59 +120,78 @@ pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usiz
 /// A kernel for every channel, `[N, d]`, differentiable in all arguments. `a`: `[S, S]` (its lower
 /// triangle), `b`: `[S, d]`, `c`: `[d, S]`, `step`: `[1]`.
 ///
-/// With `m` about `sqrt(N)`, `K[a m + b] = (C Abar^(a m)) (Abar^b Bbar)`: both sides are made by
-/// doubling, so that launches grow with `log N`. Powers are carried less the identity,
-/// `X_j = Abar^j - I`, `X_1 = (I - dt/2 A)^-1 dt A`, `X_2j = 2 X_j + X_j X_j`: at a small step Abar
-/// is nearly I, and float32 would spend its digits on the 1. Where A is dissipative, as LegS is,
-/// `|Abar| <= 1` and no power grows.
+/// On the CPU in float64, whatever the arguments, which are few; elsewhere
+/// [in their own precision](kernel_channels_as_given).
 pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, n: usize) -> Tensor<2> {
-    let [states, d] = b.dims();
+    if a.device().without_autodiff() != Device::flex() {
+        return kernel_channels_as_given(a, b, c, step, n);
+    }
+    let given = a.dtype();
+    let [a, b, c] = [a, b, c].map(|tensor| tensor.cast(DType::F64));
+    kernel_channels_as_given(a, b, c, step.cast(DType::F64), n).cast(given)
+}
+
+/// [`kernel_channels`] in the precision of its arguments.
+///
+/// With `m` about `sqrt(N)`, `K[a m + b] = (C Abar^(a m)) (Abar^b Bbar)`: both sides are made by
+/// doubling, so that launches grow with `log N`. Where A is dissipative, as LegS is, `|Abar| <= 1`
+/// and no power grows. Measured in float32 at N = 196, as a share of the largest entry, for
+/// S = 1 ... 256 and steps 1e-3 ... 1e-1: kernels to 1e-5 (2.2e-5 at S = 2 and step 1e-3, where Abar
+/// is so near I that float32 spends its digits on the 1), gradients to 5e-5.
+pub fn kernel_channels_as_given(
+    a: Tensor<2>,
+    b: Tensor<2>,
+    c: Tensor<2>,
+    step: Tensor<1>,
+    n: usize,
+) -> Tensor<2> {
+    let [_, d] = b.dims();
     let step = step.unsqueeze_dim::<2>(1); // [1, 1]
-    let a = a.clone() * mask(states, &a.device(), |n, k| n >= k) * step.clone(); // [S, S]: dt A
-    let inverse = inverse_of_implicit(a.clone()); // [S, S]
-    let mut power = inverse.clone().matmul(a); // [S, S]: Abar - I
-    let double = |power: Tensor<2>| power.clone() * 2.0 + power.clone().matmul(power);
+    let inverse = inverse_of_implicit(a * step.clone()); // [S, S]
+    // Abar, for I + dt/2 A = 2 I - (I - dt/2 A).
+    let mut power = inverse.clone() * 2.0 - mask(&inverse, |n, k| n == k); // [S, S]
+    let square = |power: Tensor<2>| power.clone().matmul(power);
     let small = (n.max(1) as f64).sqrt().ceil() as usize;
     let small = small.next_power_of_two();
-    let large = n.div_ceil(small);
+    let large = n.div_ceil(small).next_power_of_two();
     let mut after = inverse.matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
     while after.dims()[0] < small {
-        let later = after.clone() + power.clone().unsqueeze_dim::<3>(0).matmul(after.clone());
+        let later = power.clone().unsqueeze_dim::<3>(0).matmul(after.clone());
         after = Tensor::cat(vec![after, later], 0);
-        power = double(power);
+        power = square(power);
     }
     let mut before = c.unsqueeze_dim::<3>(0); // [a, d, S]: C Abar^(a m)
     while before.dims()[0] < large {
-        let earlier = before.clone() + before.clone().matmul(power.clone().unsqueeze_dim::<3>(0));
+        let earlier = before.clone().matmul(power.clone().unsqueeze_dim::<3>(0));
         before = Tensor::cat(vec![before, earlier], 0);
-        power = double(power);
+        power = square(power);
     }
-    let large = before.dims()[0];
     let kernel = before.swap_dims(0, 1).matmul(after.permute([2, 1, 0])); // [d, a, b]
     kernel.reshape([d, large * small]).narrow(1, 0, n).transpose() // [N, d]
 }
 
-/// `(I - dt/2 A)^-1`, `[S, S]`, from the lower triangular `dt A`, in `log2 S` levels: with the
+/// `(I - dt/2 A)^-1`, `[S, S]`, from the lower triangle of `dt A`, in `log2 S` levels: with the
 /// diagonal blocks of one size inverted, `X`, those of twice the size are `X - X M X`, where `M`
 /// holds what couples the two halves of each.
 fn inverse_of_implicit(a: Tensor<2>) -> Tensor<2> {
     let [states, _] = a.dims();
-    let device = a.device();
     let implicit = a * -0.5; // [S, S]: without I
-    let diagonal = mask(states, &device, |n, k| n == k);
+    let diagonal = mask(&implicit, |n, k| n == k);
     let mut inverse = diagonal.clone() / (implicit.clone() * diagonal + 1.0); // [S, S]
     let mut size = 1;
     while size < states {
-        let coupling = mask(states, &device, |n, k| n / (2 * size) == k / (2 * size) && n / size > k / size);
-        let coupling = implicit.clone() * coupling;
+        let couples = |n: usize, k: usize| n / (2 * size) == k / (2 * size) && n / size > k / size;
+        let coupling = implicit.clone() * mask(&implicit, couples);
         inverse = inverse.clone() - inverse.clone().matmul(coupling).matmul(inverse);
         size *= 2;
     }
     inverse
 }
 
-/// 1 where `holds(row, column)`, else 0: `[S, S]`.
-fn mask(states: usize, device: &Device, holds: impl Fn(usize, usize) -> bool) -> Tensor<2> {
+/// 1 where `holds(row, column)`, else 0: `[S, S]`, where and as `like` is.
+fn mask(like: &Tensor<2>, holds: impl Fn(usize, usize) -> bool) -> Tensor<2> {
+    let [states, _] = like.dims();
     let data = (0..states * states).map(|at| f32::from(holds(at / states, at % states))).collect();
-    Tensor::from_data(TensorData::new::<f32, _>(data, [states, states]), device)
+    let data = TensorData::new::<f32, _>(data, [states, states]);
+    Tensor::from_data(data, (&like.device(), like.dtype()))
 }

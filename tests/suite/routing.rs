@@ -261,10 +261,21 @@ fn step(case: &Value) -> f64 {
 
 #[test]
 fn kernels_on_tensors_and_their_gradients_match_the_original() {
+    check_kernels("kernels on tensors", [PLAN, GRADIENT], s4::kernel_channels);
+}
+
+#[test]
+fn kernels_in_float32_and_their_gradients_match_the_original() {
+    check_kernels("kernels in float32", [3e-5, GRADIENT], s4::kernel_channels_as_given);
+}
+
+type Kernel = fn(Tensor<2>, Tensor<2>, Tensor<2>, Tensor<1>, usize) -> Tensor<2>;
+
+fn check_kernels(what: &str, bounds: [f64; 2], of_channels: Kernel) {
     let reference = Reference::open();
     let device = training_device();
-    let mut forward = Bound::new("kernels on tensors", PLAN);
-    let mut backward = Bound::new("gradients of kernels", GRADIENT);
+    let mut forward = Bound::new(what, bounds[0]);
+    let mut backward = Bound::new(format!("gradients of {what}"), bounds[1]);
     for case in reference.cases("kernels") {
         let name = text(case, "name");
         let (states, d, n) = (count(case, "states"), count(case, "channels"), count(case, "n"));
@@ -273,7 +284,7 @@ fn kernels_on_tensors_and_their_gradients_match_the_original() {
         let b = matrix(&get("b"), d, &device).require_grad();
         let c = matrix(&get("c"), states, &device).require_grad();
         let dt = vector(&[step(case)], &device).require_grad();
-        let kernel = s4::kernel_channels(a.clone(), b.clone(), c.clone(), dt.clone(), n); // [N, d]
+        let kernel = of_channels(a.clone(), b.clone(), c.clone(), dt.clone(), n); // [N, d]
         let gradients = (kernel.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
         forward.see(name, apart_of_largest(&host(kernel), &get("kernel")));
         if d == 1 {
