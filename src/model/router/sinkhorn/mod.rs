@@ -4,8 +4,14 @@
 //! `iterations` times `f_i = -logsumexp_k(L + g)`, then `g_k = -logsumexp_i(L + f)`;
 //! `P = exp(L + f + g)`. Columns are exact, rows approximate.
 
+mod linear;
+mod logarithmic;
+mod transport;
+mod vectorise;
+
 use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
+use self::transport::Transport;
 use super::Router;
 use crate::model::reading::Plan;
 
@@ -25,6 +31,11 @@ impl Default for Sinkhorn {
 }
 
 impl Sinkhorn {
+    /// The iterations of one image on the host.
+    fn transport(&self, scores: &[f64]) -> Transport {
+        Transport::run(scores, self.temperature, self.iterations.max(1))
+    }
+
     /// The log kernel of a batch, each row less its largest value: rows are normalised first, so a
     /// constant of a row counts for nothing. `scores`: `[B, N]`; returns `[B, N, N]`.
     ///
@@ -57,27 +68,16 @@ impl Sinkhorn {
 
 impl Router for Sinkhorn {
     fn plan(&self, scores: &[f64]) -> Plan {
-        let n = scores.len();
-        let last = n.saturating_sub(1).max(1) as f64;
-        let log_kernel = |i: usize, k: usize| -(scores[i] - k as f64 / last).powi(2) / self.temperature;
-        let (mut f, mut g) = (vec![0.0; n], vec![0.0; n]);
-        for _ in 0..self.iterations {
-            (0..n).for_each(|i| f[i] = -log_sum_exp((0..n).map(|k| log_kernel(i, k) + g[k])));
-            (0..n).for_each(|k| g[k] = -log_sum_exp((0..n).map(|i| log_kernel(i, k) + f[i])));
-        }
-        let entry = |at: usize| (log_kernel(at / n, at % n) + f[at / n] + g[at % n]).exp();
-        Plan { n, share: (0..n * n).map(entry).collect() }
+        Plan { n: scores.len(), share: self.transport(scores).plan() }
+    }
+
+    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
+        self.transport(scores).weights(gain)
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
         self.balance(self.log_kernel(scores))
     }
-}
-
-/// `ln sum exp(x)`.
-fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
-    let top = values.clone().fold(f64::NEG_INFINITY, f64::max);
-    top + values.map(|x| (x - top).exp()).sum::<f64>().ln()
 }
 
 /// `0, 1, ..., N-1` as `[1, 1, N]`.
