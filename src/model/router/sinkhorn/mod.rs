@@ -6,6 +6,7 @@
 
 mod linear;
 mod logarithmic;
+mod operation;
 mod transport;
 mod vectorise;
 
@@ -57,7 +58,7 @@ impl Sinkhorn {
     /// the entries that count stay near 0, where float32 is finest. `[B, N, N]` to `[B, N, N]`.
     pub(super) fn balance(&self, log_kernel: Tensor<3>) -> Tensor<3> {
         let once = |log_plan: Tensor<3>| log_softmax(log_softmax(log_plan, 2), 1);
-        (0..self.iterations).fold(log_kernel, |log_plan, _| once(log_plan)).exp()
+        (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| once(log_plan)).exp()
     }
 
     /// [`Router::token_weights`] through the whole plans: the reference for the quick one.
@@ -77,6 +78,13 @@ impl Router for Sinkhorn {
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
         self.balance(self.log_kernel(scores))
+    }
+
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
+        if scores.device().without_autodiff() == Device::flex() {
+            return operation::token_weights(scores, gain, self.temperature, self.iterations.max(1));
+        }
+        self.token_weights_plain(scores, gain)
     }
 }
 
