@@ -69,17 +69,33 @@ impl System {
     }
 
     /// A kernel for every channel, `[N, d]`. `b`: `[S, d]`; `c`: `[d, S]`.
+    ///
+    /// `K[a m + b] = (c Abar^(a m)) (Abar^b Bbar)` with `m` about `sqrt(N)`: some `2 sqrt(N)` products
+    /// with a matrix instead of N.
     pub fn kernel_channels(&self, b: &[f64], c: &[f64], d: usize, n: usize) -> Vec<f64> {
-        let mut state: Vec<f64> = b.iter().map(|b| self.step * b).collect(); // [S, d]
-        solve(&self.implicit, &mut state, self.states, d);
+        let states = self.states;
+        let mut state: Vec<f64> = b.iter().map(|b| self.step * b).collect(); // [S, d]: Bbar
+        solve(&self.implicit, &mut state, states, d);
+        let squarings = (n.max(1) as f64).sqrt().log2().ceil() as u32;
+        let mut after = vec![state]; // Abar^b Bbar
+        for b in 1..n.min(1 << squarings) {
+            after.push(multiply(&self.transition, &after[b - 1], states, d));
+        }
+        let square = |power: Vec<f64>, _| multiply(&power, &power, states, states);
+        let leap = (0..squarings).fold(self.transition.clone(), square); // Abar^m
+        let mut output: Vec<f64> = (0..states * d).map(|at| c[at % d * states + at / d]).collect(); // [S, d]
         let mut kernel = Vec::with_capacity(n * d);
-        for _ in 0..n {
-            let row: Vec<f64> = (0..d)
-                .into_par_iter()
-                .map(|ch| (0..self.states).map(|s| c[ch * self.states + s] * state[s * d + ch]).sum())
-                .collect();
-            kernel.extend(row);
-            state = multiply(&self.transition, &state, self.states, d);
+        while kernel.len() < n * d {
+            let steps = after.len().min(n - kernel.len() / d);
+            let products = after[..steps].par_iter().flat_map_iter(|state| {
+                let mut sum = vec![0.0; d];
+                for (output, state) in output.chunks(d).zip(state.chunks(d)) {
+                    (0..d).for_each(|channel| sum[channel] += output[channel] * state[channel]);
+                }
+                sum
+            });
+            kernel.par_extend(products);
+            output = multiply_transposed(&leap, &output, states, d);
         }
         kernel
     }
@@ -101,12 +117,28 @@ fn solve(lower: &[f64], right: &mut [f64], states: usize, width: usize) {
 
 /// `lower right`. `lower`: `[S, S]`; `right`: `[S, width]`.
 fn multiply(lower: &[f64], right: &[f64], states: usize, width: usize) -> Vec<f64> {
-    let mut product = vec![0.0; states * width];
-    product.par_chunks_mut(width.max(1)).enumerate().for_each(|(n, row)| {
-        for k in 0..=n {
-            let factor = lower[n * states + k];
-            row.iter_mut().zip(&right[k * width..]).for_each(|(x, y)| *x += factor * y);
-        }
+    by_rows(right, width, |n, row| (0..=n).for_each(|k| row(lower[n * states + k], k)))
+}
+
+/// `lower^T right`. `lower`: `[S, S]`; `right`: `[S, width]`.
+fn multiply_transposed(lower: &[f64], right: &[f64], states: usize, width: usize) -> Vec<f64> {
+    by_rows(right, width, |k, row| (k..states).for_each(|n| row(lower[n * states + k], n)))
+}
+
+/// A matrix whose row `n` adds up what `terms(n, add)` hands to `add`: a factor and the row of `right`
+/// it multiplies.
+fn by_rows(
+    right: &[f64],
+    width: usize,
+    terms: impl Fn(usize, &mut dyn FnMut(f64, usize)) + Sync,
+) -> Vec<f64> {
+    let mut product = vec![0.0; right.len()];
+    let rows = product.par_chunks_mut(width.max(1)).enumerate();
+    rows.with_min_len(1 + 4096 / width.max(1)).for_each(|(n, row)| {
+        terms(n, &mut |factor, from| {
+            let from = &right[from * width..(from + 1) * width];
+            row.iter_mut().zip(from).for_each(|(sum, x)| *sum += factor * x);
+        });
     });
     product
 }

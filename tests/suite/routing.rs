@@ -2,6 +2,8 @@
 //! host to 1e-9, on float32 tensors to 1e-5, gradients to 1e-4 of the largest.
 
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use safetensors::SafeTensors;
 use serde_json::Value;
 use ssmprobe::model::head::Config;
@@ -333,4 +335,165 @@ fn readouts_and_their_gradients_match_the_original() {
             backward.see(&format!("{name} {key}"), apart_of_largest(&found, &get(&format!("grad_{key}"))));
         }
     }
+}
+
+#[test]
+fn gradients_match_finite_differences_on_the_host() {
+    let reference = Reference::open();
+    let mut bound = Bound::new("gradients against finite differences", 1e-6);
+    for case in reference.cases("plans").iter().filter(|case| count(case, "n") == 9) {
+        let name = text(case, "name");
+        let [scores, gain, cotangent] = inputs(&reference, case);
+        let router = router_of(case);
+        let loss = |scores: &[f64]| -> f64 {
+            let weights = router.token_weights_host(scores, &gain);
+            weights.iter().zip(&cotangent).map(|(w, c)| w * c).sum()
+        };
+        let difference = |i: usize| {
+            let at = |offset: f64| {
+                let mut moved = scores.clone();
+                moved[i] += offset;
+                loss(&moved)
+            };
+            let h = 1e-5; // fourth order: the error is some h^4 / tau^4
+            (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h)
+        };
+        let found: Vec<f64> = (0..scores.len()).map(difference).collect();
+        bound.see(name, apart_of_largest(&found, &reference.get(&format!("{name}/ds"))));
+    }
+}
+
+#[test]
+fn a_batch_is_its_images() {
+    let device = Device::flex();
+    let scores = normal(3 * 50, 5);
+    let gain = normal(50, 6);
+    for kind in router::ROUTERS {
+        let router = (kind.build)(&Config::default()).unwrap();
+        let batch = router.token_weights(matrix(&scores, 50, &device), vector(&gain, &device));
+        let one_by_one: Vec<f64> =
+            scores.chunks(50).flat_map(|scores| router.token_weights_host(scores, &gain)).collect();
+        assert!(apart(&host(batch), &one_by_one) < PLAN, "{}", kind.id);
+    }
+}
+
+#[test]
+fn the_two_sinkhorn_paths_agree_at_any_temperature_and_score() {
+    let device = training_device();
+    for (temperature, far) in [(0.1, 3.0), (0.003, 14.0), (0.1, 200.0), (0.05, 14.0), (10.0, -1e4)] {
+        let sinkhorn = Sinkhorn { temperature, iterations: 20 };
+        let mut scores = normal(40, 7);
+        scores[11] = far;
+        let gain = vector(&normal(40, 8), &device);
+        let both = [Sinkhorn::token_weights, Sinkhorn::token_weights_plain].map(|path| {
+            let scores = matrix(&scores, 40, &device).require_grad();
+            let weights = path(&sinkhorn, scores.clone(), gain.clone());
+            let loss = (weights.clone() * matrix(&normal(40, 9), 40, &device)).sum();
+            (host(weights), gradient(&scores, &loss.backward()))
+        });
+        let case = format!("temperature {temperature}, a score at {far}");
+        assert!(apart(&both[0].0, &both[1].0) < PLAN, "{case}: {:.1e}", apart(&both[0].0, &both[1].0));
+        let gradients = apart_of_largest(&both[1].1, &both[0].1);
+        assert!(gradients < GRADIENT, "gradients at {case}: {gradients:.1e}");
+    }
+}
+
+#[test]
+fn random_scores_spread_as_published() {
+    let draws = 40;
+    let (mut coverage, mut entropy, mut sharpest) = (0.0, 0.0, 0.0);
+    for seed in 0..draws {
+        let n = 196;
+        let plan = Sinkhorn::default().plan(&router::standardise(&normal(n, seed)));
+        let mut histogram = vec![0.0; n];
+        let mut tops: Vec<f64> = (0..n)
+            .map(|i| {
+                let (place, top) = plan
+                    .row(i)
+                    .iter()
+                    .enumerate()
+                    .fold((0, -1.0), |best, (k, &share)| if share > best.1 { (k, share) } else { best });
+                histogram[place] += 1.0 / n as f64;
+                top
+            })
+            .collect();
+        tops.sort_by(f64::total_cmp);
+        let at = 0.95 * (n - 1) as f64;
+        sharpest += tops[at as usize] + at.fract() * (tops[at as usize + 1] - tops[at as usize]);
+        coverage += histogram.iter().filter(|&&share| share > 0.0).count() as f64 / n as f64;
+        let terms = histogram.iter().filter(|&&share| share > 0.0).map(|share| -share * share.ln());
+        entropy += terms.sum::<f64>() / (n as f64).ln();
+    }
+    let [coverage, entropy, sharpest] = [coverage, entropy, sharpest].map(|sum| sum / draws as f64);
+    println!("coverage {coverage:.3}, entropy {entropy:.3}, row_max_p95 {sharpest:.4}");
+    assert!((coverage - 0.61).abs() < 0.015, "coverage {coverage}");
+    assert!((entropy - 0.88).abs() < 0.01, "entropy {entropy}");
+    assert!((sharpest - 0.051).abs() < 0.002, "row_max_p95 {sharpest}");
+}
+
+#[test]
+fn hard_sort_is_a_permutation_with_the_gradient_of_softsort() {
+    let device = training_device();
+    let scores = [0.5, -1.0, 0.5, 2.0]; // a tie: by index
+    let plan = HardSort::default().plan(&scores);
+    let places: Vec<usize> = (0..4).map(|i| plan.row(i).iter().position(|&x| x == 1.0).unwrap()).collect();
+    assert_eq!(places, [1, 0, 2, 3]);
+    let scores = normal(30, 1);
+    let cotangent = matrix(&normal(900, 2), 30, &device).unsqueeze_dim::<3>(0);
+    let run = |router: &dyn Router| {
+        let scores = matrix(&scores, 30, &device).require_grad();
+        let plans = router.plans(scores.clone());
+        (host(plans.clone()), gradient(&scores, &(plans * cotangent.clone()).sum().backward()))
+    };
+    let hard = run(&HardSort { temperature: 0.3 });
+    assert_eq!(hard.0, HardSort::default().plan(&scores).share);
+    assert_eq!(hard.1, run(&SoftSort { power: 1, temperature: 0.3 }).1);
+}
+
+#[test]
+fn gumbel_noise_is_seeded_and_only_for_training() {
+    let device = training_device();
+    let scores = matrix(&normal(60, 3), 30, &device).require_grad();
+    let router = GumbelSinkhorn::default();
+    let plain = host(Sinkhorn::default().plans(scores.clone()));
+    assert_eq!(host(router.plans(scores.clone())), plain);
+    let drawn = router.training_plans(scores.clone(), &[1, 2]);
+    assert_eq!(host(drawn.clone()), host(router.training_plans(scores.clone(), &[1, 2])));
+    let other = host(router.training_plans(scores.clone(), &[1, 3]));
+    assert_eq!(host(drawn.clone())[..900], other[..900]);
+    assert!(apart(&host(drawn.clone())[900..], &other[900..]) > 0.01);
+    assert!(apart(&host(drawn.clone()), &plain) > 0.01);
+    let columns = host(drawn.clone().sum_dim(1));
+    assert!(apart(&columns, &vec![1.0; 60]) < PLAN);
+    let gain = vector(&normal(30, 4), &device);
+    let weights = router.training_token_weights(scores.clone(), gain.clone(), &[1, 2]);
+    assert!(apart(&host(weights), &host(drawn.clone().matmul(gain.reshape([1, -1, 1])))) < PLAN);
+    let moved = gradient(&scores, &drawn.slice([0..2, 0..30, 29..30]).sum().backward());
+    assert!(moved.iter().all(|x| x.is_finite()));
+    let silent = GumbelSinkhorn { noise: 0.0, ..router };
+    assert_eq!(host(silent.training_plans(scores, &[1, 2])), plain);
+}
+
+#[test]
+fn settings_out_of_range_are_refused_by_name() {
+    let build = |id: &str, config: Config| (router::find(id).unwrap().build)(&config).err().unwrap();
+    let refused = build("sinkhorn", Config { temperature: Some(0.0), ..Config::default() });
+    assert_eq!(refused.to_string(), "config field `temperature` is 0; expected a number from 1e-4 to 1e4");
+    let nan = build("neuralsort", Config { temperature: Some(f64::NAN), ..Config::default() });
+    assert_eq!(nan.field, "temperature");
+    assert_eq!(build("sinkhorn", Config { iterations: Some(0), ..Config::default() }).field, "iterations");
+    assert_eq!(build("softsort", Config { power: Some(3), ..Config::default() }).field, "power");
+    assert!(router::find("raster").is_none());
+}
+
+/// Seeded standard normal values (Box and Muller).
+fn normal(count: usize, seed: u64) -> Vec<f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut uniform = || (rng.random::<f64>(), 1.0 - rng.random::<f64>());
+    (0..count)
+        .map(|_| {
+            let (angle, radius) = uniform();
+            (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+        })
+        .collect()
 }

@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Router, sinkhorn::Sinkhorn};
+use super::{Router, sinkhorn::Sinkhorn, weigh};
 use crate::model::reading::Plan;
 
 /// Sinkhorn with Gumbel noise on its log kernel while training.
@@ -50,6 +50,10 @@ impl Router for GumbelSinkhorn {
         let noise = TensorData::new::<f32, _>(noise.collect(), [images, n, n]);
         let noise = Tensor::from_data(noise, &scores.device()); // [B, N, N]
         self.sinkhorn.balance(self.sinkhorn.log_kernel(scores) + noise)
+    }
+
+    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, draws: &[u64]) -> Tensor<2> {
+        weigh(self.training_plans(scores, draws), gain)
     }
 }
 

@@ -13,7 +13,7 @@ mod vectorise;
 use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
 use self::transport::Transport;
-use super::Router;
+use super::{Router, weigh};
 use crate::model::reading::Plan;
 
 /// Sorts softly by moving the tokens to the positions at least cost.
@@ -63,7 +63,7 @@ impl Sinkhorn {
 
     /// [`Router::token_weights`] through the whole plans: the reference for the quick one.
     pub fn token_weights_plain(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
-        self.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+        weigh(self.plans(scores), gain)
     }
 }
 
