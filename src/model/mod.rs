@@ -18,5 +18,6 @@ pub mod reading;
 pub mod router;
 pub mod scenes;
 pub mod stats;
+pub mod s4;
 pub mod tokens;
 pub mod trace;

@@ -4,3 +4,4 @@ mod backbones;
 mod hub;
 mod images;
 mod weights;
+mod routing;
