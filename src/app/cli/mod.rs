@@ -3,6 +3,8 @@
 //! A verb is a `clap::Args` struct whose `run` does it. Results go to standard output, everything
 //! said about the work (progress, warnings, errors) to standard error.
 
+mod devices;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -17,12 +19,16 @@ struct Cli {
 
 /// What the program can be asked to do.
 #[derive(Subcommand)]
-enum Verb {}
+enum Verb {
+    Devices(devices::Devices),
+}
 
 impl Verb {
     /// Does it. The exit code is the verb's own where it ran to its end; an error means failed.
     fn run(self) -> anyhow::Result<ExitCode> {
-        match self {}
+        match self {
+            Self::Devices(verb) => verb.run(),
+        }
     }
 }
 
