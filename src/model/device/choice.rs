@@ -52,7 +52,7 @@ fn preference(there: &[Found]) -> Vec<(&Found, String)> {
 pub(super) fn select<'a>(name: &str, there: &'a [Found]) -> Result<&'a Found, DeviceError> {
     let name = name.trim();
     let (wanted, which) = name.split_once(':').map_or((name, None), |(wanted, which)| (wanted, Some(which)));
-    let known = matches!((wanted, which), ("cpu", None) | ("wgpu" | "cuda", None)) // whole names
+    let known = matches!((wanted, which), ("cpu" | "wgpu" | "cuda", None))
         || matches!((wanted, which), ("wgpu" | "cuda", Some(which)) if !which.trim().is_empty());
     if !known {
         return Err(DeviceError::Unknown { name: name.into(), there: in_words(there) });
