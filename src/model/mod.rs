@@ -5,11 +5,19 @@
 //! [`reading::Reading`]; [`trace`] carries it to whoever draws.
 
 pub mod array;
+pub mod backbone;
 pub mod device;
+pub mod features;
 pub mod grid;
 pub mod head;
+pub mod image;
+pub mod optim;
 pub mod params;
+pub mod preprocess;
+pub mod pretrain;
 pub mod reading;
 pub mod router;
+pub mod scenes;
+pub mod stats;
 pub mod tokens;
 pub mod trace;

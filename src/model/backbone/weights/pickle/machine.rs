@@ -1,0 +1,375 @@
+//! The stack machine that runs a pickle, one opcode after another.
+
+use std::collections::HashMap;
+
+use super::{Global, Id, Pickle, PickleError, Storage, Tensor, Value, global, spell};
+
+/// Opcodes and copied items of one pickle; a tensor takes about 45, a large backbone has 1000.
+const BUDGET: u32 = 1 << 21;
+/// PyTorch's own limit of axes.
+const MAX_AXES: usize = 64;
+
+/// Runs the pickle at the start of `bytes` up to its end mark.
+pub(super) fn run(bytes: &[u8]) -> Result<Pickle<'_>, PickleError> {
+    Machine { bytes, budget: BUDGET, ..Machine::default() }.run()
+}
+
+#[derive(Default)]
+struct Machine<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    budget: u32,
+    values: Vec<Value<'a>>,
+    stack: Vec<Id>,
+    marks: Vec<usize>,
+    memo: HashMap<u32, Id>,
+}
+
+type Done<T = ()> = Result<T, PickleError>;
+
+fn malformed<T>(what: impl Into<String>) -> Done<T> {
+    Err(PickleError::Malformed(what.into()))
+}
+
+impl<'a> Machine<'a> {
+    fn run(mut self) -> Done<Pickle<'a>> {
+        loop {
+            self.spend(1)?;
+            let start = self.at;
+            let [op] = self.array()?;
+            match op {
+                b'.' => {
+                    let root = self.pop()?;
+                    return Ok(Pickle { values: self.values, root, len: self.at });
+                }
+                0x80 => {
+                    let [protocol] = self.array()?;
+                    if !(2..=5).contains(&protocol) {
+                        return malformed(format!("pickle protocol {protocol}, expected 2 to 5"));
+                    }
+                }
+                0x95 => drop(self.array::<8>()?), // a frame: only a hint for readers of streams
+                b'(' => self.marks.push(self.stack.len()),
+                b'0' => drop(self.pop()?),
+                b'1' => drop(self.pop_mark()?),
+                b'2' => {
+                    let top = self.top()?;
+                    self.stack.push(top);
+                }
+                b'N' => self.push(Value::None),
+                0x88 => self.push(Value::Bool(true)),
+                0x89 => self.push(Value::Bool(false)),
+                b'K' => {
+                    let n = self.array::<1>()?[0].into();
+                    self.push(Value::Int(n));
+                }
+                b'M' => {
+                    let n = u16::from_le_bytes(self.array()?).into();
+                    self.push(Value::Int(n));
+                }
+                b'J' => {
+                    let n = i32::from_le_bytes(self.array()?).into();
+                    self.push(Value::Int(n));
+                }
+                0x8a | 0x8b => {
+                    let n = if op == 0x8a { self.size::<1>()? } else { self.size::<4>()? };
+                    let bytes = self.take(n)?;
+                    self.push(long(bytes));
+                }
+                b'G' => {
+                    self.array::<8>()?;
+                    self.push(Value::Float);
+                }
+                b'X' | b'T' | b'B' => self.text::<4>()?,
+                0x8c | b'U' | b'C' => self.text::<1>()?,
+                0x8d | 0x8e => self.text::<8>()?,
+                b'}' => self.push(Value::Dict(vec![])),
+                b']' => self.push(Value::List(vec![])),
+                b')' => self.push(Value::Tuple(vec![])),
+                b't' => {
+                    let items = self.pop_mark()?;
+                    self.push(Value::Tuple(items));
+                }
+                0x85..=0x87 => {
+                    let n = usize::from(op - 0x84);
+                    let from = self.stack.len().checked_sub(n).filter(|&from| from >= self.floor());
+                    let Some(from) = from else { return malformed("a tuple of values that are not there") };
+                    let items = self.stack.split_off(from);
+                    self.push(Value::Tuple(items));
+                }
+                b'a' => {
+                    let item = self.pop()?;
+                    self.append(vec![item])?;
+                }
+                b'e' => {
+                    let items = self.pop_mark()?;
+                    self.append(items)?;
+                }
+                b's' => {
+                    let value = self.pop()?;
+                    let key = self.pop()?;
+                    self.set(&[key, value])?;
+                }
+                b'u' => {
+                    let items = self.pop_mark()?;
+                    self.set(&items)?;
+                }
+                b'q' => {
+                    let slot = self.size::<1>()? as u32;
+                    self.remember(slot)?;
+                }
+                b'r' => {
+                    let slot = self.size::<4>()? as u32;
+                    self.remember(slot)?;
+                }
+                0x94 => self.remember(self.memo.len() as u32)?,
+                b'h' => {
+                    let slot = self.size::<1>()? as u32;
+                    self.recall(slot)?;
+                }
+                b'j' => {
+                    let slot = self.size::<4>()? as u32;
+                    self.recall(slot)?;
+                }
+                b'c' | b'i' => {
+                    let (module, name) = (self.line()?, self.line()?);
+                    if op == b'i' {
+                        return Err(PickleError::Refused(spell(module, name)));
+                    }
+                    self.push(Value::Global(global(module, name)?));
+                }
+                0x93 => {
+                    let (name, module) = (self.pop()?, self.pop()?);
+                    let (Value::Text(module), Value::Text(name)) = (self.value(module), self.value(name))
+                    else {
+                        return malformed("a global whose name is no string");
+                    };
+                    let global = global(module, name)?;
+                    self.push(Value::Global(global));
+                }
+                b'Q' => {
+                    let id = self.pop()?;
+                    let storage = self.storage(id)?;
+                    self.push(Value::Storage(storage));
+                }
+                b'R' => self.reduce()?,
+                b'b' => {
+                    // Attributes, such as the `_metadata` of a state dict: no part of the weights.
+                    self.pop()?;
+                    self.top()?;
+                }
+                _ => {
+                    return malformed(format!(
+                        "opcode {op:#04x} at byte {start} makes neither tensors nor plain data"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn spend(&mut self, n: usize) -> Done {
+        match u32::try_from(n).ok().and_then(|n| self.budget.checked_sub(n)) {
+            Some(rest) => self.budget = rest,
+            None => return malformed(format!("more than {BUDGET} steps: no weights need that many")),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, n: usize) -> Done<&'a [u8]> {
+        let rest = &self.bytes[self.at..];
+        if n > rest.len() {
+            return malformed(format!(
+                "{n} bytes are announced at byte {}, {} are left",
+                self.at,
+                rest.len()
+            ));
+        }
+        self.at += n;
+        Ok(&rest[..n])
+    }
+
+    fn array<const N: usize>(&mut self) -> Done<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("as many bytes as asked for"))
+    }
+
+    /// An unsigned size of `N` bytes.
+    fn size<const N: usize>(&mut self) -> Done<usize> {
+        let mut wide = [0; 8];
+        wide[..N].copy_from_slice(&self.array::<N>()?);
+        Ok(usize::try_from(u64::from_le_bytes(wide)).unwrap_or(usize::MAX))
+    }
+
+    fn text<const N: usize>(&mut self) -> Done {
+        let n = self.size::<N>()?;
+        let text = self.take(n)?;
+        self.push(Value::Text(text));
+        Ok(())
+    }
+
+    fn line(&mut self) -> Done<&'a [u8]> {
+        let rest = &self.bytes[self.at..];
+        match rest.iter().take(1000).position(|&b| b == b'\n') {
+            Some(n) => {
+                self.at += n + 1;
+                Ok(&rest[..n])
+            }
+            None => malformed(format!("a name at byte {} does not end", self.at)),
+        }
+    }
+
+    fn value(&self, id: Id) -> &Value<'a> {
+        &self.values[id as usize]
+    }
+
+    fn push(&mut self, value: Value<'a>) {
+        self.stack.push(self.values.len() as Id); // fewer than the budget
+        self.values.push(value);
+    }
+
+    /// Height of the stack below which the values of an open mark lie.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn top(&self) -> Done<Id> {
+        match self.stack.last() {
+            Some(&id) if self.stack.len() > self.floor() => Ok(id),
+            _ => malformed(format!("a value is missing before byte {}", self.at)),
+        }
+    }
+
+    fn pop(&mut self) -> Done<Id> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    fn pop_mark(&mut self) -> Done<Vec<Id>> {
+        match self.marks.pop() {
+            Some(from) => Ok(self.stack.split_off(from)),
+            None => malformed(format!("a mark is missing before byte {}", self.at)),
+        }
+    }
+
+    fn remember(&mut self, slot: u32) -> Done {
+        self.memo.insert(slot, self.top()?);
+        Ok(())
+    }
+
+    fn recall(&mut self, slot: u32) -> Done {
+        match self.memo.get(&slot) {
+            Some(&id) => self.stack.push(id),
+            None => return malformed(format!("memo {slot} was never set")),
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, items: Vec<Id>) -> Done {
+        let list = self.top()?;
+        match &mut self.values[list as usize] {
+            Value::List(list) => list.extend(items),
+            _ => return malformed("items for what is no list"),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, items: &[Id]) -> Done {
+        let dict = self.top()?;
+        let (pairs, odd) = items.as_chunks::<2>();
+        match &mut self.values[dict as usize] {
+            Value::Dict(dict) if odd.is_empty() => dict.extend(pairs.iter().map(|&[k, v]| (k, v))),
+            _ => return malformed("entries for what is no dict"),
+        }
+        Ok(())
+    }
+
+    fn reduce(&mut self) -> Done {
+        let (arguments, function) = (self.pop()?, self.pop()?);
+        let Value::Tuple(arguments) = self.value(arguments) else {
+            return malformed("a call without arguments");
+        };
+        let made = match (self.value(function), arguments.as_slice()) {
+            (Value::Global(Global::OrderedDict), []) => Value::Dict(vec![]),
+            (Value::Global(Global::OrderedDict), &[pairs]) => {
+                let (pairs, spent) = self.pairs(pairs)?;
+                self.spend(spent)?;
+                Value::Dict(pairs)
+            }
+            (Value::Global(Global::RebuildTensor), &[storage, offset, shape, strides, ..]) => {
+                let Value::Storage(storage) = *self.value(storage) else {
+                    return malformed("a tensor without storage");
+                };
+                let (offset, shape, strides) = (self.index(offset)?, self.axes(shape)?, self.axes(strides)?);
+                Value::Tensor(Box::new(Tensor { storage, offset, shape, strides }))
+            }
+            (Value::Global(Global::RebuildParameter), &[tensor, ..]) => {
+                self.stack.push(tensor);
+                return Ok(());
+            }
+            _ => return malformed(format!("a call that makes no tensor before byte {}", self.at)),
+        };
+        self.push(made);
+        Ok(())
+    }
+
+    /// The entries of `OrderedDict([[key, value], ...])`, as Python 2 wrote it, and their number.
+    fn pairs(&self, id: Id) -> Done<(Vec<(Id, Id)>, usize)> {
+        let (Value::List(items) | Value::Tuple(items)) = self.value(id) else {
+            return malformed("an OrderedDict of what is no list");
+        };
+        if items.len() > self.budget as usize {
+            return malformed("an OrderedDict that is too long");
+        }
+        let pairs = items.iter().map(|&item| match self.value(item) {
+            Value::List(pair) | Value::Tuple(pair) if pair.len() == 2 => Ok((pair[0], pair[1])),
+            _ => malformed("an OrderedDict of what are no pairs"),
+        });
+        Ok((pairs.collect::<Done<_>>()?, items.len()))
+    }
+
+    fn index(&self, id: Id) -> Done<usize> {
+        match *self.value(id) {
+            Value::Int(n) => usize::try_from(n).or_else(|_| malformed(format!("a negative size {n}"))),
+            _ => malformed("a size that is no integer"),
+        }
+    }
+
+    fn axes(&self, id: Id) -> Done<Vec<usize>> {
+        match self.value(id) {
+            Value::Tuple(axes) if axes.len() <= MAX_AXES => axes.iter().map(|&n| self.index(n)).collect(),
+            _ => malformed("a tensor whose shape is no tuple"),
+        }
+    }
+
+    /// `('storage', type, key, location, numel[, (view key, offset, size) or None])`.
+    fn storage(&self, id: Id) -> Done<Storage<'a>> {
+        let Value::Tuple(parts) = self.value(id) else { return malformed("a storage without description") };
+        let &[kind, dtype, key, _, numel, ref view @ ..] = parts.as_slice() else {
+            return malformed("a storage with an incomplete description");
+        };
+        let (Value::Text(b"storage"), &Value::Global(Global::Storage(dtype)), &Value::Text(key)) =
+            (self.value(kind), self.value(dtype), self.value(key))
+        else {
+            return malformed("a reference to something else than a storage");
+        };
+        let whole = Storage { dtype, key, numel: self.index(numel)?, skip: 0 };
+        match view.first().map(|&view| self.value(view)) {
+            None | Some(Value::None) => Ok(whole),
+            Some(Value::Tuple(view)) if view.len() == 3 => {
+                Ok(Storage { skip: self.index(view[1])?, numel: self.index(view[2])?, ..whole })
+            }
+            Some(_) => malformed("a storage with a damaged view"),
+        }
+    }
+}
+
+/// The integer of two's complement little-endian `bytes`.
+fn long(bytes: &[u8]) -> Value<'_> {
+    if bytes.len() > 8 {
+        return Value::Long(bytes);
+    }
+    let negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
+    let mut wide = if negative { [0xff; 8] } else { [0; 8] };
+    wide[..bytes.len()].copy_from_slice(bytes);
+    Value::Int(i64::from_le_bytes(wide))
+}

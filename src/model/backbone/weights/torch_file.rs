@@ -1,0 +1,202 @@
+//! Reads where the tensors of a file of `torch.save` lie, without running anything in it.
+//!
+//! Two forms. Since PyTorch 1.6: an uncompressed ZIP with `NAME/data.pkl`, the pickle of the state
+//! dict, and `NAME/data/KEY`, the bytes of each storage. Before: five pickles one after another
+//! (magic number, protocol, system, state dict, keys of the storages), then for each key the
+//! number of elements (8 bytes) and the elements.
+
+use std::collections::HashMap;
+use std::io::Cursor;
+
+use safetensors::Dtype;
+use zip::{CompressionMethod, ZipArchive};
+
+use super::error::WeightsError;
+use super::file::Mapped;
+use super::pickle::{Pickle, PickleError, Tensor, Value};
+use super::view::View;
+
+const FORMAT: &str = "PyTorch";
+/// 0x1950a86a20f9469cfc6c, little-endian.
+const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
+
+type Tensors = Vec<(String, View)>;
+
+/// The tensors of `file` in the order of its state dict.
+pub(super) fn tensors(file: &Mapped) -> Result<Tensors, WeightsError> {
+    if file.starts_with(b"PK\x03\x04") {
+        zip(file)
+    } else if file.starts_with(&[0x80]) {
+        legacy(file)
+    } else if file.get(257..262) == Some(b"ustar") {
+        Err(unsupported(file, "it is a tar archive, as PyTorch wrote before version 0.1.10"))
+    } else {
+        let start = file[..file.len().min(16)].escape_ascii();
+        Err(file.damaged(FORMAT, format!("it starts with \"{start}\"")))
+    }
+}
+
+/// The bytes of a storage.
+struct Place {
+    start: usize,
+    bytes: usize,
+}
+
+fn zip(file: &Mapped) -> Result<Tensors, WeightsError> {
+    let broken = |error: zip::result::ZipError| file.damaged(FORMAT, error.to_string());
+    let mut archive = ZipArchive::new(Cursor::new(&file[..])).map_err(broken)?;
+    if archive.has_duplicate_names() {
+        return Err(file.damaged(FORMAT, "its ZIP directory lists a name twice"));
+    }
+    let mut places = HashMap::new();
+    let mut packed = None;
+    for i in 0..archive.len() {
+        let entry = archive.by_index_raw(i).map_err(broken)?;
+        let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
+        if name.ends_with("/constants.pkl") {
+            return Err(unsupported(file, "it is a TorchScript program, not a state dict"));
+        }
+        if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
+            packed.get_or_insert(name);
+            continue;
+        }
+        let range =
+            entry.data_start().and_then(|start| start.checked_add(entry.size()).map(|end| (start, end)));
+        let Some((start, end)) = range.filter(|&(_, end)| end <= file.len() as u64) else {
+            let what =
+                format!("{name:?} is said to have {} bytes, the file has {}", entry.size(), file.len());
+            return Err(file.damaged(FORMAT, what));
+        };
+        places.insert(name, Place { start: start as usize, bytes: (end - start) as usize });
+    }
+    if let Some(name) = packed {
+        let what = format!("{name:?} in it is compressed or encrypted, which torch.save never does");
+        return Err(unsupported(file, what));
+    }
+    let mut roots = places.keys().filter_map(|n| n.strip_suffix("/data.pkl")).filter(|n| !n.contains('/'));
+    let (Some(root), None) = (roots.next(), roots.next()) else {
+        return Err(file.damaged(FORMAT, "a ZIP archive without exactly one data.pkl"));
+    };
+    let content = |place: &Place| &file[place.start..place.start + place.bytes];
+    if places.get(&format!("{root}/byteorder")).is_some_and(|place| content(place) != b"little") {
+        return Err(unsupported(file, "its numbers are not little-endian"));
+    }
+    let pickle = Pickle::read(content(&places[&format!("{root}/data.pkl")])).map_err(|e| refused(file, e))?;
+    collect(file, &pickle, |tensor| {
+        let key = str::from_utf8(tensor.storage.key).ok()?;
+        places.get(&format!("{root}/data/{key}"))
+    })
+}
+
+fn legacy(file: &Mapped) -> Result<Tensors, WeightsError> {
+    let mut at = 0;
+    let mut next = || {
+        let pickle = Pickle::read(&file[at..]).map_err(|error| refused(file, error))?;
+        at += pickle.len;
+        Ok::<_, WeightsError>(pickle)
+    };
+    if *next()?.root() != Value::Long(&MAGIC) {
+        return Err(unsupported(file, "it is a pickle, but not one that torch.save wrote"));
+    }
+    if *next()?.root() != Value::Int(1001) {
+        return Err(unsupported(file, "its protocol is not 1001"));
+    }
+    let system = next()?;
+    if system.entry(system.root(), "little_endian") != Some(&Value::Bool(true)) {
+        return Err(unsupported(file, "its numbers are not little-endian"));
+    }
+    let (state, keys) = (next()?, next()?);
+    let dtypes: HashMap<&[u8], Dtype> = state.storages().map(|s| (s.key, s.dtype)).collect();
+    let Value::List(order) = keys.root() else {
+        return Err(file.damaged(FORMAT, "the list of its storages is missing"));
+    };
+    let mut places = HashMap::new();
+    for &key in order {
+        let place = match *keys.get(key) {
+            Value::Text(key) => dtypes.get(key).zip(file.get(at..at + 8)).map(|found| (key, found)),
+            _ => None,
+        };
+        let Some((key, (dtype, length))) = place else {
+            return Err(file.damaged(FORMAT, format!("a storage is missing at byte {at}")));
+        };
+        let numel = u64::from_le_bytes(length.try_into().expect("eight bytes"));
+        let rest = (file.len() - at - 8) as u64;
+        let bytes = numel.checked_mul(dtype.bitsize() as u64 / 8).filter(|&bytes| bytes <= rest);
+        let Some(bytes) = bytes else {
+            let what =
+                format!("a storage of {numel} numbers is announced at byte {at}, {rest} bytes are left");
+            return Err(file.damaged(FORMAT, what));
+        };
+        places.insert(key, Place { start: at + 8, bytes: bytes as usize });
+        at += 8 + bytes as usize;
+    }
+    collect(file, &state, |tensor| places.get(tensor.storage.key))
+}
+
+/// The tensors of the state dict in `pickle`; `place` finds the storage of one. A checkpoint that
+/// keeps its state dict under `state_dict` or `model` is opened one level deep.
+fn collect<'p>(
+    file: &Mapped,
+    pickle: &Pickle,
+    place: impl Fn(&Tensor) -> Option<&'p Place>,
+) -> Result<Tensors, WeightsError> {
+    let named = |dict: &Value| -> Vec<(String, Tensor)> {
+        let Value::Dict(entries) = dict else { return vec![] };
+        let tensors = entries.iter().filter_map(|&(key, value)| match (pickle.get(key), pickle.get(value)) {
+            (Value::Text(key), Value::Tensor(tensor)) => {
+                Some((String::from_utf8_lossy(key).into_owned(), (**tensor).clone()))
+            }
+            _ => None,
+        });
+        tensors.collect()
+    };
+    let root = pickle.root();
+    let nested = ["state_dict", "model"].into_iter().filter_map(|key| pickle.entry(root, key));
+    let Some(found) = std::iter::once(root).chain(nested).map(named).find(|tensors| !tensors.is_empty())
+    else {
+        return Err(unsupported(file, "it holds no dict of named tensors (a state dict)"));
+    };
+    let mut views: Tensors = Vec::with_capacity(found.len());
+    let mut seen = std::collections::HashSet::new();
+    for (name, tensor) in found {
+        let wrong = |what: &str| Err(file.damaged(FORMAT, format!("tensor {name:?}: {what}")));
+        if !seen.insert(name.clone()) {
+            return wrong("it is given twice");
+        }
+        let Tensor { storage, offset, shape, strides } = &tensor;
+        let width = storage.dtype.bitsize() / 8;
+        let Some(place) = place(&tensor) else { return wrong("its storage is missing") };
+        let end = storage.skip.checked_add(storage.numel).and_then(|end| end.checked_mul(width));
+        if end.is_none_or(|end| end > place.bytes) {
+            return wrong(&format!(
+                "it needs {} stored numbers, the storage has {}",
+                storage.numel,
+                place.bytes / width
+            ));
+        }
+        let view = View {
+            dtype: storage.dtype,
+            start: place.start + storage.skip * width,
+            stored: storage.numel,
+            offset: *offset,
+            shape: shape.clone(),
+            strides: strides.clone(),
+        };
+        if let Some(flaw) = view.flaw(file.len()) {
+            return wrong(&flaw);
+        }
+        views.push((name, view));
+    }
+    Ok(views)
+}
+
+fn unsupported(file: &Mapped, what: impl Into<String>) -> WeightsError {
+    WeightsError::Unsupported { path: file.path.clone(), what: what.into() }
+}
+
+fn refused(file: &Mapped, error: PickleError) -> WeightsError {
+    match error {
+        PickleError::Refused(name) => WeightsError::Refused { path: file.path.clone(), name },
+        PickleError::Malformed(what) => file.damaged(FORMAT, what),
+    }
+}

@@ -1,0 +1,42 @@
+//! The first frame of a GIF, on its canvas, as Pillow shows it: what the frame leaves uncovered has
+//! the colour of the transparent index, or of index 0.
+
+use gif::{ColorOutput, DecodeOptions, MemoryLimit};
+use image::RgbImage;
+
+use super::{BYTE_LIMIT, Stop, check_size};
+
+pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
+    let mut options = DecodeOptions::new();
+    options.set_color_output(ColorOutput::Indexed);
+    options.set_memory_limit(MemoryLimit::Bytes(
+        std::num::NonZeroU64::new(BYTE_LIMIT).unwrap_or(std::num::NonZeroU64::MIN),
+    ));
+    let mut decoder = options.read_info(bytes).map_err(Stop::broken)?;
+    let (width, height) = (usize::from(decoder.width()), usize::from(decoder.height()));
+    let frame = decoder.read_next_frame().map_err(Stop::broken)?;
+    let frame = frame.ok_or_else(|| Stop::Broken("it holds no frame".into()))?.clone();
+    // A frame larger than the canvas enlarges it.
+    let (left, top) = (usize::from(frame.left), usize::from(frame.top));
+    let (across, down) = (usize::from(frame.width), usize::from(frame.height));
+    let (width, height) = (width.max(left + across), height.max(top + down));
+    check_size(width as u64, height as u64)?;
+    let palette = frame.palette.as_deref().or(decoder.global_palette());
+    let colour = |index: u8| match palette {
+        Some(palette) => match palette.get(usize::from(index) * 3..usize::from(index) * 3 + 3) {
+            Some(rgb) => [rgb[0], rgb[1], rgb[2]],
+            None => [0; 3],
+        },
+        None => [index; 3],
+    };
+    let ground = colour(frame.transparent.unwrap_or(0));
+    let mut rgb = ground.repeat(width * height);
+    for (y, line) in frame.buffer.chunks_exact(across).enumerate() {
+        let to = ((top + y) * width + left) * 3;
+        for (to, index) in rgb[to..to + across * 3].chunks_exact_mut(3).zip(line) {
+            to.copy_from_slice(&colour(*index));
+        }
+    }
+    RgbImage::from_raw(width as u32, height as u32, rgb)
+        .ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
+}

@@ -1,0 +1,247 @@
+"""Tokens of small vision transformers, stage by stage, as Hugging Face transformers computes them.
+
+Run from the root of the repository, with torch, transformers and safetensors installed:
+
+    python tests/reference/backbones.py [FOLDER OF A REAL vit-tiny-patch16-224]
+
+It rewrites `tests/fixtures/backbones/`: for each case a folder as the Hub lays it out
+(`config.json`, `model.safetensors`, all parameters random) and `stages.safetensors` with
+`{height}x{width}.{l}`, `[2, T, d]`: the embeddings (l = 0), the tokens after layer l, and `last`,
+the `last_hidden_state`, of the images 0 and 1. Without the real backbone its fixture
+(`vit-tiny.safetensors`) is left as it is. `vit-base.safetensors` holds some tokens of a ViT-B/16
+whose weights are nowhere stored: they, and all images, come from a formula that
+`tests/suite/backbones.rs` knows too.
+
+The formula. `hash(name, i)`, a number in [-1, 1), for the element `i` of the array `name`:
+with s the 32-bit FNV-1a hash of the name in UTF-8, all modulo 2^32,
+
+    x = i * 0x9E3779B1 + s;  x ^= x >> 16;  x *= 0x7FEB352D;  x ^= x >> 15;  x *= 0x846CA68B;
+    x ^= x >> 16;  hash = x / 2^31 - 1
+
+in float64, then rounded to float32 after scaling. Pixels of image k are `hash("image.{k}", i)`,
+i counting row-major through [3, H, W]. Weights are offset + scale * hash(name, i):
+
+    layer norm weights            1, 0.1
+    biases                        0, 0.05
+    cls token, positions          0, 0.5
+    matrices and the projection   0, sqrt(3 / fan-in)
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from transformers import (
+    BeitConfig,
+    BeitForImageClassification,
+    BeitForMaskedImageModeling,
+    BeitModel,
+    Dinov2Config,
+    Dinov2Model,
+    Dinov2WithRegistersConfig,
+    Dinov2WithRegistersForImageClassification,
+    Dinov2WithRegistersModel,
+    ViTConfig,
+    ViTForImageClassification,
+    ViTForMaskedImageModeling,
+    ViTMAEConfig,
+    ViTMAEForPreTraining,
+    ViTMAEModel,
+    ViTModel,
+)
+
+OUT = Path(__file__).resolve().parent.parent / "fixtures" / "backbones"
+
+
+def hashed(name, count):
+    """`hash(name, i)` for i = 0 .. count - 1, in float64."""
+    seed = 0x811C9DC5
+    for byte in name.encode():
+        seed = ((seed ^ byte) * 0x01000193) & 0xFFFFFFFF
+    x = np.arange(count, dtype=np.uint32) * np.uint32(0x9E3779B1) + np.uint32(seed)
+    x ^= x >> np.uint32(16)
+    x *= np.uint32(0x7FEB352D)
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(0x846CA68B)
+    x ^= x >> np.uint32(16)
+    return x.astype(np.float64) / 2.0**31 - 1.0
+
+
+def image(k, height, width):
+    pixels = hashed(f"image.{k}", 3 * height * width).astype(np.float32)
+    return torch.from_numpy(pixels).reshape(3, height, width)
+
+
+def randomise(model, seed):
+    """No parameter stays at its trivial start."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in sorted(model.named_parameters()):
+        noise = torch.randn(parameter.shape, generator=generator)
+        if "norm" in name and name.endswith("weight"):
+            parameter.data = 1 + 0.2 * noise
+        elif "lambda" in name:
+            parameter.data = 0.5 + 0.3 * noise
+        elif parameter.dim() >= 2 and "token" not in name and "position" not in name:
+            parameter.data = noise * (1.5 / parameter[0].numel() ** 0.5)
+        else:
+            parameter.data = 0.5 * noise
+
+
+def stages(model, sizes, layers):
+    """The tokens of two images of each size, by stage."""
+    tokens = {}
+    for height, width in sizes:
+        pixels = torch.stack([image(0, height, width), image(1, height, width)])
+        seen = []
+        hooks = [layer.register_forward_hook(lambda _, __, out: seen.append(out)) for layer in layers]
+        first = layers[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+        options = {}
+        if isinstance(model, ViTMAEModel):  # increasing noise keeps the order of the patches
+            patch = model.config.patch_size
+            count = (height // patch) * (width // patch)
+            options["noise"] = torch.arange(count).repeat(2, 1) / count
+        if isinstance(model, (ViTModel, ViTMAEModel)):
+            options["interpolate_pos_encoding"] = True
+        with torch.no_grad():
+            last = model(pixels, **options).last_hidden_state
+        for hook in [*hooks, first]:
+            hook.remove()
+        assert len(seen) == len(layers) + 1
+        for stage, out in [*enumerate(seen), ("last", last)]:
+            tokens[f"{height}x{width}.{stage}"] = out.contiguous().clone()
+    return tokens
+
+
+def case(name, whole, encoder_class, sizes, seed):
+    """Writes one case: `whole` is the model whose file is written, head and all."""
+    folder = OUT / name
+    randomise(whole, seed)
+    whole.save_pretrained(folder)
+    encoder = encoder_class.from_pretrained(folder, attn_implementation="eager").eval()
+    layers = encoder.encoder.layer if hasattr(encoder, "encoder") else encoder.layers
+    tokens = stages(encoder, sizes, list(layers))
+    if encoder_class is ViTMAEModel:
+        height, width = sizes[0]
+        count = (height // encoder.config.patch_size) * (width // encoder.config.patch_size)
+        noise = torch.from_numpy(hashed("noise", count)).float()[None]
+        with torch.no_grad():
+            out = encoder(image(0, height, width)[None], noise=noise)
+        tokens["shuffled.order"] = torch.argsort(noise, dim=1)[0].float()
+        tokens["shuffled.last"] = out.last_hidden_state
+    save_file(tokens, folder / "stages.safetensors")
+
+
+def tiny():
+    """Every family, and every choice its `config.json` offers."""
+    common = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3)
+    vit = dict(**common, intermediate_size=48, image_size=16, patch_size=4)
+    dino = dict(**common, mlp_ratio=2, image_size=16, patch_size=4)
+    case("vit", ViTForImageClassification(ViTConfig(**vit)), ViTModel, [(16, 16), (24, 12)], 1)
+    case(
+        "vit-no-bias",
+        ViTForMaskedImageModeling(
+            ViTConfig(
+                **vit | dict(image_size=[16, 16]),
+                qkv_bias=False,
+                hidden_act="gelu_new",
+                layer_norm_eps=1e-5,
+                encoder_stride=2,
+            )
+        ),
+        ViTModel,
+        [(16, 16)],
+        2,
+    )
+    mae = ViTMAEConfig(
+        **vit,
+        mask_ratio=0.0,
+        decoder_hidden_size=16,
+        decoder_num_hidden_layers=1,
+        decoder_num_attention_heads=2,
+        decoder_intermediate_size=16,
+    )
+    case("vit-mae", ViTMAEForPreTraining(mae), ViTMAEModel, [(16, 16), (20, 28)], 3)
+    relative = BeitConfig(**vit, use_relative_position_bias=True)
+    case("beit", BeitForImageClassification(relative), BeitModel, [(16, 16), (24, 12)], 4)
+    shared = BeitConfig(
+        **vit,
+        use_shared_relative_position_bias=True,
+        use_absolute_position_embeddings=True,
+        use_mask_token=True,
+        use_mean_pooling=False,
+        vocab_size=8,
+    )
+    case("beit-shared", BeitForMaskedImageModeling(shared), BeitModel, [(16, 16), (12, 24)], 5)
+    oblong = BeitConfig(
+        **vit | dict(image_size=[12, 20]),
+        use_relative_position_bias=True,
+        use_shared_relative_position_bias=True,
+        layer_scale_init_value=0.0,
+    )
+    case("beit-oblong", BeitModel(oblong), BeitModel, [(12, 20), (16, 16)], 6)
+    case("dinov2", Dinov2Model(Dinov2Config(**dino)), Dinov2Model, [(16, 16), (24, 20), (12, 8)], 7)
+    gated = Dinov2Config(**dino | dict(num_hidden_layers=3), use_swiglu_ffn=True, use_mask_token=False)
+    case("dinov2-swiglu", Dinov2Model(gated), Dinov2Model, [(16, 16)], 8)
+    registers = Dinov2WithRegistersConfig(**dino, num_register_tokens=3)
+    whole = Dinov2WithRegistersForImageClassification(registers)
+    case("dinov2-registers", whole, Dinov2WithRegistersModel, [(16, 16), (24, 20), (12, 8)], 9)
+
+
+PICKED = [0, 1, 14, 50, 99, 143, 180, 196]  # token 0 is CLS
+
+
+def picked(folder, name):
+    """Some tokens of the last hidden state of image 0."""
+    model = ViTModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager").eval()
+    with torch.no_grad():
+        last = model(image(0, 224, 224)[None]).last_hidden_state[0]
+    save_file({"tokens": last[PICKED].contiguous(), "index": torch.tensor(PICKED).float()}, OUT / name)
+
+
+def base():
+    """A ViT-B/16 by formula."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = ViTModel(ViTConfig(), add_pooling_layer=False)
+        model.save_pretrained(folder)  # for the names
+        weights = {}
+        with safe_open(Path(folder) / "model.safetensors", "np") as file:
+            for name in file.keys():
+                shape = file.get_slice(name).get_shape()
+                if "layernorm" in name and name.endswith("weight"):
+                    offset, scale = 1.0, 0.1
+                elif name.endswith("bias"):
+                    offset, scale = 0.0, 0.05
+                elif name.startswith("embeddings.") and "projection" not in name:
+                    offset, scale = 0.0, 0.5
+                else:
+                    offset, scale = 0.0, (3.0 / np.prod(shape[1:])) ** 0.5
+                values = offset + scale * hashed(name, int(np.prod(shape)))
+                weights[name] = torch.from_numpy(values.astype(np.float32)).reshape(shape)
+        save_file(weights, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+        picked(folder, "vit-base.safetensors")
+
+
+def main():
+    torch.manual_seed(0)
+    OUT.mkdir(parents=True, exist_ok=True)
+    for folder in OUT.iterdir():
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    tiny()
+    base()
+    if len(sys.argv) > 1:
+        picked(sys.argv[1], "vit-tiny.safetensors")
+    for path in OUT.glob("*/config.json"):  # what differs between releases of transformers
+        config = json.loads(path.read_text())
+        config.pop("transformers_version", None)
+        path.write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+//! Backbones against transformers, stage by stage (`tests/reference/backbones.py`).
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::{Device, DeviceType};
+use rayon::prelude::*;
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensors, serialize_to_file};
+use ssmprobe::model::array::{Array, Arrays};
+use ssmprobe::model::backbone::config::Config;
+use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::backbone::{Backbone, BackboneError, FAMILIES, keys};
+use ssmprobe::model::preprocess::Pixels;
+use ssmprobe::model::tokens::Tokens;
+
+/// Largest difference to transformers that counts as equal.
+const TOLERANCE: f32 = 1e-4;
+
+/// The cases with the sizes of their images, the size the model is built for first.
+const CASES: &[(&str, &[(usize, usize)])] = &[
+    ("vit", &[(16, 16), (24, 12)]),
+    ("vit-no-bias", &[(16, 16)]),
+    ("vit-mae", &[(16, 16), (20, 28)]),
+    ("beit", &[(16, 16), (24, 12)]),
+    ("beit-shared", &[(16, 16), (12, 24)]),
+    ("beit-oblong", &[(12, 20), (16, 16)]),
+    ("dinov2", &[(16, 16), (24, 20), (12, 8)]),
+    ("dinov2-swiglu", &[(16, 16)]),
+    ("dinov2-registers", &[(16, 16), (24, 20), (12, 8)]),
+];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backbones")
+}
+
+fn read(path: &Path) -> Arrays {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let array = |view: &TensorView| {
+        let values = view.data().chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
+        Array::new(view.shape(), values.collect())
+    };
+    file.iter().map(|(name, view)| (name.to_owned(), array(&view))).collect()
+}
+
+/// Element `i` of the array with this seed, by the formula of the generator.
+fn hashed(seed: u32, i: usize) -> f64 {
+    let mut x = (i as u32).wrapping_mul(0x9E37_79B1).wrapping_add(seed);
+    x = (x ^ (x >> 16)).wrapping_mul(0x7FEB_352D);
+    x = (x ^ (x >> 15)).wrapping_mul(0x846C_A68B);
+    f64::from(x ^ (x >> 16)) / 2_f64.powi(31) - 1.0
+}
+
+/// FNV-1a.
+fn seed(name: &str) -> u32 {
+    name.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+fn image(k: usize, height: usize, width: usize) -> Pixels {
+    let seed = seed(&format!("image.{k}"));
+    let values = (0..3 * height * width).map(|i| hashed(seed, i) as f32).collect();
+    Pixels { height, width, values }
+}
+
+/// All tokens, in the order of transformers: CLS, registers, patches.
+fn flat(tokens: &Tokens) -> Vec<f32> {
+    [tokens.cls.as_deref().unwrap_or_default(), &tokens.registers, &tokens.patches].concat()
+}
+
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    // A NaN must not be passed over.
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, |m, x| if x > m || x.is_nan() { x } else { m })
+}
+
+/// Every stage of one case on one device.
+fn check(case: &str, sizes: &[(usize, usize)], device: &Device) {
+    let folder = fixtures().join(case);
+    let expected = read(&folder.join("stages.safetensors"));
+    let backbone = Backbone::open(&folder, device).unwrap_or_else(|error| panic!("{case}: {error}"));
+    let layers: Vec<usize> = (0..=backbone.layers()).collect();
+    for &(height, width) in sizes {
+        let images = [image(0, height, width), image(1, height, width)];
+        let stages = backbone.forward_layers(&images, &layers, false).unwrap();
+        let last = backbone.forward(&images).unwrap();
+        for (k, (stages, last)) in stages.iter().zip(&last).enumerate() {
+            let stages = stages.iter().enumerate().map(|(l, tokens)| (l.to_string(), tokens));
+            for (stage, tokens) in stages.chain([("last".to_owned(), last)]) {
+                let array = &expected[&format!("{height}x{width}.{stage}")]; // [2, T, d]
+                assert_eq!(tokens.grid.len() + 1 + backbone.config().registers, array.shape[1]);
+                assert_eq!(backbone.width(), array.shape[2]);
+                let len = array.data.len() / 2;
+                let error = difference(&flat(tokens), &array.data[k * len..(k + 1) * len]);
+                assert!(error <= TOLERANCE, "{case}, {height}x{width}, image {k}, stage {stage}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_stage_of_every_family_equals_transformers() {
+    for (case, sizes) in CASES {
+        check(case, sizes, &Device::flex());
+    }
+    for family in FAMILIES {
+        let covered = |case: &&(&str, _)| {
+            Config::open(&fixtures().join(case.0)).unwrap().family.model_type == family.model_type
+        };
+        assert!(CASES.iter().any(|case| covered(&case)), "no case for {}", family.name);
+    }
+}
+
+#[test]
+fn a_gpu_gives_the_same_tokens() {
+    let Some(device) = Device::enumerate(DeviceType::Wgpu).into_vec().into_iter().next() else {
+        println!("left out: there is no wgpu adapter");
+        return;
+    };
+    for case in ["vit", "vit-mae", "beit", "dinov2-swiglu", "dinov2-registers"] {
+        let (_, sizes) = CASES.iter().find(|(name, _)| *name == case).unwrap();
+        check(case, &sizes[..1], &device);
+    }
+}
+
+#[test]
+fn images_of_several_sizes_come_back_in_their_order() {
+    let backbone = Backbone::open(&fixtures().join("dinov2"), &Device::flex()).unwrap();
+    let images = [image(0, 16, 16), image(1, 16, 16), image(2, 12, 8), image(3, 16, 16)];
+    let together = backbone.forward(&images).unwrap();
+    assert_eq!(together.len(), 4);
+    for (image, tokens) in images.iter().zip(&together) {
+        let alone = backbone.forward(std::slice::from_ref(image)).unwrap().remove(0);
+        assert_eq!(tokens.grid, alone.grid);
+        assert!(difference(&flat(tokens), &flat(&alone)) <= 1e-5);
+    }
+    assert!(backbone.forward(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn mae_shuffles_its_tokens_as_transformers_when_asked_to() {
+    let folder = fixtures().join("vit-mae");
+    let expected = read(&folder.join("stages.safetensors"));
+    let device = Device::flex();
+    let image = image(0, 16, 16);
+    let kept =
+        Backbone::open(&folder, &device).unwrap().forward(std::slice::from_ref(&image)).unwrap().remove(0);
+
+    // What transformers gives is the kept tokens in the order of its noise.
+    let order = expected["shuffled.order"].data.iter().map(|&i| i as usize);
+    let by_noise: Vec<f32> = order.flat_map(|i| kept.patch(i).to_vec()).collect();
+    let all = [kept.cls.as_deref().unwrap(), &by_noise].concat();
+    assert!(difference(&all, &expected["shuffled.last"].data) <= TOLERANCE);
+
+    let shuffled = |seed| {
+        let backbone = Backbone::open(&folder, &device).unwrap().with_mae_order(MaeOrder::Shuffled(seed));
+        backbone.forward(std::slice::from_ref(&image)).unwrap().remove(0)
+    };
+    let order = MaeOrder::Shuffled(7).permutation(16, &image);
+    let (first, again, other) = (shuffled(7), shuffled(7), shuffled(8));
+    assert_eq!(first, again);
+    assert_ne!(first.patches, other.patches);
+    assert_ne!(first.patches, kept.patches);
+    assert_eq!(first.cls, kept.cls);
+    for (k, &i) in order.iter().enumerate() {
+        assert_eq!(first.patch(k), kept.patch(i));
+    }
+}
+
+/// Some tokens of one image against a fixture: `index` counts them from CLS on.
+fn check_picked(backbone: &Backbone, fixture: &str) -> f32 {
+    let expected = read(&fixtures().join(fixture));
+    let tokens = flat(&backbone.forward(&[image(0, 224, 224)]).unwrap()[0]);
+    let d = backbone.width();
+    let picked = expected["index"].data.iter().map(|&i| i as usize);
+    let picked: Vec<f32> = picked.flat_map(|i| tokens[i * d..(i + 1) * d].to_vec()).collect();
+    difference(&picked, &expected["tokens"].data)
+}
+
+/// A folder with a ViT-B/16 whose weights come from the formula.
+fn write_base(folder: &Path) {
+    std::fs::write(folder.join("config.json"), r#"{"model_type": "vit"}"#).unwrap();
+    let config = Config::open(folder).unwrap();
+    let value = |(name, shape): (String, Vec<usize>)| {
+        let (offset, scale) = if name.contains("layernorm") && name.ends_with("weight") {
+            (1.0, 0.1)
+        } else if name.ends_with("bias") {
+            (0.0, 0.05)
+        } else if name.starts_with("embeddings.") && !name.contains("projection") {
+            (0.0, 0.5)
+        } else {
+            (0.0, (3.0 / shape[1..].iter().product::<usize>() as f64).sqrt())
+        };
+        let seed = seed(&name);
+        let bytes = (0..shape.iter().product::<usize>())
+            .flat_map(|i| ((offset + scale * hashed(seed, i)) as f32).to_le_bytes());
+        (name, shape, bytes.collect::<Vec<u8>>())
+    };
+    let weights: Vec<_> = keys::expected(&config, "").into_par_iter().map(value).collect();
+    let views = weights.iter().map(|(name, shape, bytes)| {
+        (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+    });
+    serialize_to_file(views, None, &folder.join("model.safetensors")).unwrap();
+}
+
+#[test]
+fn a_base_size_vit_equals_transformers() {
+    let folder = tempfile::tempdir().unwrap();
+    write_base(folder.path());
+    let backbone = Backbone::open(folder.path(), &Device::flex()).unwrap();
+    let error = check_picked(&backbone, "vit-base.safetensors");
+    assert!(error <= TOLERANCE, "{error}");
+}
+
+#[test]
+fn a_real_vit_equals_transformers() {
+    let data = std::env::var_os("SSMPROBE_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let folder = data.join("vit-tiny-patch16-224");
+    if !folder.is_dir() {
+        println!("left out: {} is not there", folder.display());
+        return;
+    }
+    let backbone = Backbone::open(&folder, &Device::flex()).unwrap();
+    assert_eq!((backbone.id(), backbone.width()), ("vit-tiny-patch16-224", 192));
+    let error = check_picked(&backbone, "vit-tiny.safetensors");
+    assert!(error <= TOLERANCE, "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_with_what_can() {
+    let device = Device::flex();
+    let backbone = Backbone::open(&fixtures().join("dinov2"), &device).unwrap();
+    let message = backbone.forward(&[image(0, 16, 17)]).unwrap_err().to_string();
+    assert!(message.contains("16 x 17") && message.contains("4 x 4"), "{message}");
+    let many = Pixels { height: 4 * 10_000, width: 4, values: Vec::new() };
+    assert!(matches!(backbone.forward(&[many]), Err(BackboneError::Patches { patches: 10_000, .. })));
+    let error = backbone.forward_layers(&[image(0, 16, 16)], &[3], false).unwrap_err();
+    assert!(matches!(error, BackboneError::Layer { layer: 3, layers: 2 }));
+
+    let folder = tempfile::tempdir().unwrap();
+    let message = |config: &str| {
+        std::fs::write(folder.path().join("config.json"), config).unwrap();
+        Backbone::open(folder.path(), &device).map(|_| ()).unwrap_err().to_string()
+    };
+    for (config, words) in [
+        ("[1]", ["config.json", "another kind of value"]),
+        ("{", ["config.json", "JSON"]),
+        ("{}", ["`model_type` is absent", "vit_mae, beit, dinov2"]),
+        (r#"{"model_type": "resnet"}"#, ["`model_type` is \"resnet\"", "vit_mae"]),
+        (r#"{"model_type": "vit", "hidden_act": "mish"}"#, ["`hidden_act` is \"mish\"", "gelu, "]),
+        (r#"{"model_type": "vit", "hidden_size": -3}"#, ["`hidden_size` is -3", "1 to 16384"]),
+        (r#"{"model_type": "vit", "num_hidden_layers": 1e12}"#, ["`num_hidden_layers`", "1 to 512"]),
+        (r#"{"model_type": "vit", "num_attention_heads": 7}"#, ["`num_attention_heads` is 7", "768"]),
+        (r#"{"model_type": "vit", "num_channels": 1}"#, ["`num_channels` is 1", "3 (red"]),
+        (r#"{"model_type": "vit", "image_size": [224, 8]}"#, ["`image_size` is [224,8]", "[16, 16]"]),
+        (r#"{"model_type": "vit", "patch_size": [8]}"#, ["`patch_size` is [8]", "[height, width]"]),
+        (r#"{"model_type": "dinov2", "mlp_ratio": 1e30}"#, ["`mlp_ratio`", "64"]),
+        (
+            r#"{"model_type": "dinov2", "hidden_size": 12, "mlp_ratio": 0.05}"#,
+            ["`mlp_ratio` is 0.05", "one unit"],
+        ),
+        (r#"{"model_type": "beit", "use_mean_pooling": 1}"#, ["`use_mean_pooling` is 1", "true, false"]),
+    ] {
+        let message = message(config);
+        assert!(words.iter().all(|word| message.contains(word)), "{config}: {message}");
+    }
+
+    // A file that belongs to another configuration: every key at fault is named.
+    std::fs::copy(fixtures().join("vit/model.safetensors"), folder.path().join("model.safetensors")).unwrap();
+    let config = std::fs::read_to_string(fixtures().join("vit/config.json")).unwrap();
+    let message = message(&config.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1"));
+    assert!(message.contains("vit.encoder.layer.1.output.dense.weight"), "{message}");
+    assert!(!message.contains("classifier"), "{message}");
+}
