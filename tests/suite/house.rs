@@ -48,6 +48,12 @@ const RULES: &[Rule] = &[
         why: "colours are named in viz/theme.rs and reach egui in viz/paint.rs",
     },
     Rule {
+        within: "src/",
+        except: &[],
+        banned: &["fs::write", "File::create"],
+        why: "a crash half-way leaves half a file: write a temporary one beside it and rename it",
+    },
+    Rule {
         within: "src/main.rs",
         except: &[],
         banned: &["ssmprobe::model", "ssmprobe::viz", "egui", "burn"],
@@ -167,6 +173,7 @@ fn the_rules_catch_what_they_name() {
         ("src/viz/kernel.rs", "let file = std::fs::read(path);"),
         ("src/app/panel/image.rs", "ui.visuals_mut().fill = Color32::from_rgb(1, 2, 3);"),
         ("src/app/state.rs", "    todo!()"),
+        ("src/app/settings.rs", "std::fs::write(path, text)?;"),
         ("tests/suite/heads.rs", "#[ignore = \"slow\"]"),
     ];
     for (short, line) in caught {
