@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 
-use super::{DeviceError, Found, Type, adapters, list};
+use super::{DeviceError, Found, Type, adapters, list, processor};
 
 /// An open device and why it is this one.
 pub struct Choice {
@@ -19,6 +19,10 @@ pub struct Choice {
 /// `auto` passes over a device whose driver refuses, and says so; a device asked for by name is
 /// that one or an error.
 pub fn choose(name: &str) -> Result<Choice, DeviceError> {
+    if name.trim() == "cpu" {
+        // Always there: no driver is asked.
+        return Ok(Choice { device: Device::flex(), found: processor(), why: "asked for by name".into() });
+    }
     let there = list();
     if name.trim() != "auto" {
         let found = select(name, &there)?;
