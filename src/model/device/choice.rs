@@ -19,11 +19,8 @@ pub struct Choice {
 /// `auto` passes over a device whose driver refuses, and says so; a device asked for by name is
 /// that one or an error.
 pub fn choose(name: &str) -> Result<Choice, DeviceError> {
-    if name.trim() == "cpu" {
-        // Always there: no driver is asked.
-        return Ok(Choice { device: Device::flex(), found: processor(), why: "asked for by name".into() });
-    }
-    let there = list();
+    // Whoever asks for the processor waits for no driver.
+    let there = if name.trim() == "cpu" { vec![processor()] } else { list() };
     if name.trim() != "auto" {
         let found = select(name, &there)?;
         return Ok(Choice { device: start(found)?, found: found.clone(), why: "asked for by name".into() });
