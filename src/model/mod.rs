@@ -6,6 +6,7 @@
 
 pub mod array;
 pub mod backbone;
+pub mod device;
 pub mod features;
 pub mod grid;
 pub mod head;

@@ -3,5 +3,7 @@
 mod backbones;
 mod hub;
 mod images;
+mod devices;
+mod house;
 mod weights;
 mod routing;

@@ -205,7 +205,7 @@ fn id(dir: &Path) -> String {
     let cached = names.iter().rev().find_map(|part| part.strip_prefix("models--"));
     match (cached, names.last()) {
         (Some(cached), _) => cached.replace("--", "/"),
-        (None, last) => last.map(|name| name.to_string()).unwrap_or_default(),
+        (None, last) => last.map(ToString::to_string).unwrap_or_default(),
     }
 }
 

@@ -6,7 +6,6 @@
 //! at all: a killed extraction goes on after its last shard. Shards are memory-mapped, so memory
 //! stays bounded whatever the dataset's size.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -166,6 +165,8 @@ fn parse_manifest(folder: &Path, bytes: &[u8]) -> Result<Manifest, CacheError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::tokens::Tokens;
     use super::*;
 

@@ -32,6 +32,7 @@ impl Mapped {
         let file = File::open(path).map_err(failed)?;
         // SAFETY: the map is only read, as bytes of any value. Should another program cut the
         // file short meanwhile, the system ends this one; every reader that maps shares that.
+        #[expect(unsafe_code, reason = "a map of a file cannot be made otherwise")]
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
         let mapped = Self { path: path.into(), map };
         let start = mapped[..mapped.len().min(64)].trim_ascii_start().to_ascii_lowercase();

@@ -45,7 +45,7 @@ impl View {
     pub fn flaw(&self, bytes: usize) -> Option<String> {
         let describe =
             |what: &str| Some(format!("{what} (shape {:?}, strides {:?})", self.shape, self.strides));
-        if self.dtype.bitsize() % 8 != 0 {
+        if !self.dtype.bitsize().is_multiple_of(8) {
             return describe("it packs several numbers in a byte");
         }
         let room = bytes.checked_sub(self.start).map(|rest| rest / (self.dtype.bitsize() / 8));

@@ -1,0 +1,59 @@
+//! `ssmprobe devices` as a person runs it.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn devices(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("ssmprobe").expect("the program is built beside its tests");
+    command.arg("devices").args(arguments);
+    command
+}
+
+#[test]
+fn lists_the_processor_and_says_what_auto_takes() {
+    let output = devices(&[]).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().next().unwrap().starts_with("cpu "), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("auto takes ")), "{text}");
+}
+
+#[test]
+fn json_has_every_limit_and_a_check_of_each_device() {
+    let output = devices(&["--json", "--check"]).assert().success().get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listed = report["devices"].as_array().unwrap();
+    let names: Vec<_> = listed.iter().map(|device| device["name"].as_str().unwrap()).collect();
+    assert_eq!(names[0], "cpu");
+    assert!(names.contains(&report["auto"]["name"].as_str().unwrap()), "{report:#}");
+    assert!(!report["auto"]["why"].as_str().unwrap().is_empty());
+    for device in listed {
+        for field in ["name", "adapter", "type", "api", "driver", "max_buffer", "max_binding", "memory"] {
+            assert!(device.get(field).is_some(), "{field} is missing: {device:#}");
+        }
+        let check = &device["check"];
+        assert!(check["error"].as_f64().unwrap() < 1e-3, "{device:#}");
+        assert!(check["gflops"].as_f64().unwrap() > 0.0, "{device:#}");
+    }
+    let taken = listed.iter().find(|device| device["name"] == report["auto"]["name"]).unwrap();
+    assert_ne!(taken["type"], "software", "auto took a software adapter");
+}
+
+/// With no Vulkan and no OpenGL driver to be found, only the processor is left, and it works.
+#[cfg(all(target_os = "linux", not(feature = "cuda")))]
+#[test]
+fn a_machine_without_any_driver_still_has_the_processor() {
+    let mut command = devices(&["--json"]);
+    for variable in ["VK_ICD_FILENAMES", "VK_DRIVER_FILES", "__EGL_VENDOR_LIBRARY_FILENAMES"] {
+        command.env(variable, "/nonexistent");
+    }
+    let output = command.assert().success().get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["devices"].as_array().unwrap().len(), 1, "{report:#}");
+    assert_eq!(report["auto"]["name"], "cpu");
+    assert_eq!(report["auto"]["why"], "no GPU here");
+}
+
+#[test]
+fn an_unknown_flag_is_wrong_usage() {
+    devices(&["--cheque"]).assert().code(2);
+}

@@ -1,0 +1,257 @@
+//! The order of the house (ARCHITECTURE.md), read from the source text: who may know whom, how long
+//! a file gets, and what must not be in one.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder or file, what its code must not contain, and why.
+struct Rule {
+    /// Where it holds: a path prefix below the repository's root.
+    within: &'static str,
+    /// Where it does not.
+    except: &'static [&'static str],
+    /// What must not be there.
+    banned: &'static [&'static str],
+    why: &'static str,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        within: "src/model/",
+        except: &[],
+        banned: &["egui", "eframe", "crate::app", "crate::viz"],
+        why: "the maths knows no window",
+    },
+    Rule {
+        within: "src/model/",
+        except: &[],
+        banned: &["println!", "print!", "eprintln!", "eprint!", "std::thread::Builder", "thread::scope"],
+        why: "the maths prints nothing and starts no thread; its caller does",
+    },
+    Rule {
+        within: "src/viz/",
+        except: &[],
+        banned: &["burn", "crate::app", "safetensors::", "wgpu::"],
+        why: "a picture knows neither tensors nor the program around it",
+    },
+    Rule {
+        within: "src/viz/",
+        except: &["src/viz/export"],
+        banned: &["std::fs", "File::"],
+        why: "only export.rs touches files",
+    },
+    Rule {
+        within: "src/",
+        except: &["src/viz/theme.rs", "src/viz/paint.rs"],
+        banned: &["Color32::from_", "Color32::RED", "Color32::GREEN", "Color32::BLUE"],
+        why: "colours are named in viz/theme.rs and reach egui in viz/paint.rs",
+    },
+    Rule {
+        within: "src/",
+        except: &[],
+        banned: &["fs::write"],
+        why: "a crash half-way leaves half a file: write a temporary one beside it and rename it",
+    },
+    Rule {
+        within: "src/main.rs",
+        except: &[],
+        banned: &["ssmprobe::model", "ssmprobe::viz", "egui", "burn"],
+        why: "main knows app alone",
+    },
+    Rule {
+        within: "",
+        except: &[],
+        banned: &["todo!(", "unimplemented!(", "dbg!("],
+        why: "what does not work yet is not in the program",
+    },
+    Rule { within: "", except: &[], banned: &["#[ignore"], why: "a test that never runs never fails" },
+];
+
+/// Words no file may hold: folders of one machine.
+const FOREIGN: &[&str] = &["/work/", "/root/"];
+
+/// Longest source file, in lines.
+const LONGEST: usize = 400;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Files below `folder` that pass `keep`, with paths as rules write them.
+fn files(folder: &str, keep: &dyn Fn(&Path) -> bool) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(folder)];
+    while let Some(folder) = open.pop() {
+        // A folder that is not there has nothing to hold.
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if keep(&path) {
+                let short = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+                found.push((short, path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
+}
+
+/// Every Rust file of the repository with its text, this one apart: it names what it bans.
+fn sources() -> Vec<(String, String)> {
+    let folders = ["src", "tests", "benches"];
+    let all = folders.iter().flat_map(|folder| files(folder, &is_rust));
+    let others = all.filter(|(short, _)| short != "tests/suite/house.rs");
+    others.map(|(short, path)| (short, fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The code of a file: without comments, and without its unit tests, which may print.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let program = numbered.take_while(|(_, line)| *line != "#[cfg(test)]");
+    program.filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// What of `banned` a line holds, as a word of its own: `burn` is not in `burnish`, and `print!` is
+/// not in `sprint!`.
+fn holds<'a>(line: &str, banned: &[&'a str]) -> Option<&'a str> {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    banned.iter().copied().find(|banned| {
+        line.match_indices(banned).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + banned.len()..]);
+            let starts = banned.starts_with(part_of_word) && before.ends_with(part_of_word);
+            let goes_on = banned.ends_with(char::is_alphanumeric) && after.starts_with(part_of_word);
+            !starts && !goes_on
+        })
+    })
+}
+
+/// Breaches of the rules in one file, a line each.
+fn breaches(short: &str, text: &str) -> String {
+    let mut found = String::new();
+    for rule in RULES {
+        let excepted = rule.except.iter().any(|except| short.starts_with(except));
+        if !short.starts_with(rule.within) || excepted {
+            continue;
+        }
+        for (number, line) in code(text) {
+            if let Some(word) = holds(line, rule.banned) {
+                writeln!(found, "{short}:{number} holds `{word}`: {}", rule.why).unwrap();
+            }
+        }
+    }
+    if short.starts_with("src/viz/") {
+        for (number, line) in code(text) {
+            let reached = line.match_indices("model::").map(|(at, _)| &line[at + "model::".len()..]);
+            let allowed = |rest: &str| rest.starts_with("trace") || rest.starts_with("grid");
+            if reached.into_iter().any(|rest| !allowed(rest)) {
+                writeln!(found, "{short}:{number} reaches past `model::trace` and `model::grid`").unwrap();
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn arrows_point_one_way_and_nothing_banned_is_in() {
+    let found: String = sources().iter().map(|(short, text)| breaches(short, text)).collect();
+    assert!(found.is_empty(), "\n{found}");
+}
+
+#[test]
+fn the_rules_catch_what_they_name() {
+    let caught = [
+        ("src/model/head/gru.rs", "use eframe::egui::Ui;"),
+        ("src/model/train.rs", "    println!(\"{loss}\");"),
+        ("src/viz/kernel.rs", "use crate::model::probe::Probe;"),
+        ("src/viz/kernel.rs", "let t: burn::tensor::Tensor<2> = x;"),
+        ("src/viz/kernel.rs", "let file = std::fs::read(path);"),
+        ("src/app/panel/image.rs", "ui.visuals_mut().fill = Color32::from_rgb(1, 2, 3);"),
+        ("src/app/state.rs", "    todo!()"),
+        ("src/app/settings.rs", "std::fs::write(path, text)?;"),
+        ("tests/suite/heads.rs", "#[ignore = \"slow\"]"),
+    ];
+    for (short, line) in caught {
+        assert_ne!(breaches(short, line), "", "{short}: {line}");
+    }
+    let fine = [
+        ("src/model/train.rs", "// egui draws this"),
+        ("src/model/train.rs", "#[cfg(test)]\nmod tests { fn f() { println!(); } }"),
+        ("src/viz/kernel.rs", "use crate::model::trace::Trace;"),
+        ("src/viz/export.rs", "let text = std::fs::read(path);"),
+        ("src/viz/theme.rs", "Color32::from_rgb(1, 2, 3)"),
+        ("src/viz/curves.rs", "let burned = sunburn + burn_in;"),
+        ("src/app/cli/mod.rs", "eprintln!(\"no\");"),
+    ];
+    for (short, line) in fine {
+        assert_eq!(breaches(short, line), "", "{short}: {line}");
+    }
+}
+
+#[test]
+fn every_source_file_says_what_it_is_and_stays_short() {
+    let mut found = String::new();
+    for (short, text) in sources() {
+        if !text.starts_with("//! ") {
+            writeln!(found, "{short} does not begin with a `//!` line that says what it is").unwrap();
+        }
+        let lines = text.lines().count();
+        if short.starts_with("src/") && lines > LONGEST {
+            writeln!(found, "{short} has {lines} lines; {LONGEST} are the most: it holds two ideas").unwrap();
+        }
+    }
+    assert!(found.is_empty(), "\n{found}");
+}
+
+/// A file nobody lists is never compiled, and its tests never run.
+#[test]
+fn every_source_file_is_listed_by_its_parent() {
+    let texts = sources();
+    let text_of = |short: &str| texts.iter().find(|(other, _)| other == short).map(|(_, text)| text.as_str());
+    let mut found = String::new();
+    for (short, _) in texts.iter().filter(|(short, _)| !short.starts_with("benches/")) {
+        let path = Path::new(short);
+        let (stem, folder) = (path.file_stem().unwrap().to_str().unwrap(), path.parent().unwrap());
+        let (name, above) = match stem {
+            "main" | "lib" => continue,
+            "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
+            name => (name, folder),
+        };
+        let above = above.to_str().unwrap();
+        let parents = ["/mod.rs", "/lib.rs", "/main.rs", ".rs"].map(|end| format!("{above}{end}"));
+        let lists = |text: &str| text.lines().any(|line| line.trim_end().ends_with(&format!("mod {name};")));
+        if !parents.iter().filter_map(|parent| text_of(parent)).any(lists) && short != "src/main.rs" {
+            writeln!(found, "{short} is in no `mod` line of its parent").unwrap();
+        }
+    }
+    assert!(found.is_empty(), "\n{found}");
+}
+
+#[test]
+fn no_file_names_a_folder_of_one_machine() {
+    let is_text = |path: &Path| {
+        let extensions = ["rs", "md", "toml", "py", "json", "sh", "csv", "txt", "svg"];
+        path.extension().is_none_or(|found| extensions.iter().any(|extension| found == *extension))
+    };
+    let below = ["src", "tests", "benches", "assets", "docs", "scripts", ".ci"];
+    let mut all: Vec<_> = below.iter().flat_map(|folder| files(folder, &is_text)).collect();
+    for name in ["Cargo.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "clippy.toml"] {
+        all.push((name.to_owned(), root().join(name)));
+    }
+    assert!(all.len() > 20, "only {} files were read", all.len());
+    let mut found = String::new();
+    for (short, path) in all.iter().filter(|(short, _)| short != "tests/suite/house.rs") {
+        let bytes = fs::read(path).unwrap_or_else(|error| panic!("{short}: {error}"));
+        for (index, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+            if let Some(word) = FOREIGN.iter().find(|word| line.contains(**word)) {
+                writeln!(found, "{short}:{} holds `{word}`", index + 1).unwrap();
+            }
+        }
+    }
+    assert!(found.is_empty(), "\n{found}");
+}
