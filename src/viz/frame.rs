@@ -1,0 +1,211 @@
+//! What stands around data: axes with ticks and labels, legends above, colour bars beside. All are
+//! laid out before the data, so that none covers it.
+
+use super::font;
+use super::scale::Scale;
+use super::scene::{Anchor, Box2, Point, Raster, Scene, Stroke};
+use super::theme::{Color, Theme};
+
+/// Length of a tick, in points.
+const TICK: f32 = 2.5;
+
+/// One axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Its numbers.
+    pub scale: Scale,
+    /// Its name and unit; empty for none.
+    pub label: String,
+    /// About how many ticks; 0 for none.
+    pub ticks: usize,
+}
+
+impl Axis {
+    /// An axis with a name.
+    pub fn new(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
+        Self { scale, label: label.into(), ticks }
+    }
+
+    /// The positions 0 to `n - 1` of a sequence, with room for the marks of both ends.
+    pub fn positions(n: usize, label: &str) -> Self {
+        Self::new(Scale::linear(-0.5, n as f64 - 0.5), label, 5)
+    }
+
+    fn texts(&self) -> (Vec<f64>, Vec<String>) {
+        if self.ticks == 0 {
+            return (Vec::new(), Vec::new());
+        }
+        let ticks = self.scale.ticks(self.ticks);
+        let labels = self.scale.labels(&ticks);
+        (ticks, labels)
+    }
+
+    fn widest(&self, theme: &Theme) -> f32 {
+        self.texts().1.iter().map(|t| font::width(t, theme.tick)).fold(0.0, f32::max)
+    }
+}
+
+/// A box of data with an axis below and one to the left.
+pub struct Frame {
+    /// Where the data goes.
+    pub area: Box2,
+    /// Across.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+}
+
+impl Frame {
+    /// Lays the axes into `outer` and gives what is left to the data.
+    pub fn fit(outer: Box2, x: Axis, y: Axis, theme: &Theme) -> Self {
+        let named = |axis: &Axis| if axis.label.is_empty() { 0.0 } else { theme.label * 1.15 + 1.5 };
+        let numbered = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
+        let left = named(&y) + numbered(&y, y.widest(theme));
+        let bottom = numbered(&x, theme.tick * 0.8) + named(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
+        let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
+        let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - 1.0, outer.h - bottom - top);
+        Self { area, x, y }
+    }
+
+    /// Where the number `v` lies across.
+    pub fn x(&self, v: f64) -> f32 {
+        self.area.x + self.x.scale.at(v) * self.area.w
+    }
+
+    /// Where the number `v` lies upwards.
+    pub fn y(&self, v: f64) -> f32 {
+        self.area.bottom() - self.y.scale.at(v) * self.area.h
+    }
+
+    /// Where both lie, held inside the box.
+    pub fn at(&self, x: f64, y: f64) -> Point {
+        let (px, py) = (self.x(x), self.y(y));
+        [px.clamp(self.area.x, self.area.right()), py.clamp(self.area.y, self.area.bottom())]
+    }
+
+    /// Faint lines at the upward ticks: below the data.
+    pub fn grid(&self, scene: &mut Scene, theme: &Theme) {
+        for v in self.y.texts().0 {
+            let y = self.y(v);
+            scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(theme.hair, theme.faint));
+        }
+    }
+
+    /// Axes, ticks, labels: above the data.
+    pub fn axes(&self, scene: &mut Scene, theme: &Theme) {
+        let a = self.area;
+        let hair = Stroke::new(theme.hair, theme.axis);
+        scene.line(vec![[a.x, a.y], [a.x, a.bottom()], [a.right(), a.bottom()]], hair);
+        let mut below = a.bottom();
+        if self.x.ticks > 0 {
+            let base = a.bottom() + TICK + 2.0 + theme.tick * font::CAP;
+            let (ticks, labels) = self.x.texts();
+            for (v, text) in ticks.into_iter().zip(labels) {
+                let x = self.x(v);
+                scene.line(vec![[x, a.bottom()], [x, a.bottom() + TICK]], hair);
+                scene.text([x, base], text, theme.tick, theme.axis, Anchor::Middle);
+            }
+            below = base + 1.5;
+        }
+        if !self.x.label.is_empty() {
+            let at = [a.center()[0], below + 1.5 + theme.label * font::CAP];
+            scene.text(at, self.x.label.clone(), theme.label, theme.ink, Anchor::Middle);
+        }
+        let (ticks, labels) = self.y.texts();
+        for (v, text) in ticks.into_iter().zip(labels) {
+            let y = self.y(v);
+            scene.line(vec![[a.x - TICK, y], [a.x, y]], hair);
+            scene.text_mid([a.x - TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
+        }
+        if !self.y.label.is_empty() {
+            let room = if self.y.ticks == 0 { 0.0 } else { TICK + 2.0 + self.y.widest(theme) };
+            let x = a.x - room - 2.0 - theme.label * 0.2;
+            let size = theme.label;
+            scene.text_up([x, a.center()[1]], font::fit(&self.y.label, size, a.h + 14.0), size, theme.ink);
+        }
+    }
+}
+
+/// How a series is drawn in a legend.
+#[derive(Clone, Copy, Debug)]
+pub enum Mark {
+    /// A line.
+    Line(Stroke),
+    /// A filled box.
+    Patch(Color),
+    /// A dot.
+    Dot(Color),
+    /// An upright tick.
+    Tick(Stroke),
+}
+
+/// Draws the entries in rows from `at`, at most `room` wide; returns the height they took.
+pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &[(Mark, &str)]) -> f32 {
+    let (size, swatch, row) = (theme.tick, 11.0, theme.tick + 3.0);
+    let (mut x, mut y) = (at[0], at[1] + row / 2.0);
+    for (mark, text) in entries {
+        let text = font::fit(text, size, room - swatch - 3.0);
+        let width = swatch + 3.0 + font::width(&text, size);
+        if x > at[0] && x + width > at[0] + room {
+            (x, y) = (at[0], y + row);
+        }
+        match *mark {
+            Mark::Line(stroke) => scene.line(vec![[x, y], [x + swatch, y]], stroke),
+            Mark::Patch(color) => scene.fill(Box2::new(x, y - 2.5, swatch, 5.0), color),
+            Mark::Dot(color) => scene.dot([x + swatch / 2.0, y], 2.2, color, None),
+            Mark::Tick(stroke) => {
+                scene.line(vec![[x + swatch / 2.0, y - 3.0], [x + swatch / 2.0, y + 3.0]], stroke);
+            }
+        }
+        scene.text_mid([x + swatch + 3.0, y], text, size, theme.ink, Anchor::Start);
+        x += width + 9.0;
+    }
+    if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
+}
+
+/// Width a colour bar needs beside its box.
+pub fn bar_room(theme: &Theme, scale: Scale, ticks: usize) -> f32 {
+    let axis = Axis::new(scale, "", ticks);
+    4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + theme.label * 1.15 + 2.5
+}
+
+/// Draws an upright colour bar along `area`, right of it; `color` maps 0 to 1 of `scale`.
+pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, color: impl Fn(f32) -> Color) {
+    let steps = 128;
+    let bar = Box2::new(area.right() + 4.0, area.y, 5.0, area.h);
+    let pixels = (0..steps).map(|i| color(1.0 - (i as f32 + 0.5) / steps as f32));
+    scene.image(bar, Raster::new(1, steps, pixels), false, None);
+    let hair = Stroke::new(theme.hair, theme.axis);
+    scene.outline(bar, hair);
+    let (ticks, labels) = axis.texts();
+    for (v, text) in ticks.into_iter().zip(labels) {
+        let y = bar.bottom() - axis.scale.at(v) * bar.h;
+        scene.line(vec![[bar.right(), y], [bar.right() + TICK, y]], hair);
+        let half = theme.tick * font::CAP / 2.0;
+        let y = y.clamp(bar.y + half, bar.bottom() - half);
+        scene.text_mid([bar.right() + TICK + 2.0, y], text, theme.tick, theme.axis, Anchor::Start);
+    }
+    if !axis.label.is_empty() {
+        let x = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label;
+        scene.text_up([x, bar.center()[1]], axis.label.clone(), theme.label, theme.ink);
+    }
+}
+
+/// A panel title on the baseline of its first line; returns the height it takes.
+pub fn title(scene: &mut Scene, theme: &Theme, at: Point, text: &str, room: f32) -> f32 {
+    let text = font::fit(text, theme.label, room);
+    scene.text([at[0], at[1] + theme.label * font::CAP + 0.5], text, theme.label, theme.ink, Anchor::Start);
+    theme.label + 2.5
+}
+
+/// A scene that says in words why there is nothing to see.
+pub fn message(theme: &Theme, width: f32, height: f32, title: &str, text: &str) -> Scene {
+    let mut scene = Scene::new(width, height, title, theme.background);
+    let lines = font::wrap(text, theme.label, width - 12.0);
+    let top = (height - lines.len() as f32 * theme.label * 1.3) / 2.0;
+    for (i, line) in lines.into_iter().enumerate() {
+        let at = [width / 2.0, top + (i as f32 + 0.5) * theme.label * 1.3];
+        scene.text_mid(at, line, theme.label, theme.muted, Anchor::Middle);
+    }
+    scene
+}

@@ -1,0 +1,286 @@
+//! A scene on the screen: fitted into a box, images as textures kept by content, and what the
+//! pointer is over.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::epaint::{CircleShape, PathShape, PathStroke, RectShape, TextShape};
+use egui::{
+    Color32, ColorImage, CornerRadius, FontId, Painter, Pos2, Rect, Response, Sense, Shape as Drawn,
+    StrokeKind, TextureHandle, TextureOptions, Ui, Vec2,
+};
+
+use super::scene::{Anchor, Box2, Hover, Item, Point, Raster, Scene, Shape, Stroke};
+use super::theme::Color;
+
+/// What a person does with a painted figure.
+pub struct Painted {
+    /// The widget, for menus and tooltips.
+    pub response: Response,
+    /// What the pointer is over.
+    pub hover: Option<Hover>,
+}
+
+/// Paints scenes, keeping the textures of the last one.
+#[derive(Default)]
+pub struct Canvas {
+    last: Option<Rect>,
+    textures: HashMap<(u64, bool), (TextureHandle, bool)>,
+}
+
+impl Canvas {
+    /// Paints `scene` into `rect`, as large as fits, centred; textures that it no longer uses are
+    /// given back.
+    pub fn paint(&mut self, ui: &mut Ui, scene: &Scene, rect: Rect) -> Painted {
+        let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
+        let scale = if scale.is_finite() { scale.max(0.0) } else { 0.0 };
+        let size = Vec2::new(scene.width, scene.height) * scale;
+        let place = Rect::from_center_size(rect.center(), size);
+        self.last = Some(place);
+        let id = ui.scope_id().with(("scene", &scene.title, rect.min.x.to_bits(), rect.min.y.to_bits()));
+        let response = ui.interact(place, id, Sense::click());
+        let enabled = ui.is_enabled();
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, enabled, &scene.title));
+        for (_, used) in self.textures.values_mut() {
+            *used = false;
+        }
+        if ui.is_rect_visible(place) {
+            let view = View { painter: ui.painter_at(place), origin: place.min, scale };
+            if let Some(color) = scene.background {
+                view.painter.rect_filled(place, CornerRadius::ZERO, color32(color));
+            }
+            self.items(&view, &scene.items);
+            self.textures.retain(|_, (_, used)| *used);
+        }
+        let hover = response.hover_pos().filter(|_| scale > 0.0).and_then(|p| {
+            let at = (p - place.min) / scale;
+            scene.hover([at.x, at.y])
+        });
+        Painted { response, hover }
+    }
+
+    /// Where the last scene was painted, in points of the screen.
+    pub fn last(&self) -> Rect {
+        self.last.unwrap_or(Rect::NOTHING)
+    }
+
+    /// How many textures are held.
+    pub fn textures(&self) -> usize {
+        self.textures.len()
+    }
+
+    fn items(&mut self, view: &View, items: &[Item]) {
+        for item in items {
+            self.shape(view, &item.shape);
+        }
+    }
+
+    fn shape(&mut self, view: &View, shape: &Shape) {
+        match shape {
+            Shape::Rect { rect, fill, stroke } => {
+                let (fill, line) =
+                    (fill.map_or(Color32::TRANSPARENT, color32), stroke.map(|s| view.stroke(s)));
+                let line = line.unwrap_or(egui::Stroke::NONE);
+                let shape =
+                    RectShape::new(view.rect(*rect), CornerRadius::ZERO, fill, line, StrokeKind::Middle);
+                view.painter.add(shape);
+            }
+            Shape::Path { points, closed, fill, stroke } => {
+                let points: Vec<Pos2> = points.iter().map(|p| view.pos(*p)).collect();
+                if let Some(color) = fill {
+                    view.area(&points, color32(*color));
+                }
+                if let Some(stroke) = stroke {
+                    view.line(points, *closed, *stroke);
+                }
+            }
+            Shape::Circle { center, radius, fill, stroke } => {
+                view.painter.add(CircleShape {
+                    center: view.pos(*center),
+                    radius: radius * view.scale,
+                    fill: fill.map_or(Color32::TRANSPARENT, color32),
+                    stroke: stroke.map_or(egui::Stroke::NONE, |s| view.stroke(s)),
+                });
+            }
+            Shape::Text { at, text, size, color, anchor, upwards } => {
+                view.text(*at, text, *size, *color, *anchor, *upwards);
+            }
+            Shape::Image { rect, raster, smooth } => {
+                let texture = self.texture(&view.painter, raster, *smooth);
+                let uv = Rect::from_min_max(Pos2::ZERO, Pos2::new(1.0, 1.0));
+                view.painter.image(texture, view.rect(*rect), uv, Color32::WHITE);
+            }
+            Shape::Group { offset, clip, items } => {
+                let origin = view.pos(*offset);
+                let mut inner = View { painter: view.painter.clone(), origin, scale: view.scale };
+                if let Some(clip) = clip {
+                    inner.painter.shrink_clip_rect(inner.rect(*clip));
+                }
+                self.items(&inner, items);
+            }
+        }
+    }
+
+    fn texture(&mut self, painter: &Painter, raster: &Arc<Raster>, smooth: bool) -> egui::TextureId {
+        let load = || {
+            let image = ColorImage::from_rgba_unmultiplied([raster.width, raster.height], &raster.rgba);
+            let options = if smooth { TextureOptions::LINEAR } else { TextureOptions::NEAREST };
+            (painter.ctx().load_texture(format!("figure {:016x}", raster.key), image, options), true)
+        };
+        let (handle, used) = self.textures.entry((raster.key, smooth)).or_insert_with(load);
+        *used = true;
+        handle.id()
+    }
+}
+
+/// From points of a scene to points of the screen.
+struct View {
+    painter: Painter,
+    origin: Pos2,
+    scale: f32,
+}
+
+impl View {
+    fn pos(&self, p: Point) -> Pos2 {
+        self.origin + Vec2::new(p[0], p[1]) * self.scale
+    }
+
+    fn rect(&self, b: Box2) -> Rect {
+        Rect::from_min_size(self.pos([b.x, b.y]), Vec2::new(b.w, b.h) * self.scale)
+    }
+
+    fn stroke(&self, s: Stroke) -> egui::Stroke {
+        egui::Stroke::new(s.width * self.scale, color32(s.color))
+    }
+
+    fn line(&self, mut points: Vec<Pos2>, closed: bool, stroke: Stroke) {
+        let line = self.stroke(stroke);
+        match stroke.dash {
+            Some([on, off]) => {
+                if closed && let Some(first) = points.first().copied() {
+                    points.push(first);
+                }
+                self.painter.extend(Drawn::dashed_line(&points, line, on * self.scale, off * self.scale));
+            }
+            None => {
+                let stroke = PathStroke::new(line.width, line.color);
+                self.painter.add(PathShape { points, closed, fill: Color32::TRANSPARENT, stroke });
+            }
+        }
+    }
+
+    /// Fills a polygon that any upright line crosses twice (all of ours: bands and outlines of
+    /// bars), as quads between its two edges; egui itself fills convex ones only.
+    fn area(&self, points: &[Pos2], color: Color32) {
+        let mut mesh = egui::Mesh::default();
+        for [a, b, c] in triangles(points) {
+            let first = mesh.vertices.len() as u32;
+            for p in [a, b, c] {
+                mesh.colored_vertex(p, color);
+            }
+            mesh.add_triangle(first, first + 1, first + 2);
+        }
+        self.painter.add(mesh);
+    }
+
+    fn text(&self, at: Point, text: &str, size: f32, color: Color, anchor: Anchor, upwards: bool) {
+        let font = FontId::proportional(size * self.scale);
+        let galley = self.painter.layout_no_wrap(text.to_owned(), font, color32(color));
+        let along = match anchor {
+            Anchor::Start => 0.0,
+            Anchor::Middle => galley.size().x / 2.0,
+            Anchor::End => galley.size().x,
+        };
+        let row = galley.rows.first();
+        let baseline = row.and_then(|r| Some(r.pos.y + r.row.glyphs.first()?.pos.y)).unwrap_or(0.0);
+        let at = self.pos(at);
+        if upwards {
+            let pos = at + Vec2::new(-baseline, along);
+            let turned = TextShape::new(pos, galley, color32(color)).with_angle(-std::f32::consts::FRAC_PI_2);
+            self.painter.add(turned);
+        } else {
+            self.painter.galley(at - Vec2::new(along, baseline), galley, color32(color));
+        }
+    }
+}
+
+/// Cuts a simple polygon into triangles, ear by ear.
+fn triangles(points: &[Pos2]) -> Vec<[Pos2; 3]> {
+    let turn = |a: Pos2, b: Pos2, c: Pos2| (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
+    let mut ring: Vec<Pos2> = points.to_vec();
+    ring.dedup();
+    let around: f32 = (0..ring.len()).map(|i| turn(Pos2::ZERO, ring[i], ring[(i + 1) % ring.len()])).sum();
+    if around < 0.0 {
+        ring.reverse();
+    }
+    let mut cut = Vec::with_capacity(ring.len());
+    let mut at = 0;
+    let mut misses = 0;
+    while ring.len() > 3 && misses <= ring.len() {
+        let n = ring.len();
+        let (a, b, c) = (ring[(at + n - 1) % n], ring[at % n], ring[(at + 1) % n]);
+        let area = turn(a, b, c);
+        let inside = |p: &Pos2| {
+            *p != a
+                && *p != b
+                && *p != c
+                && turn(a, b, *p) >= 0.0
+                && turn(b, c, *p) >= 0.0
+                && turn(c, a, *p) >= 0.0
+        };
+        if area <= 0.0 && area > -1e-6 {
+            ring.remove(at % n); // three in a line: nothing to fill
+            misses = 0;
+        } else if area > 0.0 && !ring.iter().any(inside) {
+            cut.push([a, b, c]);
+            ring.remove(at % n);
+            misses = 0;
+        } else {
+            at += 1;
+            misses += 1;
+        }
+        at %= ring.len();
+    }
+    if let [a, b, c] = ring[..] {
+        cut.push([a, b, c]);
+    }
+    cut
+}
+
+/// A colour of a theme as egui has it.
+pub fn color32(c: Color) -> Color32 {
+    Color32::from_rgba_unmultiplied(c.r, c.g, c.b, c.a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(t: &[[Pos2; 3]]) -> f32 {
+        t.iter().map(|[a, b, c]| ((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x)).abs() / 2.0).sum()
+    }
+
+    #[test]
+    fn a_hollow_polygon_is_filled_exactly() {
+        // A comb, as an outline of bars is: 3 teeth of 1 x 2 on a base of 5 x 1, either way round.
+        let comb = [
+            [0., 0.],
+            [5., 0.],
+            [5., 3.],
+            [4., 3.],
+            [4., 1.],
+            [3., 1.],
+            [3., 3.],
+            [2., 3.],
+            [2., 1.],
+            [1., 1.],
+            [1., 3.],
+            [0., 3.],
+        ];
+        let mut points: Vec<Pos2> = comb.iter().map(|p| Pos2::new(p[0], p[1])).collect();
+        assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
+        points.reverse();
+        assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
+    }
+}
