@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::frame::{self, Axis, Frame};
+use super::frame::{self, Axis, Frame, Mark};
 use super::order::{argmax, ascending, expected, rows};
 use super::scale::{Scale, extent, number};
-use super::scene::{Anchor, Box2, Identity, Raster, Scene, Stroke};
+use super::scene::{Box2, Identity, Raster, Scene, Stroke};
 use super::table::Table;
 use super::theme::Theme;
 use super::{Empty, Figure, Options, Rows, Size, no_order};
@@ -59,11 +59,18 @@ impl Figure for Assignment {
     }
 
     fn height(&self, _: &Trace, width: f32) -> f32 {
-        width * 0.84
+        width * 0.87
     }
 
+    /// The few sharpest cells may share the brightest colour, or they would darken all others: the
+    /// upper limit is the N/4-th largest share.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
-        extent(plan(trace).ok()?.data.iter().map(|&p| f64::from(p)))
+        let plan = plan(trace).ok()?;
+        let (lo, _) = extent(plan.data.iter().map(|&p| f64::from(p)))?;
+        let mut shares: Vec<f32> = plan.data.iter().copied().filter(|p| p.is_finite()).collect();
+        let rank = shares.len().saturating_sub(1 + plan.rows / 4);
+        let (_, hi, _) = shares.select_nth_unstable_by(rank, f32::total_cmp);
+        Some((lo, f64::from(*hi)))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -71,12 +78,25 @@ impl Figure for Assignment {
         let n = plan.rows;
         let (order, name) = row_order(trace, plan, options.rows);
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((0.0, 1.0));
-        let shares = if options.log { Scale::log(lo, hi, 6) } else { Scale::linear(0.0, hi) };
+        let shares = if options.log { Scale::log(lo, hi, 4) } else { Scale::linear(0.0, hi) };
         let mut scene = Scene::new(size.width, size.height, "Assignment matrix", theme.background);
-        let bar = frame::bar_room(theme, shares, 4);
-        let outer = Box2::new(0.0, STRIP + 3.0, size.width - bar - STRIP - 3.0, size.height - STRIP - 3.0);
+        let largest = plan.data.iter().copied().fold(0.0, f32::max);
+        let scale_name = if options.log { "Share, logarithmic" } else { "Share" };
+        let label = if f64::from(largest) > shares.hi * 1.001 {
+            format!("{scale_name} (largest {})", number(f64::from(largest)))
+        } else {
+            scale_name.to_owned()
+        };
+        let bar = Axis::new(shares, label, 4);
+        let off = Residuals::of(plan);
+        let key = format!("|sum − 1| of rows and columns (strip: {})", number(off.most));
+        let top =
+            frame::legend(&mut scene, theme, [0.0, 0.0], size.width, &[(Mark::Patch(theme.series(0)), &key)]);
+        let beside = frame::bar_room(theme, &bar) + STRIP + 3.0;
+        let top = top + STRIP + 1.0;
+        let outer = Box2::new(0.0, top, size.width - beside, size.height - top);
         let downwards = Scale::linear(-0.5, n as f64 - 0.5).reversed();
-        let y = Axis::new(downwards, name, 4);
+        let y = Axis::counts(downwards, name, 4);
         let frame = Frame::fit(outer, Axis::positions(n, "Position (last is read last)"), y, theme);
         let area = frame.area;
         let color = |t: f32| options.map.at(t);
@@ -87,10 +107,9 @@ impl Figure for Assignment {
         scene.image(area, raster, false, Some(identity));
         scene.outline(area, Stroke::new(theme.hair, theme.axis));
         frame.axes(&mut scene, theme);
-        residuals(&mut scene, theme, area, plan, &order);
-        let label = if options.log { "Share (logarithmic)" } else { "Share" };
+        off.draw(&mut scene, theme, area, &order);
         let beside = Box2 { w: area.w + STRIP + 3.0, ..area };
-        frame::color_bar(&mut scene, theme, beside, &Axis::new(shares, label, 4), color);
+        frame::color_bar(&mut scene, theme, beside, &bar, color);
         Ok(scene)
     }
 
@@ -106,41 +125,52 @@ impl Figure for Assignment {
     }
 }
 
-/// Row sums to the right, column sums above, each as its distance from 1.
-fn residuals(scene: &mut Scene, theme: &Theme, area: Box2, plan: &Matrix, order: &[usize]) {
-    let n = plan.rows;
-    let mut columns = vec![0.0f64; n];
-    let mut sums = vec![0.0f64; n];
-    for (i, row) in rows(plan).enumerate() {
-        for (k, &p) in row.iter().enumerate() {
-            sums[i] += f64::from(p);
-            columns[k] += f64::from(p);
+/// How far the sums of the plan are from 1.
+struct Residuals {
+    /// By token.
+    rows: Vec<f64>,
+    /// By position.
+    columns: Vec<f64>,
+    /// The largest; one scale for both sides, so that an exact side looks exact. At least 0.01, so
+    /// that float32 dust stays flat.
+    most: f64,
+}
+
+impl Residuals {
+    fn of(plan: &Matrix) -> Self {
+        let (mut across, mut down) = (vec![-1.0f64; plan.rows], vec![-1.0f64; plan.cols]);
+        for (i, row) in rows(plan).enumerate() {
+            for (k, &p) in row.iter().enumerate() {
+                across[i] += f64::from(p);
+                down[k] += f64::from(p);
+            }
         }
+        let [rows, columns] = [across, down].map(|v| v.into_iter().map(f64::abs).collect::<Vec<_>>());
+        let most = rows.iter().chain(&columns).copied().fold(0.01, f64::max);
+        Self { rows, columns, most }
     }
-    let off = |sum: &f64| (sum - 1.0).abs();
-    // One scale for both, so that an exact side looks exact; 0.01 keeps float32 dust flat.
-    let most = sums.iter().chain(&columns).map(off).fold(0.01, f64::max);
-    let (w, h) = (area.w / n as f32, area.h / n as f32);
-    let reach = |sum: f64| (off(&sum) / most) as f32 * (STRIP - 1.0);
-    let right = area.right() + 2.0;
-    let mut outline = vec![[right, area.y]];
-    for (r, &i) in order.iter().enumerate() {
-        let x = right + reach(sums[i]);
-        outline.extend([[x, area.y + r as f32 * h], [x, area.y + (r + 1) as f32 * h]]);
+
+    /// Row sums to the right, column sums above.
+    fn draw(&self, scene: &mut Scene, theme: &Theme, area: Box2, order: &[usize]) {
+        let n = order.len() as f32;
+        let reach = |off: f64| (off / self.most) as f32 * (STRIP - 1.0);
+        let (right, above) = (area.right() + 2.0, area.y - 2.0);
+        let mut outline = vec![[right, area.y]];
+        for (r, &i) in order.iter().enumerate() {
+            let (x, y) = (right + reach(self.rows[i]), area.y + r as f32 / n * area.h);
+            outline.extend([[x, y], [x, y + area.h / n]]);
+        }
+        outline.push([right, area.bottom()]);
+        scene.polygon(outline, theme.series(0));
+        let mut outline = vec![[area.x, above]];
+        for (k, &off) in self.columns.iter().enumerate() {
+            let (x, y) = (area.x + k as f32 / n * area.w, above - reach(off));
+            outline.extend([[x, y], [x + area.w / n, y]]);
+        }
+        outline.push([area.right(), above]);
+        scene.polygon(outline, theme.series(0));
+        let hair = Stroke::new(theme.hair, theme.axis);
+        scene.line(vec![[right, area.y], [right, area.bottom()]], hair);
+        scene.line(vec![[area.x, above], [area.right(), above]], hair);
     }
-    outline.push([right, area.bottom()]);
-    scene.polygon(outline, theme.series(0));
-    let above = area.y - 2.0;
-    let mut outline = vec![[area.x, above]];
-    for (k, &sum) in columns.iter().enumerate() {
-        let y = above - reach(sum);
-        outline.extend([[area.x + k as f32 * w, y], [area.x + (k + 1) as f32 * w, y]]);
-    }
-    outline.push([area.right(), above]);
-    scene.polygon(outline, theme.series(0));
-    let hair = Stroke::new(theme.hair, theme.axis);
-    scene.line(vec![[right, area.y], [right, area.bottom()]], hair);
-    scene.line(vec![[area.x, above], [area.right(), above]], hair);
-    let text = format!("|sum − 1|, scaled to {}", number(most));
-    scene.text([area.x, area.y - STRIP + 3.5], text, theme.tick, theme.muted, Anchor::Start);
 }

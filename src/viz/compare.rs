@@ -6,7 +6,7 @@ use super::font;
 use super::frame;
 use super::scene::{Anchor, Box2, Scene};
 use super::theme::Theme;
-use super::{Empty, Figure, Options, Size};
+use super::{Empty, Figure, MARGIN, Options, Size};
 use crate::model::trace::Trace;
 
 /// Gap between columns and between rows, in points.
@@ -28,6 +28,7 @@ pub fn scene(
     if traces.is_empty() || figures.is_empty() {
         return Err(Empty("Choose at least one trace and one figure to compare".to_owned()));
     }
+    let width = width - 2.0 * MARGIN;
     let cell = ((width - SIDE + GAP) / traces.len() as f32 - GAP).max(40.0);
     let titles = theme.title + 5.0;
     let mut cells: Vec<Vec<Result<Scene, Empty>>> = Vec::new();
@@ -63,7 +64,7 @@ pub fn scene(
     for (c, trace) in traces.iter().enumerate() {
         let x = SIDE + c as f32 * (cell + GAP);
         let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
-        let text = font::fit(name, theme.title, cell);
+        let text = font::fit(name.trim_end_matches(".safetensors"), theme.title, cell);
         let base = theme.title * font::CAP + 0.5;
         scene.text([x + cell / 2.0, base], text, theme.title, theme.ink, Anchor::Middle);
     }
@@ -79,5 +80,5 @@ pub fn scene(
         }
         y += row_height + GAP;
     }
-    Ok(scene)
+    Ok(scene.framed(MARGIN))
 }

@@ -8,7 +8,7 @@ use super::scale::{Scale, extent};
 use super::scene::{Box2, Point, Scene, Stroke};
 use super::table::Table;
 use super::theme::Theme;
-use super::{Empty, Options, Size};
+use super::{Empty, MARGIN, Options, Size};
 
 /// What one head did while it trained; steps rise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub struct Curves {
     pub series: Vec<Series>,
 }
 
+/// Name of the axis both panels share.
+const STEP: &str = "Training step";
 /// Most points drawn of one curve: beyond it neighbours share a pixel.
 const POINTS: usize = 1500;
 /// Part of the curve a moving average spans on either side.
@@ -43,44 +45,53 @@ pub fn scene(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> R
     if !loss && !accuracy {
         return Err(Empty("No step has been trained yet".to_owned()));
     }
-    let mut scene = Scene::new(size.width, size.height, "Training curves", theme.background);
+    let (width, whole) = (size.width - 2.0 * MARGIN, size.height - 2.0 * MARGIN);
+    let mut scene = Scene::new(width, whole, "Training curves", theme.background);
     let key: Vec<(Mark, &str)> = curves
         .series
         .iter()
         .enumerate()
         .map(|(i, s)| (Mark::Line(Stroke::new(theme.line * 1.2, theme.series(i))), s.name.as_str()))
         .collect();
-    let top = frame::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
-    let height = (size.height - top) / if loss && accuracy { 2.0 } else { 1.0 };
+    let top = frame::legend(&mut scene, theme, [0.0, 0.0], width, &key);
+    let height = (whole - top) / if loss && accuracy { 2.0 } else { 1.0 };
     let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
     let (first, last) = extent(steps).unwrap_or((0.0, 1.0));
-    let x = |label: &str| Axis::new(Scale::linear(first.min(0.0), last), label, 5);
-    let mut y = top;
+    let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
+        let x = Axis::new(Scale::linear(first.min(0.0), last), x, 5);
+        Frame::fit(Box2::new(0.0, y, width - 4.0, height), x, Axis::new(scale, label, 4), theme)
+    };
+    let (x, gap) = if accuracy { ("", theme.gap) } else { (STEP, 0.0) };
+    let mut upper = panel(top, height - gap, loss_scale(curves, options), x, "Training loss");
+    let under = if loss { top + height } else { top };
+    let mut lower = panel(under, height, accuracy_scale(curves), STEP, "Accuracy (%)");
+    if loss && accuracy {
+        Frame::align(&mut [&mut upper, &mut lower]);
+    }
     if loss {
-        let values = || curves.series.iter().flat_map(|s| &s.loss).map(|p| p.1);
-        let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
-        let scale = if options.log {
-            let above = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
-            Scale::log(above, hi, 6)
-        } else {
-            Scale::nice(lo.min(0.0), hi, 4)
-        };
-        let label = if accuracy { "" } else { "Training step" };
-        let gap = if accuracy { theme.gap } else { 0.0 };
-        let room = Box2::new(0.0, y, size.width - 4.0, height - gap);
-        let frame = Frame::fit(room, x(label), Axis::new(scale, "Training loss", 4), theme);
-        lines(&mut scene, theme, &frame, curves, |s| &s.loss, true);
-        y += height;
+        lines(&mut scene, theme, &upper, curves, |s| &s.loss, true);
     }
     if accuracy {
-        let values = curves.series.iter().flat_map(|s| &s.accuracy).map(|p| p.1 * 100.0);
-        let (lo, hi) = extent(values).unwrap_or((0.0, 100.0));
-        let room = Box2::new(0.0, y, size.width - 4.0, height);
-        let axis = Axis::new(Scale::nice(lo.min(hi * 0.5), hi, 4), "Accuracy (%)", 4);
-        let frame = Frame::fit(room, x("Training step"), axis, theme);
-        lines(&mut scene, theme, &frame, curves, |s| &s.accuracy, false);
+        lines(&mut scene, theme, &lower, curves, |s| &s.accuracy, false);
     }
-    Ok(scene)
+    Ok(scene.framed(MARGIN))
+}
+
+fn loss_scale(curves: &Curves, options: &Options) -> Scale {
+    let values = || curves.series.iter().flat_map(|s| &s.loss).map(|p| p.1);
+    let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
+    if options.log {
+        let above = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
+        Scale::log(above * 0.9, hi * 1.1, 6)
+    } else {
+        Scale::padded(lo.min(0.0), hi)
+    }
+}
+
+fn accuracy_scale(curves: &Curves) -> Scale {
+    let values = curves.series.iter().flat_map(|s| &s.accuracy).map(|p| p.1 * 100.0);
+    let (lo, hi) = extent(values).unwrap_or((0.0, 100.0));
+    Scale::nice(lo.min(hi * 0.5), hi, 4)
 }
 
 /// Draws one line a series; a noisy one is drawn faint, with its moving average above it.

@@ -3,7 +3,7 @@
 
 use super::font;
 use super::frame::{self, Mark};
-use super::scale::{Scale, extent, number};
+use super::scale::{Scale, extent, number_like};
 use super::scene::{Anchor, Box2, Scene, Stroke};
 use super::table::Table;
 use super::theme::Theme;
@@ -57,9 +57,12 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
     let widest = |text: &dyn Fn(&Strip<'_>) -> String| {
         strips.iter().map(|s| font::width(&text(s), theme.tick)).fold(0.0, f32::max)
     };
-    let value = |s: &Strip<'_>| number(s.diagnostic.value);
+    let value = |s: &Strip<'_>| number_like(s.diagnostic.value, s.diagnostic.value);
     let chance = |s: &Strip<'_>| match s.diagnostic.null {
-        Some((lo, hi)) => format!("{} to {}", number(lo), number(hi)),
+        Some((lo, hi)) => {
+            let like = s.diagnostic.value;
+            format!("{} to {}", number_like(lo, like), number_like(hi, like))
+        }
         None => String::new(),
     };
     let name_room = widest(&|s| s.name.clone()).min(rect.w * 0.4);

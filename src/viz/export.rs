@@ -254,7 +254,32 @@ pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
     let tree = tree(&svg(scene, about), "PDF")?;
     let page = svg2pdf::PageOptions { dpi: 72.0 };
     svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
+        .map(settle)
         .map_err(|e| ExportError::Convert { format: "PDF", why: e.to_string() })
+}
+
+/// Sorts the entries of every resource dictionary. The converter writes them in the order of a
+/// randomly seeded map, one a line, so that the same figure would not be the same bytes; sorted in
+/// their place, no offset of the file changes.
+fn settle(mut pdf: Vec<u8>) -> Vec<u8> {
+    // `    /xo1 8 0 R`: a name with a number, and a reference.
+    let entry = |line: &[u8]| {
+        let Some(text) = std::str::from_utf8(line).ok().and_then(|t| t.trim().strip_prefix('/')) else {
+            return false;
+        };
+        let mut parts = text.split(' ');
+        let named = parts.next().is_some_and(|p| p.ends_with(|c: char| c.is_ascii_digit()) && p.len() < 12);
+        named && parts.next().is_some_and(|p| p.parse::<u32>().is_ok()) && parts.eq(["0", "R"])
+    };
+    let lines: Vec<Vec<u8>> = pdf.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+    let mut settled = Vec::with_capacity(pdf.len());
+    for group in lines.chunk_by(|a, b| entry(a) && entry(b)) {
+        let mut group = group.to_vec();
+        group.sort();
+        settled.extend(group.into_iter().flatten());
+    }
+    pdf.copy_from_slice(&settled);
+    pdf
 }
 
 /// The scene as PNG of `dpi` dots an inch, which the file also says.

@@ -18,24 +18,34 @@ pub struct Axis {
     pub label: String,
     /// About how many ticks; 0 for none.
     pub ticks: usize,
+    /// Whether only whole numbers get a tick.
+    pub whole: bool,
 }
 
 impl Axis {
     /// An axis with a name.
     pub fn new(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
-        Self { scale, label: label.into(), ticks }
+        Self { scale, label: label.into(), ticks, whole: false }
     }
 
     /// The positions 0 to `n - 1` of a sequence, with room for the marks of both ends.
     pub fn positions(n: usize, label: &str) -> Self {
-        Self::new(Scale::linear(-0.5, n as f64 - 0.5), label, 5)
+        Self::counts(Scale::linear(-0.5, n as f64 - 0.5), label, 5)
+    }
+
+    /// An axis of whole numbers.
+    pub fn counts(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
+        Self { whole: true, ..Self::new(scale, label, ticks) }
     }
 
     fn texts(&self) -> (Vec<f64>, Vec<String>) {
         if self.ticks == 0 {
             return (Vec::new(), Vec::new());
         }
-        let ticks = self.scale.ticks(self.ticks);
+        let mut ticks = self.scale.ticks(self.ticks);
+        if self.whole {
+            ticks.retain(|v| (v - v.round()).abs() < 1e-6);
+        }
         let labels = self.scale.labels(&ticks);
         (ticks, labels)
     }
@@ -65,6 +75,15 @@ impl Frame {
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
         let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - 1.0, outer.h - bottom - top);
         Self { area, x, y }
+    }
+
+    /// Gives frames that stand above each other the same left edge.
+    pub fn align(frames: &mut [&mut Self]) {
+        let left = frames.iter().map(|f| f.area.x).fold(0.0, f32::max);
+        for frame in frames {
+            frame.area.w -= left - frame.area.x;
+            frame.area.x = left;
+        }
     }
 
     /// Where the number `v` lies across.
@@ -164,9 +183,9 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
 }
 
 /// Width a colour bar needs beside its box.
-pub fn bar_room(theme: &Theme, scale: Scale, ticks: usize) -> f32 {
-    let axis = Axis::new(scale, "", ticks);
-    4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + theme.label * 1.15 + 2.5
+pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
+    let name = if axis.label.is_empty() { 0.0 } else { theme.label * 1.2 };
+    4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + name
 }
 
 /// Draws an upright colour bar along `area`, right of it; `color` maps 0 to 1 of `scale`.

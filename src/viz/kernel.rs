@@ -62,7 +62,7 @@ impl Figure for Kernel {
         let scale = if options.log {
             Scale::log(lo.max(1e-12), 1.0, 6)
         } else {
-            Scale::nice(lo.min(0.0), hi.max(1.0), 4)
+            Scale::padded(lo.min(0.0), hi.max(1.0))
         };
 
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);

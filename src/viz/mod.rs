@@ -148,7 +148,10 @@ pub fn find(id: &str) -> Option<&'static dyn Figure> {
     FIGURES.iter().copied().find(|f| f.id() == id)
 }
 
-/// Checks the trace and draws the figure at `size`.
+/// Empty edge around a figure, in points: letters may hang over their box.
+const MARGIN: f32 = 2.0;
+
+/// Checks the trace and draws the figure at `size`, edge included.
 ///
 /// # Errors
 /// Why there is nothing to see: the head has no such thing, or the trace does not hold together.
@@ -160,7 +163,8 @@ pub fn draw(
     size: Size,
 ) -> Result<Scene, Empty> {
     check::check(trace)?;
-    figure.scene(trace, options, theme, size)
+    let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
+    Ok(figure.scene(trace, options, theme, inner)?.framed(MARGIN))
 }
 
 /// The same in a column of `width` points, as high as suits it.
@@ -175,8 +179,8 @@ pub fn draw_column(
     width: f32,
 ) -> Result<Scene, Empty> {
     check::check(trace)?;
-    let size = Size { width, height: figure.height(trace, width) };
-    figure.scene(trace, options, theme, size)
+    let height = figure.height(trace, width - 2.0 * MARGIN) + 2.0 * MARGIN;
+    draw(figure, trace, options, theme, Size { width, height })
 }
 
 /// Why a head with this routing has no order to show.

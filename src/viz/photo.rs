@@ -22,9 +22,17 @@ fn layer(trace: &Trace) -> Option<(&[f32], &'static str)> {
     }
 }
 
+/// The scale of the colour bar: around zero where there are negative values.
+fn bar(limits: Option<(f64, f64)>) -> Axis {
+    let (lo, hi) = limits.unwrap_or((0.0, 1.0));
+    let bound = lo.abs().max(hi.abs());
+    let scale = if lo < 0.0 { Scale::linear(-bound, bound) } else { Scale::linear(lo, hi) };
+    Axis::new(scale, "", 4)
+}
+
 /// Width of one picture where two stand side by side.
-fn side(theme: &Theme, width: f32) -> f32 {
-    (width - frame::bar_room(theme, Scale::linear(-0.05, 0.05), 4) - 2.0 * theme.gap) / 2.0
+fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
+    (width - frame::bar_room(theme, bar) - 2.0 * theme.gap) / 2.0
 }
 
 impl Figure for Photo {
@@ -42,7 +50,7 @@ impl Figure for Photo {
 
     fn height(&self, trace: &Trace, width: f32) -> f32 {
         let theme = Theme::light();
-        side(&theme, width) * picture::aspect(trace) + theme.label + 2.5
+        side(&theme, width, &bar(self.limits(trace))) * picture::aspect(trace) + theme.label + 2.5
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -52,7 +60,8 @@ impl Figure for Photo {
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
         let head = theme.label + 2.5;
-        let room = Box2::new(0.0, head, side(theme, size.width), size.height - head);
+        let axis = bar(options.limits.or_else(|| self.limits(trace)));
+        let room = Box2::new(0.0, head, side(theme, size.width, &axis), size.height - head);
         let left = room.largest(1.0, picture::aspect(trace));
         frame::title(&mut scene, theme, [left.x, 0.0], "Seen by the model", left.w);
         picture::seen(&mut scene, theme, trace, left, 0.0);
@@ -67,10 +76,8 @@ impl Figure for Photo {
             return Ok(scene);
         };
         frame::title(&mut scene, theme, [right.x, 0.0], name, right.w);
-        let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((0.0, 1.0));
-        let signed = lo < 0.0;
-        let bound = lo.abs().max(hi.abs());
-        let scale = if signed { Scale::linear(-bound, bound) } else { Scale::linear(lo, hi) };
+        let scale = axis.scale;
+        let signed = scale.lo < 0.0;
         let color =
             |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
         picture::seen(&mut scene, theme, trace, right, 0.25);
@@ -80,7 +87,7 @@ impl Figure for Photo {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, right);
         }
-        frame::color_bar(&mut scene, theme, right, &Axis::new(scale, "", 4), color);
+        frame::color_bar(&mut scene, theme, right, &axis, color);
         Ok(scene)
     }
 

@@ -71,7 +71,7 @@ impl Figure for Ranks {
         ];
         let top = frame::legend(&mut scene, theme, [0.0, 0.0], size.width, &entries);
         let most = options.limits.or_else(|| self.limits(trace)).map_or(1.0, |(_, hi)| hi.max(1.0));
-        let y = Axis::new(Scale::linear(0.0, most * 1.04), "Tokens", 4);
+        let y = Axis::counts(Scale::linear(0.0, most * 1.04), "Tokens", 4);
         let outer = Box2::new(0.0, top, size.width, size.height - top - under);
         let frame = Frame::fit(outer, Axis::positions(n, "Position (last is read last)"), y, theme);
         let area = frame.area;

@@ -32,6 +32,14 @@ impl Scale {
         Self::linear((raw.lo / step + 1e-9).floor() * step, (raw.hi / step - 1e-9).ceil() * step)
     }
 
+    /// Linear, with a twentieth of the range to spare at every end that is not zero.
+    pub fn padded(lo: f64, hi: f64) -> Self {
+        let raw = Self::linear(lo, hi);
+        let pad = (raw.hi - raw.lo) * 0.05;
+        let spare = |end: f64, pad: f64| if end == 0.0 { 0.0 } else { end + pad };
+        Self { lo: spare(raw.lo, -pad), hi: spare(raw.hi, pad), log: false }
+    }
+
     /// Logarithmic from `lo` to `hi`, at most `decades` wide; `hi` counts where both cannot hold.
     pub fn log(lo: f64, hi: f64, decades: i32) -> Self {
         let hi = if hi.is_finite() && hi > 0.0 { hi } else { 1.0 };
@@ -87,9 +95,11 @@ impl Scale {
         if largest >= 1e5 || (largest > 0.0 && largest < 1e-2) {
             return ticks.iter().map(|&v| number(v)).collect();
         }
-        let decimals = (-step.max(1e-9).log10().floor()).max(0.0) as usize;
-        let half = (step * 10f64.powi(decimals as i32)).fract() > 1e-6;
-        let decimals = decimals + usize::from(half && step < 1.0);
+        let whole = |d: &usize| {
+            let scaled = step * 10f64.powi(*d as i32);
+            (scaled - scaled.round()).abs() < 1e-6 * scaled
+        };
+        let decimals = (0..6).find(whole).unwrap_or(6);
         ticks.iter().map(|v| minus(format!("{v:.decimals$}"))).collect()
     }
 }
@@ -123,6 +133,17 @@ pub fn number(v: f64) -> String {
     minus(text)
 }
 
+/// A number with as many decimals as three significant digits of `like` take, so that numbers in a
+/// row line up; scientific where [`number`] is.
+pub fn number_like(v: f64, like: f64) -> String {
+    let size = like.abs();
+    if !v.is_finite() || !(1e-3..1e5).contains(&size) {
+        return number(v);
+    }
+    let decimals = (2 - size.log10().floor() as i32).max(0) as usize;
+    minus(format!("{v:.decimals$}"))
+}
+
 /// Hyphens become minus signs, and minus zero zero.
 fn minus(text: String) -> String {
     let zero = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
@@ -150,6 +171,8 @@ mod tests {
         assert_eq!(scale.labels(&scale.ticks(4)), ["−0.2", "0.0", "0.2"]);
         let scale = Scale::linear(0.0, 1.0);
         assert_eq!(scale.labels(&scale.ticks(4)), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
+        let scale = Scale::linear(0.0, 8.0);
+        assert_eq!(scale.labels(&scale.ticks(4)), ["0.0", "2.5", "5.0", "7.5"]);
     }
 
     #[test]

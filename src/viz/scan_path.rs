@@ -8,7 +8,7 @@ use super::picture;
 use super::scale::Scale;
 use super::scene::{Box2, Identity, Point, Scene, Stroke};
 use super::table::Table;
-use super::theme::Theme;
+use super::theme::{Color, Theme};
 use super::{Empty, Figure, Options, Size, no_order};
 use crate::model::trace::{Routing, Trace};
 
@@ -21,19 +21,33 @@ fn layout(sweeps: usize) -> (usize, usize) {
     (columns, sweeps.max(1).div_ceil(columns))
 }
 
+/// The colour bar.
+fn bar(trace: &Trace, memory: bool) -> Axis {
+    if memory {
+        Axis::new(Scale::linear(0.0, 1.0), "Share of the memory kept", 4)
+    } else {
+        Axis::counts(Scale::linear(0.0, trace.grid.len() as f64 - 1.0), "Step (last is read last)", 5)
+    }
+}
+
 /// Width of one panel.
-fn side(theme: &Theme, width: f32, columns: usize) -> f32 {
-    let bar = frame::bar_room(theme, Scale::linear(0.0, 1000.0), 5);
+fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
+    let bar = frame::bar_room(theme, bar);
     let room = (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32;
-    room.min(width * 0.72)
+    room.min(240.0)
 }
 
 fn name(trace: &Trace, sweep: usize, of: usize) -> String {
     match &trace.routing {
-        Routing::Plan(_) => "Hard order of the plan".to_owned(),
+        Routing::Plan(_) => format!("Hard order; line: the last {} steps", tail(trace)),
         _ if of == 1 => trace.head.clone(),
         _ => format!("{}, sweep {}", trace.head, sweep + 1),
     }
+}
+
+/// How many of the last steps of a learned order are drawn as a line: those the memory keeps best.
+fn tail(trace: &Trace) -> usize {
+    (trace.grid.len() / 10).max(1)
 }
 
 impl Figure for ScanPath {
@@ -52,7 +66,9 @@ impl Figure for ScanPath {
     fn height(&self, trace: &Trace, width: f32) -> f32 {
         let theme = Theme::light();
         let (columns, rows) = layout(order::orders(trace).len());
-        rows as f32 * (side(&theme, width, columns) * picture::aspect(trace) + theme.label + 6.5) - 4.0
+        rows as f32
+            * (side(&theme, width, columns, &bar(trace, false)) * picture::aspect(trace) + theme.label + 6.5)
+            - 4.0
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -67,13 +83,20 @@ impl Figure for ScanPath {
         let memory = memory.transpose()?;
         let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
         let (columns, rows) = layout(orders.len());
-        let (w, head) = (side(theme, size.width, columns), theme.label + 2.5);
+        let axis = bar(trace, memory.is_some());
+        let (w, head) = (side(theme, size.width, columns, &axis), theme.label + 2.5);
         let row = (size.height + 4.0) / rows as f32;
         let panel = Box2::new(0.0, head, w, row - head - 4.0).largest(1.0, picture::aspect(trace));
         for (s, order) in orders.iter().enumerate() {
             let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
             let rect = Box2 { x, y: y + head, ..panel };
-            frame::title(&mut scene, theme, [x, y], &name(trace, s, orders.len()), rect.w);
+            let title = match &memory {
+                Some((step, _)) => {
+                    format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
+                }
+                None => name(trace, s, orders.len()),
+            };
+            frame::title(&mut scene, theme, [x, y], &title, rect.w);
             match &memory {
                 Some((step, kept)) => held(&mut scene, theme, trace, options, rect, order, *step, kept),
                 None => path(&mut scene, theme, trace, options, rect, order),
@@ -85,12 +108,7 @@ impl Figure for ScanPath {
             columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap,
             (rows - 1) as f32 * row + panel.h,
         );
-        let axis = if memory.is_some() {
-            Axis::new(Scale::linear(0.0, 1.0), "Share of the memory kept", 4)
-        } else {
-            Axis::new(Scale::linear(0.0, trace.grid.len() as f64 - 1.0), "Step (last is read last)", 5)
-        };
-        frame::color_bar(&mut scene, theme, all, &axis, |t| options.map.at(t));
+        frame::color_bar(&mut scene, theme, all, &axis, |t| color(theme, options, t));
         Ok(scene)
     }
 
@@ -101,6 +119,11 @@ impl Figure for ScanPath {
         }
         table
     }
+}
+
+/// The colour of part `t` of the way; the end of the map that would sink into the ground is left out.
+fn color(theme: &Theme, options: &Options, t: f32) -> Color {
+    options.map.at(if theme.dark { 0.2 + 0.8 * t } else { 0.93 * t })
 }
 
 /// The middle of the patch of token `i`.
@@ -121,11 +144,15 @@ fn path(scene: &mut Scene, theme: &Theme, trace: &Trace, options: &Options, rect
         step_of[i] = k;
     }
     if soft {
-        // A learned order leaps about: patches carry the step, a thin line the leaps.
+        // A learned order leaps about: every patch carries its step, a line only the last ones.
         picture::seen(scene, theme, trace, rect, 0.2);
-        picture::cover(scene, trace.grid, rect, |i| options.map.at(at(step_of[i])).alpha(options.opacity));
-        let points = order.iter().map(|&i| middle(trace, rect, i)).collect();
-        scene.line(points, Stroke::new(0.25, theme.ground.alpha(0.45)));
+        picture::cover(scene, trace.grid, rect, |i| {
+            color(theme, options, at(step_of[i])).alpha(options.opacity)
+        });
+        let last = &order[n.saturating_sub(tail(trace) + 1)..];
+        let points: Vec<Point> = last.iter().map(|&i| middle(trace, rect, i)).collect();
+        scene.line(points.clone(), Stroke::new(1.8, theme.ground.alpha(0.75)));
+        scene.line(points, Stroke::new(0.8, theme.ink));
     } else {
         picture::seen(scene, theme, trace, rect, 0.75);
         if options.grid {
@@ -135,7 +162,7 @@ fn path(scene: &mut Scene, theme: &Theme, trace: &Trace, options: &Options, rect
         for k in 1..n {
             let ends = [order[k - 1], order[k]].map(|i| middle(trace, rect, i));
             let near = (ends[0][0] - ends[1][0]).hypot(ends[0][1] - ends[1][1]) < 2.0 * cell;
-            let color = options.map.at(at(k)).alpha(if near { 1.0 } else { 0.35 });
+            let color = color(theme, options, at(k)).alpha(if near { 1.0 } else { 0.5 });
             scene.line(ends.to_vec(), Stroke::new(if near { weight } else { weight * 0.4 }, color));
         }
     }
@@ -166,7 +193,7 @@ fn held(
     }
     picture::seen(scene, theme, trace, rect, 0.75);
     picture::cover(scene, trace.grid, rect, |i| match share[i] {
-        Some(m) => options.map.at(m).alpha(0.15 + 0.85 * m),
+        Some(m) => color(theme, options, m).alpha(0.15 + 0.85 * m),
         None => theme.ground.alpha(0.6),
     });
     if options.grid {

@@ -305,6 +305,14 @@ impl Scene {
         self.add(Shape::Group { offset, clip, items: other.items }, None);
     }
 
+    /// The same with an empty edge of `margin` points.
+    pub fn framed(self, margin: f32) -> Self {
+        let (width, height) = (self.width + 2.0 * margin, self.height + 2.0 * margin);
+        let mut scene = Self::new(width, height, self.title.clone(), self.background);
+        scene.place(self, [margin, margin], None);
+        scene
+    }
+
     /// What lies under `p`: the topmost mark that stands for something.
     pub fn hover(&self, p: Point) -> Option<Hover> {
         hover(&self.items, p)

@@ -44,7 +44,7 @@ impl Figure for Scores {
         let n = scores.len();
         let order = ascending(&scores);
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
-        let y = Scale::nice(lo, hi, 5);
+        let y = Scale::padded(lo, hi);
         let mut scene = Scene::new(size.width, size.height, "Token scores", theme.background);
         let normal = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
         let key = [(Mark::Dot(theme.series(0)), "Tokens"), (Mark::Line(normal), "Standard normal")];

@@ -20,8 +20,16 @@ pub fn class_name(trace: &Trace) -> String {
     known.map_or_else(|| format!("class {class}"), |p| p.name.clone())
 }
 
-fn side(theme: &Theme, width: f32) -> f32 {
-    (width - frame::bar_room(theme, Scale::linear(-0.5, 0.5), 5)).min(width * 0.72)
+/// The scale of the colour bar, around zero.
+fn bar(limits: Option<(f64, f64)>) -> Axis {
+    let (lo, hi) = limits.unwrap_or((-1.0, 1.0));
+    let bound = lo.abs().max(hi.abs()).max(1e-30);
+    Axis::new(Scale::linear(-bound, bound), "Contribution to the logit", 5)
+}
+
+/// Width of the picture.
+fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
+    (width - frame::bar_room(theme, bar)).min(240.0)
 }
 
 impl Figure for TokenMap {
@@ -39,7 +47,9 @@ impl Figure for TokenMap {
 
     fn height(&self, trace: &Trace, width: f32) -> f32 {
         let theme = Theme::light();
-        side(&theme, width) * picture::aspect(trace) + 2.0 * (theme.label + 2.5)
+        side(&theme, width, &bar(self.limits(trace))) * picture::aspect(trace)
+            + 2.0 * (theme.label + 2.5)
+            + 1.0
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -53,7 +63,8 @@ impl Figure for TokenMap {
         })?;
         let mut scene = Scene::new(size.width, size.height, "Evidence by token", theme.background);
         let line = theme.label + 2.5;
-        let room = Box2::new(0.0, line, side(theme, size.width), size.height - 2.0 * line);
+        let axis = bar(options.limits.or_else(|| self.limits(trace)));
+        let room = Box2::new(0.0, line, side(theme, size.width, &axis), size.height - 2.0 * line - 1.0);
         let rect = room.largest(1.0, picture::aspect(trace));
         frame::title(
             &mut scene,
@@ -63,17 +74,13 @@ impl Figure for TokenMap {
             size.width,
         );
         picture::seen(&mut scene, theme, trace, rect, 0.35);
-        let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
-        let bound = lo.abs().max(hi.abs()).max(f64::MIN_POSITIVE);
         picture::cover(&mut scene, trace.grid, rect, |i| {
-            let t = (f64::from(values[i]) / bound) as f32;
+            let t = 2.0 * axis.scale.at(f64::from(values[i])) - 1.0;
             diverging(theme, t).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * t.abs().min(1.0)).sqrt())
         });
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, rect);
         }
-        let scale = Scale::linear(-bound, bound);
-        let axis = Axis::new(scale, "Contribution to the logit", 5);
         frame::color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
         let sum: f64 = values.iter().map(|&v| f64::from(v)).sum();
         let bias = f64::from(trace.evidence.bias);

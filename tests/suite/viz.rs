@@ -330,7 +330,11 @@ fn the_window_draws_every_figure() {
     for figure in FIGURES {
         let scene = draw_column(*figure, &all()[0], &Options::default(), &Theme::dark(), COLUMN).unwrap();
         let images = export::svg(&scene, "").matches("<image").count();
-        let harness = window(scene);
+        let mut harness = window(scene);
+        if let Some(folder) = std::env::var_os("SSMPROBE_GALLERY") {
+            let name = format!("window-{}.png", figure.id());
+            harness.render().unwrap().save(std::path::Path::new(&folder).join(name)).unwrap();
+        }
         assert!(harness.output().shapes.len() > 4, "{} draws nothing", figure.id());
         assert!(harness.state().canvas.textures() <= images, "{}", figure.id());
         assert_eq!(harness.state().canvas.textures() > 0, images > 0, "{}", figure.id());
