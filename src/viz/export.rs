@@ -187,6 +187,9 @@ fn line(stroke: Option<Stroke>) -> String {
     let Some(s) = stroke else { return String::new() };
     let mut text = paint("stroke", Some(s.color));
     push(&mut text, format_args!(" stroke-width=\"{}\" stroke-linejoin=\"round\"", num(s.width)));
+    if s.dash.is_none() && s.width > 0.5 {
+        text.push_str(" stroke-linecap=\"round\""); // pieces of a path join without a seam
+    }
     if let Some([on, off]) = s.dash {
         push(&mut text, format_args!(" stroke-dasharray=\"{} {}\"", num(on), num(off)));
     }

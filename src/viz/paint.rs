@@ -84,7 +84,8 @@ impl Canvas {
                 let line = line.unwrap_or(egui::Stroke::NONE);
                 let shape =
                     RectShape::new(view.rect(*rect), CornerRadius::ZERO, fill, line, StrokeKind::Middle);
-                view.painter.add(shape);
+                // A bar thinner than a pixel must not grow to one.
+                view.painter.add(shape.with_round_to_pixels(false));
             }
             Shape::Path { points, closed, fill, stroke } => {
                 let points: Vec<Pos2> = points.iter().map(|p| view.pos(*p)).collect();
