@@ -5,6 +5,7 @@
 //! [`reading::Reading`]; [`trace`] carries it to whoever draws.
 
 pub mod array;
+pub mod device;
 pub mod grid;
 pub mod head;
 pub mod params;

@@ -1,0 +1,113 @@
+//! `ssmprobe devices`: what this machine can compute on, and whether it does so rightly.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::model::device::{self, Check, Found};
+
+/// Lists the devices this machine has, their limits, and which one `auto` takes.
+#[derive(Args)]
+pub struct Devices {
+    /// Multiply matrices on each and compare with float64 (fails if one is wrong)
+    #[arg(long)]
+    check: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A device and its self-check, where one was asked for.
+struct Row {
+    found: Found,
+    check: Option<Result<Check, String>>,
+}
+
+impl Devices {
+    /// Fails if a self-check fails, after every device had its turn.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let rows: Vec<_> = device::list().into_iter().map(|found| self.row(found)).collect();
+        let auto = device::choose("auto")?;
+        if self.json {
+            let auto = json!({ "name": auto.found.name, "why": auto.why });
+            let devices = rows.iter().map(Row::to_json).collect::<anyhow::Result<Vec<_>>>()?;
+            println!("{:#}", json!({ "auto": auto, "built_with": built_with(), "devices": devices }));
+        } else {
+            for row in &rows {
+                print!("{}", row.to_text());
+            }
+            println!("auto takes {}: {}", auto.found.name, auto.why);
+            println!("built with: {}", built_with().join(", "));
+        }
+        let failed = rows.iter().any(|row| matches!(row.check, Some(Err(_))));
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn row(&self, found: Found) -> Row {
+        let check = self.check.then(|| {
+            let opened = device::open(&found.name).map_err(|error| error.to_string())?;
+            device::check(&found, &opened).map_err(|error| error.to_string())
+        });
+        Row { found, check }
+    }
+}
+
+impl Row {
+    fn to_text(&self) -> String {
+        let Found { name, adapter, kind, api, driver, max_buffer, max_binding, memory } = &self.found;
+        let mut text = format!("{name:<8} {adapter} ({kind}, {api})\n");
+        let mut line = |what: &str, value: String| text += &format!("         {what:<14} {value}\n");
+        if !driver.is_empty() {
+            line("driver", driver.clone());
+        }
+        for (what, bytes) in
+            [("memory", memory), ("largest buffer", max_buffer), ("in a kernel", max_binding)]
+        {
+            if let Some(bytes) = bytes {
+                line(what, size(*bytes));
+            }
+        }
+        match &self.check {
+            None => {}
+            Some(Ok(Check { size, error, gflops })) => {
+                line("check", format!("right to {error:.1e} at {size} x {size}, {gflops:.1} GFLOP/s"));
+            }
+            Some(Err(error)) => line("check", format!("FAILED: {error}")),
+        }
+        text
+    }
+
+    fn to_json(&self) -> anyhow::Result<Value> {
+        let mut value = serde_json::to_value(&self.found)?;
+        match &self.check {
+            None => {}
+            Some(Ok(check)) => value["check"] = serde_json::to_value(check)?,
+            Some(Err(error)) => value["check"] = json!({ "failed": error }),
+        }
+        Ok(value)
+    }
+}
+
+/// Bytes as a person reads them.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if value >= 1024.0 { "no limit".into() } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// The backends compiled into this program.
+fn built_with() -> Vec<&'static str> {
+    let optional = [("wgpu with SPIR-V", cfg!(feature = "vulkan")), ("cuda", cfg!(feature = "cuda"))];
+    let wgpu = if cfg!(feature = "vulkan") { None } else { Some("wgpu with WGSL") };
+    ["flex"]
+        .into_iter()
+        .chain(wgpu)
+        .chain(optional.iter().filter(|(_, built)| *built).map(|(name, _)| *name))
+        .collect()
+}

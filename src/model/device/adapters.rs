@@ -1,0 +1,200 @@
+//! The adapters of wgpu: listed by us, opened through burn.
+//!
+//! Burn names an adapter by graphics API, type and index among its type on that API, in the order
+//! in which the API lists them. We list the APIs in burn's own order of preference and keep those
+//! numbers, so that `wgpu:2` is the same adapter to both. A card that two APIs offer is listed once.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use burn::backend::wgpu::graphics::AutoGraphicsApi;
+use burn::backend::wgpu::{RuntimeOptions, WgpuBackend, WgpuDevice, try_init_setup};
+use burn::backend::{DispatchDevice, WgpuDeviceKind};
+use burn::tensor::Device;
+use wgpu::{Adapter, AdapterInfo, Backend, DeviceType};
+
+use super::{DeviceError, Found, Type};
+
+/// Graphics APIs, best first, with burn's word for each.
+const APIS: [(Backend, WgpuBackend); 4] = [
+    (Backend::Vulkan, WgpuBackend::Vulkan),
+    (Backend::Metal, WgpuBackend::Metal),
+    (Backend::Dx12, WgpuBackend::Dx12),
+    (Backend::Gl, WgpuBackend::Gl),
+];
+
+/// What this process knows of adapters. Burn opens an adapter once in the life of a process, and
+/// the Vulkan loader does not bear instances that come and go on several threads: one lock for both.
+#[derive(Default)]
+struct Known {
+    listed: Option<Vec<(Found, WgpuDevice)>>,
+    opened: HashMap<String, Device>,
+}
+
+fn known() -> MutexGuard<'static, Known> {
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The adapters this machine has, numbered from `wgpu:0`; asked once in the life of a process.
+pub(super) fn list() -> Vec<Found> {
+    let mut known = known();
+    let listed = known.listed.get_or_insert_with(ask);
+    listed.iter().map(|(found, _)| found.clone()).collect()
+}
+
+/// Opens an adapter of the list.
+pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
+    let mut known = known();
+    if let Some(device) = known.opened.get(&found.name) {
+        return Ok(device.clone());
+    }
+    let refused = |reason: String| {
+        let (name, adapter) = (found.name.clone(), found.adapter.clone());
+        DeviceError::Refused { name, adapter, reason }
+    };
+    let listed = known.listed.get_or_insert_with(ask);
+    let chosen = listed.iter().find(|(listed, _)| listed.name == found.name);
+    let chosen = chosen.map(|(_, device)| device.clone()).ok_or_else(|| refused("it is gone".into()))?;
+    // Drivers fail in many ways, and some bindings panic where others return an error.
+    let setup = catch_unwind(AssertUnwindSafe(|| {
+        let options = RuntimeOptions::try_default()?;
+        try_init_setup::<AutoGraphicsApi>(&chosen, options)
+    }));
+    let setup = setup.map_err(|panic| refused(super::check::said(&*panic)))?;
+    let setup = setup.map_err(|error| refused(error.to_string()))?;
+    let opened = name_of(&setup.adapter.get_info());
+    if opened != found.adapter {
+        return Err(refused(format!("the system gave another adapter instead, {opened}")));
+    }
+    let device = Device::new(DispatchDevice::from(chosen));
+    known.opened.insert(found.name.clone(), device.clone());
+    Ok(device)
+}
+
+/// Asks every graphics API for its adapters.
+fn ask() -> Vec<(Found, WgpuDevice)> {
+    let mut listed: Vec<(Found, WgpuDevice)> = Vec::new();
+    let mut seen: Vec<AdapterInfo> = Vec::new();
+    for (api, burn_api) in APIS {
+        if !wgpu::Instance::enabled_backend_features().contains(api.into()) {
+            continue;
+        }
+        let mut indices = HashMap::new();
+        let mut fresh = Vec::new();
+        for adapter in adapters_on(api) {
+            let info = adapter.get_info();
+            let index = indices.entry(info.device_type).or_insert(0_usize);
+            let kind = burn_kind(info.device_type, *index);
+            *index += 1;
+            // Burn has one software adapter an API; an index above its limit cannot be named.
+            let reachable = kind.is_some();
+            if !reachable || seen.iter().any(|earlier| same_card(earlier, &info)) {
+                continue;
+            }
+            let found = describe(&adapter, &info, listed.len());
+            listed.extend(kind.map(|kind| (found, WgpuDevice::new(kind).on(burn_api))));
+            fresh.push(info);
+        }
+        seen.extend(fresh);
+    }
+    listed
+}
+
+/// The adapters one API offers, in its order.
+fn adapters_on(api: Backend) -> Vec<Adapter> {
+    let ask = || {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+            backends: api.into(),
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        });
+        pollster::block_on(instance.enumerate_adapters(api.into()))
+    };
+    // A broken driver must not keep the others from being listed.
+    catch_unwind(ask).unwrap_or_default()
+}
+
+/// Burn's word for the adapter `index` of its type on its API; absent where burn has none.
+fn burn_kind(kind: DeviceType, index: usize) -> Option<WgpuDeviceKind> {
+    (index <= WgpuDeviceKind::MAX_INDEX).then_some(())?;
+    match kind {
+        DeviceType::DiscreteGpu => Some(WgpuDeviceKind::DiscreteGpu(index)),
+        DeviceType::IntegratedGpu => Some(WgpuDeviceKind::IntegratedGpu(index)),
+        DeviceType::VirtualGpu => Some(WgpuDeviceKind::VirtualGpu(index)),
+        DeviceType::Other => Some(WgpuDeviceKind::Other(index)),
+        DeviceType::Cpu => (index == 0).then_some(WgpuDeviceKind::Cpu),
+    }
+}
+
+/// Whether an adapter of another API is this card again. OpenGL knows no device numbers, so there
+/// the vendor has to do.
+fn same_card(earlier: &AdapterInfo, later: &AdapterInfo) -> bool {
+    earlier.vendor == later.vendor && (earlier.device == later.device || later.backend == Backend::Gl)
+}
+
+fn describe(adapter: &Adapter, info: &AdapterInfo, index: usize) -> Found {
+    let limits = adapter.limits();
+    Found {
+        name: format!("wgpu:{index}"),
+        adapter: name_of(info),
+        kind: match info.device_type {
+            DeviceType::DiscreteGpu => Type::DiscreteGpu,
+            DeviceType::IntegratedGpu => Type::IntegratedGpu,
+            DeviceType::VirtualGpu => Type::VirtualGpu,
+            DeviceType::Other => Type::Unknown,
+            DeviceType::Cpu => Type::Software,
+        },
+        api: match info.backend {
+            Backend::Dx12 => "DirectX 12".into(),
+            Backend::Gl => "OpenGL".into(),
+            other => format!("{other:?}"),
+        },
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        max_buffer: Some(limits.max_buffer_size),
+        max_binding: Some(limits.max_storage_buffer_binding_size),
+        memory: None,
+    }
+}
+
+/// An adapter's name on one line.
+fn name_of(info: &AdapterInfo) -> String {
+    let name = info.name.split_whitespace().collect::<Vec<_>>().join(" ");
+    if name.is_empty() { format!("{:04x}:{:04x}", info.vendor, info.device) } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_numbered_and_the_same_twice() {
+        let found = list();
+        for (index, found) in found.iter().enumerate() {
+            assert_eq!(found.name, format!("wgpu:{index}"));
+            assert!(!found.adapter.is_empty() && found.max_buffer > Some(0), "{found:?}");
+        }
+        assert_eq!(found, list());
+    }
+
+    #[test]
+    fn every_type_counts_from_zero_and_software_has_no_index() {
+        assert_eq!(burn_kind(DeviceType::DiscreteGpu, 1), Some(WgpuDeviceKind::DiscreteGpu(1)));
+        assert_eq!(burn_kind(DeviceType::Cpu, 0), Some(WgpuDeviceKind::Cpu));
+        assert_eq!(burn_kind(DeviceType::Cpu, 1), None);
+        assert_eq!(burn_kind(DeviceType::Other, WgpuDeviceKind::MAX_INDEX + 1), None);
+    }
+
+    #[test]
+    fn a_card_is_listed_once_and_its_twin_is_another() {
+        let card = |vendor, device, backend| {
+            let blank = AdapterInfo::new(DeviceType::DiscreteGpu, backend);
+            AdapterInfo { vendor, device, ..blank }
+        };
+        let vulkan = card(0x10de, 0x2204, Backend::Vulkan);
+        assert!(same_card(&vulkan, &card(0x10de, 0x2204, Backend::Dx12)));
+        assert!(same_card(&vulkan, &card(0x10de, 0, Backend::Gl)));
+        assert!(!same_card(&vulkan, &card(0x10de, 0x2684, Backend::Dx12)));
+        assert!(!same_card(&vulkan, &card(0x8086, 0x2204, Backend::Gl)));
+    }
+}

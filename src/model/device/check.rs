@@ -1,0 +1,158 @@
+//! A device's self-check: does it multiply matrices rightly, and how fast?
+//!
+//! `A B` for seeded `A, B` `[n, n]` with entries in [-1, 1), against the same product in float64 on
+//! the host. Error: `max |got - expected| / max |expected|`. Speed: `2 n^3` operations a product,
+//! the wait for the device included.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use burn::tensor::{Device, Tensor, TensorData};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{Found, Type};
+
+/// Above this a product is wrong, not rounded. Float32 gives about 1e-7, tensor cores about 1e-4.
+const LARGEST_ERROR: f64 = 1e-2;
+/// How long the speed is measured.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// What a self-check found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Check {
+    /// Rows and columns of the matrices.
+    pub size: usize,
+    /// Largest error, relative to the largest value.
+    pub error: f64,
+    /// Billions of operations in a second.
+    pub gflops: f64,
+}
+
+/// Why a self-check failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CheckError {
+    /// The device gave up.
+    #[error("a matrix product failed: {0}")]
+    Failed(String),
+    /// The device computes something else.
+    #[error(
+        "a product of {size} x {size} matrices is off by {error:.1e} of its largest value; below {LARGEST_ERROR:.0e} was expected. Update the driver, or use another device"
+    )]
+    Wrong {
+        /// Rows and columns of the matrices.
+        size: usize,
+        /// Largest error, relative to the largest value.
+        error: f64,
+    },
+}
+
+/// Checks `device`, which was opened as `found`; a software adapter with smaller matrices.
+pub fn check(found: &Found, device: &Device) -> Result<Check, CheckError> {
+    let size = if found.kind == Type::Software { 128 } else { 512 };
+    let measured = catch_unwind(AssertUnwindSafe(|| multiply(size, device)));
+    let (product, gflops) = measured.map_err(|panic| CheckError::Failed(said(&*panic)))??;
+    let [a, b] = operands(size);
+    let error = largest_error(&product, &expected(&a, &b, size));
+    // A NaN fails too.
+    if error <= LARGEST_ERROR {
+        Ok(Check { size, error, gflops })
+    } else {
+        Err(CheckError::Wrong { size, error })
+    }
+}
+
+/// What a panic said.
+pub(super) fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
+}
+
+/// `A` and `B`, `[n, n]` row-major.
+fn operands(n: usize) -> [Vec<f32>; 2] {
+    let mut rng = ChaCha8Rng::seed_from_u64(0);
+    [(); 2].map(|()| (0..n * n).map(|_| rng.random_range(-1.0..1.0)).collect())
+}
+
+/// The product `[n, n]` as the device computes it, and billions of operations in a second.
+fn multiply(n: usize, device: &Device) -> Result<(Vec<f32>, f64), CheckError> {
+    let [a, b] = operands(n).map(|values| Tensor::<2>::from_data(TensorData::new(values, [n, n]), device)); // [n, n]
+    let wait = || device.sync().map_err(|error| CheckError::Failed(format!("{error:?}")));
+    let product = a.clone().matmul(b.clone()); // compiles kernels, and tries several
+    let values = product.try_into_data().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
+    let values =
+        values.convert::<f32>().try_to_vec().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
+    wait()?;
+    let (start, mut rounds, mut batch) = (Instant::now(), 0, 1);
+    while start.elapsed() < PATIENCE {
+        for _ in 0..batch {
+            drop(a.clone().matmul(b.clone()));
+        }
+        wait()?;
+        rounds += batch;
+        batch = (batch * 2).min(64);
+    }
+    let operations = 2.0 * (n as f64).powi(3) * f64::from(rounds);
+    Ok((values, operations / start.elapsed().as_secs_f64() / 1e9))
+}
+
+/// `A B` in float64, `[n, n]` row-major.
+fn expected(a: &[f32], b: &[f32], n: usize) -> Vec<f64> {
+    let mut product = vec![0.0; n * n];
+    product.par_chunks_mut(n).zip(a.par_chunks(n)).for_each(|(row, left)| {
+        for (&x, right) in left.iter().zip(b.chunks(n)) {
+            for (sum, &y) in row.iter_mut().zip(right) {
+                *sum += f64::from(x) * f64::from(y);
+            }
+        }
+    });
+    product
+}
+
+/// `max |got - expected| / max |expected|`; NaN where a value is.
+fn largest_error(got: &[f32], expected: &[f64]) -> f64 {
+    let largest = |values: &mut dyn Iterator<Item = f64>| {
+        values.fold(0.0, |most, x| if x.abs() > most || x.is_nan() { x.abs() } else { most })
+    };
+    let error = largest(&mut got.iter().zip(expected).map(|(&got, expected)| f64::from(got) - expected));
+    error / largest(&mut expected.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::device;
+
+    #[test]
+    fn the_processor_passes() {
+        let chosen = device::choose("cpu").unwrap();
+        let check = check(&chosen.found, &chosen.device).unwrap();
+        assert_eq!(check.size, 512);
+        assert!(check.error < 1e-6 && check.gflops > 0.1, "{check:?}");
+    }
+
+    #[test]
+    fn every_wgpu_adapter_here_opens_and_passes() {
+        let listed = device::list();
+        if listed.len() == 1 {
+            eprintln!("left out: no wgpu adapter here (scripts/setup installs a software one)");
+        }
+        for found in listed.iter().filter(|found| found.name.starts_with("wgpu")) {
+            let opened = device::open(&found.name).unwrap_or_else(|error| panic!("{error}"));
+            let check = check(found, &opened).unwrap_or_else(|error| panic!("{}: {error}", found.name));
+            assert!(check.error < 1e-3, "{}: {check:?}", found.name);
+            device::open(&found.name).expect("a second time");
+        }
+    }
+
+    #[test]
+    fn errors_are_measured_and_nan_is_one() {
+        assert!((largest_error(&[1.0, -2.0, 4.0], &[1.0, -2.0, 3.0]) - 1.0 / 3.0).abs() < 1e-12);
+        assert!(largest_error(&[f32::NAN, 1.0], &[2.0, 1.0]).is_nan());
+        assert!(largest_error(&[1.0, f32::NAN], &[2.0, 1.0]).is_nan());
+        assert_eq!(expected(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0], 2), [19.0, 22.0, 43.0, 50.0]);
+    }
+}

@@ -1,0 +1,185 @@
+//! From a name to one open device, and the reason it was taken.
+
+use burn::tensor::Device;
+
+use super::{DeviceError, Found, Type, adapters, list};
+
+/// An open device and why it is this one.
+pub struct Choice {
+    /// Ready for tensors.
+    pub device: Device,
+    /// What it is.
+    pub found: Found,
+    /// Why it was taken, as a person reads it.
+    pub why: String,
+}
+
+/// Opens the device called `name` and says why it is this one.
+///
+/// `auto` passes over a device whose driver refuses, and says so; a device asked for by name is
+/// that one or an error.
+pub fn choose(name: &str) -> Result<Choice, DeviceError> {
+    let there = list();
+    if name.trim() != "auto" {
+        let found = select(name, &there)?;
+        return Ok(Choice { device: start(found)?, found: found.clone(), why: "asked for by name".into() });
+    }
+    let mut refused = String::new();
+    for (found, why) in preference(&there) {
+        match start(found) {
+            Ok(device) => return Ok(Choice { device, found: found.clone(), why: format!("{why}{refused}") }),
+            Err(error) => refused += &format!("; {error}"),
+        }
+    }
+    unreachable!("the processor is always listed and always opens")
+}
+
+/// What `auto` would try, best first: CUDA, then real GPUs, then the processor.
+fn preference(there: &[Found]) -> Vec<(&Found, String)> {
+    let mut order = Vec::new();
+    let of = |api: &str| there.iter().filter(move |found| family(found) == api).collect::<Vec<_>>();
+    order.extend(of("cuda").into_iter().map(|found| (found, "the first CUDA device".to_owned())));
+    let mut gpus: Vec<_> = of("wgpu").into_iter().filter(|found| found.kind != Type::Software).collect();
+    gpus.sort_by_key(|found| found.kind);
+    order.extend(gpus.iter().map(|found| (*found, format!("a {} and no CUDA", found.kind))));
+    let software = of("wgpu").iter().any(|found| found.kind == Type::Software);
+    let passed_over = if software { " but a software adapter" } else { "" };
+    order.extend(of("cpu").into_iter().map(|found| (found, format!("no GPU here{passed_over}"))));
+    order
+}
+
+/// The device `name` means among those that are `there`.
+pub(super) fn select<'a>(name: &str, there: &'a [Found]) -> Result<&'a Found, DeviceError> {
+    let name = name.trim();
+    let (wanted, which) = name.split_once(':').map_or((name, None), |(wanted, which)| (wanted, Some(which)));
+    let known = matches!((wanted, which), ("cpu", None) | ("wgpu" | "cuda", None)) // whole names
+        || matches!((wanted, which), ("wgpu" | "cuda", Some(which)) if !which.trim().is_empty());
+    if !known {
+        return Err(DeviceError::Unknown { name: name.into(), there: in_words(there) });
+    }
+    if wanted == "cuda" && !cfg!(feature = "cuda") {
+        return Err(DeviceError::NotCompiled { there: in_words(there) });
+    }
+    let family: Vec<_> = there.iter().filter(|found| family(found) == wanted).collect();
+    let absent = || DeviceError::Absent { name: name.into(), there: in_words(there) };
+    let Some(which) = which.map(str::trim) else {
+        return family.into_iter().min_by_key(|found| found.kind).ok_or_else(absent);
+    };
+    if which.parse::<usize>().is_ok() {
+        let index = format!("{wanted}:{}", which.trim_start_matches('0').parse().unwrap_or(0_usize));
+        return family.into_iter().find(|found| found.name == index).ok_or_else(absent);
+    }
+    let part = which.to_lowercase();
+    let fitting: Vec<_> =
+        family.into_iter().filter(|found| found.adapter.to_lowercase().contains(&part)).collect();
+    match fitting.as_slice() {
+        [] => Err(absent()),
+        [found] => Ok(found),
+        several => {
+            let fitting = in_words(several.iter().copied());
+            Err(DeviceError::Ambiguous { name: name.into(), fitting })
+        }
+    }
+}
+
+/// The part of a device's name before the index.
+fn family(found: &Found) -> &str {
+    found.name.split(':').next().unwrap_or_default()
+}
+
+/// Devices as an error message lists them.
+fn in_words<'a>(found: impl IntoIterator<Item = &'a Found>) -> String {
+    let words = found.into_iter().map(|found| format!("{} ({}, {})", found.name, found.adapter, found.kind));
+    words.collect::<Vec<_>>().join("; ")
+}
+
+/// Opens a device that is there.
+fn start(found: &Found) -> Result<Device, DeviceError> {
+    match family(found) {
+        "wgpu" => adapters::open(found),
+        #[cfg(feature = "cuda")]
+        "cuda" => super::cuda::open(found),
+        _ => Ok(Device::flex()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, adapter: &str, kind: Type) -> Found {
+        let (name, adapter, api) = (name.into(), adapter.into(), "Vulkan".into());
+        let (max_buffer, max_binding, memory) = (None, None, None);
+        Found { name, adapter, kind, api, driver: String::new(), max_buffer, max_binding, memory }
+    }
+
+    /// A machine with everything, its adapters out of order.
+    fn machine() -> Vec<Found> {
+        vec![
+            found("cpu", "Processor", Type::Cpu),
+            found("wgpu:0", "llvmpipe (LLVM 15, 256 bits)", Type::Software),
+            found("wgpu:1", "Intel Arc", Type::IntegratedGpu),
+            found("wgpu:2", "NVIDIA RTX 6000", Type::DiscreteGpu),
+            found("wgpu:3", "NVIDIA RTX 4000", Type::DiscreteGpu),
+        ]
+    }
+
+    fn name_of(name: &str, there: &[Found]) -> Result<String, DeviceError> {
+        select(name, there).map(|found| found.name.clone())
+    }
+
+    #[test]
+    fn names_indices_and_parts_of_names() {
+        let there = machine();
+        for (name, expected) in [
+            ("cpu", "cpu"),
+            (" cpu ", "cpu"),
+            ("wgpu", "wgpu:2"),
+            ("wgpu:0", "wgpu:0"),
+            ("wgpu:03", "wgpu:3"),
+            ("wgpu:intel", "wgpu:1"),
+            ("wgpu:LLVMpipe", "wgpu:0"),
+            ("wgpu:RTX 4000", "wgpu:3"),
+        ] {
+            assert_eq!(name_of(name, &there).as_deref(), Ok(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error_that_says_what_is() {
+        let there = machine();
+        for name in ["", "gpu", "cpu:0", "wgpu:", "wgpu: ", "vulkan", "cuda:", "auto:1", "CPU"] {
+            let error = name_of(name, &there).unwrap_err();
+            assert!(matches!(error, DeviceError::Unknown { .. }), "{name}: {error:?}");
+            assert!(error.to_string().contains("wgpu:2 (NVIDIA RTX 6000, discrete GPU)"), "{error}");
+        }
+        for name in ["wgpu:4", "wgpu:radeon", "wgpu:99999999999999999999999"] {
+            let error = name_of(name, &there).unwrap_err();
+            assert!(matches!(error, DeviceError::Absent { .. }), "{name}: {error:?}");
+        }
+        let error = name_of("wgpu:nvidia", &there).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`wgpu:nvidia` fits several devices: wgpu:2 (NVIDIA RTX 6000, discrete GPU); \
+             wgpu:3 (NVIDIA RTX 4000, discrete GPU). Use the index"
+        );
+        assert!(matches!(name_of("wgpu", &there[..1]), Err(DeviceError::Absent { .. })));
+        #[cfg(not(feature = "cuda"))]
+        assert!(matches!(name_of("cuda:0", &there), Err(DeviceError::NotCompiled { .. })));
+    }
+
+    #[test]
+    fn auto_prefers_cuda_then_real_gpus_and_never_software() {
+        let mut there = machine();
+        let names = |there: &[Found]| {
+            preference(there).iter().map(|(found, _)| found.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&there), ["wgpu:2", "wgpu:3", "wgpu:1", "cpu"]);
+        there.push(found("cuda:0", "NVIDIA RTX 6000", Type::DiscreteGpu));
+        assert_eq!(names(&there)[0], "cuda:0");
+        let software = &there[..2];
+        assert_eq!(names(software), ["cpu"]);
+        assert_eq!(preference(software)[0].1, "no GPU here but a software adapter");
+        assert_eq!(name_of("wgpu", software).as_deref(), Ok("wgpu:0"), "asked for by name");
+    }
+}

@@ -1,0 +1,176 @@
+//! Devices: where tensors live and are computed, by name.
+//!
+//! | name | device |
+//! |---|---|
+//! | `cpu` | the processor, with burn's flex backend |
+//! | `wgpu`, `wgpu:<index>`, `wgpu:<part of the adapter's name>` | a GPU through Vulkan, DirectX 12, Metal or OpenGL |
+//! | `cuda`, `cuda:<index>` | an NVIDIA GPU through CUDA (cargo feature `cuda`) |
+//! | `auto` | CUDA where compiled and present, else a real GPU through wgpu, else the processor |
+//!
+//! A software adapter (lavapipe, SwiftShader, WARP) is slower than the processor it runs on: `auto`
+//! never takes one, and `wgpu` alone only where nothing else is there.
+//!
+//! Devices are listed before one is opened, because opening one that is not there panics deep in
+//! the driver's bindings; and opened in full before they are handed out, so that a driver that
+//! refuses says so here and not in the middle of a computation.
+
+mod adapters;
+mod check;
+mod choice;
+#[cfg(feature = "cuda")]
+mod cuda;
+
+pub use check::{Check, CheckError, check};
+pub use choice::{Choice, choose};
+
+use burn::tensor::Device;
+use serde::Serialize;
+
+/// What kind of hardware a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Type {
+    /// A graphics card with its own memory.
+    DiscreteGpu,
+    /// A GPU that shares the processor's memory.
+    IntegratedGpu,
+    /// A GPU handed into a virtual machine.
+    VirtualGpu,
+    /// A driver that does not say.
+    Unknown,
+    /// A GPU played by the processor: for tests, not for work.
+    Software,
+    /// The processor itself.
+    Cpu,
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::DiscreteGpu => "discrete GPU",
+            Self::IntegratedGpu => "integrated GPU",
+            Self::VirtualGpu => "virtual GPU",
+            Self::Unknown => "unknown type",
+            Self::Software => "software",
+            Self::Cpu => "processor",
+        })
+    }
+}
+
+/// A device that is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// The name that opens exactly this one: `cpu`, `wgpu:0`, `cuda:0`.
+    pub name: String,
+    /// What the hardware calls itself.
+    pub adapter: String,
+    /// What kind of hardware it is.
+    #[serde(rename = "type")]
+    pub kind: Type,
+    /// What it is spoken to through: `flex`, `Vulkan`, `CUDA`.
+    pub api: String,
+    /// The driver and its version; empty where it does not say.
+    pub driver: String,
+    /// Largest buffer, in bytes; absent where only memory bounds it.
+    pub max_buffer: Option<u64>,
+    /// Largest buffer a kernel can read, in bytes; absent where only memory bounds it.
+    pub max_binding: Option<u64>,
+    /// Memory in bytes; absent where the API does not say.
+    pub memory: Option<u64>,
+}
+
+/// Why a device could not be had. Every message says what is there instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// No device is called so.
+    #[error(
+        "`{name}` names no device; expected `auto`, `cpu`, `wgpu`, `wgpu:<index or name>`, `cuda` or `cuda:<index>`. There is: {there}"
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What is there.
+        there: String,
+    },
+    /// Of that kind, there is none, or none with that index or name.
+    #[error("there is no device `{name}` here. There is: {there}")]
+    Absent {
+        /// What was asked for.
+        name: String,
+        /// What is there.
+        there: String,
+    },
+    /// Several devices answer to the name.
+    #[error("`{name}` fits several devices: {fitting}. Use the index")]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// Those it fits.
+        fitting: String,
+    },
+    /// This program was built without CUDA.
+    #[error(
+        "this program was built without CUDA; `cargo build --release --features cuda` builds it in (README, \"GPUs\"). There is: {there}"
+    )]
+    NotCompiled {
+        /// What is there.
+        there: String,
+    },
+    /// The device is there, but its driver does not open it.
+    #[error("device `{name}` ({adapter}) does not open: {reason}. Update its driver, or use `--device cpu`")]
+    Refused {
+        /// What was asked for.
+        name: String,
+        /// What the hardware calls itself.
+        adapter: String,
+        /// What the driver says.
+        reason: String,
+    },
+}
+
+/// Every device that is there: the processor first, then CUDA, then adapters of wgpu.
+pub fn list() -> Vec<Found> {
+    let mut found = vec![processor()];
+    #[cfg(feature = "cuda")]
+    found.extend(cuda::list());
+    found.extend(adapters::list());
+    found
+}
+
+/// Opens the device called `name`.
+pub fn open(name: &str) -> Result<Device, DeviceError> {
+    choose(name).map(|choice| choice.device)
+}
+
+/// The processor.
+fn processor() -> Found {
+    Found {
+        name: "cpu".into(),
+        adapter: processor_name(),
+        kind: Type::Cpu,
+        api: "flex".into(),
+        driver: String::new(),
+        max_buffer: None,
+        max_binding: None,
+        memory: main_memory(),
+    }
+}
+
+/// What the processor calls itself, and how many threads it runs.
+fn processor_name() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let name = model.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
+    match std::thread::available_parallelism() {
+        Ok(threads) => format!("{name}, {threads} threads"),
+        Err(_) => name.to_owned(),
+    }
+}
+
+/// Main memory in bytes, where the system says it as Linux does.
+fn main_memory() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
