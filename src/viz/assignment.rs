@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::frame::{self, Axis, Frame, Mark};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
 use super::order::{argmax, ascending, expected, rows};
 use super::scale::{Scale, extent, number};
 use super::scene::{Box2, Identity, Raster, Scene, Stroke};
@@ -90,9 +91,14 @@ impl Figure for Assignment {
         let bar = Axis::new(shares, label, 4);
         let off = Residuals::of(plan);
         let key = format!("|sum − 1| of rows and columns (strip: {})", number(off.most));
-        let top =
-            frame::legend(&mut scene, theme, [0.0, 0.0], size.width, &[(Mark::Patch(theme.series(0)), &key)]);
-        let beside = frame::bar_room(theme, &bar) + STRIP + 3.0;
+        let top = legend::legend(
+            &mut scene,
+            theme,
+            [0.0, 0.0],
+            size.width,
+            &[(Mark::Patch(theme.series(0)), &key)],
+        );
+        let beside = legend::bar_room(theme, &bar) + STRIP + 3.0;
         let top = top + STRIP + 1.0;
         let outer = Box2::new(0.0, top, size.width - beside, size.height - top);
         let downwards = Scale::linear(-0.5, n as f64 - 0.5).reversed();
@@ -109,7 +115,7 @@ impl Figure for Assignment {
         frame.axes(&mut scene, theme);
         off.draw(&mut scene, theme, area, &order);
         let beside = Box2 { w: area.w + STRIP + 3.0, ..area };
-        frame::color_bar(&mut scene, theme, beside, &bar, color);
+        legend::color_bar(&mut scene, theme, beside, &bar, color);
         Ok(scene)
     }
 

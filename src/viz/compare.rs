@@ -37,19 +37,12 @@ pub fn scene(
         let shared =
             whole.iter().filter_map(|t| figure.limits(t)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let options = Options { limits: options.limits.or(shared), ..options.clone() };
-        // A row is as high as its highest figure; one with nothing to show asks for no room.
-        let draw = |trace: &&Trace, height: f32| {
+        let draw = |trace: &&Trace| {
             check(trace)?;
-            figure.scene(trace, &options, theme, Size { width: cell, height })
+            let size = Size { width: cell, height: figure.height(trace, cell) };
+            figure.scene(trace, &options, theme, size)
         };
-        let own = |trace: &&Trace| draw(trace, figure.height(trace, cell)).map_or(0.0, |s| s.height);
-        let height = whole.iter().map(own).fold(30.0, f32::max);
-        cells.push(
-            traces
-                .iter()
-                .map(|t| draw(t, if check(t).is_ok() { figure.height(t, cell).min(height) } else { height }))
-                .collect(),
-        );
+        cells.push(traces.iter().map(draw).collect());
     }
     if cells.iter().flatten().all(Result::is_err) {
         let first = cells.into_iter().flatten().find_map(Result::err);
@@ -64,7 +57,8 @@ pub fn scene(
     for (c, trace) in traces.iter().enumerate() {
         let x = SIDE + c as f32 * (cell + GAP);
         let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
-        let text = font::fit(name.trim_end_matches(".safetensors"), theme.title, cell);
+        let stem = std::path::Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);
+        let text = font::fit(stem, theme.title, cell);
         let base = theme.title * font::CAP + 0.5;
         scene.text([x + cell / 2.0, base], text, theme.title, theme.ink, Anchor::Middle);
     }

@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::frame::{self, Axis, Frame, Mark};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
 use super::scale::{Scale, extent};
 use super::scene::{Box2, Point, Scene, Stroke};
 use super::table::Table;
@@ -53,7 +54,7 @@ pub fn scene(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> R
         .enumerate()
         .map(|(i, s)| (Mark::Line(Stroke::new(theme.line * 1.2, theme.series(i))), s.name.as_str()))
         .collect();
-    let top = frame::legend(&mut scene, theme, [0.0, 0.0], width, &key);
+    let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
     let height = (whole - top) / if loss && accuracy { 2.0 } else { 1.0 };
     let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
     let (first, last) = extent(steps).unwrap_or((0.0, 1.0));

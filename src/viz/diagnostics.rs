@@ -2,7 +2,7 @@
 //! router settings as a band (5th to 95th percentile), the untrained scorer as a tick.
 
 use super::font;
-use super::frame::{self, Mark};
+use super::legend::{self, Mark};
 use super::scale::{Scale, extent, number_like};
 use super::scene::{Anchor, Box2, Scene, Stroke};
 use super::table::Table;
@@ -99,7 +99,7 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
         key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
     }
     let below = rect.y + strips.len() as f32 * ROW + 1.0;
-    frame::legend(scene, theme, [rect.x, below], rect.w, &key);
+    legend::legend(scene, theme, [rect.x, below], rect.w, &key);
 }
 
 fn all(trace: &Trace) -> Vec<Strip<'_>> {

@@ -2,7 +2,8 @@
 //! routed[k])`, orange for the class and blue against it, under the measured decay of the memory.
 //! Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and had it been read in raster.
 
-use super::frame::{self, Axis, Frame, Mark};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
 use super::order::memory;
 use super::scale::{Scale, extent};
 use super::scene::{Box2, Identity, Scene, Stroke};
@@ -105,7 +106,7 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box
     if memory(trace).is_some() {
         key.push((Mark::Patch(theme.band), "Decay |K|"));
     }
-    below(room, frame::legend(scene, theme, [room.x, room.y], room.w, &key))
+    below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
 }
 
 /// The strokes of the proxy as routed and in raster order.
@@ -120,7 +121,7 @@ fn key_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box
     if trace.evidence.proxy_raster.is_some() {
         key.push((Mark::Line(raster), "Proxy, raster order"));
     }
-    below(room, frame::legend(scene, theme, [room.x, room.y], room.w, &key))
+    below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
 }
 
 /// `room` without its upper `height`.

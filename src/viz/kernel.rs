@@ -2,7 +2,8 @@
 //! spectral radius: LegS does not decay exponentially, so the second alone would mislead. Both are
 //! divided by their largest size. A channel-wise kernel shows its median and 5 to 95 % of channels.
 
-use super::frame::{self, Axis, Frame, Mark};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
 use super::order::rows;
 use super::scale::{Scale, extent, number};
 use super::scene::{Box2, Identity, Point, Scene, Stroke};
@@ -78,7 +79,7 @@ impl Figure for Kernel {
         if let Some(text) = &exponential {
             key.push((Mark::Line(decay), text));
         }
-        let top = frame::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
+        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
         let label = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
         let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5);
         let outer = Box2::new(0.0, top, size.width - 4.0, size.height - top);

@@ -11,6 +11,7 @@ use egui::{
     StrokeKind, TextureHandle, TextureOptions, Ui, Vec2,
 };
 
+use super::polygon::triangles;
 use super::scene::{Anchor, Box2, Hover, Item, Point, Raster, Scene, Shape, Stroke};
 use super::theme::Color;
 
@@ -171,8 +172,7 @@ impl View {
         }
     }
 
-    /// Fills a polygon that any upright line crosses twice (all of ours: bands and outlines of
-    /// bars), as quads between its two edges; egui itself fills convex ones only.
+    /// Fills a polygon of any outline; egui itself fills convex ones only.
     fn area(&self, points: &[Pos2], color: Color32) {
         let mut mesh = egui::Mesh::default();
         for [a, b, c] in triangles(points) {
@@ -206,82 +206,7 @@ impl View {
     }
 }
 
-/// Cuts a simple polygon into triangles, ear by ear.
-fn triangles(points: &[Pos2]) -> Vec<[Pos2; 3]> {
-    let turn = |a: Pos2, b: Pos2, c: Pos2| (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
-    let mut ring: Vec<Pos2> = points.to_vec();
-    ring.dedup();
-    let around: f32 = (0..ring.len()).map(|i| turn(Pos2::ZERO, ring[i], ring[(i + 1) % ring.len()])).sum();
-    if around < 0.0 {
-        ring.reverse();
-    }
-    let mut cut = Vec::with_capacity(ring.len());
-    let mut at = 0;
-    let mut misses = 0;
-    while ring.len() > 3 && misses <= ring.len() {
-        let n = ring.len();
-        let (a, b, c) = (ring[(at + n - 1) % n], ring[at % n], ring[(at + 1) % n]);
-        let area = turn(a, b, c);
-        let inside = |p: &Pos2| {
-            *p != a
-                && *p != b
-                && *p != c
-                && turn(a, b, *p) >= 0.0
-                && turn(b, c, *p) >= 0.0
-                && turn(c, a, *p) >= 0.0
-        };
-        if area <= 0.0 && area > -1e-6 {
-            ring.remove(at % n); // three in a line: nothing to fill
-            misses = 0;
-        } else if area > 0.0 && !ring.iter().any(inside) {
-            cut.push([a, b, c]);
-            ring.remove(at % n);
-            misses = 0;
-        } else {
-            at += 1;
-            misses += 1;
-        }
-        at %= ring.len();
-    }
-    if let [a, b, c] = ring[..] {
-        cut.push([a, b, c]);
-    }
-    cut
-}
-
 /// A colour of a theme as egui has it.
 pub fn color32(c: Color) -> Color32 {
     Color32::from_rgba_unmultiplied(c.r, c.g, c.b, c.a)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn area(t: &[[Pos2; 3]]) -> f32 {
-        t.iter().map(|[a, b, c]| ((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x)).abs() / 2.0).sum()
-    }
-
-    #[test]
-    fn a_hollow_polygon_is_filled_exactly() {
-        // A comb, as an outline of bars is: 3 teeth of 1 x 2 on a base of 5 x 1, either way round.
-        let comb = [
-            [0., 0.],
-            [5., 0.],
-            [5., 3.],
-            [4., 3.],
-            [4., 1.],
-            [3., 1.],
-            [3., 3.],
-            [2., 3.],
-            [2., 1.],
-            [1., 1.],
-            [1., 3.],
-            [0., 3.],
-        ];
-        let mut points: Vec<Pos2> = comb.iter().map(|p| Pos2::new(p[0], p[1])).collect();
-        assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
-        points.reverse();
-        assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
-    }
 }

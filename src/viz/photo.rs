@@ -3,6 +3,7 @@
 
 use super::colormap::diverging;
 use super::frame::{self, Axis};
+use super::legend;
 use super::scale::{Scale, extent};
 use super::scene::{Box2, Scene};
 use super::table::Table;
@@ -32,7 +33,7 @@ fn bar(limits: Option<(f64, f64)>) -> Axis {
 
 /// Width of one picture where two stand side by side.
 fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
-    (width - frame::bar_room(theme, bar) - 2.0 * theme.gap) / 2.0
+    (width - legend::bar_room(theme, bar) - 2.0 * theme.gap) / 2.0
 }
 
 impl Figure for Photo {
@@ -87,7 +88,7 @@ impl Figure for Photo {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, right);
         }
-        frame::color_bar(&mut scene, theme, right, &axis, color);
+        legend::color_bar(&mut scene, theme, right, &axis, color);
         Ok(scene)
     }
 

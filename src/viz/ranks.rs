@@ -2,7 +2,8 @@
 //! counted by `edge_mass_10` marked, and the four rank diagnostics, each beside its null band.
 
 use super::diagnostics::{Strip, strips};
-use super::frame::{self, Axis, Frame, Mark};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
 use super::order::argmax;
 use super::scale::Scale;
 use super::scene::{Box2, Identity, Scene};
@@ -69,7 +70,7 @@ impl Figure for Ranks {
             (Mark::Patch(theme.series(0)), "Best position of so many tokens"),
             (Mark::Patch(theme.band), &*edge_name),
         ];
-        let top = frame::legend(&mut scene, theme, [0.0, 0.0], size.width, &entries);
+        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &entries);
         let most = options.limits.or_else(|| self.limits(trace)).map_or(1.0, |(_, hi)| hi.max(1.0));
         let y = Axis::counts(Scale::linear(0.0, most * 1.04), "Tokens", 4);
         let outer = Box2::new(0.0, top, size.width, size.height - top - under);

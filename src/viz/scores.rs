@@ -1,7 +1,8 @@
 //! The standardised scores the router sorts by: from the lowest up, and how they spread, beside the
 //! standard normal they would follow by chance.
 
-use super::frame::{self, Axis, Frame, Mark};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
 use super::order::ascending;
 use super::scale::{Scale, extent};
 use super::scene::{Box2, Identity, Scene, Stroke};
@@ -48,7 +49,7 @@ impl Figure for Scores {
         let mut scene = Scene::new(size.width, size.height, "Token scores", theme.background);
         let normal = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
         let key = [(Mark::Dot(theme.series(0)), "Tokens"), (Mark::Line(normal), "Standard normal")];
-        let top = frame::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
+        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
         let split = size.width * 0.68;
         let outer = Box2::new(0.0, top, split, size.height - top);
         let frame = Frame::fit(

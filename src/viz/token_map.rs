@@ -3,6 +3,7 @@
 
 use super::colormap::diverging;
 use super::frame::{self, Axis};
+use super::legend;
 use super::scale::{Scale, extent, number};
 use super::scene::{Anchor, Box2, Scene};
 use super::table::Table;
@@ -29,7 +30,7 @@ fn bar(limits: Option<(f64, f64)>) -> Axis {
 
 /// Width of the picture.
 fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
-    (width - frame::bar_room(theme, bar)).min(240.0)
+    (width - legend::bar_room(theme, bar)).min(240.0)
 }
 
 impl Figure for TokenMap {
@@ -81,7 +82,7 @@ impl Figure for TokenMap {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, rect);
         }
-        frame::color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
+        legend::color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
         let sum: f64 = values.iter().map(|&v| f64::from(v)).sum();
         let bias = f64::from(trace.evidence.bias);
         let text = format!("Sum {}, bias {}, logit {}", number(sum), number(bias), number(sum + bias));
