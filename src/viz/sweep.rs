@@ -124,7 +124,9 @@ impl Sweep<'_> {
             }
         });
         self.lattice(scene);
-        if let Some(&last) = step.checked_sub(1).and_then(|k| self.order.get(k)) {
+        // Under a plan no single token was the last.
+        let hard = !matches!(self.trace.routing, Routing::Plan(_));
+        if let Some(&last) = step.checked_sub(1).filter(|_| hard).and_then(|k| self.order.get(k)) {
             let [x, y] = self.middle(last);
             scene.dot([x, y], 2.2, self.theme.ink, Some(Stroke::new(0.8, self.theme.ground)));
             scene.target(Box2::new(x - 2.2, y - 2.2, 4.4, 4.4), Identity::Token(last));

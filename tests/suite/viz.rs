@@ -365,6 +365,42 @@ fn pointing_at_a_patch_finds_its_token() {
 }
 
 #[test]
+fn a_token_is_found_again_in_every_figure_that_shows_it() {
+    let trace = &all()[0];
+    let token = Hover { token: Some(100), position: None };
+    let pair = Hover { token: Some(100), position: Some(7) };
+    let places = |id: &str, hover: Hover| column(id, trace, &Options::default()).unwrap().places(hover);
+    assert_eq!(places("photo", token).len(), 2, "one patch in either picture");
+    assert_eq!(places("token_map", token).len(), 1);
+    assert_eq!(places("assignment", pair).len(), 2, "a row and a column");
+    assert_eq!(places("evidence", pair).len(), 2, "a strip in either panel");
+    assert_eq!(places("scores", pair).len(), 1);
+    for figure in FIGURES {
+        let scene = column(figure.id(), trace, &Options::default()).unwrap();
+        for found in scene.places(pair) {
+            let under = scene.hover(found.center()).unwrap();
+            assert!(under.token == Some(100) || under.position == Some(7), "{}: {under:?}", figure.id());
+        }
+        assert!(scene.places(Hover { token: Some(999), position: Some(999) }).is_empty(), "{}", figure.id());
+    }
+    let scene = column("photo", trace, &Options::default()).unwrap();
+    let count = |marked: bool| {
+        let scene = scene.clone();
+        let mut canvas = Canvas::default();
+        let mut harness = Harness::builder().with_size(egui::vec2(400.0, 300.0)).build_ui(move |ui| {
+            let rect = ui.max_rect();
+            canvas.paint(ui, &scene, rect);
+            if marked {
+                canvas.mark(ui, &scene, token, &Theme::light());
+            }
+        });
+        harness.run();
+        harness.output().shapes.len()
+    };
+    assert_eq!(count(true), count(false) + 4, "a halo and a line for each of two patches");
+}
+
+#[test]
 fn textures_are_kept_while_shown_and_given_back_after() {
     let photo = column("photo", &all()[0], &Options::default()).unwrap();
     let mut harness = window(photo);
