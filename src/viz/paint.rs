@@ -2,6 +2,7 @@
 //! pointer is over.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use eframe::egui;
@@ -23,11 +24,15 @@ pub struct Painted {
     pub hover: Option<Hover>,
 }
 
-/// Paints scenes, keeping the textures of the last one.
+/// What was made for a scene, by its content, and whether the scene being painted still uses it.
+type Kept<K, V> = HashMap<K, (V, bool)>;
+
+/// Paints scenes, keeping the textures and the triangles of the last one.
 #[derive(Default)]
 pub struct Canvas {
     last: Option<Rect>,
-    textures: HashMap<(u64, bool), (TextureHandle, bool)>,
+    textures: Kept<(u64, bool), TextureHandle>,
+    areas: Kept<u64, Vec<[Point; 3]>>,
 }
 
 impl Canvas {
@@ -43,9 +48,8 @@ impl Canvas {
         let response = ui.interact(place, id, Sense::click());
         let enabled = ui.is_enabled();
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, enabled, &scene.title));
-        for (_, used) in self.textures.values_mut() {
-            *used = false;
-        }
+        self.textures.values_mut().for_each(|(_, used)| *used = false);
+        self.areas.values_mut().for_each(|(_, used)| *used = false);
         if ui.is_rect_visible(place) {
             let view = View { painter: ui.painter_at(place), origin: place.min, scale };
             if let Some(color) = scene.background {
@@ -53,6 +57,7 @@ impl Canvas {
             }
             self.items(&view, &scene.items);
             self.textures.retain(|_, (_, used)| *used);
+            self.areas.retain(|_, (_, used)| *used);
         }
         let hover = response.hover_pos().filter(|_| scale > 0.0).and_then(|p| {
             let at = (p - place.min) / scale;
@@ -104,12 +109,11 @@ impl Canvas {
                 view.painter.add(shape.with_round_to_pixels(false));
             }
             Shape::Path { points, closed, fill, stroke } => {
-                let points: Vec<Pos2> = points.iter().map(|p| view.pos(*p)).collect();
                 if let Some(color) = fill {
-                    view.area(&points, color32(*color));
+                    view.area(self.triangles(points), color32(*color));
                 }
                 if let Some(stroke) = stroke {
-                    view.line(points, *closed, *stroke);
+                    view.line(points.iter().map(|p| view.pos(*p)).collect(), *closed, *stroke);
                 }
             }
             Shape::Circle { center, radius, fill, stroke } => {
@@ -139,9 +143,18 @@ impl Canvas {
         }
     }
 
+    /// The triangles of an outline, cut once.
+    fn triangles(&mut self, points: &[Point]) -> &[[Point; 3]] {
+        let mut hasher = DefaultHasher::new();
+        points.iter().flatten().for_each(|v| v.to_bits().hash(&mut hasher));
+        let (cut, used) = self.areas.entry(hasher.finish()).or_insert_with(|| (triangles(points), true));
+        *used = true;
+        cut
+    }
+
     fn texture(&mut self, painter: &Painter, raster: &Arc<Raster>, smooth: bool) -> egui::TextureId {
         let load = || {
-            let image = ColorImage::from_rgba_unmultiplied([raster.width, raster.height], &raster.rgba);
+            let image = image(raster, painter.ctx().input(|i| i.max_texture_side));
             let options = if smooth { TextureOptions::LINEAR } else { TextureOptions::NEAREST };
             (painter.ctx().load_texture(format!("figure {:016x}", raster.key), image, options), true)
         };
@@ -187,13 +200,13 @@ impl View {
         }
     }
 
-    /// Fills a polygon of any outline; egui itself fills convex ones only.
-    fn area(&self, points: &[Pos2], color: Color32) {
+    /// Fills triangles; egui itself fills convex outlines only.
+    fn area(&self, triangles: &[[Point; 3]], color: Color32) {
         let mut mesh = egui::Mesh::default();
-        for [a, b, c] in triangles(points) {
+        for corners in triangles {
             let first = mesh.vertices.len() as u32;
-            for p in [a, b, c] {
-                mesh.colored_vertex(p, color);
+            for p in corners {
+                mesh.colored_vertex(self.pos(*p), color);
             }
             mesh.add_triangle(first, first + 1, first + 2);
         }
@@ -224,4 +237,32 @@ impl View {
 /// A colour of a theme as egui has it.
 pub fn color32(c: Color) -> Color32 {
     Color32::from_rgba_unmultiplied(c.r, c.g, c.b, c.a)
+}
+
+/// The pixels of a raster; one larger than the graphics card takes keeps every second (third, ...) pixel.
+fn image(raster: &Raster, most: usize) -> ColorImage {
+    let stride = raster.width.max(raster.height).div_ceil(most.max(1)).max(1);
+    if stride == 1 {
+        return ColorImage::from_rgba_unmultiplied([raster.width, raster.height], &raster.rgba);
+    }
+    let rows = raster.rgba.chunks_exact(raster.width * 4).step_by(stride);
+    let pixels: Vec<u8> =
+        rows.flat_map(|row| row.chunks_exact(4).step_by(stride)).flatten().copied().collect();
+    let size = [raster.width.div_ceil(stride), raster.height.div_ceil(stride)];
+    ColorImage::from_rgba_unmultiplied(size, &pixels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raster_beyond_the_card_is_thinned() {
+        let red = (0..35).map(|i| Color { r: i, g: 0, b: 0, a: 255 });
+        let raster = Raster::new(7, 5, red);
+        assert_eq!(image(&raster, 7).size, [7, 5]);
+        let thin = image(&raster, 4);
+        assert_eq!(thin.size, [4, 3]);
+        assert_eq!(thin.pixels[4].r(), 14, "the first pixel of the third row");
+    }
 }

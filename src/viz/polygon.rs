@@ -1,13 +1,13 @@
 //! Filled outlines for the screen: a simple polygon cut into triangles, as a graphics card wants them.
 
-use eframe::egui::Pos2;
+use super::scene::Point;
 
 /// Cuts a simple polygon into triangles, ear by ear; what crosses itself is filled in part.
-pub fn triangles(points: &[Pos2]) -> Vec<[Pos2; 3]> {
-    let turn = |a: Pos2, b: Pos2, c: Pos2| (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
-    let mut ring: Vec<Pos2> = points.to_vec();
+pub fn triangles(points: &[Point]) -> Vec<[Point; 3]> {
+    let turn = |a: Point, b: Point, c: Point| (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
+    let mut ring: Vec<Point> = points.to_vec();
     ring.dedup();
-    let around: f32 = (0..ring.len()).map(|i| turn(Pos2::ZERO, ring[i], ring[(i + 1) % ring.len()])).sum();
+    let around: f32 = (0..ring.len()).map(|i| turn([0.0; 2], ring[i], ring[(i + 1) % ring.len()])).sum();
     if around < 0.0 {
         ring.reverse();
     }
@@ -18,7 +18,7 @@ pub fn triangles(points: &[Pos2]) -> Vec<[Pos2; 3]> {
         let n = ring.len();
         let (a, b, c) = (ring[(at + n - 1) % n], ring[at % n], ring[(at + 1) % n]);
         let area = turn(a, b, c);
-        let inside = |p: &Pos2| {
+        let inside = |p: &Point| {
             *p != a
                 && *p != b
                 && *p != c
@@ -49,8 +49,10 @@ pub fn triangles(points: &[Pos2]) -> Vec<[Pos2; 3]> {
 mod tests {
     use super::*;
 
-    fn area(t: &[[Pos2; 3]]) -> f32 {
-        t.iter().map(|[a, b, c]| ((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x)).abs() / 2.0).sum()
+    fn area(t: &[[Point; 3]]) -> f32 {
+        t.iter()
+            .map(|[a, b, c]| ((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])).abs() / 2.0)
+            .sum()
     }
 
     #[test]
@@ -70,7 +72,7 @@ mod tests {
             [1., 3.],
             [0., 3.],
         ];
-        let mut points: Vec<Pos2> = comb.iter().map(|p| Pos2::new(p[0], p[1])).collect();
+        let mut points: Vec<Point> = comb.iter().map(|p| *p).collect();
         assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
         points.reverse();
         assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
