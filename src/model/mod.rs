@@ -6,10 +6,15 @@
 
 pub mod array;
 pub mod device;
+pub mod features;
 pub mod grid;
 pub mod head;
+pub mod optim;
 pub mod params;
+pub mod pretrain;
 pub mod reading;
 pub mod router;
+pub mod scenes;
+pub mod stats;
 pub mod tokens;
 pub mod trace;

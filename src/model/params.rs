@@ -188,6 +188,14 @@ impl Params {
         Self { entries: entries.collect() }
     }
 
+    /// A copy whose trained values record a gradient.
+    pub fn tracked(&self) -> Self {
+        self.clone().map(|spec, value| match spec.constraint {
+            Constraint::Fixed => value.autodiff(),
+            _ => value.autodiff().require_grad(),
+        })
+    }
+
     /// Restores every constraint; to be called after each optimiser step.
     pub fn project(self) -> Self {
         self.map(|spec, value| match spec.constraint {

@@ -1,0 +1,239 @@
+//! The token cache: a frozen backbone runs once per image, and its tokens stay on disk.
+//!
+//! A cache is a folder of shards, each a safetensors file with `patches [n, N, d]` and `cls [n, d]`
+//! in float16 or float32, beside a `manifest.json`. The folder's name is a hash of everything the
+//! tokens depend on ([`Source`]), so a stale cache is never found. A shard is written whole or not
+//! at all: a killed extraction goes on after its last shard. Shards are memory-mapped, so memory
+//! stays bounded whatever the dataset's size.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::Dtype;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::grid::Grid;
+
+mod cache;
+mod writer;
+
+pub use cache::TokenCache;
+pub use writer::Writer;
+
+/// Images a shard holds.
+pub const SHARD: usize = 64;
+const MANIFEST: &str = "manifest.json";
+/// Metadata key of a shard: which of its images could not be read.
+const SKIPPED: &str = "skipped";
+
+/// How tokens are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 2 bytes a value; training reads half the memory.
+    #[default]
+    Float16,
+    /// 4 bytes a value.
+    Float32,
+}
+
+impl Precision {
+    /// Bytes a value takes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Float16 => 2,
+            Self::Float32 => 4,
+        }
+    }
+
+    const fn dtype(self) -> Dtype {
+        match self {
+            Self::Float16 => Dtype::F16,
+            Self::Float32 => Dtype::F32,
+        }
+    }
+}
+
+/// Everything the cached tokens depend on; its hash names the folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// SHA-256 of the backbone's weights.
+    pub weights: String,
+    /// What turns a file into pixels.
+    pub preprocessing: String,
+    /// Hash of the ordered list of samples.
+    pub dataset: String,
+    /// Which layer's tokens: `last`, or a number, and how MAE's tokens are ordered.
+    pub layer: String,
+    /// How they are stored.
+    pub precision: Precision,
+}
+
+impl Source {
+    /// Name of the cache folder: the first 24 hexadecimal digits of a SHA-256.
+    pub fn key(&self) -> String {
+        let text = serde_json::to_string(self).expect("plain strings serialise");
+        let digest = Sha256::digest(text.as_bytes());
+        digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// What a cache folder says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Manifest {
+    source: Source,
+    grid: Grid,
+    width: usize,
+    has_cls: bool,
+    images: usize,
+}
+
+impl Manifest {
+    /// Bytes of one image's tokens.
+    fn image_bytes(&self) -> u64 {
+        image_bytes(self.grid, self.width, self.has_cls, self.source.precision)
+    }
+}
+
+/// Bytes the tokens of one image take in a cache.
+pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision) -> u64 {
+    (grid.len() + usize::from(has_cls)) as u64 * width as u64 * precision.bytes()
+}
+
+/// What can go wrong with a token cache.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The disk refused.
+    #[error("{path}: cannot {what}; complete shards are kept and the extraction can go on", path = path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is not what the cache wrote.
+    #[error("{path}: {found}; remove the folder (`ssmprobe cache clear`) and extract again", path = path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// Tokens of another shape than those before.
+    #[error("image {image} has {found} tokens of width {width}; the cache holds {expected}")]
+    Shape {
+        /// Index of the image.
+        image: usize,
+        /// Its number of tokens.
+        found: usize,
+        /// Its width.
+        width: usize,
+        /// What was expected.
+        expected: String,
+    },
+}
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheError {
+    let path = path.to_owned();
+    move |source| CacheError::Io { what, path, source }
+}
+
+/// Writes `bytes` to `path` whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        io::Write::write_all(&mut file, bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(io_error("write it", path))
+}
+
+fn shard_path(folder: &Path, index: usize) -> PathBuf {
+    folder.join(format!("tokens-{index:06}.safetensors"))
+}
+
+fn parse_manifest(folder: &Path, bytes: &[u8]) -> Result<Manifest, CacheError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| CacheError::Damaged { path: folder.join(MANIFEST), found: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens::Tokens;
+    use super::*;
+
+    fn source(precision: Precision) -> Source {
+        let text = |s: &str| s.to_owned();
+        Source {
+            weights: text("w"),
+            preprocessing: text("p"),
+            dataset: text("d"),
+            layer: text("last"),
+            precision,
+        }
+    }
+
+    fn tokens(image: usize) -> Tokens {
+        let grid = Grid::new(2, 3);
+        let patches = (0..24).map(|i| (image * 24 + i) as f32 / 8.0).collect();
+        Tokens { grid, width: 4, cls: Some(vec![image as f32; 4]), registers: Vec::new(), patches }
+    }
+
+    #[test]
+    fn what_is_written_is_read_in_any_order_and_a_killed_extraction_goes_on() {
+        for precision in [Precision::Float16, Precision::Float32] {
+            let root = tempfile::tempdir().unwrap();
+            let images = SHARD + 5;
+            let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
+            for image in 0..SHARD + 2 {
+                writer.push((image != 1).then(|| tokens(image))).unwrap();
+            }
+            drop(writer); // killed: two images are lost, the first shard is not
+            assert!(TokenCache::find(root.path(), &source(precision)).unwrap().is_none());
+            let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
+            assert_eq!(writer.done(), SHARD);
+            for image in writer.done()..images {
+                writer.push(Some(tokens(image))).unwrap();
+            }
+            let cache = writer.finish().unwrap();
+            assert_eq!(cache.len(), images);
+            for image in [images - 1, 0, SHARD] {
+                assert_eq!(cache.tokens(image), tokens(image));
+            }
+            assert_eq!(cache.patches(&[3, 2])[24..], tokens(2).patches);
+            assert!(cache.readable(0) && !cache.readable(1));
+            assert!(TokenCache::find(root.path(), &source(precision)).unwrap().is_some());
+        }
+    }
+
+    #[test]
+    fn a_damaged_shard_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let mut writer = Writer::open(root.path(), source(Precision::Float16), 3).unwrap();
+        for image in 0..3 {
+            writer.push(Some(tokens(image))).unwrap();
+        }
+        let cache = writer.finish().unwrap();
+        let path = shard_path(cache.folder(), 0);
+        drop(cache);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        let error = TokenCache::find(root.path(), &source(Precision::Float16)).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("tokens-000000"), "{error}");
+    }
+
+    #[test]
+    fn every_source_has_its_own_folder() {
+        let base = source(Precision::Float16);
+        let other = Source { layer: "3".to_owned(), ..base.clone() };
+        assert_ne!(base.key(), other.key());
+        assert_ne!(base.key(), source(Precision::Float32).key());
+    }
+}

@@ -1,0 +1,155 @@
+//! Writing a token cache, shard by shard.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use safetensors::tensor::TensorView;
+
+use super::super::tokens::Tokens;
+use super::cache::{Shard, TokenCache};
+use super::{
+    CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, io_error, parse_manifest, shard_path,
+    write_whole,
+};
+
+/// Takes tokens image after image and writes a shard whenever one is full.
+pub struct Writer {
+    folder: PathBuf,
+    source: Source,
+    images: usize,
+    manifest: Option<Manifest>,
+    pending: Vec<Option<Tokens>>,
+    shards: usize,
+}
+
+impl Writer {
+    /// Opens the cache for `source` under `root`, to hold `images` images, keeping what an earlier
+    /// extraction left.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or holds a damaged cache.
+    pub fn open(root: &Path, source: Source, images: usize) -> Result<Self, CacheError> {
+        let folder = root.join(source.key());
+        fs::create_dir_all(&folder).map_err(io_error("make the folder", &folder))?;
+        let manifest = match fs::read(folder.join(MANIFEST)) {
+            Ok(bytes) => Some(parse_manifest(&folder, &bytes)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io_error("read it", &folder.join(MANIFEST))(error)),
+        };
+        let mut shards = 0;
+        if let Some(manifest) = &manifest {
+            while let Ok(shard) = Shard::open(&shard_path(&folder, shards), manifest, shards) {
+                drop(shard);
+                shards += 1;
+            }
+        }
+        Ok(Self { folder, source, images, manifest, pending: Vec::new(), shards })
+    }
+
+    /// Number of images already on disk: extraction goes on with this one.
+    pub fn done(&self) -> usize {
+        (self.shards * SHARD).min(self.images)
+    }
+
+    /// Adds the tokens of the next image; `None` for one that could not be read, which keeps its
+    /// place so that indices stay those of the dataset.
+    ///
+    /// # Errors
+    /// If the tokens have another shape than those before, or the disk refuses.
+    pub fn push(&mut self, tokens: Option<Tokens>) -> Result<(), CacheError> {
+        if let Some(tokens) = &tokens {
+            self.check(tokens)?;
+        }
+        self.pending.push(tokens);
+        let last = self.done() + self.pending.len() >= self.images;
+        while self.manifest.is_some() && (self.pending.len() >= SHARD || last && !self.pending.is_empty()) {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Holds the tokens against those before; the first ones set the shape.
+    fn check(&mut self, tokens: &Tokens) -> Result<(), CacheError> {
+        if let Some(manifest) = &self.manifest {
+            if (tokens.grid, tokens.width) == (manifest.grid, manifest.width) {
+                return Ok(());
+            }
+            return Err(CacheError::Shape {
+                image: self.done() + self.pending.len(),
+                found: tokens.grid.len(),
+                width: tokens.width,
+                expected: format!("{} of width {}", manifest.grid.len(), manifest.width),
+            });
+        }
+        let manifest = Manifest {
+            source: self.source.clone(),
+            grid: tokens.grid,
+            width: tokens.width,
+            has_cls: tokens.cls.is_some(),
+            images: self.images,
+        };
+        let text = serde_json::to_vec_pretty(&manifest).expect("plain data serialises");
+        write_whole(&self.folder.join(MANIFEST), &text)?;
+        self.manifest = Some(manifest);
+        Ok(())
+    }
+
+    /// Writes the oldest pending images as one shard.
+    fn flush(&mut self) -> Result<(), CacheError> {
+        let manifest = self.manifest.as_ref().expect("some tokens came, so the shape is known");
+        let (n, width, precision) = (manifest.grid.len(), manifest.width, self.source.precision);
+        let count = self.pending.len().min(SHARD);
+        let images = &self.pending[..count];
+        let (no_patches, no_cls) = (vec![0.0; n * width], vec![0.0; width]);
+        let patches =
+            encode(images.iter().map(|t| t.as_ref().map_or(&no_patches, |t| &t.patches)), precision);
+        let cls = |t: &'_ Tokens| t.cls.clone().unwrap_or_default();
+        let cls: Vec<Vec<f32>> = images.iter().map(|t| t.as_ref().map_or(no_cls.clone(), cls)).collect();
+        let cls = encode(cls.iter(), precision);
+        let skipped: Vec<usize> = (0..count).filter(|&i| images[i].is_none()).collect();
+        let metadata =
+            HashMap::from([(SKIPPED.to_owned(), serde_json::to_string(&skipped).expect("numbers"))]);
+        let path = shard_path(&self.folder, self.shards);
+        let view = |shape: Vec<usize>, data| {
+            TensorView::new(precision.dtype(), shape, data).expect("the shape of the data")
+        };
+        let mut views = vec![("patches", view(vec![count, n, width], &patches))];
+        if manifest.has_cls {
+            views.push(("cls", view(vec![count, width], &cls)));
+        }
+        let bytes = safetensors::serialize(views, Some(metadata))
+            .map_err(|error| CacheError::Damaged { path: path.clone(), found: error.to_string() })?;
+        write_whole(&path, &bytes)?;
+        self.pending.drain(..count);
+        self.shards += 1;
+        Ok(())
+    }
+
+    /// Opens what was written for reading.
+    ///
+    /// # Errors
+    /// If fewer images were pushed than announced, or the cache is damaged.
+    pub fn finish(self) -> Result<TokenCache, CacheError> {
+        TokenCache::open_folder(&self.folder)
+    }
+}
+
+fn encode<'a>(rows: impl Iterator<Item = &'a Vec<f32>>, precision: Precision) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut halves = Vec::new();
+    for row in rows {
+        match precision {
+            Precision::Float32 => bytes.extend(row.iter().flat_map(|x| x.to_le_bytes())),
+            Precision::Float16 => {
+                halves.resize(row.len(), f16::ZERO);
+                halves.convert_from_f32_slice(row);
+                bytes.extend(halves.iter().flat_map(|x| x.to_le_bytes()));
+            }
+        }
+    }
+    bytes
+}

@@ -1,0 +1,123 @@
+//! Honest comparisons: spread over seeds, paired tests between heads, and how well a map finds an
+//! object.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Mean and sample standard deviation (n - 1); the deviation of a single value is absent.
+pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
+}
+
+/// Exact two-sided McNemar test on paired right/wrong answers: the probability that heads of equal
+/// accuracy disagree at least this unevenly. `first` and `second` hold one answer an image.
+pub fn mcnemar(first: &[bool], second: &[bool]) -> f64 {
+    let only = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|&(&x, &y)| x && !y).count();
+    let (first_only, second_only) = (only(first, second), only(second, first));
+    let n = first_only + second_only;
+    let log_factorials: Vec<f64> = std::iter::once(0.0)
+        .chain((1..=n).scan(0.0, |sum, k| {
+            *sum += (k as f64).ln();
+            Some(*sum)
+        }))
+        .collect();
+    let probability = |k: usize| {
+        let choose = log_factorials[n] - log_factorials[k] - log_factorials[n - k];
+        (choose - n as f64 * std::f64::consts::LN_2).exp()
+    };
+    let tail: f64 = (0..=first_only.min(second_only)).map(probability).sum();
+    (2.0 * tail).min(1.0)
+}
+
+/// 95 % bootstrap interval of the accuracy difference `first - second` over images, in percentage
+/// points, from 2000 seeded resamples.
+pub fn bootstrap_difference(first: &[bool], second: &[bool], seed: u64) -> (f64, f64) {
+    const RESAMPLES: usize = 2000;
+    let n = first.len();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut differences: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let total: i64 = (0..n)
+                .map(|_| {
+                    let i = rng.random_range(0..n);
+                    i64::from(first[i]) - i64::from(second[i])
+                })
+                .sum();
+            100.0 * total as f64 / n as f64
+        })
+        .collect();
+    differences.sort_by(f64::total_cmp);
+    (quantile(&differences, 0.025), quantile(&differences, 0.975))
+}
+
+/// Linearly interpolated quantile of sorted values.
+///
+/// # Panics
+/// If there is no value: a bug of the caller.
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let at = q * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    low + (high - low) * at.fract()
+}
+
+/// Area under the ROC curve of `scores` finding `truth`: the probability that a token on the object
+/// scores higher than one off it, ties counted half. Absent if there is none of either.
+pub fn roc_auc(scores: &[f64], truth: &[bool]) -> Option<f64> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+    let positives = truth.iter().filter(|&&t| t).count();
+    let negatives = truth.len() - positives;
+    if positives == 0 || negatives == 0 {
+        return None;
+    }
+    let mut rank_sum = 0.0;
+    let mut start = 0;
+    for tie in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
+        let rank = start as f64 + (tie.len() + 1) as f64 / 2.0; // mean rank of the tie, from 1
+        rank_sum += rank * tie.iter().filter(|&&i| truth[i]).count() as f64;
+        start += tie.len();
+    }
+    let p = positives as f64;
+    Some((rank_sum - p * (p + 1.0) / 2.0) / (p * negatives as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(text: &str) -> Vec<bool> {
+        text.chars().map(|c| c == '1').collect()
+    }
+
+    #[test]
+    fn spread_is_the_sample_deviation() {
+        assert_eq!(mean_and_deviation(&[2.0, 4.0, 6.0]), (4.0, Some(2.0)));
+        assert_eq!(mean_and_deviation(&[5.0]), (5.0, None));
+    }
+
+    #[test]
+    fn mcnemar_is_the_binomial_tail() {
+        // 1 against 5 discordant images: 2 * (1 + 6) / 64.
+        let p = mcnemar(&answers("1000001111"), &answers("0111111111"));
+        assert!((p - 14.0 / 64.0).abs() < 1e-12, "{p}");
+        assert_eq!(mcnemar(&answers("1010"), &answers("1010")), 1.0);
+    }
+
+    #[test]
+    fn a_clear_difference_excludes_zero() {
+        let first = vec![true; 200];
+        let second: Vec<bool> = (0..200).map(|i| i % 4 != 0).collect();
+        let (low, high) = bootstrap_difference(&first, &second, 0);
+        assert!(low > 15.0 && high < 35.0 && low < 25.0 && high > 25.0, "{low} {high}");
+    }
+
+    #[test]
+    fn auc_counts_ordered_pairs() {
+        assert_eq!(roc_auc(&[0.1, 0.4, 0.35, 0.8], &[false, false, true, true]), Some(0.75));
+        assert_eq!(roc_auc(&[1.0, 1.0], &[true, false]), Some(0.5));
+        assert_eq!(roc_auc(&[1.0, 2.0], &[true, true]), None);
+    }
+}
