@@ -90,7 +90,7 @@ impl Figure for Assignment {
         };
         let bar = Axis::new(shares, label, 4);
         let off = Residuals::of(plan);
-        let key = format!("|sum − 1| of rows and columns (strip: {})", number(off.most));
+        let key = format!("|row, column sum − 1|, strip {}", number(off.most));
         let top = legend::legend(
             &mut scene,
             theme,

@@ -332,6 +332,7 @@ fn the_window_draws_every_figure() {
         let images = export::svg(&scene, "").matches("<image").count();
         let mut harness = window(scene);
         if let Some(folder) = std::env::var_os("SSMPROBE_GALLERY") {
+            std::fs::create_dir_all(&folder).unwrap();
             let name = format!("window-{}.png", figure.id());
             harness.render().unwrap().save(std::path::Path::new(&folder).join(name)).unwrap();
         }
