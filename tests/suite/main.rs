@@ -7,3 +7,6 @@ mod devices;
 mod house;
 mod weights;
 mod routing;
+mod figures;
+mod traces;
+mod viz;
