@@ -5,11 +5,14 @@
 //! [`reading::Reading`]; [`trace`] carries it to whoever draws.
 
 pub mod array;
+pub mod classifier;
 pub mod grid;
 pub mod head;
 pub mod params;
+pub mod probe;
 pub mod reading;
 pub mod router;
+pub mod s4;
 pub mod scenes;
 pub mod tokens;
 pub mod trace;
