@@ -5,10 +5,14 @@
 //! [`reading::Reading`]; [`trace`] carries it to whoever draws.
 
 pub mod array;
+pub mod diagnostics;
+pub mod evidence;
 pub mod grid;
 pub mod head;
+pub mod null;
 pub mod params;
 pub mod reading;
+pub mod readout;
 pub mod router;
 pub mod tokens;
 pub mod trace;
