@@ -253,8 +253,8 @@ fn coverage(indices: &[usize]) -> f64 {
 fn entropy(indices: &[usize]) -> f64 {
     let n = indices.len() as f64;
     let shares = histogram(indices).into_iter().filter(|&count| count > 0).map(|count| count as f64 / n);
-    // `abs` only turns the -0 of a single peak into 0.
-    (-shares.map(|p| p * p.ln()).sum::<f64>() / n.ln()).abs()
+    // Clamped against the -0 of a single peak and the rounding of a flat histogram.
+    (-shares.map(|p| p * p.ln()).sum::<f64>() / n.ln()).abs().min(1.0)
 }
 
 fn edge_mass(sketch: &Sketch) -> f64 {
