@@ -16,5 +16,6 @@ pub mod preprocess;
 pub mod reading;
 pub mod readout;
 pub mod router;
+pub mod s4;
 pub mod tokens;
 pub mod trace;
