@@ -5,6 +5,7 @@
 //! [`reading::Reading`]; [`trace`] carries it to whoever draws.
 
 pub mod array;
+pub mod backbone;
 pub mod diagnostics;
 pub mod evidence;
 pub mod grid;

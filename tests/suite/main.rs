@@ -2,3 +2,4 @@
 
 mod diagnostics;
 mod evidence;
+mod weights;
