@@ -5,12 +5,19 @@
 //! [`reading::Reading`]; [`trace`] carries it to whoever draws.
 
 pub mod array;
+pub mod backbone;
 pub mod classifier;
+pub mod diagnostics;
+pub mod evidence;
 pub mod grid;
 pub mod head;
+pub mod image;
+pub mod null;
 pub mod params;
+pub mod preprocess;
 pub mod probe;
 pub mod reading;
+pub mod readout;
 pub mod router;
 pub mod s4;
 pub mod scenes;

@@ -1,0 +1,213 @@
+//! One pre-norm transformer layer: `x += s1 * attention(norm1(x))`, `x += s2 * feed(norm2(x))`.
+//!
+//! Tokens of a batch lie in one `[B * T, d]` matrix, so every linear map is one matrix product.
+//! Queries, keys and values are one product of width 3d. The layer scales `s1`, `s2` of BEiT and
+//! DINOv2 are folded into the rows of the projection before them when the weights are read.
+
+use burn::tensor::activation::{gelu, relu, sigmoid, silu};
+use burn::tensor::module::{attention, layer_norm};
+use burn::tensor::ops::AttentionModuleOptions;
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::config::{Activation, Config};
+use super::keys;
+use super::weights::{Weights, WeightsError};
+
+/// Reads the weights of one encoder, tensor by tensor.
+pub struct Reader<'a> {
+    /// The file or files.
+    pub weights: &'a Weights,
+    /// What stands before the encoder's names.
+    pub prefix: &'a str,
+    /// Where the tensors go.
+    pub device: &'a Device,
+}
+
+impl Reader<'_> {
+    /// The values of the weight `name`.
+    pub fn values(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
+        let data = self.weights.tensor(&format!("{}{name}", self.prefix))?;
+        Ok(data.try_into_vec::<f32>().expect("weights come as float32"))
+    }
+
+    /// A tensor of these values on the device.
+    pub fn tensor<const D: usize>(&self, values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(TensorData::new(values, shape), self.device)
+    }
+}
+
+/// `y = W x + b`.
+pub struct Linear {
+    weight: Tensor<2>, // [rows, columns]
+    bias: Option<Tensor<2>>, // [1, rows]
+}
+
+impl Linear {
+    /// From the row-major weight and bias.
+    pub fn new(reader: &Reader, weight: Vec<f32>, bias: Option<Vec<f32>>, rows: usize) -> Self {
+        let columns = weight.len() / rows;
+        let weight = reader.tensor(weight, [rows, columns]);
+        Self { weight, bias: bias.map(|bias| reader.tensor(bias, [1, rows])) }
+    }
+
+    /// `{name}.weight` and `{name}.bias`, row by row times `scale`.
+    fn read(reader: &Reader, name: &str, scale: Option<&[f32]>) -> Result<Self, WeightsError> {
+        let mut weight = reader.values(&format!("{name}.weight"))?;
+        let mut bias = reader.values(&format!("{name}.bias"))?;
+        let rows = bias.len();
+        if let Some(scale) = scale {
+            let columns = weight.len() / rows;
+            for ((row, bias), scale) in weight.chunks_exact_mut(columns).zip(&mut bias).zip(scale) {
+                row.iter_mut().for_each(|w| *w *= scale);
+                *bias *= scale;
+            }
+        }
+        Ok(Self::new(reader, weight, Some(bias), rows))
+    }
+
+    /// `[M, columns]` to `[M, rows]`.
+    pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let product = x.matmul(self.weight.clone().transpose()); // [M, rows]
+        match &self.bias {
+            Some(bias) => product + bias.clone(),
+            None => product,
+        }
+    }
+}
+
+/// Layer norm with gain and offset.
+pub struct Norm {
+    gain: Tensor<1>,
+    offset: Tensor<1>,
+    epsilon: f64,
+}
+
+impl Norm {
+    /// `{name}.weight` and `{name}.bias`.
+    pub fn read(reader: &Reader, name: &str, epsilon: f64) -> Result<Self, WeightsError> {
+        let read = |part: &str| {
+            let values = reader.values(&format!("{name}.{part}"))?;
+            let len = values.len();
+            Ok(reader.tensor(values, [len]))
+        };
+        Ok(Self { gain: read("weight")?, offset: read("bias")?, epsilon })
+    }
+
+    /// Over the last axis.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        layer_norm(x, self.gain.clone(), Some(self.offset.clone()), self.epsilon)
+    }
+}
+
+/// The feed-forward network of a layer.
+enum Feed {
+    /// `down(f(up(x)))`.
+    Perceptron(Linear, Activation, Linear),
+    /// `out(silu(a) * b)` with `[a b] = in(x)` (Shazeer, 2020).
+    Gated(Linear, Linear),
+}
+
+impl Feed {
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Perceptron(up, activation, down) => down.forward(activation.apply(up.forward(x))),
+            Self::Gated(both, out) => {
+                let mut halves = both.forward(x).chunk(2, 1); // [M, feed] twice
+                let value = halves.remove(1);
+                out.forward(silu(halves.remove(0)) * value)
+            }
+        }
+    }
+}
+
+impl Activation {
+    /// Element by element.
+    fn apply(self, x: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Gelu => gelu(x),
+            Self::GeluTanh => {
+                let slope = x.clone() * x.clone() * 0.044715 + 1.0;
+                let inner = x.clone() * slope * (2.0 / std::f64::consts::PI).sqrt();
+                x * (inner.tanh() + 1.0) * 0.5
+            }
+            Self::QuickGelu => x.clone() * sigmoid(x * 1.702),
+            Self::Relu => relu(x),
+            Self::Silu => silu(x),
+        }
+    }
+}
+
+/// One layer.
+pub struct Block {
+    heads: usize,
+    norm1: Norm,
+    qkv: Linear,
+    out: Linear,
+    norm2: Norm,
+    feed: Feed,
+}
+
+impl Block {
+    /// Layer `i`.
+    pub fn read(reader: &Reader, config: &Config, i: usize) -> Result<Self, WeightsError> {
+        let layer = keys::layer(i);
+        let names = config.family.names;
+        let width = config.width;
+        let mut weight = Vec::with_capacity(3 * width * width); // [3 d, d]
+        let mut bias = Vec::with_capacity(3 * width); // [3 d]
+        for (part, biased) in
+            [("query", config.qkv_bias), ("key", config.key_bias()), ("value", config.qkv_bias)]
+        {
+            weight.extend(reader.values(&format!("{layer}attention.attention.{part}.weight"))?);
+            match biased {
+                true => bias.extend(reader.values(&format!("{layer}attention.attention.{part}.bias"))?),
+                false => bias.resize(bias.len() + width, 0.0),
+            }
+        }
+        let scale = |name: &str| match config.layer_scale {
+            true => reader.values(&format!("{layer}{name}")).map(Some),
+            false => Ok(None),
+        };
+        let (scale1, scale2) = (scale(names.scale1)?, scale(names.scale2)?);
+        let linear =
+            |name: &str, scale: Option<&[f32]>| Linear::read(reader, &format!("{layer}{name}"), scale);
+        let feed = match config.gated {
+            true => Feed::Gated(
+                linear("mlp.weights_in", None)?,
+                linear("mlp.weights_out", scale2.as_deref())?,
+            ),
+            false => Feed::Perceptron(
+                linear(names.up, None)?,
+                config.activation,
+                linear(names.down, scale2.as_deref())?,
+            ),
+        };
+        Ok(Self {
+            heads: config.heads,
+            norm1: Norm::read(reader, &format!("{layer}{}", names.norm1), config.epsilon)?,
+            qkv: Linear::new(reader, weight, config.qkv_bias.then_some(bias), 3 * width),
+            out: linear("attention.output.dense", scale1.as_deref())?,
+            norm2: Norm::read(reader, &format!("{layer}{}", names.norm2), config.epsilon)?,
+            feed,
+        })
+    }
+
+    /// `x`: `[B * T, d]` of `batch` images. `bias`: `[1, heads, T, T]`, added to the logits.
+    pub fn forward(&self, x: Tensor<2>, batch: usize, bias: Option<Tensor<4>>) -> Tensor<2> {
+        let x = self.attend(self.norm1.forward(x.clone()), batch, bias) + x;
+        self.feed.forward(self.norm2.forward(x.clone())) + x
+    }
+
+    fn attend(&self, x: Tensor<2>, batch: usize, bias: Option<Tensor<4>>) -> Tensor<2> {
+        let [rows, width] = x.dims();
+        let (tokens, part) = (rows / batch, width / self.heads);
+        let qkv = self.qkv.forward(x).reshape([batch, tokens, 3, self.heads, part]);
+        let qkv = qkv.permute([2, 0, 3, 1, 4]); // [3, B, heads, T, part]
+        let pick = |i: usize| qkv.clone().slice_dim(0, i..i + 1).squeeze_dim::<4>(0);
+        // A scale of our own keeps GPUs off the fused kernel that computes in float16.
+        let options =
+            AttentionModuleOptions { scale: Some((part as f64).powf(-0.5)), ..Default::default() };
+        let mixed = attention(pick(0), pick(1), pick(2), None, bias, options); // [B, heads, T, part]
+        self.out.forward(mixed.swap_dims(1, 2).reshape([rows, width]))
+    }
+}

@@ -1,0 +1,269 @@
+//! Frozen backbones: from pixels to tokens (SPEC section 7), and the one list of their families.
+//!
+//! A backbone is a folder as the Hugging Face Hub lays it out: `config.json` ([`config`]) and the
+//! weights ([`weights`]), checked key by key against [`keys`]. One encoder ([`vit`], built of
+//! [`block`]s) serves every family; [`family`] holds what tells them apart, [`position`] how they
+//! look at images of other sizes. The tokens equal `last_hidden_state` of transformers for the
+//! same files and pixels: after the final layer norm, except in BEiT with mean pooling, which has
+//! none on its tokens.
+
+pub mod block;
+pub mod config;
+pub mod family;
+pub mod keys;
+pub mod order;
+pub mod position;
+pub mod vit;
+pub mod weights;
+
+use std::path::Path;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
+
+use self::block::Reader;
+use self::config::{Config, ConfigError};
+use self::family::Family;
+use self::order::MaeOrder;
+use self::vit::Vit;
+use self::weights::{Weights, WeightsError};
+use super::grid::Grid;
+use super::preprocess::Pixels;
+use super::tokens::Tokens;
+
+/// Every family, in the order menus show them.
+pub const FAMILIES: &[&Family] =
+    &[&family::VIT_MAE, &family::BEIT, &family::DINOV2, &family::DINOV2_REGISTERS, &family::VIT];
+
+/// The family of a `model_type`.
+pub fn find(model_type: &str) -> Option<&'static Family> {
+    FAMILIES.iter().copied().find(|family| family.model_type == model_type)
+}
+
+/// More patches than this are refused: attention takes memory by their square.
+pub const PATCH_LIMIT: usize = 1 << 13;
+
+/// Why a backbone cannot be opened, or cannot read an image.
+#[derive(Debug, thiserror::Error)]
+pub enum BackboneError {
+    /// Its `config.json`.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its weights.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// An image whose sides the patch does not divide.
+    #[error(
+        "an image of {height} x {width} pixels (height x width) cannot be cut into patches of {down} x {right}; \
+         resize or crop it to multiples of the patch"
+    )]
+    Size {
+        /// Height of the image.
+        height: usize,
+        /// Width of the image.
+        width: usize,
+        /// Height of a patch.
+        down: usize,
+        /// Width of a patch.
+        right: usize,
+    },
+    /// An image of too many patches.
+    #[error("an image of {height} x {width} pixels has {patches} patches; at most {PATCH_LIMIT} are supported")]
+    Patches {
+        /// Height of the image.
+        height: usize,
+        /// Width of the image.
+        width: usize,
+        /// Number of patches.
+        patches: usize,
+    },
+    /// A layer the backbone does not have.
+    #[error("layer {layer} asked for; the backbone has layers 1 to {layers}, and 0 for its embeddings")]
+    Layer {
+        /// The layer asked for.
+        layer: usize,
+        /// How many there are.
+        layers: usize,
+    },
+}
+
+/// A frozen backbone on a device.
+pub struct Backbone {
+    id: String,
+    fingerprint: String,
+    vit: Vit,
+    device: Device,
+    order: MaeOrder,
+}
+
+impl Backbone {
+    /// Opens the folder `dir` and puts the weights on `device`, in float32, tensor by tensor.
+    pub fn open(dir: &Path, device: &Device) -> Result<Self, BackboneError> {
+        let config = Config::open(dir)?;
+        let weights = Weights::open(dir)?;
+        let prefix = keys::prefix(&config, |name| weights.contains(name));
+        let expected = keys::expected(&config, prefix);
+        weights.check(&expected, &|name| keys::ignored(&config, prefix, name))?;
+        let reader = Reader { weights: &weights, prefix, device };
+        Ok(Self {
+            id: id(dir),
+            fingerprint: weights.fingerprint().to_owned(),
+            vit: Vit::read(config, &reader)?,
+            device: device.clone(),
+            order: MaeOrder::default(),
+        })
+    }
+
+    /// The same backbone handing out the patch tokens of ViT-MAE in this order; other families
+    /// always keep theirs.
+    pub fn with_mae_order(self, order: MaeOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Its name: `owner/name` for a folder of the Hub's cache, else the name of the folder.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// `model_type` of its `config.json`.
+    pub fn model_type(&self) -> &'static str {
+        self.config().family.model_type
+    }
+
+    /// Hidden size, d.
+    pub fn width(&self) -> usize {
+        self.config().width
+    }
+
+    /// Height and width of a patch.
+    pub fn patch(&self) -> [usize; 2] {
+        self.config().patch
+    }
+
+    /// Number of transformer layers.
+    pub fn layers(&self) -> usize {
+        self.config().layers
+    }
+
+    /// SHA-256 of the weights, in hexadecimal digits.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Everything its `config.json` says of it.
+    pub fn config(&self) -> &Config {
+        self.vit.config()
+    }
+
+    /// The patch grid of an image, if it can be cut into patches.
+    pub fn grid(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
+        let [down, right] = self.patch();
+        if height == 0 || width == 0 || !height.is_multiple_of(down) || !width.is_multiple_of(right) {
+            return Err(BackboneError::Size { height, width, down, right });
+        }
+        let grid = Grid::new(height / down, width / right);
+        match grid.rows.checked_mul(grid.cols) {
+            Some(patches) if patches <= PATCH_LIMIT => Ok(grid),
+            patches => {
+                let patches = patches.unwrap_or(usize::MAX);
+                Err(BackboneError::Patches { height, width, patches })
+            }
+        }
+    }
+
+    /// The tokens of each image: transformers' `last_hidden_state`.
+    pub fn forward(&self, pixels: &[Pixels]) -> Result<Vec<Tokens>, BackboneError> {
+        let images = self.forward_layers(pixels, &[self.layers()], true)?;
+        Ok(images.into_iter().flatten().collect())
+    }
+
+    /// For each image, the tokens after each of `layers`: 0 are the embeddings, `l` is the output
+    /// of layer `l` with its residual. `normed` applies the backbone's final layer norm to every
+    /// one of them, where it has one. Images of one size lying side by side are computed together.
+    pub fn forward_layers(
+        &self,
+        pixels: &[Pixels],
+        layers: &[usize],
+        normed: bool,
+    ) -> Result<Vec<Vec<Tokens>>, BackboneError> {
+        for image in pixels {
+            self.grid(image.height, image.width)?;
+        }
+        if let Some(&layer) = layers.iter().find(|layer| **layer > self.layers()) {
+            return Err(BackboneError::Layer { layer, layers: self.layers() });
+        }
+        // burn's CPU backend runs all but matrix products on one core: there, cores share images.
+        let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
+        let batches: Vec<&[Pixels]> = pixels
+            .chunk_by(|a, b| (a.height, a.width) == (b.height, b.width))
+            .flat_map(|batch| batch.chunks(batch.len().div_ceil(cores)))
+            .collect();
+        let run = |batch: &[Pixels]| self.run(batch, layers, normed);
+        Ok(match cores {
+            1 => batches.into_iter().flat_map(run).collect(),
+            _ => batches.into_par_iter().flat_map_iter(run).collect(),
+        })
+    }
+
+    /// [`Self::forward_layers`] for images of one size.
+    fn run(&self, batch: &[Pixels], layers: &[usize], normed: bool) -> Vec<Vec<Tokens>> {
+        let (height, width) = (batch[0].height, batch[0].width);
+        let values: Vec<f32> = batch.iter().flat_map(|image| &image.values).copied().collect();
+        let data = TensorData::new(values, [batch.len(), 3, height, width]);
+        let stages = self.vit.forward(Tensor::from_data(data, &self.device), layers, normed);
+        let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(layers.len()); batch.len()];
+        let [down, right] = self.patch();
+        let (grid, d) = (Grid::new(height / down, width / right), self.width());
+        let lead = (1 + self.config().registers) * d;
+        for stage in stages {
+            let values = stage.into_data().try_into_vec::<f32>().expect("tokens are float32"); // [B, T, d]
+            for ((all, image), pixels) in
+                values.chunks_exact(lead + grid.len() * d).zip(&mut images).zip(batch)
+            {
+                let patches = match *self.config().family == family::VIT_MAE {
+                    true => self.order.apply(&all[lead..], d, pixels),
+                    false => all[lead..].to_vec(),
+                };
+                image.push(Tokens {
+                    grid,
+                    width: d,
+                    cls: Some(all[..d].to_vec()),
+                    registers: all[d..lead].to_vec(),
+                    patches,
+                });
+            }
+        }
+        images
+    }
+}
+
+/// What a folder is called: the Hub's cache keeps `owner/name` in
+/// `models--owner--name/snapshots/revision`.
+fn id(dir: &Path) -> String {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let names: Vec<_> = dir.iter().map(|part| part.to_string_lossy()).collect();
+    let cached = names.iter().rev().find_map(|part| part.strip_prefix("models--"));
+    match (cached, names.last()) {
+        (Some(cached), _) => cached.replace("--", "/"),
+        (None, last) => last.map(|name| name.to_string()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_the_hubs_cache_has_the_name_of_its_model() {
+        assert_eq!(id(Path::new("/x/models--facebook--vit-mae-base/snapshots/0a1b")), "facebook/vit-mae-base");
+        assert_eq!(id(Path::new("/x/my-backbone")), "my-backbone");
+    }
+
+    #[test]
+    fn every_family_is_found_by_its_model_type() {
+        for family in FAMILIES {
+            assert_eq!(find(family.model_type), Some(*family));
+        }
+        assert_eq!(find("resnet"), None);
+    }
+}

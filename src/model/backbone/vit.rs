@@ -1,0 +1,189 @@
+//! The vision transformer (Dosovitskiy et al., 2021) as its families vary it.
+//!
+//! Patches are projected, positions added, CLS and registers put before them; [`Block`]s follow,
+//! then a layer norm. `x_0` are the embeddings and `x_l` the tokens after layer `l`, `[B, T, d]`
+//! with T = 1 + registers + N, in this order. What follows from the grid (resampled positions,
+//! relative biases) is kept for the grid seen last.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+use super::block::{Block, Linear, Norm, Reader};
+use super::config::Config;
+use super::keys::{self, RELATIVE};
+use super::position::{Kernel, relative_index, relative_len, resample_relative};
+use super::weights::WeightsError;
+use crate::model::grid::Grid;
+
+/// A vision transformer on a device.
+pub struct Vit {
+    config: Config,
+    projection: Linear,
+    /// CLS and registers, `[1 + R, d]`.
+    lead: Vec<f32>,
+    /// Position table, CLS first, `[1 + N, d]`.
+    positions: Option<Vec<f32>>,
+    /// The shared table of relative biases, `[offsets, heads]`.
+    shared: Option<Vec<f32>>,
+    /// A table of relative biases per layer, `[offsets, heads]`, or none.
+    relative: Vec<Vec<f32>>,
+    blocks: Vec<Block>,
+    norm: Option<Norm>,
+    layout: Mutex<Option<Arc<Layout>>>,
+}
+
+/// What follows from the grid.
+struct Layout {
+    grid: Grid,
+    lead: Tensor<3>, // [1, 1 + R, d], the position of CLS added
+    positions: Option<Tensor<3>>, // [1, N, d]
+    shared: Option<Tensor<4>>, // [1, heads, T, T]
+    relative: Vec<Tensor<2>>, // [heads, offsets] per layer
+    index: Option<Tensor<1, Int>>, // [T * T]
+}
+
+impl Vit {
+    /// Reads the weights; [`keys::expected`] has been checked before.
+    pub fn read(config: Config, reader: &Reader) -> Result<Self, WeightsError> {
+        let mut lead = reader.values("embeddings.cls_token")?;
+        if config.registers > 0 {
+            lead.extend(reader.values("embeddings.register_tokens")?);
+        }
+        let when = |on: bool, name: &str| match on {
+            true => reader.values(name).map(Some),
+            false => Ok(None),
+        };
+        let projection = "embeddings.patch_embeddings.projection";
+        let weight = reader.values(&format!("{projection}.weight"))?; // [d, 3, ph, pw]
+        let bias = reader.values(&format!("{projection}.bias"))?;
+        let tables = if config.relative { config.layers } else { 0 };
+        let table =
+            |i: usize| reader.values(&format!("{}attention.attention.{RELATIVE}", keys::layer(i)));
+        Ok(Self {
+            projection: Linear::new(reader, weight, Some(bias), config.width),
+            lead,
+            positions: when(config.absolute, "embeddings.position_embeddings")?,
+            shared: when(config.shared_relative, &format!("encoder.{RELATIVE}"))?,
+            relative: (0..tables).map(table).collect::<Result<_, _>>()?,
+            blocks: (0..config.layers).map(|i| Block::read(reader, &config, i)).collect::<Result<_, _>>()?,
+            norm: match config.final_norm {
+                true => Some(Norm::read(reader, "layernorm", config.epsilon)?),
+                false => None,
+            },
+            layout: Mutex::new(None),
+            config,
+        })
+    }
+
+    /// What it is, up to its weights.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The tokens `x_l` of each of `layers`, `[B, T, d]`, for `pixels` `[B, 3, H, W]` whose sides
+    /// the patch divides. `normed` applies the final layer norm, where the model has one; `x_L`
+    /// normed is transformers' `last_hidden_state`.
+    ///
+    /// # Panics
+    /// If a layer is past the last, or the sides are no multiples of the patch:
+    /// [`super::Backbone`] checks both before.
+    pub fn forward(&self, pixels: Tensor<4>, layers: &[usize], normed: bool) -> Vec<Tensor<3>> {
+        let last = layers.iter().copied().max().unwrap_or(0);
+        let [batch, _, height, width] = pixels.dims();
+        let [down, right] = self.config.patch;
+        let layout = self.layout(Grid::new(height / down, width / right), &pixels);
+        let embedded = self.embed(pixels, &layout); // [B, T, d]
+        let [_, tokens, d] = embedded.dims();
+        let mut x = embedded.reshape([batch * tokens, d]); // [B T, d]
+        let mut wanted: Vec<Option<Tensor<3>>> = vec![None; layers.len()];
+        for l in 0..=last {
+            if l > 0 {
+                x = self.blocks[l - 1].forward(x, batch, self.bias(&layout, l - 1, tokens));
+            }
+            for (_, slot) in layers.iter().zip(&mut wanted).filter(|(layer, _)| **layer == l) {
+                let stage = match &self.norm {
+                    Some(norm) if normed => norm.forward(x.clone()),
+                    _ => x.clone(),
+                };
+                *slot = Some(stage.reshape([batch, tokens, d]));
+            }
+        }
+        wanted.into_iter().map(|stage| stage.expect("every layer up to the last was visited")).collect()
+    }
+
+    /// CLS, registers and patches with their positions, `[B, T, d]`.
+    fn embed(&self, pixels: Tensor<4>, layout: &Layout) -> Tensor<3> {
+        let batch = pixels.dims()[0];
+        let Grid { rows, cols } = layout.grid;
+        let [down, right] = self.config.patch;
+        let patches = pixels
+            .reshape([batch, 3, rows, down, cols, right])
+            .permute([0, 2, 4, 1, 3, 5]) // [B, rows, cols, 3, ph, pw]
+            .reshape([batch * rows * cols, 3 * down * right]);
+        let patches = self.projection.forward(patches).reshape([batch, rows * cols, self.config.width]);
+        let patches = match &layout.positions {
+            Some(positions) => patches + positions.clone(),
+            None => patches,
+        };
+        let [_, lead, width] = layout.lead.dims();
+        Tensor::cat(vec![layout.lead.clone().expand([batch, lead, width]), patches], 1)
+    }
+
+    /// What is added to the attention logits of layer `i`, `[1, heads, T, T]`.
+    fn bias(&self, layout: &Layout, i: usize, tokens: usize) -> Option<Tensor<4>> {
+        let shared = layout.shared.clone();
+        let (Some(table), Some(index)) = (layout.relative.get(i), &layout.index) else { return shared };
+        let own = table.clone().select(1, index.clone()); // [heads, T T]
+        let own = own.reshape([1, self.config.heads, tokens, tokens]);
+        Some(match shared {
+            Some(shared) => own + shared,
+            None => own,
+        })
+    }
+
+    /// What follows from `grid`, on the device of `pixels`.
+    fn layout(&self, grid: Grid, pixels: &Tensor<4>) -> Arc<Layout> {
+        // A thread that panicked left the old layout or the new one, both whole.
+        let mut kept = self.layout.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(layout) = kept.as_ref().filter(|layout| layout.grid == grid) {
+            return layout.clone();
+        }
+        let Config { width, heads, .. } = self.config;
+        let (device, trained) = (pixels.device(), self.config.grid());
+        let resampled = |kernel: Kernel, table: &[f32]| match grid == trained {
+            true => table.to_vec(),
+            false => kernel.resample(table, trained, grid, width),
+        };
+        let mut lead = self.lead.clone();
+        let positions = self.positions.as_ref().map(|table| {
+            let (cls, patches) = table.split_at(width);
+            lead.iter_mut().zip(cls).for_each(|(x, p)| *x += p);
+            let patches = resampled(self.config.family.kernel, patches);
+            Tensor::from_data(TensorData::new(patches, [1, grid.len(), width]), &device)
+        });
+        let tokens = grid.len() + 1; // BEiT has no registers
+        let by_head = |table: &Vec<f32>| {
+            let values = resample_relative(table, trained, grid, heads);
+            Tensor::<2>::from_data(TensorData::new(values, [heads, relative_len(grid)]), &device)
+        };
+        let index = (self.shared.is_some() || !self.relative.is_empty()).then(|| {
+            let index = TensorData::new(relative_index(grid), [tokens * tokens]);
+            Tensor::<1, Int>::from_data(index, &device)
+        });
+        let spread = |table: &Vec<f32>| {
+            let index = index.clone().expect("there is a table, so there is an index");
+            by_head(table).select(1, index).reshape([1, heads, tokens, tokens])
+        };
+        let layout = Arc::new(Layout {
+            grid,
+            lead: Tensor::from_data(TensorData::new(lead, [1, 1 + self.config.registers, width]), &device),
+            positions,
+            shared: self.shared.as_ref().map(spread),
+            relative: self.relative.iter().map(by_head).collect(),
+            index: index.clone(),
+        });
+        *kept = Some(layout.clone());
+        layout
+    }
+}

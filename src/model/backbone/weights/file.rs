@@ -1,0 +1,59 @@
+//! A weights file, mapped into memory: its bytes are read by the system as they are touched.
+
+use std::fs::File;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+
+use super::error::WeightsError;
+
+/// The bytes of a file on disk and where they came from.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    /// The file.
+    pub path: PathBuf,
+    map: Mmap,
+}
+
+impl Mapped {
+    /// Maps the file at `path`, and says so when it is none or holds something else than weights.
+    /// Links are followed: the Hub's cache consists of them.
+    pub fn open(path: &Path) -> Result<Self, WeightsError> {
+        let failed = |source| WeightsError::Io { path: path.into(), source };
+        // Asked before opening: to open a named pipe would wait for ever.
+        let meta = path.metadata().map_err(failed)?;
+        if !meta.is_file() {
+            return Err(WeightsError::NotAFile(path.into()));
+        }
+        if meta.len() == 0 {
+            return Err(WeightsError::Empty(path.into()));
+        }
+        let file = File::open(path).map_err(failed)?;
+        // SAFETY: the map is only read, as bytes of any value. Should another program cut the
+        // file short meanwhile, the system ends this one; every reader that maps shares that.
+        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        let mapped = Self { path: path.into(), map };
+        let start = mapped[..mapped.len().min(64)].trim_ascii_start().to_ascii_lowercase();
+        if start.starts_with(b"version https://git-lfs") {
+            return Err(WeightsError::LfsPointer(mapped.path));
+        }
+        if start.starts_with(b"<!doctype") || start.starts_with(b"<html") {
+            return Err(WeightsError::WebPage(mapped.path));
+        }
+        Ok(mapped)
+    }
+
+    /// The error for a file of `format` in which `what` was found.
+    pub fn damaged(&self, format: &'static str, what: impl Into<String>) -> WeightsError {
+        WeightsError::Damaged { path: self.path.clone(), format, what: what.into() }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.map
+    }
+}

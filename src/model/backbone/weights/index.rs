@@ -1,0 +1,91 @@
+//! The index of weights that are split over several files (shards).
+//!
+//! `{"metadata": ..., "weight_map": {"tensor name": "model-00001-of-00002.safetensors", ...}}`.
+//! A shard lies beside its index: any other path is refused, whatever the file at its end. Links
+//! are followed, since the folders of the Hub's cache consist of them; whoever can place links in
+//! the folder could place the files themselves.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Component, Path};
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use super::error::WeightsError;
+use super::file::Mapped;
+
+/// Indices of the largest models are a few MB.
+const MAX_INDEX: usize = 64 << 20;
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: Map<String>,
+}
+
+/// The file name of the shard of every tensor that the index at `path` names.
+pub(super) fn read(path: &Path) -> Result<IndexMap<String, String>, WeightsError> {
+    let wrong = |what: String| WeightsError::Index { path: path.into(), what };
+    let file = Mapped::open(path)?;
+    if file.len() > MAX_INDEX {
+        return Err(wrong(format!("{} bytes are too long for an index; download it again", file.len())));
+    }
+    let index: Index = serde_json::from_slice(&file)
+        .map_err(|error| wrong(format!("not an index of weights: {error}; download it again")))?;
+    let map = index.weight_map.0;
+    if map.is_empty() {
+        return Err(wrong("its weight_map is empty; download it again".into()));
+    }
+    for (tensor, shard) in &map {
+        let mut parts = Path::new(shard).components();
+        let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
+        if !plain || shard.contains(['/', '\\', '\0', ':']) {
+            return Err(wrong(format!(
+                "tensor {tensor:?} is said to lie in {shard:?}, but a shard is a file beside the index; \
+                 the file was not opened, and the index should not be trusted"
+            )));
+        }
+    }
+    Ok(map)
+}
+
+/// Says so if the JSON object `json` gives a key twice (or is none).
+pub(super) fn unique_keys(json: &[u8]) -> Result<(), String> {
+    serde_json::from_slice::<Map<IgnoredAny>>(json).map(drop).map_err(|error| error.to_string())
+}
+
+/// A JSON object with every key given once.
+struct Map<V>(IndexMap<String, V>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Unique<V>(std::marker::PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Unique<V> {
+            type Value = Map<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<V>, A::Error> {
+                let mut entries = IndexMap::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if entries.contains_key(&key) {
+                        return Err(A::Error::custom(format!("{key:?} is given twice")));
+                    }
+                    entries.insert(key, map.next_value()?);
+                }
+                Ok(Map(entries))
+            }
+        }
+        deserializer.deserialize_map(Unique(std::marker::PhantomData))
+    }
+}
+
+/// The shards that `map` names, each once, by name.
+pub(super) fn shards(map: &IndexMap<String, String>) -> Vec<&str> {
+    let mut names: Vec<_> = map.values().map(String::as_str).collect::<HashSet<_>>().into_iter().collect();
+    names.sort_unstable();
+    names
+}

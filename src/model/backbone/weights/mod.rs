@@ -1,0 +1,190 @@
+//! The weights of a backbone: named tensors in a folder as the Hugging Face Hub lays it out.
+//!
+//! The first that is there of `model.safetensors`, `model.safetensors.index.json` (with shards),
+//! `pytorch_model.bin` and `pytorch_model.bin.index.json`. Files are memory-mapped; a tensor is
+//! converted to float32 when it is asked for, from float32, float16, bfloat16, float64 or
+//! integers. Nothing in a file is executed, and its claims are checked against its size before
+//! anything is allocated. NaN and infinities are errors: no backbone works with them.
+
+mod error;
+mod file;
+mod index;
+mod safetensors_file;
+mod view;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use burn::tensor::TensorData;
+use indexmap::IndexMap;
+use sha2::{Digest, Sha256};
+
+pub use error::{KeyErrors, WeightsError};
+use file::Mapped;
+use view::View;
+
+/// The named tensors of one folder, on disk.
+#[derive(Debug)]
+pub struct Weights {
+    /// The file, or the index of the files: what messages name.
+    path: PathBuf,
+    /// By name; the order of the hash.
+    files: Vec<Mapped>,
+    /// File and place of every tensor.
+    tensors: IndexMap<String, (usize, View)>,
+    fingerprint: OnceLock<String>,
+}
+
+impl Weights {
+    /// Finds the weights in `dir` and reads what they hold, but not yet the numbers.
+    pub fn open(dir: &Path) -> Result<Self, WeightsError> {
+        match dir.metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(WeightsError::NoFolder(dir.into()));
+            }
+            Err(source) => return Err(WeightsError::Io { path: dir.into(), source }),
+            Ok(meta) if !meta.is_dir() => return Err(WeightsError::NotAFolder(dir.into())),
+            Ok(_) => {}
+        }
+        // A link to nowhere counts as present, so that it is reported and not passed over.
+        let present = |name: &str| {
+            let path = dir.join(name);
+            path.symlink_metadata().is_ok().then_some(path)
+        };
+        if let Some(path) = present("model.safetensors") {
+            return Self::single(&path, safetensors_file::tensors);
+        }
+        if let Some(path) = present("model.safetensors.index.json") {
+            return Self::sharded(dir, &path, safetensors_file::tensors);
+        }
+        Err(WeightsError::NoWeights { dir: dir.into(), found: found(dir) })
+    }
+
+    fn single(path: &Path, read: Reader) -> Result<Self, WeightsError> {
+        let file = Mapped::open(path)?;
+        let tensors = read(&file)?.into_iter().map(|(name, view)| (name, (0, view))).collect();
+        Ok(Self { path: path.into(), files: vec![file], tensors, fingerprint: OnceLock::new() })
+    }
+
+    fn sharded(dir: &Path, path: &Path, read: Reader) -> Result<Self, WeightsError> {
+        let wrong = |what: String| WeightsError::Index { path: path.into(), what };
+        let map = index::read(path)?;
+        let shards = index::shards(&map);
+        let absent: Vec<&str> =
+            shards.iter().copied().filter(|s| dir.join(s).symlink_metadata().is_err()).collect();
+        if !absent.is_empty() {
+            let some = absent.iter().take(20).copied().collect::<Vec<_>>().join(", ");
+            return Err(wrong(format!(
+                "{} of {} shards are not beside it: {some}; download them into {}",
+                absent.len(),
+                shards.len(),
+                dir.display()
+            )));
+        }
+        let mut files = Vec::new();
+        let mut tensors = IndexMap::new();
+        for shard in &shards {
+            let file = Mapped::open(&dir.join(shard))?;
+            for (name, view) in read(&file)? {
+                // A tensor in several shards counts where the index says; others are kept, so
+                // that `check` reports what the index leaves out.
+                if map.get(&name).is_some_and(|there| there != shard) {
+                    continue;
+                }
+                if tensors.contains_key(&name) {
+                    return Err(wrong(format!("{name:?} lies in two shards but not in the weight_map")));
+                }
+                tensors.insert(name, (files.len(), view));
+            }
+            files.push(file);
+        }
+        if let Some((name, shard)) = map.iter().find(|(name, _)| !tensors.contains_key(*name)) {
+            return Err(wrong(format!("{name:?} is not in {shard}, where it is said to lie")));
+        }
+        Ok(Self { path: path.into(), files, tensors, fingerprint: OnceLock::new() })
+    }
+
+    /// Names and shapes of all tensors, in the order of the files.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &[usize])> {
+        self.tensors.iter().map(|(name, (_, view))| (name.as_str(), view.shape.as_slice()))
+    }
+
+    /// Whether there is a tensor `name`.
+    pub fn contains(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Holds the file against `needed` (names and shapes): one error lists all that is missing,
+    /// misshapen, or in the file without being needed. Left out of the last are names that
+    /// `ignored` accepts and integer tensors, which are buffers (position ids and counters).
+    pub fn check(
+        &self,
+        needed: &[(String, Vec<usize>)],
+        ignored: &dyn Fn(&str) -> bool,
+    ) -> Result<(), WeightsError> {
+        let mut keys = KeyErrors::default();
+        let mut used = std::collections::HashSet::new();
+        for (name, shape) in needed {
+            used.insert(name.as_str());
+            match self.tensors.get(name) {
+                None => keys.missing.push(name.clone()),
+                Some((_, view)) if view.shape != *shape => {
+                    keys.misshapen.push(format!("{name} {:?}, expected {shape:?}", view.shape));
+                }
+                Some(_) => {}
+            }
+        }
+        let unused = self.tensors.iter().filter(|(name, (_, view))| {
+            !used.contains(name.as_str()) && !view.is_integer() && !ignored(name)
+        });
+        keys.unused.extend(unused.map(|(name, _)| name.clone()));
+        if keys.is_empty() { Ok(()) } else { Err(WeightsError::Keys { path: self.path.clone(), keys }) }
+    }
+
+    /// The tensor `name` in float32, row-major.
+    pub fn tensor(&self, name: &str) -> Result<TensorData, WeightsError> {
+        let Some((file, view)) = self.tensors.get(name) else {
+            return Err(WeightsError::Missing { path: self.path.clone(), name: name.into() });
+        };
+        let file = &self.files[*file];
+        let Some(values) = view.values(file) else {
+            let dtype = view.dtype.to_string();
+            return Err(WeightsError::Dtype { path: file.path.clone(), name: name.into(), dtype });
+        };
+        if let Some(index) = values.iter().position(|x| !x.is_finite()) {
+            let (path, value) = (file.path.clone(), values[index]);
+            return Err(WeightsError::NotFinite { path, name: name.into(), index, value });
+        }
+        Ok(TensorData::new(values, view.shape.clone()))
+    }
+
+    /// SHA-256 of the weights file in hex; of shards, that of all of them in order of their names
+    /// (`cat model-*.safetensors | sha256sum`). Computed when first asked for.
+    pub fn fingerprint(&self) -> &str {
+        self.fingerprint.get_or_init(|| {
+            let mut hash = Sha256::new();
+            for file in &self.files {
+                hash.update(&**file);
+            }
+            hash.finalize().iter().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}"); // a String takes whatever is written
+                hex
+            })
+        })
+    }
+}
+
+/// Reads where the tensors of a file lie.
+type Reader = fn(&Mapped) -> Result<Vec<(String, View)>, WeightsError>;
+
+/// "; it holds a, b", for a folder without weights.
+fn found(dir: &Path) -> String {
+    let Ok(entries) = dir.read_dir() else { return String::new() };
+    let mut names: Vec<String> =
+        entries.take(1000).flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let more = if names.len() > 8 { ", ..." } else { "" };
+    names.truncate(8);
+    if names.is_empty() { "; it is empty".into() } else { format!("; it holds {}{more}", names.join(", ")) }
+}
