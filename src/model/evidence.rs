@@ -52,6 +52,21 @@ pub fn exact(reading: &Reading, tokens: &Tokens, row: &[f32], bias: f32) -> Resu
             });
             Ok(Exact { position: None, token: token.collect(), bias })
         }
+        Form::Projected { weights, map, bias: inner } => {
+            let mut token = vec![0.0; n];
+            let each = inner.len() * n / weights.len(); // features of one pool
+            for (m, pool) in weights.chunks_exact(n).enumerate() {
+                let mut view = vec![0.0; d]; // W_c through the pool's part of the map, [d]
+                for f in m * each..(m + 1) * each {
+                    let line = &map[f * d..][..d];
+                    view.iter_mut().zip(line).for_each(|(v, x)| *v += f64::from(row[f]) * x);
+                }
+                for (i, (e, w)) in token.iter_mut().zip(pool).enumerate() {
+                    *e += w * dot(tokens.patch(i), &view);
+                }
+            }
+            Ok(Exact { position: None, token, bias: bias + dot(row, inner) })
+        }
         Form::Scan(directions) => {
             let (mut positions, mut token, mut constant) = (Vec::new(), Vec::new(), 0.0);
             for direction in directions {

@@ -14,6 +14,13 @@ pub fn features(reading: &Reading, tokens: &Tokens) -> Vec<f64> {
     match &reading.form {
         Form::Pool(weight) => weighted(tokens, |i, _| weight[i]),
         Form::ChannelPool(weight) => weighted(tokens, |i, c| weight[i * tokens.width + c]),
+        Form::Projected { weights, map, bias } => {
+            let (n, d) = (tokens.grid.len(), tokens.width);
+            let pools: Vec<Vec<f64>> =
+                weights.chunks_exact(n).map(|w| weighted(tokens, |i, _| w[i])).collect(); // [M, d]
+            let feature = |f: usize| dot(&map[f * d..][..d], &pools[f * pools.len() / bias.len()]) + bias[f];
+            (0..bias.len()).map(feature).collect()
+        }
         Form::Scan(directions) => average(&directions.iter().map(|d| readout(d, tokens)).collect::<Vec<_>>()),
         Form::Opaque { features, .. } => features.clone(),
     }
@@ -37,7 +44,7 @@ pub fn token_weight(reading: &Reading) -> Option<Vec<f64>> {
             });
             Some(average(&weights.collect::<Option<Vec<_>>>()?))
         }
-        Form::ChannelPool(_) | Form::Opaque { .. } => None,
+        Form::ChannelPool(_) | Form::Projected { .. } | Form::Opaque { .. } => None,
     }
 }
 

@@ -38,7 +38,7 @@ impl Reader<'_> {
 
 /// `y = W x + b`.
 pub struct Linear {
-    weight: Tensor<2>, // [rows, columns]
+    weight: Tensor<2>,       // [rows, columns]
     bias: Option<Tensor<2>>, // [1, rows]
 }
 
@@ -172,10 +172,9 @@ impl Block {
         let linear =
             |name: &str, scale: Option<&[f32]>| Linear::read(reader, &format!("{layer}{name}"), scale);
         let feed = match config.gated {
-            true => Feed::Gated(
-                linear("mlp.weights_in", None)?,
-                linear("mlp.weights_out", scale2.as_deref())?,
-            ),
+            true => {
+                Feed::Gated(linear("mlp.weights_in", None)?, linear("mlp.weights_out", scale2.as_deref())?)
+            }
             false => Feed::Perceptron(
                 linear(names.up, None)?,
                 config.activation,
@@ -205,8 +204,7 @@ impl Block {
         let qkv = qkv.permute([2, 0, 3, 1, 4]); // [3, B, heads, T, part]
         let pick = |i: usize| qkv.clone().slice_dim(0, i..i + 1).squeeze_dim::<4>(0);
         // A scale of our own keeps GPUs off the fused kernel that computes in float16.
-        let options =
-            AttentionModuleOptions { scale: Some((part as f64).powf(-0.5)), ..Default::default() };
+        let options = AttentionModuleOptions { scale: Some((part as f64).powf(-0.5)), ..Default::default() };
         let mixed = attention(pick(0), pick(1), pick(2), None, bias, options); // [B, heads, T, part]
         self.out.forward(mixed.swap_dims(1, 2).reshape([rows, width]))
     }

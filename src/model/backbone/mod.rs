@@ -68,7 +68,9 @@ pub enum BackboneError {
         right: usize,
     },
     /// An image of too many patches.
-    #[error("an image of {height} x {width} pixels has {patches} patches; at most {PATCH_LIMIT} are supported")]
+    #[error(
+        "an image of {height} x {width} pixels has {patches} patches; at most {PATCH_LIMIT} are supported"
+    )]
     Patches {
         /// Height of the image.
         height: usize,
@@ -255,7 +257,10 @@ mod tests {
 
     #[test]
     fn a_folder_of_the_hubs_cache_has_the_name_of_its_model() {
-        assert_eq!(id(Path::new("/x/models--facebook--vit-mae-base/snapshots/0a1b")), "facebook/vit-mae-base");
+        assert_eq!(
+            id(Path::new("/x/models--facebook--vit-mae-base/snapshots/0a1b")),
+            "facebook/vit-mae-base"
+        );
         assert_eq!(id(Path::new("/x/my-backbone")), "my-backbone");
     }
 

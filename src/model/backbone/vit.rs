@@ -36,10 +36,10 @@ pub struct Vit {
 /// What follows from the grid.
 struct Layout {
     grid: Grid,
-    lead: Tensor<3>, // [1, 1 + R, d], the position of CLS added
-    positions: Option<Tensor<3>>, // [1, N, d]
-    shared: Option<Tensor<4>>, // [1, heads, T, T]
-    relative: Vec<Tensor<2>>, // [heads, offsets] per layer
+    lead: Tensor<3>,               // [1, 1 + R, d], the position of CLS added
+    positions: Option<Tensor<3>>,  // [1, N, d]
+    shared: Option<Tensor<4>>,     // [1, heads, T, T]
+    relative: Vec<Tensor<2>>,      // [heads, offsets] per layer
     index: Option<Tensor<1, Int>>, // [T * T]
 }
 
@@ -58,8 +58,7 @@ impl Vit {
         let weight = reader.values(&format!("{projection}.weight"))?; // [d, 3, ph, pw]
         let bias = reader.values(&format!("{projection}.bias"))?;
         let tables = if config.relative { config.layers } else { 0 };
-        let table =
-            |i: usize| reader.values(&format!("{}attention.attention.{RELATIVE}", keys::layer(i)));
+        let table = |i: usize| reader.values(&format!("{}attention.attention.{RELATIVE}", keys::layer(i)));
         Ok(Self {
             projection: Linear::new(reader, weight, Some(bias), config.width),
             lead,
