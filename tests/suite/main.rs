@@ -5,6 +5,8 @@ mod hub;
 mod images;
 mod devices;
 mod house;
+mod diagnostics;
+mod evidence;
 mod weights;
 mod routing;
 mod figures;
