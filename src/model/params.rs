@@ -116,6 +116,11 @@ pub const STEP_BOUNDS: (f64, f64) = (1e-3, 1e-1);
 /// Largest diagonal entry of a state matrix: just below zero, so that memory always fades.
 const STABLE_DIAGONAL: f32 = -1e-4;
 
+/// A flat tensor's values on the host.
+fn host(value: &Tensor<1>) -> Vec<f32> {
+    value.to_data().convert::<f32>().try_to_vec::<f32>().expect("float32 data")
+}
+
 /// Inverse of softplus.
 fn inverse_softplus(y: f64) -> f64 {
     y + (-(-y).exp_m1()).ln()
@@ -219,7 +224,7 @@ impl Params {
     pub fn to_arrays(&self) -> Arrays {
         self.iter()
             .map(|(spec, value)| {
-                let mut data = value.to_data().convert::<f32>().try_to_vec::<f32>().expect("float32 data");
+                let mut data = host(value);
                 if spec.constraint == Constraint::StepSize {
                     for x in &mut data {
                         *x = softplus(f64::from(*x)) as f32;
@@ -228,6 +233,24 @@ impl Params {
                 (spec.name.clone(), Array::new(spec.shape.clone(), data))
             })
             .collect()
+    }
+
+    /// Trained values bit for bit, as [`restore`](Self::restore) takes them.
+    pub fn to_trained(&self) -> Arrays {
+        self.iter().map(|(spec, value)| (spec.name.clone(), Array::new([spec.len()], host(value)))).collect()
+    }
+
+    /// These parameters with the values of [`to_trained`](Self::to_trained); `None` if one is
+    /// missing or has another length.
+    pub fn restore(self, arrays: &Arrays, device: &Device) -> Option<Self> {
+        let fits =
+            self.iter().all(|(spec, _)| arrays.get(&spec.name).is_some_and(|a| a.data.len() == spec.len()));
+        fits.then(|| {
+            self.map(|spec, _| {
+                let data = arrays[&spec.name].data.clone();
+                Tensor::from_data(TensorData::new(data, [spec.len()]), device)
+            })
+        })
     }
 
     /// Number of trained values.

@@ -18,6 +18,7 @@ use super::classifier::Model;
 use super::features::TokenCache;
 use super::head::Batch;
 use super::optim::{AdamW, cosine};
+use super::params::Params;
 
 /// How all heads are trained (paper, "Optimization").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,6 +97,8 @@ pub struct Learner {
     pub failure: Option<String>,
     /// Loss sum, right answers and images of the epoch under way.
     pub running: Running,
+    /// The parameters that gave the last finite loss.
+    good: Option<Params>,
 }
 
 /// A head after one epoch.
@@ -107,6 +110,25 @@ pub struct Snapshot {
     pub arrays: Arrays,
     /// Predicted class of every test image.
     pub answers: Vec<u32>,
+}
+
+/// A learner between two steps, on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Saved {
+    /// Trained values, bit for bit as the optimiser left them.
+    pub params: Arrays,
+    /// The optimiser's moments.
+    pub adam: Arrays,
+    /// As in [`Learner`].
+    pub history: Vec<Epoch>,
+    /// As in [`Learner`].
+    pub best: Option<Snapshot>,
+    /// As in [`Learner`].
+    pub answers: Vec<u32>,
+    /// As in [`Learner`].
+    pub failure: Option<String>,
+    /// As in [`Learner`].
+    pub running: Running,
 }
 
 /// Sums over the epoch under way.
@@ -129,10 +151,42 @@ impl Learner {
             answers: Vec::new(),
             failure: None,
             running: Running::default(),
+            good: None,
         }
     }
 
-    /// One step on one batch; the loss before it.
+    /// Everything it needs to go on.
+    pub fn save(&self) -> Saved {
+        Saved {
+            params: self.model.params().to_trained(),
+            adam: self.adam.to_arrays(),
+            history: self.history.clone(),
+            best: self.best.clone(),
+            answers: self.answers.clone(),
+            failure: self.failure.clone(),
+            running: self.running,
+        }
+    }
+
+    /// The learner as it was saved; `None` if its parameters are not this head's.
+    pub fn restore(self, saved: Saved, device: &Device) -> Option<Self> {
+        let params = self.model.params().clone().restore(&saved.params, device)?;
+        let adam = AdamW::from_arrays(&saved.adam, device)?;
+        let Saved { history, best, answers, failure, running, .. } = saved;
+        Some(Self {
+            name: self.name,
+            model: self.model.with_params(params),
+            adam,
+            history,
+            best,
+            answers,
+            failure,
+            running,
+            good: None,
+        })
+    }
+
+    /// One step on one batch; a loss that is not finite takes back the step that led to it.
     fn step(&mut self, batch: &Batch, labels: &Labels, rate: f64) {
         let tracked = self.model.clone().with_params(self.model.params().tracked());
         let logits = tracked.logits(batch); // [B, C]
@@ -142,9 +196,13 @@ impl Learner {
         let value = f64::from(loss.inner().into_scalar::<f32>());
         if !value.is_finite() {
             self.failure = Some(format!("the loss became {value} in epoch {}", self.history.len() + 1));
+            if let Some(good) = self.good.take() {
+                self.model = self.model.clone().with_params(good);
+            }
             return;
         }
         let params = self.model.params().clone();
+        self.good = Some(params.clone());
         let moved = self.adam.step(params, tracked.params(), &gradients, rate);
         self.model = self.model.clone().with_params(moved).observe(batch);
         self.running.loss += value * labels.count as f64;

@@ -10,5 +10,6 @@ mod hub;
 mod images;
 mod routing;
 mod traces;
+mod training;
 mod viz;
 mod weights;

@@ -1,0 +1,130 @@
+//! The training protocol: every head can learn, no head disturbs another, and a run that was cut
+//! goes on to the same bits.
+
+use std::ops::ControlFlow;
+
+use burn::tensor::Device;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use ssmprobe::model::classifier::Model;
+use ssmprobe::model::features::{Precision, Source, TokenCache, Writer};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::{Config, Dims, HEADS, Kind};
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::{Event, Labelled, Learner, Position, Protocol, Task, train};
+
+const CLASSES: usize = 4;
+const IMAGES: usize = 8;
+const WIDTH: usize = 24;
+const GRID: Grid = Grid::new(3, 3);
+
+/// Eight images of random tokens.
+fn cache(folder: &std::path::Path) -> TokenCache {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let text = str::to_owned;
+    let source = Source {
+        weights: text("w"),
+        preprocessing: text("p"),
+        dataset: text("d"),
+        layer: text("last"),
+        precision: Precision::Float32,
+    };
+    let mut values = |n: usize| (0..n).map(|_| rng.random_range(-1.5..1.5)).collect::<Vec<f32>>();
+    let mut writer = Writer::open(folder, source, IMAGES).unwrap();
+    for _ in 0..IMAGES {
+        let (cls, patches) = (Some(values(WIDTH)), values(GRID.len() * WIDTH));
+        let tokens = Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches };
+        writer.push(Some(tokens)).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn learner(kind: &'static Kind, device: &Device) -> Learner {
+    let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
+    let config = Config { state_dim: Some(8), k: Some(3), ..Config::default() };
+    Learner::new(kind.id, Model::start(kind, &config, dims, 3, device).unwrap())
+}
+
+/// Trains the heads of `kinds` together, cut after `cut` steps and gone on with from what a
+/// checkpoint would hold, if given.
+fn run(
+    tokens: &TokenCache,
+    kinds: &[&'static Kind],
+    protocol: &Protocol,
+    cut: Option<usize>,
+) -> Vec<Learner> {
+    let device = Device::flex();
+    let images: Vec<usize> = (0..IMAGES).collect();
+    let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
+    let task = Task { tokens, train: &all, select: &all, test: &all, protocol, device: &device, seed: 3 };
+    let mut learners: Vec<Learner> = kinds.iter().map(|kind| learner(kind, &device)).collect();
+    let mut steps = 0;
+    let mut stop = |event: Event| {
+        steps += usize::from(matches!(event, Event::Step { .. }));
+        if Some(steps) == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let position = train(&task, &mut learners, Position::default(), &mut stop);
+    if cut.is_some() {
+        let saved: Vec<_> = learners.iter().map(Learner::save).collect();
+        let fresh = kinds.iter().map(|kind| learner(kind, &device));
+        let mut learners: Vec<Learner> =
+            fresh.zip(saved).map(|(fresh, saved)| fresh.restore(saved, &device).unwrap()).collect();
+        train(&task, &mut learners, position, &mut |_| ControlFlow::Continue(()));
+        return learners;
+    }
+    learners
+}
+
+#[test]
+fn every_head_overfits_eight_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = cache(folder.path());
+    let kinds: Vec<&Kind> = HEADS.iter().collect();
+    let protocol = Protocol { epochs: 150, batch: 8, rate: 2e-2 };
+    for learner in run(&tokens, &kinds, &protocol, None) {
+        assert_eq!(learner.failure, None, "{}", learner.name);
+        let best = learner.history.iter().map(|epoch| epoch.train).fold(0.0, f64::max);
+        assert_eq!(best, 100.0, "{} reaches {best} %", learner.name);
+    }
+}
+
+#[test]
+fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = cache(folder.path());
+    let kinds: Vec<&Kind> = HEADS.iter().collect();
+    let protocol = Protocol { epochs: 3, batch: 3, rate: 1e-2 };
+    let together = run(&tokens, &kinds, &protocol, None);
+    let cut = run(&tokens, &kinds, &protocol, Some(5));
+    for ((kind, joint), cut) in kinds.iter().zip(&together).zip(&cut) {
+        let alone = run(&tokens, &[kind], &protocol, None);
+        for (name, other) in [("alone", &alone[0]), ("cut", cut)] {
+            assert_eq!(
+                joint.model.params().to_arrays(),
+                other.model.params().to_arrays(),
+                "{} {name}",
+                kind.id
+            );
+            assert_eq!(joint.best, other.best, "{} {name}", kind.id);
+            assert_eq!(joint.history, other.history, "{} {name}", kind.id);
+        }
+    }
+}
+
+#[test]
+fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = cache(folder.path());
+    let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
+    let protocol = Protocol { epochs: 4, batch: 8, rate: 1e30 };
+    let learners = run(&tokens, &kinds, &protocol, None);
+    for learner in &learners {
+        assert!(
+            learner.failure.as_deref().is_some_and(|why| why.contains("loss became")),
+            "{}",
+            learner.name
+        );
+        let arrays = learner.model.params().to_arrays();
+        assert!(arrays.values().all(|array| array.data.iter().all(|x| x.is_finite())), "{}", learner.name);
+    }
+}
