@@ -2,7 +2,8 @@
 //!
 //! Reading order: a backbone turns an image into [`tokens::Tokens`]; a [`head`] reads them, most
 //! often through a [`router`] (who comes late) and an S4 (what is remembered), and leaves a
-//! [`reading::Reading`]; [`trace`] carries it to whoever draws.
+//! [`reading::Reading`]; [`explain`] works out what it means, and [`trace`] carries it to whoever
+//! draws.
 
 pub mod array;
 pub mod backbone;
@@ -10,10 +11,12 @@ pub mod classifier;
 pub mod device;
 pub mod diagnostics;
 pub mod evidence;
+pub mod explain;
 pub mod features;
 pub mod grid;
 pub mod head;
 pub mod image;
+pub mod npz;
 pub mod null;
 pub mod optim;
 pub mod params;

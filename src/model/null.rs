@@ -35,6 +35,11 @@ impl NullBands {
         Self { draws: draws.max(1), seed, known: Mutex::default() }
     }
 
+    /// Random scores a band is made of.
+    pub fn draws(&self) -> usize {
+        self.draws
+    }
+
     /// The band of a router over a grid of at least two patches. `settings` names the router and
     /// everything its plans depend on.
     pub fn band(&self, settings: &str, router: &dyn Router, grid: Grid) -> Band {

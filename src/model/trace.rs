@@ -58,7 +58,8 @@ pub struct Diagnostic {
 pub struct Evidence {
     /// The class it speaks for.
     pub class: usize,
-    /// The classifier's bias of that class.
+    /// What no token says: the classifier's bias of that class, and what a bias within the head
+    /// adds to it.
     pub bias: f32,
     /// Exact, by position read, `[N]`; absent for heads without an order. Several sweeps: averaged
     /// position by position.

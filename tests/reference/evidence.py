@@ -256,6 +256,20 @@ def evidence_cases():
         plans = [permutation_plan(order) for order in orders]
         yield scanned(f"four sweeps {'channel' if channel else 'shared'}", 12, 10, plans, orders, channel)
 
+    # Two pools, each mapped to half of the features.
+    n, d, f = 6, 5, 4
+    case, tokens, row, bias = base("projected", n, d, f)
+    weights, linear, inner = torch.rand(2, n, generator=generator), randn(f, d), randn(f)
+
+    def project(r):
+        pools = weights @ r
+        return torch.cat([linear[:2] @ pools[0], linear[2:] @ pools[1]]) + inner
+
+    expected = explain(tokens, row, bias, [(torch.eye(n), project)], row @ inner)
+    del expected["position"]
+    form = {"weights": weights.ravel().tolist(), "map": linear.ravel().tolist(), "bias": inner.tolist()}
+    yield case | {"form": {"projected": form}, "expected": expected}
+
     # A convolution over the routed sequence, mean over positions: the classifier reads F features.
     n, d, f = 7, 5, 3
     case, tokens, row, bias = base("mix", n, d, f)

@@ -3,7 +3,11 @@
 use proptest::prelude::*;
 use ssmprobe::model::diagnostics::{MEASURES, hard_order, kendall_tau, measure};
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::null::{NullBands, untrained};
 use ssmprobe::model::reading::Plan;
+use ssmprobe::model::router::Router;
+use ssmprobe::model::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::tokens::Tokens;
 
 use super::evidence::{fixture, floats, number};
 
@@ -68,4 +72,38 @@ proptest! {
         let mirrored: Vec<f64> = forward.iter().map(|p| -p).collect();
         prop_assert!((kendall_tau(&forward) + kendall_tau(&mirrored)).abs() < 1e-12);
     }
+}
+
+#[test]
+fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
+    // The paper reports coverage 0.571, entropy 0.868 and p95 0.047 of a trained scorer; random
+    // scores through the same router give about 0.61, 0.88 and 0.051.
+    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(14, 14));
+    let bands = NullBands::new(64, 1);
+    let band = bands.band("sinkhorn 0.1 20", &router, grid);
+    for (name, known, within) in
+        [("rank_coverage", 0.61, 0.02), ("argmax_entropy", 0.88, 0.01), ("row_max_p95", 0.051, 0.003)]
+    {
+        let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
+        let (low, high) = band[at];
+        assert!(low < high && high - low < 0.1, "{name}: {low} to {high}");
+        assert!(((low + high) / 2.0 - known).abs() < within, "{name}: {low} to {high} instead of {known}");
+    }
+    // The same seed gives the same band, found or computed again; another one another.
+    assert_eq!(band, bands.band("sinkhorn 0.1 20", &router, grid));
+    assert_eq!(band, NullBands::new(64, 1).band("", &router, grid));
+    assert_ne!(band, NullBands::new(64, 2).band("", &router, grid));
+}
+
+#[test]
+fn an_untrained_scorer_reads_the_tokens() {
+    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(4, 5));
+    let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
+    let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
+    let values = untrained(&router, &tokens(3), 0);
+    assert_eq!(values, untrained(&router, &tokens(3), 0));
+    assert!(values != untrained(&router, &tokens(3), 1) && values != untrained(&router, &tokens(5), 0));
+    // Tokens that are all the same have tied scores: every row of the plan is the same.
+    let same = Tokens { patches: vec![1.0; 60], ..tokens(0) };
+    assert_eq!(untrained(&router, &same, 0), measure(&router.plan(&[0.0; 20]), grid));
 }

@@ -8,6 +8,7 @@ mod figures;
 mod house;
 mod hub;
 mod images;
+mod inspect;
 mod routing;
 mod traces;
 mod training;

@@ -4,7 +4,10 @@
 //! said about the work (progress, warnings, errors) to standard error.
 
 mod devices;
+mod fault;
+mod fetch;
 mod figures;
+mod inspect;
 
 use std::process::ExitCode;
 
@@ -23,6 +26,7 @@ struct Cli {
 enum Verb {
     Devices(devices::Devices),
     Figures(figures::Figures),
+    Inspect(inspect::Inspect),
 }
 
 impl Verb {
@@ -31,6 +35,7 @@ impl Verb {
         match self {
             Self::Devices(verb) => verb.run(),
             Self::Figures(verb) => verb.run(),
+            Self::Inspect(verb) => verb.run(),
         }
     }
 }
@@ -39,9 +44,6 @@ impl Verb {
 pub fn main() -> ExitCode {
     match Cli::parse().verb.run() {
         Ok(code) => code,
-        Err(error) => {
-            eprintln!("ssmprobe: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fault::report(&error),
     }
 }

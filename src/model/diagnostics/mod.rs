@@ -7,6 +7,10 @@
 //! files, tables and tests iterate that list. A row without any mass counts as a uniform one, so
 //! that every measure is defined for every plan.
 
+mod order;
+
+pub use self::order::{hard_order, kendall_tau, path_length};
+use self::order::{moments, order_of};
 use super::grid::Grid;
 use super::reading::Plan;
 
@@ -167,12 +171,6 @@ impl Sketch {
     }
 }
 
-/// The tokens by expected position, first to last; ties to the lower token. `order[k]` is the
-/// token at step `k`: the hard order nearest to what the plan does.
-pub fn hard_order(plan: &Plan) -> Vec<usize> {
-    order_of(&(0..plan.n).map(|i| moments(plan.row(i)).0).collect::<Vec<_>>())
-}
-
 /// Linear-interpolated quantile, `0 <= q <= 1`, of at least one value.
 pub fn quantile(values: &[f64], q: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -180,35 +178,6 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     let at = q * (sorted.len() - 1) as f64;
     let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
     low + (high - low) * at.fract()
-}
-
-/// Kendall's tau-b of `positions[i]` against `i`, in O(N log N): with `d` discordant pairs and `t`
-/// pairs tied in `positions` (`i` has no ties), `(n0 - t - 2d) / sqrt((n0 - t) n0)`,
-/// `n0 = N (N-1) / 2`; 0 where all are tied.
-pub fn kendall_tau(positions: &[f64]) -> f64 {
-    let n = positions.len();
-    let mut order = order_of(positions);
-    let run = |a: &usize, b: &usize| positions[*a] == positions[*b];
-    let tied: usize = order.chunk_by(run).map(|r| r.len() * (r.len() - 1) / 2).sum();
-    let pairs = n * n.saturating_sub(1) / 2;
-    if tied == pairs {
-        return 0.0;
-    }
-    // Tied tokens stand in raster order, so that they count as no inversion.
-    let discordant = inversions(&mut order, &mut vec![0; n]);
-    let ordered = (pairs - tied) as f64;
-    (ordered - 2.0 * discordant as f64) / (ordered * pairs as f64).sqrt()
-}
-
-/// Mean Euclidean distance, in patches, between tokens read one after the other: 1 for a path of
-/// neighbours. `order[k]` is the token at step `k`.
-pub fn path_length(order: &[usize], grid: Grid) -> f64 {
-    let place = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
-    let steps = order.windows(2).map(|pair| {
-        let ((r0, c0), (r1, c1)) = (place(pair[0]), place(pair[1]));
-        (r1 - r0).hypot(c1 - c0)
-    });
-    steps.sum::<f64>() / order.len().saturating_sub(1).max(1) as f64
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -224,18 +193,6 @@ fn argmax(values: &[f64]) -> usize {
         }
     }
     best
-}
-
-/// Mean and standard deviation of the position under a row.
-fn moments(row: &[f64]) -> (f64, f64) {
-    let mass: f64 = row.iter().sum();
-    let n = row.len() as f64;
-    if mass <= 0.0 {
-        return ((n - 1.0) / 2.0, ((n * n - 1.0) / 12.0).sqrt());
-    }
-    let mean = row.iter().enumerate().map(|(k, p)| k as f64 * p).sum::<f64>() / mass;
-    let variance = row.iter().enumerate().map(|(k, p)| (k as f64 - mean).powi(2) * p).sum::<f64>() / mass;
-    (mean, variance.sqrt())
 }
 
 /// How often each index in `0..N` occurs among N of them.
@@ -268,35 +225,6 @@ fn marginal_error(sums: &[f64]) -> f64 {
     sums.iter().map(|sum| (sum - 1.0).abs()).fold(0.0, f64::max)
 }
 
-fn order_of(positions: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..positions.len()).collect();
-    order.sort_by(|&a, &b| positions[a].total_cmp(&positions[b])); // stable: ties to the lower token
-    order
-}
-
-/// Number of pairs out of order, by merge sort; leaves `items` sorted.
-fn inversions(items: &mut [usize], buffer: &mut [usize]) -> usize {
-    let n = items.len();
-    if n < 2 {
-        return 0;
-    }
-    let (left, right) = items.split_at_mut(n / 2);
-    let mut count = inversions(left, buffer) + inversions(right, buffer);
-    let (mut l, mut r) = (0, 0);
-    for slot in &mut buffer[..n] {
-        if r == right.len() || (l < left.len() && left[l] <= right[r]) {
-            *slot = left[l];
-            l += 1;
-        } else {
-            *slot = right[r];
-            count += left.len() - l;
-            r += 1;
-        }
-    }
-    items.copy_from_slice(&buffer[..n]);
-    count
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,25 +239,6 @@ mod tests {
         let mut share = vec![0.0; n * n];
         order.iter().enumerate().for_each(|(k, &i)| share[i * n + k] = 1.0);
         Plan { n, share }
-    }
-
-    #[test]
-    fn tau_counts_every_pair_as_the_definition_does() {
-        let positions = [3.0, 1.0, 1.0, 7.5, 0.0, 3.0, 3.0, 9.0, -2.0];
-        let (mut sum, mut ordered, mut pairs) = (0.0, 0.0, 0.0);
-        for i in 0..positions.len() {
-            for j in 0..i {
-                pairs += 1.0;
-                if positions[i] != positions[j] {
-                    ordered += 1.0;
-                    sum += (positions[i] - positions[j] as f64).signum();
-                }
-            }
-        }
-        assert!((kendall_tau(&positions) - sum / f64::sqrt(ordered * pairs)).abs() < 1e-15);
-        assert_eq!(kendall_tau(&[2.0; 5]), 0.0);
-        assert_eq!(kendall_tau(&[0.0, 1.0, 2.0]), 1.0);
-        assert_eq!(kendall_tau(&[2.0, 1.0, 0.0]), -1.0);
     }
 
     #[test]

@@ -1,0 +1,222 @@
+//! `ssmprobe inspect`: how probes read images, as arrays, JSON and a table (SPEC section 8).
+//!
+//! The calling thread owns every tensor and runs the backbone batch by batch; a second thread
+//! explains and writes the batch before, one core an image and probe.
+
+mod batches;
+mod report;
+mod sources;
+mod write;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+
+use self::batches::{Explainer, Job, Loaded};
+use self::report::Report;
+use self::sources::Source;
+use super::fault::Usage;
+use super::fetch;
+use crate::model::backbone::Backbone;
+use crate::model::backbone::order::MaeOrder;
+use crate::model::device;
+use crate::model::grid::Grid;
+use crate::model::null::{self, NullBands};
+use crate::model::preprocess::Preprocessor;
+use crate::model::probe::Probe;
+
+/// Explain how probes read images: plans, kernels, evidence and diagnostics as files.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Inspect {
+    /// The backbone: a folder as the Hugging Face Hub lays it out, or an id of the Hub
+    /// (ORGANISATION/NAME[@REVISION]), which is fetched into the cache shared with Python.
+    #[arg(long, value_name = "DIR|HUB_ID")]
+    backbone: String,
+    /// Probe files.
+    #[arg(long, value_name = "P.safetensors", required = true, num_args = 1..)]
+    probe: Vec<PathBuf>,
+    /// Images, or folders that are searched for images, subfolders included.
+    #[arg(long, value_name = "IMAGE|FOLDER", required = true, num_args = 1..)]
+    image: Vec<PathBuf>,
+    /// Class the evidence is for: its name, or its index from 0 [default: the predicted one].
+    #[arg(long, value_name = "NAME|INDEX")]
+    class: Option<String>,
+    /// Where to compute: cpu, wgpu, cuda or auto.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Folder to write to; made if absent, files of the same name are replaced.
+    #[arg(long, value_name = "OUT")]
+    out: PathBuf,
+    /// Also write the tokens, `tokens [N, d]` and `cls [d]`.
+    #[arg(long)]
+    save_tokens: bool,
+    /// Also write all that was seen as <probe>.trace.json, which `ssmprobe figures` draws.
+    #[arg(long)]
+    save_traces: bool,
+    /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
+    #[arg(long, value_name = "X", value_parser = rho)]
+    rho: Option<f64>,
+    /// Random scores behind each null band.
+    #[arg(long, value_name = "K", default_value_t = null::DRAWS, value_parser = draws)]
+    null_draws: usize,
+    /// Seed of null bands, of the untrained scorer and of shuffled ViT-MAE tokens.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Order of ViT-MAE's patch tokens: raster, or shuffled as transformers does on every forward
+    /// pass (seeded; token `i` of the results is then not patch `i` of the image).
+    #[arg(long, value_enum, default_value_t = Order::Kept)]
+    mae_order: Order,
+    /// Read the tokens after this layer (0: embeddings), final norm included [default: the last].
+    #[arg(long, value_name = "L")]
+    layer: Option<usize>,
+    /// Images in one forward pass.
+    #[arg(long, value_name = "B", default_value_t = 16, value_parser = batch)]
+    batch: usize,
+    /// Print one JSON document a line, and nothing else, to standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+const LONG: &str = r#"Files, for every image and probe:
+  OUT/<image>/<probe>.npz   float32 arrays, as far as the head has them: scores [N], plan [N, N]
+                            (or orders [directions, N]), kernel [N] or [N, d] (first direction),
+                            token_weight [N], logits [C], evidence_position [N], evidence_token [N],
+                            evidence_proxy [N], evidence_proxy_raster [N]
+  OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics
+  OUT/summary.csv           one row for every image and probe
+<image> and <probe> are file names without extension. Where two are the same, the second is
+called <name>-2 and so on, in the order given (folders: sorted); summary.csv says which is which.
+The same files, settings and device give the same bytes.
+
+--json prints {"event": "result", ...} for every image and probe (what its .json file says, and
+`files`), {"event": "failure", "image", "probe", "error"} for what was left out, and last
+{"event": "end", "out", "images", "images_done", "results"}.
+
+What cannot be read is left out with a warning and counted at the end.
+Exit codes: 0 at least one image was explained, 1 none was or the run failed, 2 wrong usage."#;
+
+/// In which order ViT-MAE hands out its tokens.
+#[derive(Clone, Copy, ValueEnum)]
+enum Order {
+    /// As the patches lie.
+    Kept,
+    /// Shuffled.
+    Shuffled,
+}
+
+fn rho(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rho) if (0.0..=1.0).contains(&rho) => Ok(rho),
+        _ => Err("expected a number from 0 to 1".into()),
+    }
+}
+
+fn draws(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(draws) if (2..=100_000).contains(&draws) => Ok(draws),
+        _ => Err("expected a whole number from 2 to 100000".into()),
+    }
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(batch) if (1..=4096).contains(&batch) => Ok(batch),
+        _ => Err("expected a whole number from 1 to 4096".into()),
+    }
+}
+
+impl Inspect {
+    /// Explains every image through every probe.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let images = sources::images(&self.image)?;
+        let probes = self.probes()?;
+        let folder = fetch::backbone(&self.backbone)?;
+        let preprocessor = Preprocessor::open(&folder)?;
+        let device = device::open(&self.device)?;
+        let backbone = Backbone::open(&folder, &device)?;
+        let order = match self.mae_order {
+            Order::Kept => MaeOrder::Kept,
+            Order::Shuffled => MaeOrder::Shuffled(self.seed),
+        };
+        let backbone = backbone.with_mae_order(order);
+        let layer = self.layer.unwrap_or(backbone.layers());
+        if layer > backbone.layers() {
+            let layers = backbone.layers();
+            return Err(Usage(format!(
+                "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
+                self.backbone
+            ))
+            .into());
+        }
+        check_fit(&probes, &backbone, &preprocessor)?;
+        std::fs::create_dir_all(&self.out)
+            .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
+
+        let mut report = Report::new(&self.out, images.len(), self.json)?;
+        let job = Job {
+            backbone: &backbone,
+            preprocessor: &preprocessor,
+            images: &images,
+            layer,
+            batch: self.batch,
+            explainer: Explainer {
+                probes: &probes,
+                images: &images,
+                out: &self.out,
+                save_tokens: self.save_tokens,
+                save_traces: self.save_traces,
+                rho: self.rho,
+                nulls: NullBands::new(self.null_draws, self.seed),
+                seed: self.seed,
+            },
+        };
+        job.run(&mut report)?;
+        report.finish()
+    }
+
+    /// Opens the probes and finds the class of the evidence in each.
+    fn probes(&self) -> anyhow::Result<Vec<Loaded>> {
+        let sources = sources::probes(&self.probe)?;
+        let open = |Source { path, stem }| -> anyhow::Result<Loaded> {
+            let probe = Probe::load(&path)?;
+            let class = self.class.as_deref().map(|asked| class(&probe, asked)).transpose()?;
+            Ok(Loaded { path, stem, probe, class })
+        };
+        sources.into_iter().map(open).collect()
+    }
+}
+
+/// The class a person means in a probe. A name that two classes share is refused: ImageNet has two
+/// cranes.
+fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
+    let names = probe.meta.classes.iter().enumerate();
+    let same: Vec<_> = names.filter(|(_, name)| *name == asked).map(|(index, _)| index.to_string()).collect();
+    if same.len() > 1 {
+        bail!("--class {asked}: classes {} are all called that; give the index", same.join(", "));
+    }
+    Ok(probe.class(asked)?)
+}
+
+/// Refuses, before any image is read, probes that cannot read what the backbone gives; warns of
+/// probes trained on other weights.
+fn check_fit(probes: &[Loaded], backbone: &Backbone, preprocessor: &Preprocessor) -> anyhow::Result<()> {
+    // The grid is known beforehand where all images become one size.
+    let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;
+    for Loaded { path, probe, .. } in probes {
+        let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
+        probe.fits(backbone.width(), grid.map_or(own, Grid::len), true)?;
+        let trained = &probe.meta.backbone;
+        if trained.fingerprint.as_deref().is_some_and(|print| print != backbone.fingerprint()) {
+            eprintln!(
+                "warning: probe {} was trained on other weights ({}) than those of {}",
+                path.display(),
+                trained.id,
+                backbone.id()
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The files of one image and probe.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use super::batches::{Explainer, Loaded};
+use crate::model::array::{Array, Arrays};
+use crate::model::npz;
+use crate::model::tokens::Tokens;
+use crate::model::trace::{Matrix, Prediction, Routing, Trace};
+
+/// Writes `<name>.npz` and `<name>.json` into `folder`, and `<name>.trace.json` if asked to.
+pub fn files(
+    folder: &Path,
+    name: &str,
+    trace: &Trace,
+    document: &Value,
+    tokens: Option<&Tokens>,
+    save_trace: bool,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut arrays = arrays(trace);
+    if let Some(tokens) = tokens {
+        let n = tokens.grid.len();
+        arrays.insert("tokens".into(), Array::new([n, tokens.width], tokens.patches.clone()));
+        if let Some(cls) = &tokens.cls {
+            arrays.insert("cls".into(), Array::new([tokens.width], cls.clone()));
+        }
+    }
+    whole(&folder.join(format!("{name}.npz")), |file| Ok(npz::write(file, &arrays)?))?;
+    if save_trace {
+        whole(&folder.join(format!("{name}.trace.json")), |file| Ok(serde_json::to_writer(file, trace)?))?;
+    }
+    whole(&folder.join(format!("{name}.json")), |file| {
+        serde_json::to_writer_pretty(&mut *file, document)?;
+        Ok(file.write_all(b"\n")?)
+    })
+}
+
+/// Writes a file as a whole or not at all.
+fn whole(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let file = beside(path)?;
+    let mut buffer = BufWriter::new(file.as_file());
+    write(&mut buffer)?;
+    buffer.flush()?;
+    drop(buffer);
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A temporary file in the folder of `path`, to be renamed to it once it is whole.
+pub fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        // Readable as any other new file, within the user's umask.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.prefix(".ssmprobe-").tempfile_in(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// The arrays of a trace by their names in files, those the head has.
+fn arrays(trace: &Trace) -> Arrays {
+    let vector = |data: &Vec<f32>| Array::new([data.len()], data.clone());
+    let matrix = |m: &Matrix| match m.cols {
+        1 => Array::new([m.rows], m.data.clone()),
+        _ => Array::new([m.rows, m.cols], m.data.clone()),
+    };
+    let mut arrays = Arrays::new();
+    let mut put = |name: &str, array: Option<Array>| {
+        if let Some(array) = array {
+            arrays.insert(name.to_owned(), array);
+        }
+    };
+    put("scores", trace.scores.as_ref().map(vector));
+    match &trace.routing {
+        Routing::None => {}
+        Routing::Plan(plan) => put("plan", Some(Array::new([plan.rows, plan.cols], plan.data.clone()))),
+        Routing::Orders(orders) => {
+            let data: Vec<f32> = orders.iter().flatten().map(|&token| token as f32).collect();
+            put("orders", Some(Array::new([orders.len(), data.len() / orders.len().max(1)], data)));
+        }
+    }
+    put("kernel", trace.kernel.as_ref().map(matrix));
+    put("token_weight", trace.token_weight.as_ref().map(vector));
+    put("logits", Some(vector(&trace.logits)));
+    put("evidence_position", trace.evidence.position.as_ref().map(vector));
+    put("evidence_token", trace.evidence.token.as_ref().map(vector));
+    put("evidence_proxy", trace.evidence.proxy.as_ref().map(vector));
+    put("evidence_proxy_raster", trace.evidence.proxy_raster.as_ref().map(vector));
+    arrays
+}
+
+/// What the JSON file says of a trace.
+pub fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Value {
+    let names = &loaded.probe.meta.classes;
+    let class = names.get(trace.evidence.class).cloned().unwrap_or(trace.evidence.class.to_string());
+    let prediction = |p: &Prediction| json!({"index": p.index, "name": p.name, "logit": p.logit, "probability": p.probability});
+    json!({
+        "image": trace.image,
+        "probe": trace.probe,
+        "head": trace.head,
+        "backbone": trace.backbone,
+        "grid": trace.grid,
+        "radius": trace.radius,
+        "prediction": trace.top.iter().map(prediction).collect::<Vec<_>>(),
+        "class": {
+            "index": trace.evidence.class,
+            "name": class,
+            "logit": trace.logits[trace.evidence.class],
+        },
+        "bias": trace.evidence.bias,
+        "exact_evidence": trace.evidence.token.is_some(),
+        "why_no_exact_evidence": trace.evidence.why_none,
+        "rho": explainer.rho.or(trace.radius.map(f64::from)),
+        "null": {"draws": explainer.nulls.draws(), "percentiles": [5, 95], "seed": explainer.seed},
+        "diagnostics": trace.diagnostics,
+    })
+}

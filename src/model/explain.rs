@@ -1,0 +1,211 @@
+//! One look at one image through one probe: a [`Trace`] from tokens, all of it in float64 on the
+//! host.
+
+use indexmap::IndexMap;
+
+use super::diagnostics::{MEASURES, measure};
+use super::evidence::{exact, proxy};
+use super::null::{NullBands, untrained};
+use super::probe::{Probe, ProbeError};
+use super::reading::{Direction, Form, Order, Plan, Reading};
+use super::readout::{logits, token_weight};
+use super::router::Router;
+use super::tokens::Tokens;
+use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
+
+/// What is asked of one image and one probe.
+pub struct Question<'a> {
+    /// Image file name, for the trace.
+    pub image: String,
+    /// Probe file name, for the trace.
+    pub probe: String,
+    /// The class the evidence is for; the predicted one where absent.
+    pub class: Option<usize>,
+    /// What the proxy decays by, instead of the spectral radius.
+    pub rho: Option<f64>,
+    /// Seeds random orders: the image's index.
+    pub draw: u64,
+    /// Where null bands come from, if they are wanted.
+    pub nulls: Option<&'a NullBands>,
+    /// Seed of the untrained scorer.
+    pub seed: u64,
+    /// How many predictions to keep.
+    pub top: usize,
+}
+
+/// Why there is no explanation.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The probe does not fit the tokens.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The probe has no such class.
+    #[error("class {class} asked for; the probe has {classes} classes, counted from 0")]
+    Class {
+        /// The class asked for.
+        class: usize,
+        /// How many there are.
+        classes: usize,
+    },
+    /// Numbers that are none.
+    #[error("{what} hold values that are not finite; the weights of the {culprit} are probably damaged")]
+    NotFinite {
+        /// What holds them.
+        what: &'static str,
+        /// Where they come from.
+        culprit: &'static str,
+    },
+}
+
+/// Explains how `probe` reads `tokens` of the picture `seen`.
+pub fn explain(
+    probe: &Probe,
+    tokens: &Tokens,
+    seen: Picture,
+    question: Question<'_>,
+) -> Result<Trace, ExplainError> {
+    let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
+    if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
+        return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
+    }
+    let reading = probe.reading(tokens, question.draw)?;
+    let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
+    let logits = logits(&reading, tokens, weight, bias);
+    if !logits.iter().all(|x| x.is_finite()) {
+        return Err(ExplainError::NotFinite { what: "the logits", culprit: "probe" });
+    }
+    let predictions = predictions(&logits, &probe.meta.classes);
+    let class = question.class.unwrap_or(predictions[0].index);
+    if class >= bias.len() {
+        return Err(ExplainError::Class { class, classes: bias.len() });
+    }
+    let features = weight.len() / bias.len();
+    let row = &weight[class * features..][..features];
+
+    let router = probe.head().router();
+    let plan = plan_of(&reading, router);
+    let diagnostics = match &plan {
+        Some(plan) => diagnose(plan, tokens, router, &settings(probe), &question),
+        None => IndexMap::new(),
+    };
+    let first = match &reading.form {
+        Form::Scan(directions) => directions.first(),
+        _ => None,
+    };
+    Ok(Trace {
+        image: question.image,
+        probe: question.probe,
+        head: probe.meta.head.clone(),
+        backbone: probe.meta.backbone.id.clone(),
+        grid: tokens.grid,
+        seen,
+        scores: reading.scores.as_deref().map(narrow),
+        kernel: first.and_then(|direction| kernel(direction, tokens.grid.len())),
+        radius: first.and_then(|direction| direction.radius).map(|radius| radius as f32),
+        token_weight: token_weight(&reading).as_deref().map(narrow),
+        logits: narrow(&logits),
+        top: predictions.into_iter().take(question.top).collect(),
+        evidence: evidence(&reading, tokens, class, row, bias[class], question.rho),
+        routing: routing(&reading, plan),
+        diagnostics,
+    })
+}
+
+/// Everything the plans of a probe's router depend on, as a key for null bands.
+pub fn settings(probe: &Probe) -> String {
+    let mut config = probe.meta.config.clone();
+    (config.state_dim, config.sharing) = (None, None); // of what reads, not of who comes when
+    format!("{} {}", probe.meta.head, serde_json::to_string(&config).unwrap_or_default())
+}
+
+/// Every class, best first; ties to the lower index.
+fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
+    let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = logits.iter().map(|x| (x - top).exp()).sum();
+    let mut all: Vec<Prediction> = logits
+        .iter()
+        .enumerate()
+        .map(|(index, &logit)| Prediction {
+            index,
+            name: classes.get(index).cloned().unwrap_or_else(|| index.to_string()),
+            logit: logit as f32,
+            probability: ((logit - top).exp() / total) as f32,
+        })
+        .collect();
+    all.sort_by(|a, b| logits[b.index].total_cmp(&logits[a.index]));
+    all
+}
+
+/// The plan the head read by, or the one its router makes although the head ignores order.
+fn plan_of(reading: &Reading, router: Option<&dyn Router>) -> Option<Plan> {
+    if let Form::Scan(directions) = &reading.form
+        && let [Direction { order: Order::Plan(plan), .. }] = directions.as_slice()
+    {
+        return Some(plan.clone());
+    }
+    Some(router?.plan(reading.scores.as_deref()?))
+}
+
+fn routing(reading: &Reading, plan: Option<Plan>) -> Routing {
+    if let Some(Plan { n, share }) = plan {
+        return Routing::Plan(Matrix { rows: n, cols: n, data: narrow(&share) });
+    }
+    let Form::Scan(directions) = &reading.form else { return Routing::None };
+    let orders = directions.iter().map(|direction| match &direction.order {
+        Order::Permutation(order) => Some(order.iter().map(|&i| i as u32).collect()),
+        Order::Plan(_) => None,
+    });
+    orders.collect::<Option<_>>().map_or(Routing::None, Routing::Orders)
+}
+
+fn diagnose(
+    plan: &Plan,
+    tokens: &Tokens,
+    router: Option<&dyn Router>,
+    settings: &str,
+    question: &Question<'_>,
+) -> IndexMap<String, Diagnostic> {
+    let values = measure(plan, tokens.grid);
+    let band = router.zip(question.nulls).map(|(router, nulls)| nulls.band(settings, router, tokens.grid));
+    let fresh = router.map(|router| untrained(router, tokens, question.seed));
+    let diagnostic = |at: usize| Diagnostic {
+        value: values[at],
+        null: band.as_ref().map(|band| band[at]),
+        untrained: fresh.as_ref().map(|fresh| fresh[at]),
+    };
+    MEASURES.iter().enumerate().map(|(at, m)| (m.name.to_owned(), diagnostic(at))).collect()
+}
+
+/// `[N, 1]` or `[N, d]`.
+fn kernel(direction: &Direction, n: usize) -> Option<Matrix> {
+    let data = narrow(&direction.kernel);
+    (!data.is_empty()).then(|| Matrix { rows: n, cols: data.len() / n, data })
+}
+
+fn evidence(
+    reading: &Reading,
+    tokens: &Tokens,
+    class: usize,
+    row: &[f32],
+    bias: f32,
+    rho: Option<f64>,
+) -> Evidence {
+    let (exact, why_none) = match exact(reading, tokens, row, bias) {
+        Ok(exact) => (Some(exact), None),
+        Err(why) => (None, Some(why.to_owned())),
+    };
+    let proxy = proxy(reading, tokens, row, rho);
+    Evidence {
+        class,
+        bias: exact.as_ref().map_or(bias, |e| e.bias as f32),
+        position: exact.as_ref().and_then(|e| e.position.as_deref()).map(narrow),
+        token: exact.as_ref().map(|e| narrow(&e.token)),
+        proxy: proxy.as_ref().map(|p| narrow(&p.routed)),
+        proxy_raster: proxy.as_ref().map(|p| narrow(&p.raster)),
+        why_none,
+    }
+}
+
+fn narrow(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&x| x as f32).collect()
+}

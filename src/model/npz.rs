@@ -1,0 +1,42 @@
+//! NumPy's archive of arrays (`numpy.load` opens it), the same bytes for the same arrays.
+
+use std::io::{Seek, Write};
+
+use ndarray::{ArrayViewD, IxDyn};
+use ndarray_npy::{WriteNpyError, WriteNpyExt};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+use super::array::Arrays;
+
+/// Why an archive could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum NpzError {
+    /// The archive around the arrays.
+    #[error("the archive cannot be written: {0}")]
+    Zip(#[from] zip::result::ZipError),
+    /// An array in it.
+    #[error("array `{name}` cannot be written: {source}")]
+    Array {
+        /// Its name.
+        name: String,
+        /// What was wrong.
+        source: WriteNpyError,
+    },
+}
+
+/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without the time of day.
+pub fn write(to: impl Write + Seek, arrays: &Arrays) -> Result<(), NpzError> {
+    let mut zip = ZipWriter::new(to);
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .last_modified_time(DateTime::default());
+    for (name, array) in arrays {
+        zip.start_file(format!("{name}.npy"), options)?;
+        let view =
+            ArrayViewD::from_shape(IxDyn(&array.shape), &array.data).expect("as many values as the shape");
+        view.write_npy(&mut zip).map_err(|source| NpzError::Array { name: name.clone(), source })?;
+    }
+    zip.finish()?.flush().map_err(zip::result::ZipError::from)?;
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! The verb `inspect`, run as a person runs it, against float64 code on transformers' tokens
+//! (`tests/reference/inspect_verb.py`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use ndarray::ArrayD;
+use ndarray_npy::NpzReader;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Image files of the fixture and what their results are called: two have the same stem.
+const IMAGES: [(&str, &str); 3] = [("one.png", "one"), ("sub/one.png", "one-2"), ("sub/two.png", "two")];
+
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
+}
+
+fn probes() -> Vec<PathBuf> {
+    let entries = fs::read_dir(fixture("probes")).expect("the fixture");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 10);
+    paths
+}
+
+/// `ssmprobe inspect` on the processor, with the fixture's backbone.
+fn inspect(out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    command.args(["inspect", "--device", "cpu", "--null-draws", "16"]);
+    command.arg("--backbone").arg(fixture("backbone")).arg("--out").arg(out);
+    command
+}
+
+fn stderr(command: &mut Command) -> (i32, String) {
+    let output = command.output().expect("the program runs");
+    (output.status.code().expect("an exit code"), String::from_utf8(output.stderr).expect("text"))
+}
+
+fn json(path: impl AsRef<Path>) -> Value {
+    let path = path.as_ref();
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+fn arrays(path: &Path) -> BTreeMap<String, ArrayD<f32>> {
+    let file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut archive = NpzReader::new(file).expect("an archive");
+    let names = archive.names().expect("names");
+    let read = |name: String| {
+        let array = archive.by_name(&name).expect("a float32 array");
+        (name.trim_end_matches(".npy").to_owned(), array)
+    };
+    names.into_iter().map(read).collect()
+}
+
+/// Every file below `folder`, by its path within.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("below the folder").to_owned();
+                found.insert(name, fs::read(path).expect("a file"));
+            }
+        }
+    }
+    found
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-4 * (1.0 + b.abs())
+}
+
+#[test]
+fn every_array_equals_the_reference() {
+    let out = TempDir::new().expect("a folder");
+    let mut command = inspect(out.path());
+    command.arg("--image").arg(fixture("images")).arg("--probe").args(probes()).arg("--save-tokens");
+    let (code, said) = stderr(&mut command);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("3 of 3 images"), "{said}");
+
+    let expected = fs::read(fixture("expected.safetensors")).expect("the fixture");
+    let expected = SafeTensors::deserialize(&expected).expect("safetensors");
+    let words = json(fixture("expected.json"));
+    let mut checked = 0;
+    for (image, folder) in IMAGES {
+        for probe in probes() {
+            let probe = probe.file_stem().expect("a stem").to_string_lossy().into_owned();
+            let found = arrays(&out.path().join(folder).join(format!("{probe}.npz")));
+            let own = format!("{image}:{probe}:");
+            let any = format!("{image}::");
+            let mut names = BTreeSet::new();
+            for (name, view) in expected.tensors() {
+                let Some(name) = name.strip_prefix(&own).or(name.strip_prefix(&any)) else { continue };
+                let array = found.get(name).unwrap_or_else(|| panic!("{own} no array `{name}`"));
+                assert_eq!(array.shape(), view.shape(), "{own}{name}");
+                let values = view.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap()));
+                for (at, (a, b)) in array.iter().zip(values).enumerate() {
+                    assert!(close(f64::from(*a), b), "{own}{name}[{at}]: {a} instead of {b}");
+                }
+                names.insert(name.to_owned());
+            }
+            assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), names, "{own}");
+
+            let document = json(out.path().join(folder).join(format!("{probe}.json")));
+            let want = &words[format!("{image}:{probe}")];
+            let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{own} {value}"));
+            let best = &document["prediction"][0];
+            assert_eq!((&best["index"], &document["head"]), (&want["best"], &want["head"]), "{own}");
+            assert_eq!(document["class"]["index"], want["best"], "{own}");
+            assert_eq!(document["prediction"].as_array().map(Vec::len), Some(5), "{own}");
+            assert!(close(number(&best["probability"]), number(&want["probability"])), "{own}");
+            assert!(close(number(&document["bias"]), number(&want["bias"])), "{own}");
+            let logit = number(&document["class"]["logit"]);
+            for part in ["evidence_token", "evidence_position"] {
+                let Some(part) = found.get(part) else { continue };
+                let sum: f64 = part.iter().map(|&e| f64::from(e)).sum();
+                assert!(close(sum + number(&document["bias"]), logit), "{own}");
+            }
+            assert_eq!(document["why_no_exact_evidence"].is_string(), !found.contains_key("evidence_token"));
+            let (found, want) =
+                (&document["diagnostics"], want["diagnostics"].as_object().expect("an object"));
+            assert_eq!(found.as_object().map(|d| d.len()), Some(want.len()), "{own}");
+            for (name, value) in want {
+                let found = &found[name];
+                assert!(close(number(&found["value"]), number(value)), "{own} {name}: {found}, {value}");
+                assert!(number(&found["null"][0]) <= number(&found["null"][1]), "{own} {name}");
+                assert!(number(&found["untrained"]).is_finite(), "{own} {name}");
+            }
+            checked += 1;
+        }
+    }
+    let mut table = csv::Reader::from_path(out.path().join("summary.csv")).expect("the summary");
+    let headers = table.headers().expect("headers").clone();
+    assert!(headers.iter().any(|name| name == "rank_coverage_null_p5"));
+    let rows: Vec<csv::StringRecord> = table.records().collect::<Result<_, _>>().expect("rows");
+    assert_eq!((checked, rows.len()), (IMAGES.len() * probes().len(), checked));
+}
+
+#[test]
+fn two_runs_write_the_same_bytes() {
+    let folders = [(); 2].map(|()| TempDir::new().expect("a folder"));
+    for (out, batch) in folders.iter().zip(["1", "16"]) {
+        let mut command = inspect(out.path());
+        command.arg("--image").arg(fixture("images")).arg("--probe").args(probes());
+        command.args(["--save-tokens", "--batch", batch]);
+        command.assert().success();
+    }
+    let [first, second] = folders.each_ref().map(|folder| files(folder.path()));
+    assert_eq!(first.len(), IMAGES.len() * probes().len() * 2 + 1);
+    for (name, bytes) in &first {
+        assert!(second.get(name) == Some(bytes), "{} differs", name.display());
+    }
+    // No time of day in the archives: MS-DOS date 1980-01-01 and time 0 in the first local header.
+    let archive = &first[Path::new("one/gap.npz")];
+    assert_eq!(archive[10..14], [0, 0, 0x21, 0]);
+}
+
+#[test]
+fn what_cannot_be_read_is_left_out_and_counted() {
+    let work = TempDir::new().expect("a folder");
+    let images = work.path().join("images");
+    fs::create_dir(&images).expect("a folder");
+    fs::copy(fixture("images/one.png"), images.join("good.png")).expect("a copy");
+    fs::write(images.join("broken.jpg"), "no picture at all").expect("a file");
+    fs::write(images.join("notes.txt"), "not an image, by its name").expect("a file");
+    let out = work.path().join("out");
+    let mut command = inspect(&out);
+    command.arg("--image").arg(&images).arg("--probe").arg(fixture("probes/gap.safetensors")).arg("--json");
+    let output = command.output().expect("the program runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("warning: left out: ") && said.contains("broken.jpg"), "{said}");
+    assert!(said.contains("1 of 2 images"), "{said}");
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .expect("text")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON document a line"))
+        .collect();
+    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().expect("an event")).collect();
+    assert_eq!(events, ["failure", "result", "end"]);
+    assert!(lines[0]["image"].as_str().is_some_and(|image| image.ends_with("broken.jpg")));
+    for file in lines[1]["files"].as_array().expect("files") {
+        assert!(Path::new(file.as_str().expect("a path")).is_file());
+    }
+    assert_eq!((&lines[2]["images"], &lines[2]["images_done"]), (&2.into(), &1.into()));
+    assert!(files(&out).keys().all(|name| !name.to_string_lossy().contains(".ssmprobe")));
+
+    fs::remove_file(images.join("good.png")).expect("removed");
+    let mut command = inspect(&work.path().join("none"));
+    command.arg("--image").arg(&images).arg("--probe").arg(fixture("probes/gap.safetensors"));
+    assert_eq!(stderr(&mut command).0, 1);
+}
+
+#[test]
+fn a_class_is_asked_for_by_name_or_index() {
+    for (asked, index) in [("Owl", 2), ("owl", 2), ("crane", 1), ("6", 6)] {
+        let out = TempDir::new().expect("a folder");
+        let mut command = inspect(out.path());
+        command.arg("--image").arg(fixture("images/one.png"));
+        command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
+        command.args(["--class", asked, "--rho", "0.5"]).assert().success();
+        let document = json(out.path().join("one/sinkhorn.json"));
+        assert_eq!((&document["class"]["index"], &document["rho"]), (&index.into(), &0.5.into()), "{asked}");
+    }
+}
+
+/// A probe file for tokens of `width` channels that averages them.
+fn gap_of_width(path: &Path, width: usize) {
+    let (weight, bias) = (vec![0; 2 * width * 4], vec![0; 2 * 4]);
+    let tensors = [
+        ("classifier.weight", TensorView::new(Dtype::F32, vec![2, width], &weight).expect("a view")),
+        ("classifier.bias", TensorView::new(Dtype::F32, vec![2], &bias).expect("a view")),
+    ];
+    let meta = format!(
+        r#"{{"format":1,"head":"gap","config":{{}},"classes":["a","b"],
+        "backbone":{{"id":"other","model_type":"vit","hidden_size":{width}}}}}"#
+    );
+    let meta = [("ssmprobe".to_owned(), meta)].into();
+    safetensors::serialize_to_file(tensors, Some(meta), path).expect("a probe file");
+}
+
+#[test]
+fn mistakes_are_told_before_any_work() {
+    let work = TempDir::new().expect("a folder");
+    let out = work.path().join("out");
+    let (image, probe) = (fixture("images/one.png"), fixture("probes/sinkhorn.safetensors"));
+    let wide = work.path().join("wide.safetensors");
+    gap_of_width(&wide, 32);
+    let run = |image: &Path, probe: &Path, more: &[&str]| {
+        let (code, said) =
+            stderr(inspect(&out).arg("--image").arg(image).arg("--probe").arg(probe).args(more));
+        assert!(!out.exists(), "{said}");
+        assert!(said.starts_with("error: "), "{said}"); // nothing before it: no driver was asked
+        (code, said)
+    };
+    let (code, said) = run(&image, &wide, &[]);
+    assert!(
+        code == 1 && said.contains("24") && said.contains("32") && said.contains("wide.safetensors"),
+        "{said}"
+    );
+    let (code, said) = run(&image, &probe, &["--class", "dog"]);
+    assert!(code == 1 && said.contains("`dog`") && said.contains("tench"), "{said}");
+    let (code, said) = run(&work.path().join("absent.png"), &probe, &[]);
+    assert!(code == 2 && said.contains("absent.png"), "{said}");
+    let (code, said) = run(work.path(), &probe, &[]);
+    assert!(code == 2 && said.contains("no image in there"), "{said}");
+    let (code, said) = run(&image, &image, &[]);
+    assert!(code == 1 && said.contains("one.png"), "{said}");
+    let (code, said) = run(&image, &probe, &["--layer", "9"]);
+    assert!(code == 2 && said.contains("layers 1 to 2"), "{said}");
+    assert_eq!(run(&image, &probe, &["--rho", "1.5"]).0, 2);
+}
+
+#[test]
+fn layers_and_the_order_of_mae_are_chosen() {
+    let work = TempDir::new().expect("a folder");
+    // ViT-MAE of another fixture, with a preprocessing of its own size.
+    let backbone = work.path().join("mae");
+    let source = fixture("../backbones/vit-mae");
+    fs::create_dir(&backbone).expect("a folder");
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(source.join(name), backbone.join(name)).expect("a copy");
+    }
+    let config = json(source.join("config.json"));
+    let mut preprocessing = json(fixture("backbone/preprocessor_config.json"));
+    for side in ["height", "width"] {
+        preprocessing["size"][side] = config["image_size"].clone();
+    }
+    fs::write(backbone.join("preprocessor_config.json"), preprocessing.to_string()).expect("a file");
+    let probe = work.path().join("gap.safetensors");
+    gap_of_width(&probe, config["hidden_size"].as_u64().expect("a size") as usize);
+
+    let tokens = |more: &[&str]| {
+        let out = TempDir::new().expect("a folder");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        command.args(["inspect", "--device", "cpu", "--save-tokens"]).args(more);
+        command.arg("--backbone").arg(&backbone).arg("--probe").arg(&probe);
+        command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(out.path());
+        command.assert().success();
+        let tokens = arrays(&out.path().join("one/gap.npz")).remove("tokens").expect("tokens");
+        let width = tokens.shape()[1];
+        let rows: Vec<Vec<u32>> =
+            tokens.iter().map(|x| x.to_bits()).collect::<Vec<_>>().chunks(width).map(<[_]>::to_vec).collect();
+        rows
+    };
+    let sorted = |mut rows: Vec<Vec<u32>>| {
+        rows.sort();
+        rows
+    };
+    let kept = tokens(&[]);
+    assert_eq!(kept, tokens(&["--mae-order", "kept"]));
+    let shuffled = tokens(&["--mae-order", "shuffled"]);
+    assert_ne!(kept, shuffled);
+    assert_eq!(sorted(kept.clone()), sorted(shuffled.clone()), "the same tokens in another order");
+    assert_ne!(shuffled, tokens(&["--mae-order", "shuffled", "--seed", "1"]));
+    assert_ne!(kept, tokens(&["--layer", "0"]));
+}
+
+#[test]
+fn what_was_seen_can_be_drawn() {
+    let out = TempDir::new().expect("a folder");
+    let mut command = inspect(out.path());
+    command.arg("--image").arg(fixture("images/one.png"));
+    command
+        .arg("--probe")
+        .arg(fixture("probes/sinkhorn.safetensors"))
+        .arg("--save-traces")
+        .assert()
+        .success();
+    let trace = out.path().join("one/sinkhorn.trace.json");
+    let stored = json(&trace);
+    assert_eq!((&stored["seen"]["width"], &stored["seen"]["height"]), (&32.into(), &32.into()));
+    let drawn = out.path().join("assignment.svg");
+    let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    figures.args(["figures", "--figure", "assignment", "--trace"]).arg(&trace).arg("--out").arg(&drawn);
+    figures.assert().success();
+    assert!(fs::read_to_string(drawn).expect("a drawing").starts_with("<svg"));
+}
