@@ -133,6 +133,11 @@ fn router_of(case: &Value) -> Box<dyn Router> {
     (kind.build)(&config).unwrap()
 }
 
+fn sinkhorn_of(case: &Value) -> Sinkhorn {
+    let config = &case["config"];
+    Sinkhorn { temperature: config["tau"].as_f64().unwrap(), iterations: count(config, "iterations") }
+}
+
 fn text<'a>(case: &'a Value, key: &str) -> &'a str {
     case[key].as_str().unwrap()
 }
@@ -190,8 +195,13 @@ fn plans_on_tensors_match_the_original() {
         let name = text(case, "name");
         let [scores, ..] = inputs(&reference, case);
         let router = router_of(case);
-        let plan = host(router.plans(matrix(&scores, scores.len(), &device)));
+        let batch = matrix(&scores, scores.len(), &device);
+        let plan = host(router.plans(batch.clone()));
         bound.see(name, apart(&rows_of(case, &plan), &reference.get(&format!("{name}/rows"))));
+        if case["router"] == "sinkhorn" {
+            let plain = host(sinkhorn_of(case).plans_plain(batch, None));
+            bound.see(name, apart(&plain, &router.plan(&scores).share));
+        }
         bound.see(name, apart(&plan, &router.plan(&scores).share));
     }
 }
@@ -225,7 +235,18 @@ fn token_weights_and_gradients_match_the_original() {
 
 #[test]
 fn plain_token_weights_and_gradients_match_the_original() {
-    check_weights("the plain path", |router, _, scores, gain| {
+    check_weights("the plain path", |router, case, scores, gain| {
+        let plans = match case["router"].as_str() {
+            Some("sinkhorn") => sinkhorn_of(case).plans_plain(scores, None),
+            _ => router.plans(scores),
+        };
+        plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+    });
+}
+
+#[test]
+fn gradients_through_plans_match_the_original() {
+    check_weights("plans", |router, _, scores, gain| {
         router.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
     });
 }
@@ -468,8 +489,14 @@ fn gumbel_noise_is_seeded_and_only_for_training() {
     let gain = vector(&normal(30, 4), &device);
     let weights = router.training_token_weights(scores.clone(), gain.clone(), &[1, 2]);
     assert!(apart(&host(weights), &host(drawn.clone().matmul(gain.reshape([1, -1, 1])))) < PLAN);
-    let moved = gradient(&scores, &drawn.slice([0..2, 0..30, 29..30]).sum().backward());
-    assert!(moved.iter().all(|x| x.is_finite()));
+    let cotangent = matrix(&normal(1800, 5), 30, &device).reshape([2, 30, 30]);
+    let moved = gradient(&scores, &(drawn.clone() * cotangent.clone()).sum().backward());
+    let noise = TensorData::new::<f32, _>(router.noise([2, 30], &[1, 2]), [2, 30, 30]);
+    let noise = Tensor::<3>::from_data(noise, &device);
+    let plainly = router.sinkhorn.plans_plain(scores.clone(), Some(noise));
+    assert!(apart(&host(drawn), &host(plainly.clone())) < PLAN);
+    let by_plain = gradient(&scores, &(plainly * cotangent).sum().backward());
+    assert!(apart_of_largest(&moved, &by_plain) < GRADIENT);
     let silent = GumbelSinkhorn { noise: 0.0, ..router };
     assert_eq!(host(silent.training_plans(scores, &[1, 2])), plain);
 }
