@@ -399,6 +399,19 @@ fn a_batch_is_its_images() {
 }
 
 #[test]
+fn a_single_token_is_read_whole() {
+    let device = training_device();
+    for kind in router::ROUTERS {
+        let router = (kind.build)(&Config::default()).unwrap();
+        assert_eq!(router.plan(&[0.7]).share, [1.0], "{}", kind.id);
+        let scores = matrix(&[0.7, -3.0], 1, &device).require_grad();
+        let weights = router.token_weights(scores.clone(), vector(&[2.0], &device));
+        assert_eq!(host(weights), [2.0, 2.0], "{}", kind.id);
+        assert!(apart(&host(router.plans(scores)), &[1.0, 1.0]) < PLAN, "{}", kind.id);
+    }
+}
+
+#[test]
 fn the_two_sinkhorn_paths_agree_at_any_temperature_and_score() {
     let device = training_device();
     for (temperature, far) in [(0.1, 3.0), (0.003, 14.0), (0.1, 200.0), (0.05, 14.0), (10.0, -1e4)] {
