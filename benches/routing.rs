@@ -1,7 +1,7 @@
 //! How long routing takes: plans on the host, token weights forward and backward, S4 kernels.
 //!
 //! `cargo bench --bench routing`; 196 tokens, the paper's settings, batches of 256. The plain tensors
-//! keep some 160 matrices an image for the way back: they run on 16 images.
+//! keep the matrices of every iteration for the way back: they run on 16 images.
 
 use std::hint::black_box;
 use std::time::Duration;
