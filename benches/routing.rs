@@ -1,7 +1,7 @@
 //! How long routing takes: plans on the host, token weights forward and backward, S4 kernels.
 //!
 //! `cargo bench --bench routing`; 196 tokens, the paper's settings, batches of 256. The plain tensors
-//! keep some 160 matrices an image for the way back: they run on 16 images.
+//! keep the matrices of every iteration for the way back: they run on 16 images.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -53,8 +53,11 @@ fn token_weights(c: &mut Criterion) {
     let gain = tensor(&values(TOKENS), [TOKENS], &device);
     let mut group = c.benchmark_group("token weights");
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3));
-    let paths: [(&str, usize, Weights); 2] = [
+    let through_plans: Weights =
+        |sinkhorn, scores, gain| sinkhorn.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2);
+    let paths: [(&str, usize, Weights); 3] = [
         ("one operation, 256 images", 256, Sinkhorn::token_weights),
+        ("through plans, 256 images", 256, through_plans),
         ("plain tensors, 16 images", 16, Sinkhorn::token_weights_plain),
     ];
     for (name, images, weights) in paths {

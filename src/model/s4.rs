@@ -54,7 +54,7 @@ impl System {
                 transition[n * states + k] = unit + half;
             }
         }
-        solve(&implicit, &mut transition, states, states);
+        solve(&implicit, &mut transition, states, |k| k + 1);
         Self { states, step, implicit, transition }
     }
 
@@ -75,14 +75,13 @@ impl System {
     pub fn kernel_channels(&self, b: &[f64], c: &[f64], d: usize, n: usize) -> Vec<f64> {
         let states = self.states;
         let mut state: Vec<f64> = b.iter().map(|b| self.step * b).collect(); // [S, d]: Bbar
-        solve(&self.implicit, &mut state, states, d);
+        solve(&self.implicit, &mut state, d, |_| d);
         let squarings = (n.max(1) as f64).sqrt().log2().ceil() as u32;
         let mut after = vec![state]; // Abar^b Bbar
         for b in 1..n.min(1 << squarings) {
             after.push(multiply(&self.transition, &after[b - 1], states, d));
         }
-        let square = |power: Vec<f64>, _| multiply(&power, &power, states, states);
-        let leap = (0..squarings).fold(self.transition.clone(), square); // Abar^m
+        let leap = (0..squarings).fold(self.transition.clone(), |power, _| square(&power, states)); // Abar^m
         let mut output: Vec<f64> = (0..states * d).map(|at| c[at % d * states + at / d]).collect(); // [S, d]
         let mut kernel = Vec::with_capacity(n * d);
         while kernel.len() < n * d {
@@ -101,18 +100,33 @@ impl System {
     }
 }
 
-/// `lower^-1 right` in place by forward substitution. `lower`: `[S, S]`; `right`: `[S, width]`.
-fn solve(lower: &[f64], right: &mut [f64], states: usize, width: usize) {
+/// `lower^-1 right` in place by forward substitution. `lower`: `[S, S]`; `right`: `[S, width]`, whose
+/// row `k` has nothing behind its first `filled(k)` entries.
+fn solve(lower: &[f64], right: &mut [f64], width: usize, filled: impl Fn(usize) -> usize) {
+    let states = right.len() / width.max(1);
     for n in 0..states {
         let (done, rest) = right.split_at_mut(n * width);
         let row = &mut rest[..width];
         for k in 0..n {
             let factor = lower[n * states + k];
-            row.iter_mut().zip(&done[k * width..]).for_each(|(x, y)| *x -= factor * y);
+            let from = &done[k * width..k * width + filled(k)];
+            row.iter_mut().zip(from).for_each(|(x, y)| *x -= factor * y);
         }
         let pivot = lower[n * (states + 1)];
         row.iter_mut().for_each(|x| *x /= pivot);
     }
+}
+
+/// `lower lower`, `[S, S]`.
+fn square(lower: &[f64], states: usize) -> Vec<f64> {
+    let mut product = vec![0.0; states * states];
+    for (n, row) in product.chunks_mut(states.max(1)).enumerate() {
+        for k in 0..=n {
+            let (factor, from) = (lower[n * states + k], &lower[k * states..=k * (states + 1)]);
+            row.iter_mut().zip(from).for_each(|(sum, x)| *sum += factor * x);
+        }
+    }
+    product
 }
 
 /// `lower right`. `lower`: `[S, S]`; `right`: `[S, width]`.

@@ -178,7 +178,7 @@ def main():
         keep(f"gain/{n}", single(rng.normal(size=n)))
         keep(f"cotangent/{n}", single(rng.normal(size=n)))
     for n in [2, 9, 196, 256]:
-        for kind in ["gauss", "outlier"]:
+        for kind in ["gauss", "outlier"] if n < 256 else ["outlier"]:
             for tau in [0.1, 0.01, 1.0]:
                 plan_case("sinkhorn", n, kind, tau=tau, iterations=20)
             for tau in [1.0, 0.01]:

@@ -4,11 +4,11 @@
 //! Sinkhorn's `L`, seeded by the image's draw; in evaluation there is none, and the router is
 //! [`Sinkhorn`] to the letter.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Router, sinkhorn::Sinkhorn, weigh};
+use super::{Router, sinkhorn::Sinkhorn};
 use crate::model::reading::Plan;
 
 /// Sinkhorn with Gumbel noise on its log kernel while training.
@@ -44,16 +44,24 @@ impl Router for GumbelSinkhorn {
     }
 
     fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {
-        let [images, n] = scores.dims();
-        assert_eq!(images, draws.len(), "one draw for every image");
-        let noise = draws.iter().flat_map(|&draw| gumbel(draw, n * n)).map(|x| x * self.noise as f32);
-        let noise = TensorData::new::<f32, _>(noise.collect(), [images, n, n]);
-        let noise = Tensor::from_data(noise, &scores.device()); // [B, N, N]
-        self.sinkhorn.balance(self.sinkhorn.log_kernel(scores) + noise)
+        let noise = self.noise(scores.dims(), draws);
+        self.sinkhorn.noisy_plans(scores, noise)
     }
 
     fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, draws: &[u64]) -> Tensor<2> {
-        weigh(self.training_plans(scores, draws), gain)
+        let noise = self.noise(scores.dims(), draws);
+        self.sinkhorn.noisy_token_weights(scores, gain, noise)
+    }
+}
+
+impl GumbelSinkhorn {
+    /// The noise of a batch, `[B, N, N]` row-major, one seed an image.
+    ///
+    /// # Panics
+    /// If there is not one draw for every image: a bug of the caller.
+    pub fn noise(&self, [images, n]: [usize; 2], draws: &[u64]) -> Vec<f32> {
+        assert_eq!(images, draws.len(), "one draw for every image");
+        draws.iter().flat_map(|&draw| gumbel(draw, n * n)).map(|x| x * self.noise as f32).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The kernel in the log domain: `L[i, k] = x_i k`, potentials themselves. Takes any finite scores at
-//! any temperature; an exponential an entry instead of a multiplication.
+//! any temperature, and noise on L; an exponential an entry instead of a multiplication.
+
+use std::borrow::Cow;
 
 use super::transport::Domain;
 use super::vectorise::{multiply_add, vectorised};
@@ -11,14 +13,37 @@ pub(super) struct Logarithmic {
     /// `k`.
     place: Vec<f64>,
     temperature: f64,
+    /// What is added to L, `[N, N]`; empty for nothing.
+    noise: Vec<f32>,
 }
 
 impl Logarithmic {
-    /// The kernel of these scores.
-    pub fn new(scores: &[f64], temperature: f64) -> Self {
-        let last = scores.len().saturating_sub(1).max(1) as f64;
+    /// The kernel of these scores, with `noise` (`[N, N]` row-major, or empty) added to L.
+    pub fn new(scores: &[f64], temperature: f64, noise: &[f32]) -> Self {
+        let n = scores.len();
+        let last = n.saturating_sub(1).max(1) as f64;
         let slope = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
-        Self { slope, place: (0..scores.len()).map(|k| k as f64).collect(), temperature }
+        let place = (0..n).map(|k| k as f64).collect();
+        Self { slope, place, temperature, noise: noise.to_vec() }
+    }
+
+    /// The potentials of the positions, with the noise of `token`.
+    fn noisy_columns<'a>(&self, columns: &'a [f64], token: usize) -> Cow<'a, [f64]> {
+        let noise = self.noise.iter().skip(token * columns.len());
+        self.noisy(columns, noise)
+    }
+
+    /// The potentials of the tokens, with the noise of `position`.
+    fn noisy_rows<'a>(&self, rows: &'a [f64], position: usize) -> Cow<'a, [f64]> {
+        let noise = self.noise.iter().skip(position).step_by(rows.len());
+        self.noisy(rows, noise)
+    }
+
+    fn noisy<'a, 'n>(&self, values: &'a [f64], noise: impl Iterator<Item = &'n f32>) -> Cow<'a, [f64]> {
+        if self.noise.is_empty() {
+            return Cow::Borrowed(values);
+        }
+        values.iter().zip(noise).map(|(value, &noise)| value + f64::from(noise)).collect()
     }
 }
 
@@ -29,28 +54,35 @@ impl Domain for Logarithmic {
     }
 
     fn balance_rows(&self, rows: &mut [f64], columns: &[f64]) -> bool {
-        let potential = |&x: &f64| -log_sum_exp(x, &self.place, columns);
-        rows.iter_mut().zip(&self.slope).for_each(|(f, x)| *f = potential(x));
+        for (i, f) in rows.iter_mut().enumerate() {
+            *f = -log_sum_exp(self.slope[i], &self.place, &self.noisy_columns(columns, i));
+        }
         true
     }
 
     fn balance_columns(&self, rows: &[f64], columns: &mut [f64]) -> bool {
-        let potential = |&k: &f64| -log_sum_exp(k, &self.slope, rows);
-        columns.iter_mut().zip(&self.place).for_each(|(g, k)| *g = potential(k));
+        for (k, g) in columns.iter_mut().enumerate() {
+            *g = -log_sum_exp(self.place[k], &self.slope, &self.noisy_rows(rows, k));
+        }
         true
     }
 
     fn over_positions(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64> {
-        let sum = |(&x, &f): (&f64, &f64)| weighted_sum(x, &self.place, columns, f, weights);
-        self.slope.iter().zip(rows).map(sum).collect()
+        let sum = |(i, &f): (usize, &f64)| {
+            weighted_sum(self.slope[i], &self.place, &self.noisy_columns(columns, i), f, weights)
+        };
+        rows.iter().enumerate().map(sum).collect()
     }
 
     fn over_tokens(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64> {
-        let sum = |(&k, &g): (&f64, &f64)| weighted_sum(k, &self.slope, rows, g, weights);
-        self.place.iter().zip(columns).map(sum).collect()
+        let sum = |(k, &g): (usize, &f64)| {
+            weighted_sum(self.place[k], &self.slope, &self.noisy_rows(rows, k), g, weights)
+        };
+        columns.iter().enumerate().map(sum).collect()
     }
 
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
+        let columns = self.noisy_columns(columns, token);
         for (k, share) in into.iter_mut().enumerate() {
             *share = (self.slope[token] * self.place[k] + rows[token] + columns[k]).exp();
         }

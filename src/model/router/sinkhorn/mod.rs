@@ -12,6 +12,7 @@ mod vectorise;
 
 use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
+use self::operation::Task;
 use self::transport::Transport;
 use super::{Router, weigh};
 use crate::model::reading::Plan;
@@ -32,18 +33,18 @@ impl Default for Sinkhorn {
 }
 
 impl Sinkhorn {
-    /// The iterations of one image on the host.
-    fn transport(&self, scores: &[f64]) -> Transport {
-        Transport::run(scores, self.temperature, self.iterations.max(1))
-    }
-
-    /// The log kernel of a batch, each row less its largest value: rows are normalised first, so a
-    /// constant of a row counts for nothing. `scores`: `[B, N]`; returns `[B, N, N]`.
+    /// [`Router::plans`] on plain tensors, with `noise` `[B, N, N]` added to L: for GPUs, and the
+    /// reference for the CPU's own operation.
     ///
-    /// With `c` the position nearest to `s_i`,
-    /// `L[i, k] - L[i, c] = (p_k - p_c) (2 s_i - p_k - p_c) / tau`: near `c`, where the plan lives,
-    /// both sides stay small, while `s_i^2 / tau` alone would eat float32 whole.
-    pub(super) fn log_kernel(&self, scores: Tensor<2>) -> Tensor<3> {
+    /// In float32, against float64, at temperatures 0.01 to 1 and with a score 14 standard deviations
+    /// out, plans were measured to 3e-7, gradients to 3e-6 of the largest. Nothing can overflow: the
+    /// first row step leaves every exponent at most 0. It takes two forms. Rows are normalised first,
+    /// so a constant of a row counts for nothing, and with `c` the position nearest to `s_i`,
+    /// `L[i, k] - L[i, c] = (p_k - p_c) (2 s_i - p_k - p_c) / tau`: near `c`, where the plan lives, all
+    /// stays small, while `s_i^2 / tau` alone would eat float32 whole. And not potentials are carried
+    /// but the logarithm of the plan, so that the entries that count stay near 0, where float32 is
+    /// finest.
+    pub fn plans_plain(&self, scores: Tensor<2>, noise: Option<Tensor<3>>) -> Tensor<3> {
         let [_, n] = scores.dims();
         let last = n.saturating_sub(1).max(1) as f64;
         let positions = positions(n, &scores.device()); // [1, 1, N], k
@@ -51,19 +52,46 @@ impl Sinkhorn {
         let nearest = (scores.clone().detach() * last).round().clamp(0.0, last); // [B, N, 1], c
         let apart = (positions.clone() - nearest.clone()) / last; // [B, N, N]: p_k - p_c
         let both = (positions + nearest) / last; // [B, N, N]: p_k + p_c
-        apart * (scores * 2.0 - both) / self.temperature
+        let log_kernel = apart * (scores * 2.0 - both) / self.temperature; // [B, N, N]
+        let log_kernel = match noise {
+            Some(noise) => log_kernel + noise,
+            None => log_kernel,
+        };
+        let balance = |log_plan: Tensor<3>| log_softmax(log_softmax(log_plan, 2), 1);
+        (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| balance(log_plan)).exp()
     }
 
-    /// Normalises rows and columns in turn, in the log domain: the plan itself is carried, so that
-    /// the entries that count stay near 0, where float32 is finest. `[B, N, N]` to `[B, N, N]`.
-    pub(super) fn balance(&self, log_kernel: Tensor<3>) -> Tensor<3> {
-        let once = |log_plan: Tensor<3>| log_softmax(log_softmax(log_plan, 2), 1);
-        (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| once(log_plan)).exp()
-    }
-
-    /// [`Router::token_weights`] through the whole plans: the reference for the quick one.
+    /// [`Router::token_weights`] through [`plans_plain`](Self::plans_plain).
     pub fn token_weights_plain(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
-        weigh(self.plans(scores), gain)
+        weigh(self.plans_plain(scores, None), gain)
+    }
+
+    /// [`Router::plans`] with `noise`, `[B, N, N]` row-major, added to L; empty for none.
+    pub(super) fn noisy_plans(&self, scores: Tensor<2>, noise: Vec<f32>) -> Tensor<3> {
+        if on_cpu(&scores) {
+            return operation::plans(scores, Task { sinkhorn: *self, noise });
+        }
+        let noise = noise_tensor(noise, &scores);
+        self.plans_plain(scores, noise)
+    }
+
+    /// [`Router::token_weights`] with `noise`, as [`noisy_plans`](Self::noisy_plans).
+    pub(super) fn noisy_token_weights(
+        &self,
+        scores: Tensor<2>,
+        gain: Tensor<1>,
+        noise: Vec<f32>,
+    ) -> Tensor<2> {
+        if on_cpu(&scores) {
+            return operation::token_weights(scores, gain, Task { sinkhorn: *self, noise });
+        }
+        let noise = noise_tensor(noise, &scores);
+        weigh(self.plans_plain(scores, noise), gain)
+    }
+
+    /// The iterations of one image on the host.
+    fn transport(&self, scores: &[f64]) -> Transport {
+        Transport::run(scores, self.temperature, self.iterations.max(1), &[])
     }
 }
 
@@ -72,20 +100,29 @@ impl Router for Sinkhorn {
         Plan { n: scores.len(), share: self.transport(scores).plan() }
     }
 
-    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
-        self.transport(scores).weights(gain)
-    }
-
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
-        self.balance(self.log_kernel(scores))
+        self.noisy_plans(scores, vec![])
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
-        if scores.device().without_autodiff() == Device::flex() {
-            return operation::token_weights(scores, gain, self.temperature, self.iterations.max(1));
-        }
-        self.token_weights_plain(scores, gain)
+        self.noisy_token_weights(scores, gain, vec![])
     }
+
+    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
+        self.transport(scores).weights(gain)
+    }
+}
+
+/// Whether the CPU's own operation takes this tensor.
+fn on_cpu(scores: &Tensor<2>) -> bool {
+    scores.device().without_autodiff() == Device::flex()
+}
+
+/// Noise for a batch of scores, `[B, N, N]`; none where there is none.
+fn noise_tensor(noise: Vec<f32>, scores: &Tensor<2>) -> Option<Tensor<3>> {
+    let [images, n] = scores.dims();
+    let data = || TensorData::new::<f32, _>(noise.clone(), [images, n, n]);
+    (!noise.is_empty()).then(|| Tensor::from_data(data(), &scores.device()))
 }
 
 /// `0, 1, ..., N-1` as `[1, 1, N]`.

@@ -8,7 +8,7 @@
 //! ([`Logarithmic`]), made on the fly from vectors of length N: time N^2, memory N an iteration.
 //!
 //! Gradients. With `A = exp(L + f' + g)` after a row step and `C = exp(L + f' + g')` after a column
-//! step, a cotangent runs back by `f -= C g`, `g = -A^T f`, and to the kernel by `-C g` and `-A f`;
+//! step, a cotangent runs back by `f -= C g`, `g = -A^T f`, and to `L[i, k]` by `-C g_k` and `-A f_i`;
 //! `dL[i, k] / ds_i = 2 (p_k - s_i) / tau`.
 
 use super::linear::Linear;
@@ -44,8 +44,9 @@ pub(super) struct Transport {
 
 impl Transport {
     /// Runs the iterations: by polynomials where every scaling stays within float64's range, which
-    /// the run itself checks, else in the log domain.
-    pub fn run(scores: &[f64], temperature: f64, iterations: usize) -> Self {
+    /// the run itself checks, else in the log domain. `noise`, `[N, N]` row-major, is added to L;
+    /// empty for none.
+    pub fn run(scores: &[f64], temperature: f64, iterations: usize, noise: &[f32]) -> Self {
         let try_in = |domain: Box<dyn Domain + Send>| {
             let (mut rows, mut columns) = (Vec::with_capacity(iterations), vec![domain.start()]);
             for t in 0..iterations {
@@ -59,9 +60,10 @@ impl Transport {
             }
             Some(Self { domain, rows, columns, scores: scores.to_vec(), temperature })
         };
-        try_in(Box::new(Linear::new(scores, temperature)))
-            .or_else(|| try_in(Box::new(Logarithmic::new(scores, temperature))))
-            .expect("the log domain takes any finite scores")
+        let linear = || try_in(Box::new(Linear::new(scores, temperature)));
+        let logarithmic = || try_in(Box::new(Logarithmic::new(scores, temperature, noise)));
+        let quick = if noise.is_empty() { linear() } else { None };
+        quick.or_else(logarithmic).expect("the log domain never refuses")
     }
 
     /// The final potentials of tokens and positions.
@@ -88,35 +90,73 @@ impl Transport {
     }
 
     /// The cotangents of `scores` and `gain`, given `weights = P gain` and its cotangent.
-    pub fn backward(&self, gain: &[f64], weights: &[f64], cotangent: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let n = self.scores.len();
-        let domain = &self.domain;
-        let last = n.saturating_sub(1).max(1) as f64;
-        let places: Vec<f64> = (0..n).map(|k| k as f64 / last).collect();
-        let by_place = |x: &[f64]| zip(x, &places, |x, p| x * p);
+    pub fn backward_of_weights(
+        &self,
+        gain: &[f64],
+        weights: &[f64],
+        cotangent: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
         let (rows, columns) = self.last();
-        let gain_cotangent = domain.over_tokens(rows, columns, cotangent);
-        // What the kernel is owed comes in rows `scale_i P[i, k] weight_k`; `ds_i` needs its sum and its
-        // sum over `p_k`, both times `scale_i`.
-        let mut ds = vec![0.0; n]; // in units of 2 / tau
-        let mut owe = |scale: &dyn Fn(usize) -> f64, sum: &[f64], moment: &[f64]| {
-            (0..n).for_each(|i| ds[i] += scale(i) * (moment[i] - self.scores[i] * sum[i]));
-        };
-        owe(&|i| cotangent[i], weights, &domain.over_positions(rows, columns, &by_place(gain)));
-        let mut f = zip(weights, cotangent, |w, c| w * c);
-        let mut g = zip(gain, &gain_cotangent, |q, c| q * c);
-        let ones = vec![1.0; n];
+        let by_gain = self.domain.over_tokens(rows, columns, cotangent);
+        let moments = self.domain.over_positions(rows, columns, &zip(gain, &self.places(), |q, p| q * p));
+        let mut owed = vec![0.0; self.scores.len()];
+        self.owe(&mut owed, cotangent, weights, &moments);
+        let f = zip(weights, cotangent, |w, c| w * c);
+        let g = zip(gain, &by_gain, |q, c| q * c);
+        (self.unroll(f, g, owed), by_gain)
+    }
+
+    /// The cotangent of `scores`, given that of the plan, `[N, N]`.
+    pub fn backward_of_plan(&self, cotangent: &[f64]) -> Vec<f64> {
+        let n = self.scores.len();
+        let (rows, columns) = self.last();
+        let places = self.places();
+        let (mut f, mut g, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let mut row = vec![0.0; n];
+        for (i, cotangent) in cotangent.chunks(n.max(1)).enumerate() {
+            self.domain.row(rows, columns, i, &mut row);
+            for k in 0..n {
+                let owed = row[k] * cotangent[k];
+                f[i] += owed;
+                g[k] += owed;
+                moments[i] += owed * places[k];
+            }
+        }
+        let mut owed = vec![0.0; n];
+        self.owe(&mut owed, &vec![1.0; n], &f, &moments);
+        self.unroll(f, g, owed)
+    }
+
+    /// Runs the cotangents `f`, `g` of the final potentials back through every iteration, beside what
+    /// the scores are `owed` already; returns the cotangent of the scores.
+    fn unroll(&self, mut f: Vec<f64>, mut g: Vec<f64>, mut owed: Vec<f64>) -> Vec<f64> {
+        let (domain, places) = (&self.domain, self.places());
+        let [ones, minus] = [1.0, -1.0].map(|one| vec![one; self.scores.len()]);
         for t in (0..self.rows.len()).rev() {
             let (rows, before, after) = (&self.rows[t], &self.columns[t], &self.columns[t + 1]);
-            let sum = domain.over_positions(rows, after, &g);
-            owe(&|_| -1.0, &sum, &domain.over_positions(rows, after, &by_place(&g)));
-            f = zip(&f, &sum, |f, s| f - s);
-            owe(&|i| -f[i], &ones, &domain.over_positions(rows, before, &places));
-            g = domain.over_tokens(rows, before, &f).into_iter().map(|x| -x).collect();
-            f = vec![0.0; n];
+            let sums = domain.over_positions(rows, after, &g);
+            let moments = domain.over_positions(rows, after, &zip(&g, &places, |g, p| g * p));
+            self.owe(&mut owed, &minus, &sums, &moments);
+            f = zip(&f, &sums, |f, sum| sum - f); // less than nothing: what L is owed by the row step
+            self.owe(&mut owed, &f, &ones, &domain.over_positions(rows, before, &places));
+            g = domain.over_tokens(rows, before, &f);
+            f.fill(0.0);
         }
-        ds.iter_mut().for_each(|x| *x *= 2.0 / self.temperature);
-        (ds, gain_cotangent)
+        owed.iter().map(|x| x * 2.0 / self.temperature).collect()
+    }
+
+    /// Adds what the kernel's cotangent `scale_i P[i, k] weight_k` owes the scores, in units of
+    /// `2 / tau`: `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with and without `p_k`.
+    fn owe(&self, owed: &mut [f64], scale: &[f64], sums: &[f64], moments: &[f64]) {
+        for (i, owed) in owed.iter_mut().enumerate() {
+            *owed += scale[i] * (moments[i] - self.scores[i] * sums[i]);
+        }
+    }
+
+    /// `p_k`.
+    fn places(&self) -> Vec<f64> {
+        let n = self.scores.len();
+        (0..n).map(|k| k as f64 / n.saturating_sub(1).max(1) as f64).collect()
     }
 }
 

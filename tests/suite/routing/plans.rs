@@ -1,0 +1,122 @@
+//! Plans, token weights and their gradients against the original.
+
+use burn::tensor::{Device, Tensor};
+use serde_json::Value;
+use ssmprobe::model::router::Router;
+
+use super::reference::*;
+
+fn rows_of(case: &Value, plan: &[f64]) -> Vec<f64> {
+    let n = count(case, "n");
+    let rows = case["rows"].as_array().unwrap().iter().map(|r| r.as_u64().unwrap() as usize);
+    rows.flat_map(|r| plan[r * n..(r + 1) * n].to_vec()).collect()
+}
+
+#[test]
+fn plans_on_the_host_match_the_original() {
+    let reference = Reference::open();
+    let mut bound = Bound::new("plans on the host", HOST);
+    for case in reference.cases("plans") {
+        let name = text(case, "name");
+        let [scores, gain, cotangent] = inputs(&reference, case);
+        let router = router_of(case);
+        let plan = router.plan(&scores);
+        bound.see(name, apart(&rows_of(case, &plan.share), &reference.get(&format!("{name}/rows"))));
+        let weights = reference.get(&format!("{name}/weights"));
+        bound.see(name, apart(&product(&plan.share, &gain), &weights));
+        bound.see(name, apart(&router.token_weights_host(&scores, &gain), &weights));
+        let columns = reference.get(&format!("{name}/columns"));
+        bound.see(name, apart(&product_left(&cotangent, &plan.share), &columns));
+    }
+}
+
+#[test]
+fn plans_on_tensors_match_the_original() {
+    let reference = Reference::open();
+    let device = Device::flex();
+    let mut bound = Bound::new("plans on tensors", PLAN);
+    for case in reference.cases("plans") {
+        let name = text(case, "name");
+        let [scores, ..] = inputs(&reference, case);
+        let router = router_of(case);
+        let batch = matrix(&scores, scores.len(), &device);
+        let plan = host(router.plans(batch.clone()));
+        bound.see(name, apart(&rows_of(case, &plan), &reference.get(&format!("{name}/rows"))));
+        if case["router"] == "sinkhorn" {
+            let plain = host(sinkhorn_of(case).plans_plain(batch, None));
+            bound.see(name, apart(&plain, &router.plan(&scores).share));
+        }
+        bound.see(name, apart(&plan, &router.plan(&scores).share));
+    }
+}
+
+/// Weights of `plain` or the router's own path, with gradients, for every plan case.
+fn check_weights(what: &str, weights: impl Fn(&dyn Router, &Value, Tensor<2>, Tensor<1>) -> Tensor<2>) {
+    let reference = Reference::open();
+    let device = training_device();
+    let mut forward = Bound::new(format!("{what}, token weights"), PLAN);
+    let mut by_scores = Bound::new(format!("{what}, gradients by scores"), GRADIENT);
+    let mut by_gain = Bound::new(format!("{what}, gradients by gain"), GRADIENT);
+    for case in reference.cases("plans") {
+        let name = text(case, "name");
+        let [scores, gain, cotangent] = inputs(&reference, case);
+        let scores = matrix(&scores, scores.len(), &device).require_grad();
+        let gain = vector(&gain, &device).require_grad();
+        let found = weights(&*router_of(case), case, scores.clone(), gain.clone()); // [1, N]
+        let gradients = (found.clone() * matrix(&cotangent, cotangent.len(), &device)).sum().backward();
+        forward.see(name, apart(&host(found), &reference.get(&format!("{name}/weights"))));
+        let ds = reference.get(&format!("{name}/ds"));
+        by_scores.see(name, apart_of_largest(&gradient(&scores, &gradients), &ds));
+        let dq = reference.get(&format!("{name}/dq"));
+        by_gain.see(name, apart_of_largest(&gradient(&gain, &gradients), &dq));
+    }
+}
+
+#[test]
+fn token_weights_and_gradients_match_the_original() {
+    check_weights("the routers' own path", |router, _, scores, gain| router.token_weights(scores, gain));
+}
+
+#[test]
+fn plain_token_weights_and_gradients_match_the_original() {
+    check_weights("the plain path", |router, case, scores, gain| {
+        let plans = match case["router"].as_str() {
+            Some("sinkhorn") => sinkhorn_of(case).plans_plain(scores, None),
+            _ => router.plans(scores),
+        };
+        plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+    });
+}
+
+#[test]
+fn gradients_through_plans_match_the_original() {
+    check_weights("plans", |router, _, scores, gain| {
+        router.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+    });
+}
+
+#[test]
+fn gradients_match_finite_differences_on_the_host() {
+    let reference = Reference::open();
+    let mut bound = Bound::new("gradients against finite differences", 1e-6);
+    for case in reference.cases("plans").iter().filter(|case| count(case, "n") == 9) {
+        let name = text(case, "name");
+        let [scores, gain, cotangent] = inputs(&reference, case);
+        let router = router_of(case);
+        let loss = |scores: &[f64]| -> f64 {
+            let weights = router.token_weights_host(scores, &gain);
+            weights.iter().zip(&cotangent).map(|(w, c)| w * c).sum()
+        };
+        let difference = |i: usize| {
+            let at = |offset: f64| {
+                let mut moved = scores.clone();
+                moved[i] += offset;
+                loss(&moved)
+            };
+            let h = 1e-5; // fourth order: the error is some h^4 / tau^4
+            (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h)
+        };
+        let found: Vec<f64> = (0..scores.len()).map(difference).collect();
+        bound.see(name, apart_of_largest(&found, &reference.get(&format!("{name}/ds"))));
+    }
+}
