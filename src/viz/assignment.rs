@@ -59,7 +59,7 @@ impl Figure for Assignment {
         "The soft permutation: the share of every token (row) at every position (column, the last read at the right)"
     }
 
-    fn height(&self, _: &Trace, width: f32) -> f32 {
+    fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.87
     }
 

@@ -39,7 +39,7 @@ pub fn scene(
         let options = Options { limits: options.limits.or(shared), ..options.clone() };
         let draw = |trace: &&Trace| {
             check(trace)?;
-            let size = Size { width: cell, height: figure.height(trace, cell) };
+            let size = Size { width: cell, height: figure.height(trace, &options, cell) };
             figure.scene(trace, &options, theme, size)
         };
         cells.push(traces.iter().map(draw).collect());

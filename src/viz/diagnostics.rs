@@ -47,7 +47,7 @@ impl<'a> Strip<'a> {
 
 /// `rank_coverage` as a person reads it.
 fn words(name: &str) -> String {
-    let text = name.replace("_p95", ", 95th percentile").replace("_10", ", 10 %").replace('_', " ");
+    let text = name.replace("_p95", ", p95").replace("_10", ", 10 %").replace('_', " ");
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
 }
@@ -59,13 +59,13 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
     };
     let value = |s: &Strip<'_>| number_like(s.diagnostic.value, s.diagnostic.value);
     let chance = |s: &Strip<'_>| match s.diagnostic.null {
-        Some((lo, hi)) => {
+        Some((lo, hi)) if rect.w > 200.0 => {
             let like = s.diagnostic.value;
             format!("{} to {}", number_like(lo, like), number_like(hi, like))
         }
-        None => String::new(),
+        _ => String::new(), // a narrow one leaves the band to its drawing
     };
-    let name_room = widest(&|s| s.name.clone()).min(rect.w * 0.4);
+    let name_room = widest(&|s| s.name.clone()).min(rect.w * 0.46);
     let chance_room = widest(&chance);
     let value_room = widest(&value);
     let chance_x = rect.right() - chance_room;
@@ -91,9 +91,10 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
         scene.text_mid([value_x, y], value(strip), theme.tick, theme.ink, Anchor::End);
         scene.text_mid([rect.right(), y], chance(strip), theme.tick, theme.muted, Anchor::End);
     }
-    let mut key = vec![(Mark::Dot(theme.series(1)), "This image")];
+    let wide = rect.w > 200.0;
+    let mut key = vec![(Mark::Dot(theme.series(1)), if wide { "This image" } else { "Image" })];
     if strips.iter().any(|s| s.diagnostic.null.is_some()) {
-        key.push((Mark::Patch(theme.band), "Chance, 5 to 95 %"));
+        key.push((Mark::Patch(theme.band), if wide { "Chance, 5 to 95 %" } else { "Chance" }));
     }
     if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
         key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
@@ -119,7 +120,7 @@ impl Figure for Diagnostics {
         "Every diagnostic of the plan beside what chance and the untrained scorer give for the same settings"
     }
 
-    fn height(&self, trace: &Trace, _: f32) -> f32 {
+    fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
         (trace.diagnostics.len() as f32 + 1.0) * ROW + 2.0
     }
 

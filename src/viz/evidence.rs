@@ -37,7 +37,7 @@ impl Figure for Evidence {
         "What every position read adds to the logit of the class, exactly and by the paper's proxy, routed and in raster order"
     }
 
-    fn height(&self, trace: &Trace, width: f32) -> f32 {
+    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         (width * 0.34 + 34.0) * panels(trace).max(1) as f32
     }
 

@@ -44,7 +44,7 @@ impl Figure for Kernel {
         "What the memory keeps of the token read j steps before the end, beside the decay its spectral radius suggests"
     }
 
-    fn height(&self, _: &Trace, width: f32) -> f32 {
+    fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.5
     }
 

@@ -118,8 +118,8 @@ pub trait Figure: Sync {
     /// What it shows and how to read it.
     fn about(&self) -> &'static str;
 
-    /// A height that suits `width`, in points.
-    fn height(&self, trace: &Trace, width: f32) -> f32;
+    /// A height that suits `width`, in points; of a trace that has been checked.
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32;
 
     /// Smallest and largest value shown, where figures side by side should share them.
     fn limits(&self, _trace: &Trace) -> Option<(f64, f64)> {
@@ -183,7 +183,7 @@ pub fn draw_column(
     width: f32,
 ) -> Result<Scene, Empty> {
     check::check(trace)?;
-    let height = figure.height(trace, width - 2.0 * MARGIN) + 2.0 * MARGIN;
+    let height = figure.height(trace, options, width - 2.0 * MARGIN) + 2.0 * MARGIN;
     draw(figure, trace, options, theme, Size { width, height })
 }
 

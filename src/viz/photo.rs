@@ -49,9 +49,11 @@ impl Figure for Photo {
         "The picture as the model saw it, and what every token counts in the readout"
     }
 
-    fn height(&self, trace: &Trace, width: f32) -> f32 {
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        side(&theme, width, &bar(self.limits(trace))) * picture::aspect(trace) + theme.label + 2.5
+        side(&theme, width, &bar(options.limits.or_else(|| self.limits(trace)))) * picture::aspect(trace)
+            + theme.label
+            + 2.5
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -64,7 +66,7 @@ impl Figure for Photo {
         let axis = bar(options.limits.or_else(|| self.limits(trace)));
         let room = Box2::new(0.0, head, side(theme, size.width, &axis), size.height - head);
         let left = room.largest(1.0, picture::aspect(trace));
-        frame::title(&mut scene, theme, [left.x, 0.0], "Seen by the model", left.w);
+        frame::title(&mut scene, theme, [left.x, 0.0], "Model input", left.w);
         picture::seen(&mut scene, theme, trace, left, 0.0);
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, left);

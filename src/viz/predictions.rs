@@ -29,7 +29,7 @@ impl Figure for Predictions {
         "The five most probable classes; the one the evidence speaks for is marked"
     }
 
-    fn height(&self, trace: &Trace, _: f32) -> f32 {
+    fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
         trace.top.len().clamp(1, MOST) as f32 * ROW + 2.0 + Theme::light().label + 2.5
     }
 

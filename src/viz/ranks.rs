@@ -46,9 +46,9 @@ impl Figure for Ranks {
         "How many tokens have each position as their best, and the rank diagnostics beside what chance gives"
     }
 
-    fn height(&self, trace: &Trace, width: f32) -> f32 {
+    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         let strips = below(trace).len() as f32;
-        width * 0.42 + if strips > 0.0 { strips * 12.0 + 16.0 } else { 0.0 }
+        width * 0.3 + 40.0 + if strips > 0.0 { strips * 12.0 + 16.0 } else { 0.0 }
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -65,9 +65,9 @@ impl Figure for Ranks {
         let under = if strip_data.is_empty() { 0.0 } else { strip_data.len() as f32 * 12.0 + 16.0 };
         let mut scene = Scene::new(size.width, size.height, "Rank use", theme.background);
         let edge = (n / 10).max(1);
-        let edge_name = format!("First and last {edge} positions");
+        let edge_name = format!("First, last {edge}");
         let entries = [
-            (Mark::Patch(theme.series(0)), "Best position of so many tokens"),
+            (Mark::Patch(theme.series(0)), "Tokens by best position"),
             (Mark::Patch(theme.band), &*edge_name),
         ];
         let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &entries);

@@ -18,9 +18,9 @@ use crate::model::trace::{Routing, Trace};
 /// The figure.
 pub struct ScanPath;
 
-/// Columns and rows of the small multiples.
-fn layout(sweeps: usize) -> (usize, usize) {
-    let columns = if sweeps <= 1 { 1 } else { 2 };
+/// Columns and rows of the small multiples: two abreast in a column, four across a page.
+fn layout(sweeps: usize, width: f32) -> (usize, usize) {
+    let columns = sweeps.clamp(1, if width > 380.0 { 4 } else { 2 });
     (columns, sweeps.max(1).div_ceil(columns))
 }
 
@@ -44,7 +44,7 @@ fn name(trace: &Trace, sweep: usize, of: usize) -> String {
     match &trace.routing {
         Routing::Plan(_) => format!("Hard order; line: the last {} steps", sweep::tail(trace)),
         _ if of == 1 => trace.head.clone(),
-        _ => format!("{}, sweep {}", trace.head, sweep + 1),
+        _ => format!("Sweep {} of {of}", sweep + 1),
     }
 }
 
@@ -61,11 +61,13 @@ impl Figure for ScanPath {
         "The path over the patches, coloured by step: the ring is read first, the dot last"
     }
 
-    fn height(&self, trace: &Trace, width: f32) -> f32 {
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let (columns, rows) = layout(order::orders(trace).len());
+        let (columns, rows) = layout(order::orders(trace).len(), width);
         rows as f32
-            * (side(&theme, width, columns, &bar(trace, false)) * picture::aspect(trace) + theme.label + 6.5)
+            * (side(&theme, width, columns, &bar(trace, options.step.is_some())) * picture::aspect(trace)
+                + theme.label
+                + 6.5)
             - 4.0
     }
 
@@ -80,7 +82,7 @@ impl Figure for ScanPath {
         });
         let memory = memory.transpose()?;
         let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
-        let (columns, rows) = layout(orders.len());
+        let (columns, rows) = layout(orders.len(), size.width);
         let axis = bar(trace, memory.is_some());
         let (w, head) = (side(theme, size.width, columns, &axis), theme.label + 2.5);
         let row = (size.height + 4.0) / rows as f32;

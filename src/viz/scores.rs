@@ -30,7 +30,7 @@ impl Figure for Scores {
         "The standardised token scores, sorted, and their spread beside a standard normal"
     }
 
-    fn height(&self, _: &Trace, width: f32) -> f32 {
+    fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.5
     }
 

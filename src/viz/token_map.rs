@@ -46,9 +46,9 @@ impl Figure for TokenMap {
         "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit"
     }
 
-    fn height(&self, trace: &Trace, width: f32) -> f32 {
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        side(&theme, width, &bar(self.limits(trace))) * picture::aspect(trace)
+        side(&theme, width, &bar(options.limits.or_else(|| self.limits(trace)))) * picture::aspect(trace)
             + 2.0 * (theme.label + 2.5)
             + 1.0
     }
