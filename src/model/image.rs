@@ -7,6 +7,7 @@
 //! JPEG, PNG, WebP, BMP, TIFF, GIF (first frame). The content decides, not the file's name.
 
 mod gif;
+mod jpeg;
 mod tiff;
 
 use std::io::{Cursor, Read};
@@ -187,8 +188,10 @@ fn check_size(width: u64, height: u64) -> Result<(), Stop> {
 }
 
 fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
-    if format == ImageFormat::Jpeg && !jpeg_ends(bytes) {
-        return Err(Stop::Broken("the file is truncated (no end marker)".into()));
+    if format == ImageFormat::Jpeg
+        && let Some(image) = jpeg::decode(bytes)?
+    {
+        return Ok(image);
     }
     if format == ImageFormat::Gif {
         return gif::decode(bytes);
@@ -254,20 +257,10 @@ fn orientation(exif: Option<&[u8]>, xmp: Option<&[u8]>) -> Orientation {
     exif.and_then(Orientation::from_exif_chunk).or_else(from_xmp).unwrap_or(Orientation::NoTransforms)
 }
 
-/// Whether a JPEG's first scan is followed by an end marker. Decoders paint what is missing grey.
-fn jpeg_ends(bytes: &[u8]) -> bool {
-    let mut at = 2;
-    // Segments up to the first scan: 0xFF, kind, length of two bytes that counts itself.
-    loop {
-        match bytes.get(at..) {
-            Some([0xFF, 0xDA, rest @ ..]) => return rest.windows(2).any(|pair| pair == [0xFF, 0xD9]),
-            Some([0xFF, 0xFF | 0x01 | 0xD0..=0xD8, ..]) => at += if bytes[at + 1] == 0xFF { 1 } else { 2 },
-            Some([0xFF, _, high, low, ..]) => at += 2 + usize::from(u16::from_be_bytes([*high, *low])),
-            // Bytes between segments are skipped, as decoders do.
-            Some([_, _, ..]) => at += 1,
-            _ => return false,
-        }
-    }
+/// `a * b / 255`, rounded.
+fn product(a: u8, b: u8) -> u8 {
+    let t = u32::from(a) * u32::from(b) + 128;
+    (((t >> 8) + t) >> 8) as u8
 }
 
 /// What bytes that are no known image look like.

@@ -6,18 +6,26 @@
 
 pub mod array;
 pub mod backbone;
+pub mod classifier;
 pub mod device;
+pub mod diagnostics;
+pub mod evidence;
 pub mod features;
 pub mod grid;
 pub mod head;
 pub mod image;
+pub mod null;
 pub mod optim;
 pub mod params;
 pub mod preprocess;
 pub mod pretrain;
+pub mod probe;
 pub mod reading;
+pub mod readout;
 pub mod router;
+pub mod s4;
 pub mod scenes;
 pub mod stats;
 pub mod tokens;
 pub mod trace;
+pub mod train;

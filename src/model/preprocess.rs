@@ -167,7 +167,7 @@ impl Preprocessor {
     /// becomes `pixels` long. Crop and resize keep their proportions (256 before a crop of 224 become
     /// 224 before a crop of 196).
     pub fn with_size(&self, pixels: usize) -> Result<Self, PreprocessError> {
-        if pixels == 0 || (pixels as u64).pow(2) > PIXEL_LIMIT {
+        if pixels == 0 || (pixels as u64).saturating_pow(2) > PIXEL_LIMIT {
             return Err(PreprocessError::Size { pixels, why: "choose 1 to 8192" });
         }
         let now = match (self.crop, self.resize) {

@@ -66,6 +66,16 @@ pub enum Form {
     Pool(Vec<f64>),
     /// A weighted mean with one weight for every token and channel, `[N, d]` row-major.
     ChannelPool(Vec<f64>),
+    /// Pools behind one linear map: `z[f] = map[f] . sum_i weights[f M / F, i] t_i + bias[f]`; with M
+    /// pools, each feeds an equal share of the F features.
+    Projected {
+        /// `[M, N]` row-major.
+        weights: Vec<f64>,
+        /// `[F, d]` row-major.
+        map: Vec<f64>,
+        /// `[F]`.
+        bias: Vec<f64>,
+    },
     /// Sweeps whose readouts are averaged.
     Scan(Vec<Direction>),
     /// Not linear in the patch tokens: no exact evidence.

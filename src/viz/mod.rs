@@ -1,2 +1,193 @@
-//! Pictures of a [`Trace`](crate::model::trace::Trace): one description of a figure, drawn to the
-//! screen or exported as vectors. Knows neither tensors nor weights.
+//! Pictures of a [`Trace`]: one description of a figure, drawn to the screen or exported as
+//! vectors. Knows neither tensors nor weights, and no files outside [`export`].
+//!
+//! A [`Figure`] turns a trace into a [`Scene`](scene::Scene); [`paint`] shows a scene in a window,
+//! [`export`] writes it. [`FIGURES`] is the one list that menus, command line and tests walk. Every
+//! length is in points (1/72 inch), so that a figure has the same type size on a page whatever its
+//! width.
+
+mod assignment;
+mod check;
+pub mod colormap;
+pub mod compare;
+pub mod curves;
+mod diagnostics;
+mod evidence;
+pub mod export;
+pub mod font;
+pub mod frame;
+pub mod hover;
+mod kernel;
+pub mod legend;
+mod order;
+pub mod paint;
+mod photo;
+mod picture;
+mod polygon;
+mod predictions;
+mod ranks;
+pub mod scale;
+mod scan_path;
+pub mod scene;
+mod scores;
+mod sweep;
+pub mod table;
+pub mod theme;
+mod token_map;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::trace::Trace;
+use colormap::Map;
+use scene::Scene;
+use table::Table;
+use theme::Theme;
+
+/// One column of a two-column page, 85 mm, in points.
+pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
+
+/// Why a figure has nothing to show of this trace, as a person reads it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Empty(pub String);
+
+/// Width and height in points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size {
+    /// Width.
+    pub width: f32,
+    /// Height.
+    pub height: f32,
+}
+
+/// In which order a matrix shows its tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rows {
+    /// By the position they are most placed at, as the paper does.
+    #[default]
+    Argmax,
+    /// By score, lowest first.
+    Score,
+    /// As they lie in the image.
+    Raster,
+}
+
+/// What a person may set of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Colours of magnitudes.
+    pub map: Map,
+    /// Logarithmic values, where a figure has them.
+    pub log: bool,
+    /// Order of the rows of a matrix.
+    pub rows: Rows,
+    /// Opacity of what lies over a picture, 0 to 1.
+    pub opacity: f32,
+    /// Whether the patch grid is drawn.
+    pub grid: bool,
+    /// How many tokens have been read: a scan path shows what the memory then holds.
+    pub step: Option<usize>,
+    /// Limits of the values shown, where several figures share them.
+    pub limits: Option<(f64, f64)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            map: Map::Cividis,
+            log: false,
+            rows: Rows::Argmax,
+            opacity: 0.7,
+            grid: false,
+            step: None,
+            limits: None,
+        }
+    }
+}
+
+/// A kind of picture of a trace.
+pub trait Figure: Sync {
+    /// Its name on a command line.
+    fn id(&self) -> &'static str;
+
+    /// Its name on the screen.
+    fn title(&self) -> &'static str;
+
+    /// What it shows and how to read it.
+    fn about(&self) -> &'static str;
+
+    /// A height that suits `width`, in points.
+    fn height(&self, trace: &Trace, width: f32) -> f32;
+
+    /// Smallest and largest value shown, where figures side by side should share them.
+    fn limits(&self, _trace: &Trace) -> Option<(f64, f64)> {
+        None
+    }
+
+    /// The picture. The trace has been checked: its arrays fit together.
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty>;
+
+    /// The numbers behind it.
+    fn table(&self, trace: &Trace) -> Table;
+}
+
+/// The one list of figures.
+pub const FIGURES: &[&dyn Figure] = &[
+    &photo::Photo,
+    &token_map::TokenMap,
+    &scan_path::ScanPath,
+    &assignment::Assignment,
+    &ranks::Ranks,
+    &diagnostics::Diagnostics,
+    &kernel::Kernel,
+    &evidence::Evidence,
+    &scores::Scores,
+    &predictions::Predictions,
+];
+
+/// The figure of this id.
+pub fn find(id: &str) -> Option<&'static dyn Figure> {
+    FIGURES.iter().copied().find(|f| f.id() == id)
+}
+
+/// Empty edge around a figure, in points: letters may hang over their box.
+const MARGIN: f32 = 2.0;
+
+/// Checks the trace and draws the figure at `size`, edge included.
+///
+/// # Errors
+/// Why there is nothing to see: the head has no such thing, or the trace does not hold together.
+pub fn draw(
+    figure: &dyn Figure,
+    trace: &Trace,
+    options: &Options,
+    theme: &Theme,
+    size: Size,
+) -> Result<Scene, Empty> {
+    check::check(trace)?;
+    let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
+    Ok(figure.scene(trace, options, theme, inner)?.framed(MARGIN))
+}
+
+/// The same in a column of `width` points, as high as suits it.
+///
+/// # Errors
+/// As [`draw`].
+pub fn draw_column(
+    figure: &dyn Figure,
+    trace: &Trace,
+    options: &Options,
+    theme: &Theme,
+    width: f32,
+) -> Result<Scene, Empty> {
+    check::check(trace)?;
+    let height = figure.height(trace, width - 2.0 * MARGIN) + 2.0 * MARGIN;
+    draw(figure, trace, options, theme, Size { width, height })
+}
+
+/// Why a head with this routing has no order to show.
+fn no_order(trace: &Trace) -> Empty {
+    Empty(format!("{} reads no order", trace.head))
+}

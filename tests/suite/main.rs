@@ -2,5 +2,13 @@
 
 mod backbones;
 mod devices;
+mod diagnostics;
+mod evidence;
+mod figures;
 mod house;
+mod hub;
+mod images;
+mod routing;
+mod traces;
+mod viz;
 mod weights;

@@ -4,6 +4,7 @@
 //! said about the work (progress, warnings, errors) to standard error.
 
 mod devices;
+mod figures;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Devices(devices::Devices),
+    Figures(figures::Figures),
 }
 
 impl Verb {
@@ -28,6 +30,7 @@ impl Verb {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Devices(verb) => verb.run(),
+            Self::Figures(verb) => verb.run(),
         }
     }
 }

@@ -9,7 +9,9 @@
 
 pub mod block;
 pub mod config;
+mod error;
 pub mod family;
+pub mod hub;
 pub mod keys;
 pub mod order;
 pub mod position;
@@ -17,16 +19,18 @@ pub mod vit;
 pub mod weights;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use self::block::Reader;
-use self::config::{Config, ConfigError};
+use self::config::Config;
+pub use self::error::BackboneError;
 use self::family::Family;
 use self::order::MaeOrder;
-use self::vit::Vit;
-use self::weights::{Weights, WeightsError};
+use self::vit::{Layout, Vit};
+use self::weights::Weights;
 use super::grid::Grid;
 use super::preprocess::Pixels;
 use super::tokens::Tokens;
@@ -42,52 +46,6 @@ pub fn find(model_type: &str) -> Option<&'static Family> {
 
 /// More patches than this are refused: attention takes memory by their square.
 pub const PATCH_LIMIT: usize = 1 << 13;
-
-/// Why a backbone cannot be opened, or cannot read an image.
-#[derive(Debug, thiserror::Error)]
-pub enum BackboneError {
-    /// Its `config.json`.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Its weights.
-    #[error(transparent)]
-    Weights(#[from] WeightsError),
-    /// An image whose sides the patch does not divide.
-    #[error(
-        "an image of {height} x {width} pixels (height x width) cannot be cut into patches of {down} x {right}; \
-         resize or crop it to multiples of the patch"
-    )]
-    Size {
-        /// Height of the image.
-        height: usize,
-        /// Width of the image.
-        width: usize,
-        /// Height of a patch.
-        down: usize,
-        /// Width of a patch.
-        right: usize,
-    },
-    /// An image of too many patches.
-    #[error(
-        "an image of {height} x {width} pixels has {patches} patches; at most {PATCH_LIMIT} are supported"
-    )]
-    Patches {
-        /// Height of the image.
-        height: usize,
-        /// Width of the image.
-        width: usize,
-        /// Number of patches.
-        patches: usize,
-    },
-    /// A layer the backbone does not have.
-    #[error("layer {layer} asked for; the backbone has layers 1 to {layers}, and 0 for its embeddings")]
-    Layer {
-        /// The layer asked for.
-        layer: usize,
-        /// How many there are.
-        layers: usize,
-    },
-}
 
 /// A frozen backbone on a device.
 pub struct Backbone {
@@ -196,11 +154,12 @@ impl Backbone {
         }
         // burn's CPU backend runs all but matrix products on one core: there, cores share images.
         let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
-        let batches: Vec<&[Pixels]> = pixels
-            .chunk_by(|a, b| (a.height, a.width) == (b.height, b.width))
-            .flat_map(|batch| batch.chunks(batch.len().div_ceil(cores)))
-            .collect();
-        let run = |batch: &[Pixels]| self.run(batch, layers, normed);
+        let mut batches = Vec::new();
+        for group in pixels.chunk_by(|a, b| (a.height, a.width) == (b.height, b.width)) {
+            let layout = self.vit.layout(self.grid(group[0].height, group[0].width)?, &self.device);
+            batches.extend(group.chunks(group.len().div_ceil(cores)).map(|batch| (layout.clone(), batch)));
+        }
+        let run = |(layout, batch): (Arc<Layout>, &[Pixels])| self.run(batch, &layout, layers, normed);
         Ok(match cores {
             1 => batches.into_iter().flat_map(run).collect(),
             _ => batches.into_par_iter().flat_map_iter(run).collect(),
@@ -208,14 +167,13 @@ impl Backbone {
     }
 
     /// [`Self::forward_layers`] for images of one size.
-    fn run(&self, batch: &[Pixels], layers: &[usize], normed: bool) -> Vec<Vec<Tokens>> {
+    fn run(&self, batch: &[Pixels], layout: &Layout, layers: &[usize], normed: bool) -> Vec<Vec<Tokens>> {
         let (height, width) = (batch[0].height, batch[0].width);
         let values: Vec<f32> = batch.iter().flat_map(|image| &image.values).copied().collect();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);
-        let stages = self.vit.forward(Tensor::from_data(data, &self.device), layers, normed);
+        let stages = self.vit.forward(Tensor::from_data(data, &self.device), layout, layers, normed);
         let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(layers.len()); batch.len()];
-        let [down, right] = self.patch();
-        let (grid, d) = (Grid::new(height / down, width / right), self.width());
+        let (grid, d) = (layout.grid(), self.width());
         let lead = (1 + self.config().registers) * d;
         for stage in stages {
             let values = stage.into_data().try_into_vec::<f32>().expect("tokens are float32"); // [B, T, d]

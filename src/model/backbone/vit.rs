@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::block::{Block, Linear, Norm, Reader};
 use super::config::Config;
@@ -34,13 +34,20 @@ pub struct Vit {
 }
 
 /// What follows from the grid.
-struct Layout {
+pub struct Layout {
     grid: Grid,
     lead: Tensor<3>,               // [1, 1 + R, d], the position of CLS added
     positions: Option<Tensor<3>>,  // [1, N, d]
     shared: Option<Tensor<4>>,     // [1, heads, T, T]
     relative: Vec<Tensor<2>>,      // [heads, offsets] per layer
     index: Option<Tensor<1, Int>>, // [T * T]
+}
+
+impl Layout {
+    /// The grid.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
 }
 
 impl Vit {
@@ -80,25 +87,28 @@ impl Vit {
         &self.config
     }
 
-    /// The tokens `x_l` of each of `layers`, `[B, T, d]`, for `pixels` `[B, 3, H, W]` whose sides
-    /// the patch divides. `normed` applies the final layer norm, where the model has one; `x_L`
-    /// normed is transformers' `last_hidden_state`.
+    /// The tokens `x_l` of each of `layers`, `[B, T, d]`, for `pixels` `[B, 3, H, W]` and the layout
+    /// of their grid. `normed` applies the final layer norm, where the model has one; `x_L` normed
+    /// is transformers' `last_hidden_state`.
     ///
     /// # Panics
-    /// If a layer is past the last, or the sides are no multiples of the patch:
-    /// [`super::Backbone`] checks both before.
-    pub fn forward(&self, pixels: Tensor<4>, layers: &[usize], normed: bool) -> Vec<Tensor<3>> {
+    /// If a layer is past the last, or the pixels have another grid: [`super::Backbone`] checks both.
+    pub fn forward(
+        &self,
+        pixels: Tensor<4>,
+        layout: &Layout,
+        layers: &[usize],
+        normed: bool,
+    ) -> Vec<Tensor<3>> {
         let last = layers.iter().copied().max().unwrap_or(0);
-        let [batch, _, height, width] = pixels.dims();
-        let [down, right] = self.config.patch;
-        let layout = self.layout(Grid::new(height / down, width / right), &pixels);
-        let embedded = self.embed(pixels, &layout); // [B, T, d]
+        let batch = pixels.dims()[0];
+        let embedded = self.embed(pixels, layout); // [B, T, d]
         let [_, tokens, d] = embedded.dims();
         let mut x = embedded.reshape([batch * tokens, d]); // [B T, d]
         let mut wanted: Vec<Option<Tensor<3>>> = vec![None; layers.len()];
         for l in 0..=last {
             if l > 0 {
-                x = self.blocks[l - 1].forward(x, batch, self.bias(&layout, l - 1, tokens));
+                x = self.blocks[l - 1].forward(x, batch, self.bias(layout, l - 1, tokens));
             }
             for (_, slot) in layers.iter().zip(&mut wanted).filter(|(layer, _)| **layer == l) {
                 let stage = match &self.norm {
@@ -141,15 +151,23 @@ impl Vit {
         })
     }
 
-    /// What follows from `grid`, on the device of `pixels`.
-    fn layout(&self, grid: Grid, pixels: &Tensor<4>) -> Arc<Layout> {
-        // A thread that panicked left the old layout or the new one, both whole.
-        let mut kept = self.layout.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(layout) = kept.as_ref().filter(|layout| layout.grid == grid) {
-            return layout.clone();
-        }
+    /// What follows from `grid`, on `device`; remembered for the grid asked for last.
+    pub fn layout(&self, grid: Grid, device: &Device) -> Arc<Layout> {
+        // Never computed under the lock: a tensor operation may run other work on this thread
+        // while it waits for its own, and that work may come here. Whatever panicked while it
+        // held the lock left the old layout or the new one, both whole.
+        let remembered = || self.layout.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = remembered().as_ref().filter(|layout| layout.grid == grid).cloned();
+        known.unwrap_or_else(|| {
+            let layout = Arc::new(self.lay_out(grid, device));
+            *remembered() = Some(layout.clone());
+            layout
+        })
+    }
+
+    fn lay_out(&self, grid: Grid, device: &Device) -> Layout {
         let Config { width, heads, .. } = self.config;
-        let (device, trained) = (pixels.device(), self.config.grid());
+        let trained = self.config.grid();
         let resampled = |kernel: Kernel, table: &[f32]| match grid == trained {
             true => table.to_vec(),
             false => kernel.resample(table, trained, grid, width),
@@ -159,30 +177,28 @@ impl Vit {
             let (cls, patches) = table.split_at(width);
             lead.iter_mut().zip(cls).for_each(|(x, p)| *x += p);
             let patches = resampled(self.config.family.kernel, patches);
-            Tensor::from_data(TensorData::new(patches, [1, grid.len(), width]), &device)
+            Tensor::from_data(TensorData::new(patches, [1, grid.len(), width]), device)
         });
         let tokens = grid.len() + 1; // BEiT has no registers
         let by_head = |table: &Vec<f32>| {
             let values = resample_relative(table, trained, grid, heads);
-            Tensor::<2>::from_data(TensorData::new(values, [heads, relative_len(grid)]), &device)
+            Tensor::<2>::from_data(TensorData::new(values, [heads, relative_len(grid)]), device)
         };
         let index = (self.shared.is_some() || !self.relative.is_empty()).then(|| {
             let index = TensorData::new(relative_index(grid), [tokens * tokens]);
-            Tensor::<1, Int>::from_data(index, &device)
+            Tensor::<1, Int>::from_data(index, device)
         });
         let spread = |table: &Vec<f32>| {
             let index = index.clone().expect("there is a table, so there is an index");
             by_head(table).select(1, index).reshape([1, heads, tokens, tokens])
         };
-        let layout = Arc::new(Layout {
+        Layout {
             grid,
-            lead: Tensor::from_data(TensorData::new(lead, [1, 1 + self.config.registers, width]), &device),
+            lead: Tensor::from_data(TensorData::new(lead, [1, 1 + self.config.registers, width]), device),
             positions,
             shared: self.shared.as_ref().map(spread),
             relative: self.relative.iter().map(by_head).collect(),
             index: index.clone(),
-        });
-        *kept = Some(layout.clone());
-        layout
+        }
     }
 }

@@ -1,12 +1,36 @@
-//! Heads: what reads the tokens (SPEC section 4), and the one list of them.
+//! Heads: what reads the tokens (SPEC section 4), and the one list of them. One idea a file.
+
+pub mod attention;
+pub mod content;
+pub mod cost;
+pub mod deepsets;
+pub mod efficient;
+pub mod gru;
+pub(super) mod linear;
+pub mod linear_bn;
+pub mod mean;
+pub mod memory;
+mod opaque;
+pub mod routed;
+pub mod scan;
+mod scorer;
+pub mod sinkhorn_conv;
+pub mod sinkhorn_gap;
+pub mod transformer;
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
+use self::memory::{Kernel, Memory};
+use self::routed::Routed;
+use self::scan::{FixedScan, Source};
 use super::array::Arrays;
 use super::grid::Grid;
 use super::params::{Params, Spec};
 use super::reading::Reading;
+use super::router::scan::Scan;
+use super::router::sinkhorn::Sinkhorn;
+use super::router::{self, Router};
 use super::tokens::Tokens;
 
 /// The sizes a head is built for.
@@ -54,9 +78,15 @@ pub struct Config {
     /// How many tokens `topk` keeps (default 16).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k: Option<usize>,
-    /// Seed of the random orders.
+    /// Seed of the random orders (default 0).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Attention heads of the transformer (default 12, or the largest divisor of d below).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heads: Option<usize>,
+    /// Queries of `efficient` (default 32, or the largest divisor of d below).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queries: Option<usize>,
     /// Everything else, as found.
     #[serde(flatten)]
     pub rest: serde_json::Map<String, serde_json::Value>,
@@ -73,6 +103,8 @@ impl Default for Config {
             power: None,
             k: None,
             seed: None,
+            heads: None,
+            queries: None,
             rest,
         }
     }
@@ -97,20 +129,66 @@ pub struct Batch {
 /// Reads tokens into features. A pure function of parameters and tokens; the linear classifier
 /// behind it belongs to the probe.
 pub trait Head: Send + Sync {
-    /// The parameters it trains (and its buffers), without the classifier.
+    /// The parameters it trains (and its buffers), without the classifier. They depend on the grid
+    /// through the length of `order` alone.
     fn specs(&self, dims: &Dims) -> Vec<Spec>;
+
+    /// Whether its settings fit these sizes.
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        let _ = dims;
+        Ok(())
+    }
+
+    /// Its settings with defaults filled in, so that a file says what was used.
+    fn settings(&self, dims: &Dims) -> Config {
+        let _ = dims;
+        Config::default()
+    }
 
     /// Number of features it hands to the classifier, F.
     fn features_len(&self, dims: &Dims) -> usize {
         dims.width
     }
 
-    /// Features of a batch, `[B, F]`, differentiable in `params`.
+    /// Whether it reads the CLS token, which not every backbone has.
+    fn needs_cls(&self) -> bool {
+        false
+    }
+
+    /// Its learned router, if it has one.
+    fn router(&self) -> Option<&dyn Router> {
+        None
+    }
+
+    /// Features of a batch, `[B, F]`, differentiable in `params`. Any device: elementary operations
+    /// only. N is at least 2.
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2>;
 
+    /// Parameters with the buffers updated by what a training batch showed; to be called after each
+    /// training step.
+    fn observe(&self, params: Params, batch: &Batch) -> Params {
+        let _ = batch;
+        params
+    }
+
+    /// What it computes once for all images of N tokens: its S4 kernels, one for every direction.
+    fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
+        let _ = (params, n);
+        Vec::new()
+    }
+
     /// How it reads one image, in float64 on the host. `params`: effective values, as files hold
-    /// them; `draw` seeds random orders as in [`Batch::draws`].
-    fn reading(&self, params: &Arrays, tokens: &Tokens, draw: u64) -> Reading;
+    /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `draw` seeds random
+    /// orders as in [`Batch::draws`].
+    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, draw: u64) -> Reading;
+
+    /// [`reading_with`](Head::reading_with) kernels computed for this image alone.
+    fn reading(&self, params: &Arrays, tokens: &Tokens, draw: u64) -> Reading {
+        self.reading_with(params, &self.kernels(params, tokens.grid.len()), tokens, draw)
+    }
+
+    /// Floating point operations of one image, without the classifier; [`cost`] says what counts.
+    fn flops(&self, dims: &Dims) -> u64;
 }
 
 /// An entry of the list of heads.
@@ -135,4 +213,233 @@ pub struct ConfigError {
     pub found: String,
     /// What it may hold.
     pub expected: &'static str,
+}
+
+/// Every head that trains by gradients.
+pub const HEADS: &[Kind] = &[
+    Kind { id: "gap", name: "GAP", summary: "Mean of the patch tokens", build: |_| Ok(Box::new(mean::Gap)) },
+    Kind { id: "cls", name: "CLS", summary: "The CLS token alone", build: |_| Ok(Box::new(mean::Cls)) },
+    Kind {
+        id: "attention",
+        name: "Attention",
+        summary: "One learned query attends to the tokens",
+        build: |_| Ok(Box::new(attention::Attention)),
+    },
+    Kind {
+        id: "content",
+        name: "Content",
+        summary: "Softmax of the scores, no reordering",
+        build: |_| Ok(Box::new(content::Content)),
+    },
+    Kind {
+        id: "topk",
+        name: "Top-k",
+        summary: "Mean of the best scored tokens",
+        build: |config| {
+            at_least_one("k", config.k, "a whole number from 1")?;
+            Ok(Box::new(content::TopK { k: config.k.unwrap_or(16) }))
+        },
+    },
+    Kind {
+        id: "raster",
+        name: "Raster",
+        summary: "S4 row by row",
+        build: |config| fixed(Source::Grid(Scan::Raster), config),
+    },
+    Kind {
+        id: "vmamba",
+        name: "VMamba",
+        summary: "S4 by rows and columns, both ways",
+        build: |config| fixed(Source::Grid(Scan::Vmamba), config),
+    },
+    Kind {
+        id: "snake",
+        name: "Snake",
+        summary: "S4 by turning rows and columns, both ways",
+        build: |config| fixed(Source::Grid(Scan::Snake), config),
+    },
+    Kind {
+        id: "diagonal",
+        name: "Diagonal",
+        summary: "S4 by diagonals and their mirror images, both ways",
+        build: |config| fixed(Source::Grid(Scan::Diagonal), config),
+    },
+    Kind {
+        id: "hilbert",
+        name: "Hilbert",
+        summary: "S4 along Hilbert's curve, both ways",
+        build: |config| fixed(Source::Grid(Scan::Hilbert), config),
+    },
+    Kind {
+        id: "spiral",
+        name: "Spiral",
+        summary: "S4 from the border to the centre, both ways",
+        build: |config| fixed(Source::Grid(Scan::Spiral), config),
+    },
+    Kind {
+        id: "random-fixed",
+        name: "Random, fixed",
+        summary: "S4 in one random order for all images",
+        build: |config| fixed(Source::RandomFixed(config.seed.unwrap_or(0)), config),
+    },
+    Kind {
+        id: "random-dynamic",
+        name: "Random, dynamic",
+        summary: "S4 in a fresh random order for every image",
+        build: |config| fixed(Source::RandomDynamic(config.seed.unwrap_or(0)), config),
+    },
+    Kind {
+        id: "sinkhorn",
+        name: "Sinkhorn",
+        summary: "S4 behind Sinkhorn's soft sorting",
+        build: |config| routed("sinkhorn", config),
+    },
+    Kind {
+        id: "neuralsort",
+        name: "NeuralSort",
+        summary: "S4 behind NeuralSort",
+        build: |config| routed("neuralsort", config),
+    },
+    Kind {
+        id: "softsort",
+        name: "SoftSort",
+        summary: "S4 behind SoftSort",
+        build: |config| routed("softsort", config),
+    },
+    Kind {
+        id: "hard-sort",
+        name: "Hard sort",
+        summary: "S4 behind sorting, gradients straight through",
+        build: |config| routed("hard-sort", config),
+    },
+    Kind {
+        id: "gumbel-sinkhorn",
+        name: "Gumbel-Sinkhorn",
+        summary: "S4 behind Sinkhorn with noise while it trains",
+        build: |config| routed("gumbel-sinkhorn", config),
+    },
+    Kind {
+        id: "sinkhorn-conv",
+        name: "Sinkhorn + conv",
+        summary: "A convolution behind Sinkhorn",
+        build: |config| {
+            let (router, settings) = learned("sinkhorn", config)?;
+            Ok(Box::new(sinkhorn_conv::SinkhornConv { router, settings }))
+        },
+    },
+    Kind {
+        id: "sinkhorn-gap",
+        name: "Sinkhorn + GAP",
+        summary: "The mean behind Sinkhorn: routing without memory",
+        build: |config| {
+            let (router, settings) = learned("sinkhorn", config)?;
+            Ok(Box::new(sinkhorn_gap::SinkhornGap { router, settings }))
+        },
+    },
+    Kind {
+        id: "transformer",
+        name: "Transformer",
+        summary: "A learned CLS through one encoder layer",
+        build: |config| Ok(Box::new(transformer::Transformer::new(config)?)),
+    },
+    Kind {
+        id: "deepsets",
+        name: "DeepSets",
+        summary: "Mean of a small network's view of each token",
+        build: |_| Ok(Box::new(deepsets::DeepSets)),
+    },
+    Kind {
+        id: "bi-gru",
+        name: "Bi-GRU",
+        summary: "Recurrent reading, both ways",
+        build: |_| Ok(Box::new(gru::BiGru)),
+    },
+    Kind {
+        id: "linear-bn",
+        name: "Linear + BN",
+        summary: "Batch-normalised mean of the patch tokens",
+        build: |_| Ok(Box::new(linear_bn::LinearBn)),
+    },
+    Kind {
+        id: "efficient",
+        name: "Efficient probing",
+        summary: "Several learned queries attend to the tokens",
+        build: |config| Ok(Box::new(efficient::Efficient::new(config)?)),
+    },
+];
+
+/// The head of this id.
+pub fn find(id: &str) -> Option<&'static Kind> {
+    HEADS.iter().find(|kind| kind.id == id)
+}
+
+/// Most S4 states: A is held whole, `[S, S]`, once for every direction.
+const MOST_STATES: usize = 1024;
+
+/// The S4 of the settings.
+fn memory(config: &Config, groups: usize) -> Result<Memory, ConfigError> {
+    let states = config.state_dim.unwrap_or(128);
+    if !(1..=MOST_STATES).contains(&states) {
+        let expected = "a whole number from 1 to 1024";
+        return Err(ConfigError { field: "state_dim", found: states.to_string(), expected });
+    }
+    Ok(Memory { states, sharing: config.sharing.unwrap_or_default(), groups })
+}
+
+/// S4 behind a fixed order.
+fn fixed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
+    Ok(Box::new(FixedScan { source, memory: memory(config, source.directions())? }))
+}
+
+/// S4 behind the learned router `id`.
+fn routed(id: &'static str, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
+    let (router, settings) = learned(id, config)?;
+    Ok(Box::new(Routed { id, router, settings, memory: memory(config, 1)? }))
+}
+
+/// The learned router `id`, and those of its settings that it knows, defaults filled in.
+fn learned(id: &str, config: &Config) -> Result<(Box<dyn Router>, Config), ConfigError> {
+    let kind = router::find(id).expect("a head names a router of the list");
+    let sinkhorn = Sinkhorn::default();
+    let temperature = |default: f64| Some(config.temperature.unwrap_or(default));
+    let settings = match id {
+        "sinkhorn" | "gumbel-sinkhorn" => Config {
+            temperature: temperature(sinkhorn.temperature),
+            iterations: Some(config.iterations.unwrap_or(sinkhorn.iterations)),
+            ..Config::default()
+        },
+        "softsort" => Config {
+            temperature: temperature(1.0),
+            power: Some(config.power.unwrap_or(2)),
+            ..Config::default()
+        },
+        _ => Config { temperature: temperature(1.0), ..Config::default() },
+    };
+    Ok(((kind.build)(&settings)?, settings))
+}
+
+/// An error unless a setting, where given, is at least 1.
+fn at_least_one(
+    field: &'static str,
+    value: Option<usize>,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
+    match value {
+        Some(value) if value < 1 => Err(ConfigError { field, found: value.to_string(), expected }),
+        _ => Ok(()),
+    }
+}
+
+/// An error unless `value` divides the hidden size.
+fn divides(field: &'static str, value: usize, width: usize) -> Result<(), ConfigError> {
+    if width.is_multiple_of(value) {
+        return Ok(());
+    }
+    let found = format!("{value}, and the hidden size is {width}");
+    Err(ConfigError { field, found, expected: "a divisor of the hidden size" })
+}
+
+/// The largest divisor of `width` up to `most`.
+fn largest_divisor(width: usize, most: usize) -> usize {
+    (1..=most).rev().find(|m| width.is_multiple_of(*m)).expect("1 divides everything")
 }

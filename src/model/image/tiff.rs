@@ -1,6 +1,7 @@
 //! TIFF colours the `image` crate does not read, or prints otherwise than Pillow: palettes, CMYK,
 //! grey with alpha, grey of 2 and 4 bits.
 
+use std::borrow::Cow;
 use std::io::Cursor;
 
 use image::{DynamicImage, RgbImage};
@@ -8,26 +9,30 @@ use tiff::ColorType;
 use tiff::decoder::{Decoder, DecodingResult, Limits};
 use tiff::tags::Tag;
 
-use super::{BYTE_LIMIT, Stop, check_size};
+use super::{BYTE_LIMIT, Stop, check_size, product};
 
 /// The picture, or nothing where the `image` crate knows its colours.
 pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
+    let (bytes, palette) = match without_palette(bytes) {
+        Some(grey) => (Cow::Owned(grey), true),
+        None => (Cow::Borrowed(bytes), false),
+    };
     let mut limits = Limits::default();
     limits.decoding_buffer_size = BYTE_LIMIT as usize;
-    let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(Stop::broken)?.with_limits(limits);
+    let mut decoder = Decoder::new(Cursor::new(&bytes[..])).map_err(Stop::broken)?.with_limits(limits);
     let (width, height) = decoder.dimensions().map_err(Stop::broken)?;
     check_size(width.into(), height.into())?;
     let colour = decoder.colortype().map_err(Stop::broken)?;
     let (bits, samples) = match colour {
-        ColorType::Palette(bits @ (1 | 2 | 4 | 8)) | ColorType::Gray(bits @ (2 | 4)) => (bits, 1),
+        ColorType::Gray(bits @ (1 | 2 | 4 | 8)) if palette => (bits, 1),
+        ColorType::Gray(bits @ (2 | 4)) => (bits, 1),
         ColorType::CMYK(8) => (8, 4),
         ColorType::Multiband { bit_depth: 8, num_samples: 2 } => (8, 2),
+        _ if palette => return Err(Stop::Broken(format!("its palette has indices of kind {colour:?}"))),
         _ => return Ok(None),
     };
-    let map = match colour {
-        ColorType::Palette(_) => decoder.get_tag_u16_vec(Tag::ColorMap).map_err(Stop::broken)?,
-        _ => Vec::new(),
-    };
+    let map =
+        if palette { decoder.get_tag_u16_vec(Tag::ColorMap).map_err(Stop::broken)? } else { Vec::new() };
     let entries = map.len() / 3; // all reds, then all greens, then all blues
     let orientation = decoder.find_tag_unsigned::<u8>(Tag::Orientation).ok().flatten();
     let DecodingResult::U8(data) = decoder.read_image().map_err(Stop::broken)? else {
@@ -53,10 +58,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
                     let value = u16::from(line[at / 8]) >> (8 - at % 8 - usize::from(bits)) & most;
                     let of =
                         |c: usize| map.get(c * entries + usize::from(value)).map_or(0, |v| (v >> 8) as u8);
-                    match colour {
-                        ColorType::Palette(_) => [of(0), of(1), of(2)],
-                        _ => [(value * 255 / most) as u8; 3],
-                    }
+                    if palette { [of(0), of(1), of(2)] } else { [(value * 255 / most) as u8; 3] }
                 }
             });
         }
@@ -70,8 +72,26 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
     Ok(Some(image.into_rgb8()))
 }
 
-/// `a * b / 255`, rounded.
-fn product(a: u8, b: u8) -> u8 {
-    let t = u32::from(a) * u32::from(b) + 128;
-    (((t >> 8) + t) >> 8) as u8
+/// The same file with its palette indices declared grey, which the decoder reads; nothing where the
+/// first image has no palette.
+fn without_palette(bytes: &[u8]) -> Option<Vec<u8>> {
+    let little = match bytes.get(..4)? {
+        b"II*\0" => true,
+        b"MM\0*" => false,
+        _ => return None,
+    };
+    let short = |at: usize| {
+        let pair = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
+    };
+    let (low, high) = if little { (4, 6) } else { (6, 4) };
+    let directory = usize::from(short(low)?) | usize::from(short(high)?) << 16;
+    // Entries of 12 bytes: tag, type, count, value.
+    let entries = usize::from(short(directory)?);
+    let photometric = (0..entries).map(|i| directory + 2 + i * 12).find(|at| short(*at) == Some(262))?;
+    (short(photometric + 8)? == 3).then(|| {
+        let mut grey = bytes.to_vec();
+        grey[photometric + 8..photometric + 10].copy_from_slice(if little { &[1, 0] } else { &[0, 1] });
+        grey
+    })
 }

@@ -164,9 +164,8 @@ struct Config<'a> {
 }
 
 impl Config<'_> {
-    /// A field that says something: `null` is silence.
     fn get(&self, field: &str) -> Option<&Value> {
-        self.fields.get(field).filter(|value| !value.is_null())
+        self.fields.get(field)
     }
 
     fn wrong(&self, field: &'static str, expected: impl Into<String>) -> PreprocessError {
@@ -177,7 +176,7 @@ impl Config<'_> {
     fn processor(&self, model: Option<&str>) -> Result<&'static Defaults, PreprocessError> {
         let known = || PROCESSORS.iter().map(|d| format!("{}ImageProcessor", d.class)).collect::<Vec<_>>();
         for field in ["image_processor_type", "feature_extractor_type"] {
-            let Some(value) = self.get(field) else { continue };
+            let Some(value) = self.get(field).filter(|value| !value.is_null()) else { continue };
             let class = value.as_str().unwrap_or_default();
             let class = class.strip_suffix("Fast").or(class.strip_suffix("Pil")).unwrap_or(class);
             let class = class.strip_suffix("ImageProcessor").or(class.strip_suffix("FeatureExtractor"));
@@ -193,9 +192,13 @@ impl Config<'_> {
         })
     }
 
+    /// A flag; `null` is false, even where the class says true.
     fn flag(&self, field: &'static str, default: bool) -> Result<bool, PreprocessError> {
-        self.get(field)
-            .map_or(Ok(default), |value| value.as_bool().ok_or_else(|| self.wrong(field, "true or false")))
+        match self.get(field) {
+            None => Ok(default),
+            Some(Value::Null) => Ok(false),
+            Some(value) => value.as_bool().ok_or_else(|| self.wrong(field, "true or false")),
+        }
     }
 
     fn filter(&self, default: Filter) -> Result<Filter, PreprocessError> {

@@ -1,6 +1,6 @@
 //! Pillow's resampling, to the bit: an antialiased convolution whose support grows with the scale
-//! (Keys 1981 for the cubic, a = -0.5), columns first, each pass rounded to 8 bits, weights in fixed
-//! point with 22 bits. Only the asked window of the resized picture is computed, so that a thin
+//! (Keys 1981 for the cubic, a = -0.5), one pass along the rows and one along the columns, each rounded
+//! to 8 bits, weights in fixed point with 22 bits. Only the asked window of the resized picture is computed, so that a thin
 //! photograph, whose resized form would be enormous, costs no more than its crop.
 
 use std::f64::consts::PI;
@@ -12,8 +12,8 @@ use crate::model::trace::Picture;
 
 /// Fractional bits of a weight: 32 less 8 of the result less 2 for what overshoots.
 const PRECISION: u32 = 22;
-/// Bytes one block of columns may hold between the two passes, where a single column fits in it.
-const BLOCK: usize = 1 << 25;
+/// What is added before the bits are cut off, so that they are rounded.
+const HALF: i32 = 1 << (PRECISION - 1);
 
 /// The filters, in Pillow's numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,8 +118,8 @@ pub fn resize(
     filter: Filter,
 ) -> Picture {
     let (width, height) = (cols.len(), rows.len());
-    let mut out = vec![0; width * height * 3];
     if filter == Filter::Nearest || to == (picture.width, picture.height) {
+        let mut out = vec![0; width * height * 3];
         let xs = nearest(picture.width, to.0, cols);
         let ys = nearest(picture.height, to.1, rows);
         for (y, line) in ys.iter().zip(out.chunks_exact_mut(width * 3)) {
@@ -132,42 +132,62 @@ pub fn resize(
     }
     let across = taps(picture.width, to.0, cols, filter);
     let down = taps(picture.height, to.1, rows, filter);
-    let top = down.iter().map(|t| t.first).min().unwrap_or(0);
-    let bottom = down.iter().map(|t| t.first + t.weights.len()).max().unwrap_or(0);
-    let tall = bottom - top;
-    let block = (BLOCK / (tall * 3).max(1)).clamp(1, width);
-    for (index, across) in across.chunks(block).enumerate() {
-        // Columns: [tall, block, 3]
-        let mut middle = vec![0u8; tall * across.len() * 3];
-        middle.par_chunks_exact_mut(across.len() * 3).enumerate().for_each(|(y, line)| {
-            let at = (top + y) * picture.width * 3;
-            let source = &picture.rgb[at..at + picture.width * 3];
-            for (taps, pixel) in across.iter().zip(line.chunks_exact_mut(3)) {
-                let mut sum = [1i32 << (PRECISION - 1); 3];
-                for (w, from) in taps.weights.iter().zip(source[taps.first * 3..].chunks_exact(3)) {
-                    for c in 0..3 {
-                        sum[c] += w * i32::from(from[c]);
-                    }
-                }
-                pixel.copy_from_slice(&sum.map(clip));
-            }
-        });
-        // Rows: [height, block, 3], straight into their place.
-        let left = index * block * 3;
-        out.par_chunks_exact_mut(width * 3).zip(&down).for_each(|(line, taps)| {
-            let mut sums = vec![1i32 << (PRECISION - 1); across.len() * 3];
-            let from = middle[(taps.first - top) * across.len() * 3..].chunks_exact(across.len() * 3);
-            for (w, from) in taps.weights.iter().zip(from) {
-                for (sum, from) in sums.iter_mut().zip(from) {
-                    *sum += w * i32::from(*from);
-                }
-            }
-            for (to, sum) in line[left..left + across.len() * 3].iter_mut().zip(sums) {
-                *to = clip(sum);
-            }
-        });
+    // Which pass comes first is Pillow's choice (since version 12), and shows in the roundings. It
+    // also bounds the picture between the passes by the larger of the given and the resized one.
+    let (less_wide, less_high) = (picture.width.saturating_sub(to.0), picture.height.saturating_sub(to.1));
+    if less_high > 2 * less_wide {
+        let (middle, left) = pass_down(picture, &down, span(&across));
+        pass_across(&middle, left, &across, 0..height)
+    } else {
+        let (rows, top) = (span(&down), span(&down).start);
+        let middle = pass_across(picture, 0, &across, rows);
+        let shifted: Vec<Taps> =
+            down.into_iter().map(|t| Taps { first: t.first - top, weights: t.weights }).collect();
+        pass_down(&middle, &shifted, 0..width).0
     }
-    Picture { width, height, rgb: out }
+}
+
+/// What the taps touch.
+fn span(taps: &[Taps]) -> Range<usize> {
+    let first = taps.iter().map(|t| t.first).min().unwrap_or(0);
+    first..taps.iter().map(|t| t.first + t.weights.len()).max().unwrap_or(first)
+}
+
+/// Resizes `rows` of a picture horizontally; its first column is column `left` of what the taps mean.
+fn pass_across(picture: &Picture, left: usize, taps: &[Taps], rows: Range<usize>) -> Picture {
+    let mut rgb = vec![0; rows.len() * taps.len() * 3];
+    rgb.par_chunks_exact_mut(taps.len() * 3).enumerate().for_each(|(y, line)| {
+        let at = (rows.start + y) * picture.width * 3;
+        let source = &picture.rgb[at..at + picture.width * 3];
+        for (taps, pixel) in taps.iter().zip(line.chunks_exact_mut(3)) {
+            let mut sum = [HALF; 3];
+            for (w, from) in taps.weights.iter().zip(source[(taps.first - left) * 3..].chunks_exact(3)) {
+                for c in 0..3 {
+                    sum[c] += w * i32::from(from[c]);
+                }
+            }
+            pixel.copy_from_slice(&sum.map(clip));
+        }
+    });
+    Picture { width: taps.len(), height: rows.len(), rgb }
+}
+
+/// Resizes `cols` of a picture vertically; returns its first column too.
+fn pass_down(picture: &Picture, taps: &[Taps], cols: Range<usize>) -> (Picture, usize) {
+    let mut rgb = vec![0; taps.len() * cols.len() * 3];
+    rgb.par_chunks_exact_mut(cols.len() * 3).zip(taps).for_each(|(line, taps)| {
+        let mut sums = vec![HALF; line.len()];
+        for (y, w) in (taps.first..).zip(&taps.weights) {
+            let at = (y * picture.width + cols.start) * 3;
+            for (sum, from) in sums.iter_mut().zip(&picture.rgb[at..at + line.len()]) {
+                *sum += w * i32::from(*from);
+            }
+        }
+        for (to, sum) in line.iter_mut().zip(sums) {
+            *to = clip(sum);
+        }
+    });
+    (Picture { width: cols.len(), height: taps.len(), rgb }, cols.start)
 }
 
 /// Where the pixels `window` of a line of `from` pixels resized to `to` come from. The step is added

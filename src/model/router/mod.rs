@@ -1,9 +1,24 @@
-//! Routers: in which order the tokens are read (SPEC section 2). One paper a file.
+//! Routers: in which order the tokens are read (SPEC section 2). One paper a file, and the one list
+//! of the learned ones. Fixed orders are in [`scan`].
 //!
 //! Learned routers sort ascending: a high score goes late, where the memory keeps it.
 
+pub mod gumbel;
+pub mod hard_sort;
+pub mod neuralsort;
+pub mod scan;
+pub mod sinkhorn;
+pub mod softsort;
+mod sort;
+
 use burn::tensor::Tensor;
 
+use self::gumbel::GumbelSinkhorn;
+use self::hard_sort::HardSort;
+use self::neuralsort::NeuralSort;
+use self::sinkhorn::Sinkhorn;
+use self::softsort::SoftSort;
+use super::head::{Config, ConfigError};
 use super::reading::Plan;
 
 /// A learned router: from the standardised scores of the tokens to a soft permutation.
@@ -20,8 +35,112 @@ pub trait Router: Send + Sync {
     /// `P q` for a batch: what every token counts when position `k` counts `gain[k]`.
     /// `scores`: `[B, N]`; `gain`: `[N]`; returns `[B, N]`.
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
-        let gain = gain.reshape([1, -1, 1]); // [1, N, 1]
-        self.plans(scores).matmul(gain).squeeze_dim(2) // [B, N]
+        weigh(self.plans(scores), gain)
+    }
+
+    /// [`token_weights`](Router::token_weights) of one image in float64. `scores`, `gain`: `[N]`.
+    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
+        let plan = self.plan(scores);
+        (0..plan.n).map(|i| plan.row(i).iter().zip(gain).map(|(p, q)| p * q).sum()).collect()
+    }
+
+    /// [`plans`](Router::plans) while training: routers that explore draw their noise from
+    /// `draws`, one seed an image; the others need none.
+    fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {
+        let _ = draws;
+        self.plans(scores)
+    }
+
+    /// [`token_weights`](Router::token_weights) while training, as
+    /// [`training_plans`](Router::training_plans).
+    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, draws: &[u64]) -> Tensor<2> {
+        let _ = draws;
+        self.token_weights(scores, gain)
+    }
+}
+
+/// `P q`: `[B, N, N]` and `[N]` to `[B, N]`.
+fn weigh(plans: Tensor<3>, gain: Tensor<1>) -> Tensor<2> {
+    plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+}
+
+/// An entry of the list of learned routers.
+pub struct Kind {
+    /// Its id: that of the S4 head behind it.
+    pub id: &'static str,
+    /// What it is called on the screen.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Builds it from the settings it knows.
+    pub build: fn(&Config) -> Result<Box<dyn Router>, ConfigError>,
+}
+
+/// Every learned router.
+pub const ROUTERS: &[Kind] = &[
+    Kind {
+        id: "sinkhorn",
+        name: "Sinkhorn",
+        summary: "Moves tokens to positions at least cost, by entropic transport",
+        build: |config| Ok(Box::new(sinkhorn(config)?)),
+    },
+    Kind {
+        id: "neuralsort",
+        name: "NeuralSort",
+        summary: "Softmax over the sums of pairwise score distances",
+        build: |config| Ok(Box::new(NeuralSort { temperature: temperature(config, 1.0)? })),
+    },
+    Kind {
+        id: "softsort",
+        name: "SoftSort",
+        summary: "Softmax over the distances to the sorted scores",
+        build: |config| {
+            Ok(Box::new(SoftSort { power: power(config)?, temperature: temperature(config, 1.0)? }))
+        },
+    },
+    Kind {
+        id: "hard-sort",
+        name: "Hard sort",
+        summary: "The sorting permutation, with a straight-through gradient",
+        build: |config| Ok(Box::new(HardSort { temperature: temperature(config, 1.0)? })),
+    },
+    Kind {
+        id: "gumbel-sinkhorn",
+        name: "Gumbel-Sinkhorn",
+        summary: "Sinkhorn with Gumbel noise while it trains",
+        build: |config| Ok(Box::new(GumbelSinkhorn { sinkhorn: sinkhorn(config)?, ..Default::default() })),
+    },
+];
+
+/// The learned router of this id.
+pub fn find(id: &str) -> Option<&'static Kind> {
+    ROUTERS.iter().find(|kind| kind.id == id)
+}
+
+/// Sinkhorn by its settings.
+fn sinkhorn(config: &Config) -> Result<Sinkhorn, ConfigError> {
+    let iterations = config.iterations.unwrap_or(20);
+    if !(1..=10_000).contains(&iterations) {
+        let expected = "a whole number from 1 to 10000";
+        return Err(ConfigError { field: "iterations", found: iterations.to_string(), expected });
+    }
+    Ok(Sinkhorn { temperature: temperature(config, 0.1)?, iterations })
+}
+
+/// The temperature; below 1e-4 exponents leave what float32 can tell apart.
+fn temperature(config: &Config, default: f64) -> Result<f64, ConfigError> {
+    let found = config.temperature.unwrap_or(default);
+    if (1e-4..=1e4).contains(&found) {
+        return Ok(found);
+    }
+    Err(ConfigError { field: "temperature", found: found.to_string(), expected: "a number from 1e-4 to 1e4" })
+}
+
+/// SoftSort's exponent.
+fn power(config: &Config) -> Result<u32, ConfigError> {
+    match config.power.unwrap_or(2) {
+        power @ (1 | 2) => Ok(power),
+        other => Err(ConfigError { field: "power", found: other.to_string(), expected: "1 or 2" }),
     }
 }
 

@@ -25,7 +25,7 @@ struct Index {
 }
 
 /// The file name of the shard of every tensor that the index at `path` names.
-pub(super) fn read(path: &Path) -> Result<IndexMap<String, String>, WeightsError> {
+pub(in super::super) fn read(path: &Path) -> Result<IndexMap<String, String>, WeightsError> {
     let wrong = |what: String| WeightsError::Index { path: path.into(), what };
     let file = Mapped::open(path)?;
     if file.len() > MAX_INDEX {
@@ -84,7 +84,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
 }
 
 /// The shards that `map` names, each once, by name.
-pub(super) fn shards(map: &IndexMap<String, String>) -> Vec<&str> {
+pub(in super::super) fn shards(map: &IndexMap<String, String>) -> Vec<&str> {
     let mut names: Vec<_> = map.values().map(String::as_str).collect::<HashSet<_>>().into_iter().collect();
     names.sort_unstable();
     names

@@ -8,7 +8,7 @@
 
 mod error;
 mod file;
-mod index;
+pub(super) mod index;
 mod pickle;
 mod safetensors_file;
 mod torch_file;

@@ -1,0 +1,114 @@
+//! How long routing takes: plans on the host, token weights forward and backward, S4 kernels.
+//!
+//! `cargo bench --bench routing`; 196 tokens, the paper's settings, batches of 256. The plain tensors
+//! keep some 160 matrices an image for the way back: they run on 16 images.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use criterion::{Criterion, criterion_group, criterion_main};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use ssmprobe::model::head::Config;
+use ssmprobe::model::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::router::{ROUTERS, Router, standardise};
+use ssmprobe::model::s4;
+
+const TOKENS: usize = 196;
+const STATES: usize = 128;
+
+/// Seeded values, standardised: near enough to scores, and to anything else.
+fn values(count: usize) -> Vec<f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let normal = |rng: &mut ChaCha8Rng| (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+    standardise(&(0..count).map(|_| normal(&mut rng)).collect::<Vec<_>>())
+}
+
+fn tensor<const D: usize>(values: &[f64], shape: [usize; D], device: &Device) -> Tensor<D> {
+    let values = values.iter().map(|&x| x as f32).collect();
+    Tensor::from_data(TensorData::new::<f32, _>(values, shape), device)
+}
+
+fn plans_on_the_host(c: &mut Criterion) {
+    let scores = values(TOKENS);
+    let mut group = c.benchmark_group("plan of one image");
+    for kind in ROUTERS {
+        let router = (kind.build)(&Config::default()).expect("default settings are valid");
+        group.bench_function(kind.id, |b| b.iter(|| router.plan(black_box(&scores))));
+    }
+    let cold = Sinkhorn { temperature: 0.001, iterations: 20 };
+    group.bench_function("sinkhorn in the log domain", |b| b.iter(|| cold.plan(black_box(&scores))));
+    let gain = values(TOKENS);
+    group.bench_function("sinkhorn, token weights only", |b| {
+        b.iter(|| Sinkhorn::default().token_weights_host(black_box(&scores), &gain));
+    });
+    group.finish();
+}
+
+type Weights = fn(&Sinkhorn, Tensor<2>, Tensor<1>) -> Tensor<2>;
+
+fn token_weights(c: &mut Criterion) {
+    let device = Device::flex();
+    let gain = tensor(&values(TOKENS), [TOKENS], &device);
+    let mut group = c.benchmark_group("token weights");
+    group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3));
+    let paths: [(&str, usize, Weights); 2] = [
+        ("one operation, 256 images", 256, Sinkhorn::token_weights),
+        ("plain tensors, 16 images", 16, Sinkhorn::token_weights_plain),
+    ];
+    for (name, images, weights) in paths {
+        let scores = tensor(&values(images * TOKENS), [images, TOKENS], &device);
+        group.bench_function(format!("{name}, forward"), |b| {
+            b.iter(|| weights(&Sinkhorn::default(), scores.clone(), gain.clone()).into_data());
+        });
+        let device = device.clone().autodiff();
+        let scores = Tensor::<2>::from_data(scores.to_data(), &device).require_grad();
+        let gain = Tensor::<1>::from_data(gain.to_data(), &device).require_grad();
+        group.bench_function(format!("{name}, forward and backward"), |b| {
+            b.iter(|| {
+                let weights = weights(&Sinkhorn::default(), scores.clone(), gain.clone());
+                scores.grad(&weights.sum().backward()).map(Tensor::into_data)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn kernels(c: &mut Criterion) {
+    let (a, b) = s4::hippo(STATES);
+    let output = values(STATES);
+    let mut group = c.benchmark_group("S4 kernel");
+    group.sample_size(20);
+    group.bench_function("host", |bench| {
+        bench.iter(|| s4::System::new(&a, STATES, 0.05).kernel(&b, &output, TOKENS));
+    });
+    let wide = 768;
+    let (many_b, many_c) = (values(STATES * wide), values(STATES * wide));
+    group.bench_function("host, 768 channels", |bench| {
+        bench.iter(|| s4::System::new(&a, STATES, 0.05).kernel_channels(&many_b, &many_c, wide, TOKENS));
+    });
+    let device = Device::flex().autodiff();
+    let a = tensor(&a, [STATES, STATES], &device).require_grad();
+    let b = tensor(&b, [STATES], &device).require_grad();
+    let output = tensor(&output, [STATES], &device).require_grad();
+    let step = tensor(&[0.05], [1], &device).require_grad();
+    group.bench_function("tensors, forward and backward", |bench| {
+        bench.iter(|| {
+            let kernel = s4::kernel(a.clone(), b.clone(), output.clone(), step.clone(), TOKENS);
+            a.grad(&kernel.sum().backward()).map(Tensor::into_data)
+        });
+    });
+    let b = tensor(&many_b, [STATES, wide], &device).require_grad();
+    let output = tensor(&many_c, [wide, STATES], &device).require_grad();
+    group.bench_function("tensors, 768 channels, forward and backward", |bench| {
+        bench.iter(|| {
+            let kernel = s4::kernel_channels(a.clone(), b.clone(), output.clone(), step.clone(), TOKENS);
+            b.grad(&kernel.sum().backward()).map(Tensor::into_data)
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, plans_on_the_host, token_weights, kernels);
+criterion_main!(benches);

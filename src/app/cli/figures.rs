@@ -1,0 +1,185 @@
+//! `ssmprobe figures`: pictures of stored traces, with no weights and no GPU.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+
+use crate::model::trace::Trace;
+use crate::viz::colormap::Map;
+use crate::viz::theme::Theme;
+use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
+
+/// Largest trace file read: the plan of 4096 tokens as text stays below it.
+const LARGEST: u64 = 512 << 20;
+
+/// Draws figures of a stored trace as SVG, PDF or PNG, or writes their numbers as CSV or NPZ.
+#[derive(Args)]
+pub struct Figures {
+    /// Trace to draw (JSON); several stand side by side on shared scales
+    #[arg(long, required_unless_present = "list", value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// Figure to draw; several stand below each other, "all" writes one file each
+    #[arg(long, required_unless_present = "list", value_name = "ID")]
+    figure: Vec<String>,
+    /// File to write: .svg, .pdf, .png, .csv or .npz; for --figure all its name gets the id added
+    #[arg(long, required_unless_present = "list", value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// List the figures and stop
+    #[arg(long)]
+    list: bool,
+    /// Width in mm: 85 is a column, 174 a page of two
+    #[arg(long, default_value_t = 85.0, value_name = "MM")]
+    width: f32,
+    /// Resolution of a PNG, in dots an inch
+    #[arg(long, default_value_t = 300.0)]
+    dpi: f32,
+    /// The look; print leaves the ground to the paper
+    #[arg(long, value_enum, default_value = "print")]
+    theme: Look,
+    /// Colours of magnitudes
+    #[arg(long, value_enum, default_value = "cividis")]
+    map: Colors,
+    /// Logarithmic values, where a figure has them
+    #[arg(long)]
+    log: bool,
+    /// Order of the rows of an assignment matrix
+    #[arg(long, value_enum, default_value = "argmax")]
+    rows: Order,
+    /// Draw the patch grid
+    #[arg(long)]
+    grid: bool,
+    /// Opacity of what lies over a picture, 0 to 1
+    #[arg(long, default_value_t = 0.7)]
+    opacity: f32,
+    /// Show what the memory holds after so many steps of the reading order
+    #[arg(long)]
+    step: Option<usize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Look {
+    Print,
+    Light,
+    Dark,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Colors {
+    Cividis,
+    Viridis,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Order {
+    Argmax,
+    Score,
+    Raster,
+}
+
+impl Figures {
+    /// Fails if a file cannot be read or written, or a named figure has nothing to show.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.list {
+            for figure in FIGURES {
+                println!("{:<12} {}", figure.id(), figure.about());
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !(20.0..=2000.0).contains(&self.width) {
+            bail!("--width {}: give 20 to 2000 mm", self.width);
+        }
+        if !(10.0..=2400.0).contains(&self.dpi) {
+            bail!("--dpi {}: give 10 to 2400 dots an inch", self.dpi);
+        }
+        let traces = self.trace.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let out = self.out.as_deref().context("--out names no file")?;
+        if self.figure.iter().any(|id| id == "all") {
+            return self.all(&traces, out);
+        }
+        let figures = self.figure.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?;
+        self.one(&traces, &figures, out)?;
+        eprintln!("wrote {}", out.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One file a figure; those with nothing to show are left out, and named.
+    fn all(&self, traces: &[Trace], out: &Path) -> anyhow::Result<ExitCode> {
+        let stem = out.file_stem().and_then(|s| s.to_str()).context("--out names no file")?;
+        let ending = out.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        for figure in FIGURES {
+            let path = out.with_file_name(format!("{stem}-{}.{ending}", figure.id()));
+            match self.one(traces, &[*figure], &path) {
+                Ok(()) => eprintln!("wrote {}", path.display()),
+                Err(error) if error.is::<crate::viz::Empty>() => eprintln!("no {}: {error}", figure.id()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn one(&self, traces: &[Trace], figures: &[&dyn Figure], out: &Path) -> anyhow::Result<()> {
+        let (options, theme, width) = (self.options(), self.theme(), export::points(self.width));
+        let scene = match (traces, figures) {
+            ([trace], [figure]) => draw_column(*figure, trace, &options, &theme, width)?,
+            _ => {
+                let traces: Vec<&Trace> = traces.iter().collect();
+                compare::scene(&traces, figures, &options, &theme, width)?
+            }
+        };
+        let numbers =
+            out.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv") || e.eq_ignore_ascii_case("npz"));
+        let ([trace, ..], [figure, ..]) = (traces, figures) else { bail!("name a trace and a figure") };
+        if numbers && (traces.len() > 1 || figures.len() > 1) {
+            bail!("{}: numbers are written for one trace and one figure at a time", out.display());
+        }
+        let about: Vec<String> =
+            traces.iter().map(|t| format!("{} through {} on {}", t.image, t.probe, t.backbone)).collect();
+        export::save(out, &scene, &figure.table(trace), &about.join("; "), self.dpi)?;
+        Ok(())
+    }
+
+    fn theme(&self) -> Theme {
+        match self.theme {
+            Look::Print => Theme::print(),
+            Look::Light => Theme::light(),
+            Look::Dark => Theme::dark(),
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            map: match self.map {
+                Colors::Cividis => Map::Cividis,
+                Colors::Viridis => Map::Viridis,
+            },
+            log: self.log,
+            rows: match self.rows {
+                Order::Argmax => Rows::Argmax,
+                Order::Score => Rows::Score,
+                Order::Raster => Rows::Raster,
+            },
+            opacity: self.opacity.clamp(0.0, 1.0),
+            grid: self.grid,
+            step: self.step,
+            limits: None,
+        }
+    }
+}
+
+fn known(id: &str) -> anyhow::Result<&'static dyn Figure> {
+    find(id).with_context(|| {
+        let ids: Vec<&str> = FIGURES.iter().map(|f| f.id()).collect();
+        format!("--figure {id}: no such figure; there are {}", ids.join(", "))
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<Trace> {
+    let size = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
+    if size > LARGEST {
+        bail!("{}: {size} bytes are more than the largest trace, {LARGEST}", path.display());
+    }
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is not a trace", path.display()))
+}

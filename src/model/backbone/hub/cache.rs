@@ -1,0 +1,164 @@
+//! The cache that all programs of the Hub share, in the layout of Python's `huggingface_hub`.
+//!
+//! ```text
+//! models--ORG--NAME/blobs/ETAG                   contents; ETAG.incomplete while they arrive
+//!                   snapshots/COMMIT/FILE        links to them
+//!                   refs/REVISION                the commit of a branch or tag
+//!                   .no_exist/COMMIT/FILE        empty: the Hub has no such file
+//! .locks/models--ORG--NAME/ETAG.lock             held while a content is written
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::HubError;
+
+/// One repository in the cache.
+#[derive(Debug)]
+pub(super) struct Repo {
+    root: PathBuf,
+    locks: PathBuf,
+}
+
+/// Whether `name` may become the name of a file: what a server sends must not leave the cache.
+pub(super) fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=128).contains(&name.len())
+        && name.chars().all(plain)
+        && !name.starts_with('.')
+        && !name.contains("..")
+}
+
+/// Whether `revision` is the full name of a commit.
+pub(super) fn is_commit(revision: &str) -> bool {
+    revision.len() == 40 && revision.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// Names the path of an input or output error.
+pub(super) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, HubError> {
+    result.map_err(|source| HubError::Io { path: path.into(), source })
+}
+
+impl Repo {
+    /// The repository `id` in the cache at `cache`.
+    pub fn new(cache: &Path, id: &str) -> Self {
+        let name = format!("models--{}", id.replace('/', "--"));
+        Self { root: cache.join(&name), locks: cache.join(".locks").join(name) }
+    }
+
+    /// The commit that `revision` stood for when it was last fetched.
+    pub fn commit(&self, revision: &str) -> Option<String> {
+        if is_commit(revision) {
+            return Some(revision.into());
+        }
+        let commit = fs::read_to_string(self.root.join("refs").join(revision)).ok()?;
+        Some(commit.trim().to_owned()).filter(|commit| is_name(commit))
+    }
+
+    /// Remembers that `revision` stands for `commit`.
+    pub fn set_commit(&self, revision: &str, commit: &str) -> Result<(), HubError> {
+        let path = self.root.join("refs").join(revision);
+        if is_commit(revision) || fs::read_to_string(&path).is_ok_and(|old| old == commit) {
+            return Ok(());
+        }
+        let dir = path.parent().unwrap_or(&self.root);
+        at(&path, fs::create_dir_all(dir))?;
+        let mut file = at(&path, tempfile::NamedTempFile::new_in(dir))?;
+        at(&path, file.write_all(commit.as_bytes()))?;
+        at(&path, file.persist(&path).map(drop).map_err(|error| error.error))
+    }
+
+    /// The folder of `commit`.
+    pub fn snapshot(&self, commit: &str) -> PathBuf {
+        self.root.join("snapshots").join(commit)
+    }
+
+    /// `file` of `commit`, if it is here.
+    pub fn file(&self, commit: &str, file: &str) -> Option<PathBuf> {
+        Some(self.snapshot(commit).join(file)).filter(|path| path.is_file())
+    }
+
+    /// Whether the Hub is known to have no `file` in `commit`.
+    pub fn is_absent(&self, commit: &str, file: &str) -> bool {
+        self.root.join(".no_exist").join(commit).join(file).is_file()
+    }
+
+    /// Remembers that the Hub has no `file` in `commit`. Failing costs a question next time.
+    pub fn set_absent(&self, commit: &str, file: &str) {
+        let dir = self.root.join(".no_exist").join(commit);
+        let _ = fs::create_dir_all(&dir).and_then(|()| File::create(dir.join(file)));
+    }
+
+    /// Where the content `etag` belongs.
+    pub fn blob(&self, etag: &str) -> PathBuf {
+        self.root.join("blobs").join(etag)
+    }
+
+    /// Where the content `etag` grows.
+    pub fn partial(&self, etag: &str) -> PathBuf {
+        self.root.join("blobs").join(format!("{etag}.incomplete"))
+    }
+
+    /// The file whose lock says who writes the content `etag`; makes the folders for both.
+    pub fn lock_file(&self, etag: &str) -> Result<File, HubError> {
+        let blobs = self.root.join("blobs");
+        at(&blobs, fs::create_dir_all(&blobs))?;
+        at(&self.locks, fs::create_dir_all(&self.locks))?;
+        let path = self.locks.join(format!("{etag}.lock"));
+        at(&path, File::options().create(true).write(true).truncate(false).open(&path))
+    }
+
+    /// Lets `file` of `commit` be the content `etag`.
+    pub fn link(&self, commit: &str, file: &str, etag: &str) -> Result<PathBuf, HubError> {
+        let dir = self.snapshot(commit);
+        let path = dir.join(file);
+        if path.is_file() {
+            return Ok(path);
+        }
+        at(&path, fs::create_dir_all(&dir))?;
+        if path.symlink_metadata().is_ok() {
+            at(&path, fs::remove_file(&path))?; // a link to a content that was deleted
+        }
+        let target = Path::new("../../blobs").join(etag);
+        #[cfg(unix)]
+        let linked = std::os::unix::fs::symlink(target, &path);
+        // Windows allows links to few users; Python's cache then moves the content, too.
+        #[cfg(windows)]
+        let linked =
+            std::os::windows::fs::symlink_file(target, &path).or_else(|_| fs::rename(self.blob(etag), &path));
+        at(&path, linked)?;
+        Ok(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_a_server_stay_in_the_cache() {
+        for name in ["0123abc", "d41d8cd9-12", "v1.0"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in
+            ["", ".", "..", "../x", "a/b", "a\\b", "a..b", ".hidden", "a b", "é", "a\0", &"a".repeat(129)]
+        {
+            assert!(!is_name(name), "{name}");
+        }
+        assert!(is_commit(&"0af9".repeat(10)) && !is_commit(&"0AF9".repeat(10)) && !is_commit("main"));
+    }
+
+    #[test]
+    fn refs_are_read_with_care() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = Repo::new(dir.path(), "org/name");
+        assert_eq!(repo.commit("main"), None);
+        repo.set_commit("main", "abc").unwrap();
+        repo.set_commit("refs/pr/1", "def").unwrap();
+        assert_eq!(repo.commit("main").as_deref(), Some("abc"));
+        assert_eq!(fs::read(dir.path().join("models--org--name/refs/refs/pr/1")).unwrap(), b"def");
+        fs::write(dir.path().join("models--org--name/refs/main"), "../../..").unwrap();
+        assert_eq!(repo.commit("main"), None);
+    }
+}

@@ -1,0 +1,333 @@
+//! Fetches one file of a repository over HTTP into the cache.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use ureq::config::RedirectAuthHeaders;
+use ureq::http::{Response, Uri};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body};
+
+use super::cache::{Repo, at, is_name};
+use super::{Callback, Hub, HubError, Id, Progress};
+
+/// What the Hub says of a file.
+pub(super) struct Remote {
+    /// Of the revision that was asked for.
+    pub commit: String,
+    /// Name of the content: the SHA-256 of large files.
+    etag: String,
+    /// Bytes.
+    size: u64,
+}
+
+/// The connection to one repository.
+pub(super) struct Client<'a> {
+    hub: &'a Hub,
+    id: &'a Id,
+    asking: Agent,
+    fetching: Agent,
+}
+
+/// Tries in a row that bring nothing before a download is given up.
+const TRIES: u32 = 3;
+
+impl<'a> Client<'a> {
+    /// A client for the repository `id`; connects when it is first used.
+    pub fn new(hub: &'a Hub, id: &'a Id) -> Result<Self, HubError> {
+        let patience = Some(Duration::from_secs(30));
+        let roots = match &hub.certificates {
+            Some(path) => certificates(path)?,
+            None => RootCerts::WebPki,
+        };
+        let config = || {
+            Agent::config_builder()
+                .http_status_as_error(false)
+                .user_agent(concat!("ssmprobe/", env!("CARGO_PKG_VERSION")))
+                .accept_encoding("identity") // ranges and sizes are those of the file itself
+                .timeout_connect(patience)
+                .timeout_recv_response(patience)
+                .timeout_per_read(patience)
+                .redirect_auth_headers(RedirectAuthHeaders::SameHost)
+                .tls_config(TlsConfig::builder().root_certs(roots.clone()).build())
+        };
+        // What the Hub says of a large file stands in its redirect to the store, so questions do
+        // not follow redirects on their own.
+        let asking = config().max_redirects(0).max_redirects_will_error(false).build().into();
+        Ok(Self { hub, id, asking, fetching: config().build().into() })
+    }
+
+    fn url(&self, revision: &str, file: &str) -> String {
+        let (endpoint, id, revision) = (&self.hub.endpoint, &self.id.name, revision.replace('/', "%2F"));
+        format!("{endpoint}/{id}/resolve/{revision}/{file}")
+    }
+
+    fn network(&self, url: &str, reason: impl ToString) -> HubError {
+        let (id, page) = (self.id.name.clone(), self.id.page(self.hub));
+        let mut reason = reason.to_string();
+        if reason.contains("certificate") {
+            reason += " (if your network looks into TLS, let SSL_CERT_FILE name its certificates)";
+        }
+        HubError::Network { id, page, url: url.into(), reason }
+    }
+
+    /// What the Hub says of `file` at `revision`; `None` if it has no such file there.
+    pub fn ask(&self, revision: &str, file: &str) -> Result<Option<Remote>, HubError> {
+        let mut url = self.url(revision, file);
+        for _ in 0..10 {
+            let mut request = self.asking.head(&url);
+            let ours = url.strip_prefix(&self.hub.endpoint).is_some_and(|rest| rest.starts_with('/'));
+            if let Some(token) = self.hub.token.as_ref().filter(|_| ours) {
+                request = request.header("authorization", format!("Bearer {token}"));
+            }
+            let response = request.call().map_err(|error| self.network(&url, error))?;
+            let malformed = |what: &str| HubError::Malformed { url: url.clone(), what: what.into() };
+            let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+            let status = response.status();
+            if !(status.is_success() || status.is_redirection()) {
+                return self.refusal(&response, &url, revision);
+            }
+            if let (true, None) = (status.is_redirection(), header("x-repo-commit")) {
+                let location = header("location").ok_or_else(|| malformed("a redirect to nowhere"))?;
+                url = join(&url, location).ok_or_else(|| malformed("a redirect to what is no address"))?;
+                continue;
+            }
+            // The redirect of a renamed repository tells nothing of the file yet.
+            let location = header("location").filter(|l| status.is_redirection() && l.starts_with('/'));
+            if let Some(next) = location.and_then(|location| join(&url, location)) {
+                url = next;
+                continue;
+            }
+            let name = |value: Option<&str>, what| {
+                let value = value.map(|v| v.trim_start_matches("W/").trim_matches('"').to_owned());
+                value.filter(|v| is_name(v)).ok_or_else(|| malformed(what))
+            };
+            let commit = name(header("x-repo-commit"), "no X-Repo-Commit")?;
+            let etag = name(header("x-linked-etag").or(header("etag")), "no ETag")?;
+            let length = header("content-length").filter(|_| !status.is_redirection());
+            let size = match header("x-linked-size").or(length).and_then(|n| n.trim().parse().ok()) {
+                Some(size) => size,
+                None => self.measure(&self.url(&commit, file))?,
+            };
+            return Ok(Some(Remote { commit, etag, size }));
+        }
+        Err(HubError::Malformed { url, what: "it redirects without end".into() })
+    }
+
+    /// The size of the content at `url`, where it is not told without being asked.
+    fn measure(&self, url: &str) -> Result<u64, HubError> {
+        let response = self.get(url, "bytes=0-0")?;
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let total = header("content-range").and_then(|range| range.rsplit('/').next());
+        let size = total.or(header("content-length")).and_then(|size| size.trim().parse().ok());
+        size.ok_or_else(|| HubError::Malformed { url: url.into(), what: "no size".into() })
+    }
+
+    /// Requests a range of `url`, following redirects; the token goes to the endpoint only.
+    fn get(&self, url: &str, range: &str) -> Result<Response<Body>, HubError> {
+        let mut request = self.fetching.get(url);
+        if let Some(token) = &self.hub.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if !range.is_empty() {
+            request = request.header("range", range);
+        }
+        request.call().map_err(|error| self.network(url, error))
+    }
+
+    /// The meaning of an error status; `Ok(None)` if only the file is missing.
+    fn refusal<T>(
+        &self,
+        response: &Response<Body>,
+        url: &str,
+        revision: &str,
+    ) -> Result<Option<T>, HubError> {
+        let header =
+            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let (id, page) = (self.id.name.clone(), self.id.page(self.hub));
+        let message: String =
+            header("x-error-message").chars().filter(|c| !c.is_control()).take(300).collect();
+        let message = if message.is_empty() { "no reason".into() } else { message };
+        Err(match (response.status().as_u16(), header("x-error-code")) {
+            (_, "GatedRepo") | (403, _) => HubError::Gated { id, page, message },
+            (404, "RepoNotFound") => HubError::NoRepository { id, page },
+            (404, "RevisionNotFound") => HubError::NoRevision { id, page, revision: revision.into() },
+            (404, _) => return Ok(None),
+            (401, _) if self.hub.token.is_none() => HubError::NeedsToken { id, page },
+            (401, _) => HubError::TokenRefused { id, page },
+            (status, _) => HubError::Status { url: url.into(), status },
+        })
+    }
+
+    /// Brings `file`, of which the Hub said `remote`, into the cache; what is there is not fetched.
+    pub fn fetch(
+        &self,
+        repo: &Repo,
+        file: &str,
+        remote: &Remote,
+        progress: &mut Callback,
+    ) -> Result<PathBuf, HubError> {
+        let Remote { commit, etag, size } = remote;
+        if let Some(path) = repo.file(commit, file) {
+            return Ok(path);
+        }
+        let lock = repo.lock_file(etag)?;
+        // A file system without locks is no reason to fail: two programs would fetch the same.
+        while let Err(TryLockError::WouldBlock) = lock.try_lock() {
+            report(progress, file, 0, *size)?;
+            sleep(Duration::from_millis(200));
+        }
+        let blob = repo.blob(etag);
+        if !blob.is_file() {
+            let partial = repo.partial(etag);
+            self.grow(&partial, file, remote, progress)?;
+            at(&blob, fs::rename(&partial, &blob))?;
+        }
+        repo.link(commit, file, etag)
+    }
+
+    /// Lets the file `partial` grow until it is whole, and checks it.
+    fn grow(
+        &self,
+        partial: &Path,
+        file: &str,
+        remote: &Remote,
+        progress: &mut Callback,
+    ) -> Result<(), HubError> {
+        let mut out = at(partial, File::options().create(true).append(true).read(true).open(partial))?;
+        let mut done = at(partial, out.metadata())?.len();
+        if done > remote.size {
+            at(partial, out.set_len(0))?;
+            done = 0;
+        }
+        let mut tries = 0;
+        while done < remote.size {
+            report(progress, file, done, remote.size)?;
+            let before = done;
+            match self.pour(&mut out, &mut done, partial, file, remote, progress) {
+                Ok(()) => {}
+                Err(HubError::Network { reason, .. }) => {
+                    tries = if done > before { 1 } else { tries + 1 };
+                    if tries >= TRIES {
+                        let (file, total) = (file.into(), remote.size);
+                        return Err(HubError::Interrupted { file, done, total, reason });
+                    }
+                    sleep(Duration::from_millis(300 * u64::from(tries)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        at(partial, out.sync_all())?;
+        report(progress, file, done, remote.size)?;
+        let is_hash = remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit());
+        let found = if is_hash { at(partial, sha256(partial))? } else { remote.etag.clone() };
+        if found != remote.etag {
+            at(partial, fs::remove_file(partial))?;
+            return Err(HubError::Damaged { file: file.into(), found, expected: remote.etag.clone() });
+        }
+        Ok(())
+    }
+
+    /// One request: appends to `out` from byte `done` on, for as long as the connection lasts.
+    fn pour(
+        &self,
+        out: &mut File,
+        done: &mut u64,
+        partial: &Path,
+        file: &str,
+        remote: &Remote,
+        progress: &mut Callback,
+    ) -> Result<(), HubError> {
+        let url = self.url(&remote.commit, file);
+        let range = if *done > 0 { format!("bytes={done}-") } else { String::new() };
+        let response = self.get(&url, &range)?;
+        match response.status().as_u16() {
+            206 => {
+                let range = response.headers().get("content-range").and_then(|value| value.to_str().ok());
+                if !range.is_some_and(|range| range.starts_with(&format!("bytes {done}-"))) {
+                    let what = format!("it was asked for bytes from {done} on, and sends {range:?}");
+                    return Err(HubError::Malformed { url, what });
+                }
+            }
+            200 => {
+                // The server knows no ranges: all anew.
+                at(partial, out.set_len(0))?;
+                *done = 0;
+            }
+            status if status >= 500 => return Err(self.network(&url, format!("status {status}"))),
+            416 => {
+                at(partial, out.set_len(0))?;
+                *done = 0;
+                return Err(self.network(&url, "the rest is refused (status 416)"));
+            }
+            status => return Err(HubError::Status { url, status }),
+        }
+        let mut body = response.into_body().into_reader();
+        let mut buffer = vec![0; 128 << 10];
+        while *done < remote.size {
+            let n = body.read(&mut buffer).map_err(|error| self.network(&url, error))?;
+            if n == 0 {
+                return Err(self.network(&url, "the connection was closed"));
+            }
+            if n as u64 > remote.size - *done {
+                at(partial, out.set_len(0))?;
+                let what = format!("{file} is longer than the {} bytes that were announced", remote.size);
+                return Err(HubError::Malformed { url, what });
+            }
+            at(partial, out.write_all(&buffer[..n]))?;
+            *done += n as u64;
+            report(progress, file, *done, remote.size)?;
+        }
+        Ok(())
+    }
+}
+
+fn report(progress: &mut Callback, file: &str, done: u64, total: u64) -> Result<(), HubError> {
+    match progress(Progress { file, done, total }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(HubError::Cancelled),
+    }
+}
+
+/// The certificates in the PEM file at `path`.
+fn certificates(path: &Path) -> Result<RootCerts, HubError> {
+    let wrong = |what: String| HubError::Certificates { path: path.into(), what };
+    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let items: Result<Vec<_>, _> = parse_pem(&text).collect();
+    let items = items.map_err(|error| wrong(error.to_string()))?;
+    let roots = items.into_iter().filter_map(|item| match item {
+        PemItem::Certificate(certificate) => Some(certificate),
+        _ => None,
+    });
+    let roots: Vec<_> = roots.collect();
+    if roots.is_empty() {
+        return Err(wrong("it holds no certificate".into()));
+    }
+    Ok(RootCerts::from(roots))
+}
+
+fn sha256(path: &Path) -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            n => hash.update(&buffer[..n]),
+        }
+    }
+}
+
+/// The address that `location`, absolute or starting with a slash, means on the page `base`.
+fn join(base: &str, location: &str) -> Option<String> {
+    if !location.starts_with('/') {
+        return location.starts_with("http").then(|| location.into());
+    }
+    let base: Uri = base.parse().ok()?;
+    Some(format!("{}://{}{location}", base.scheme_str()?, base.authority()?))
+}

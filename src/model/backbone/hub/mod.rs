@@ -1,0 +1,310 @@
+//! From what a user types, a folder or an id of the Hugging Face Hub, to a folder with a backbone.
+//!
+//! Downloads go to the cache that Python's `huggingface_hub` uses, in its layout, and a backbone
+//! that is complete there is opened without a single request. The environment counts as it does
+//! in Python: `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN`, and for
+//! networks of their own `HTTPS_PROXY` and `SSL_CERT_FILE`.
+//!
+//! Why not the `hf-hub` crate: a download of it cannot be stopped, it knows no offline mode and
+//! no absent files, it waits for ever on a connection that stalls, its errors tell a gated
+//! repository from a misspelt one only by number, and it verifies nothing. What is left to do
+//! without it is two requests a file, made here with `ureq`.
+
+mod cache;
+mod download;
+mod error;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::weights::index;
+use cache::{Repo, is_commit, is_name};
+use download::Client;
+pub use error::HubError;
+
+/// How far a download is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// The file of the repository.
+    pub file: &'a str,
+    /// Bytes that have arrived, those of an earlier try included.
+    pub done: u64,
+    /// Bytes of the file.
+    pub total: u64,
+}
+
+/// Is told how far a download is, and ends it with `Break`.
+pub type Callback<'a> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + 'a;
+
+/// Where the Hub is and how it is used. Not `Debug`: that would print the token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hub {
+    /// `https://huggingface.co` or a mirror, without a slash at the end.
+    pub endpoint: String,
+    /// The cache: the folder that holds `models--ORG--NAME`.
+    pub cache: PathBuf,
+    /// Sent to the endpoint, and to no other host.
+    pub token: Option<String>,
+    /// Whether only the cache is used.
+    pub offline: bool,
+    /// Certificates (PEM) to trust in place of Mozilla's, for networks that look into TLS.
+    pub certificates: Option<PathBuf>,
+}
+
+/// A repository and a revision of it.
+struct Id {
+    name: String,
+    revision: String,
+}
+
+impl Id {
+    fn page(&self, hub: &Hub) -> String {
+        format!("{}/{}", hub.endpoint, self.name)
+    }
+}
+
+/// The folder of the backbone `source`: an existing folder, or `organisation/name[@revision]` on
+/// the Hub that the environment describes. See [`Hub::resolve`].
+pub fn resolve(source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
+    match local(source)? {
+        Local::Folder(path) => Ok(path),
+        Local::Remote(id) => Hub::from_env()?.fetch(&id, progress),
+    }
+}
+
+impl Hub {
+    /// As the environment says, with Python's names and defaults.
+    pub fn from_env() -> Result<Self, HubError> {
+        let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+        Self::from_vars(&|name| std::env::var(name).ok(), home.as_deref())
+    }
+
+    /// As the variables `var` say, for a user whose home folder is `home`.
+    pub fn from_vars(var: &dyn Fn(&str) -> Option<String>, home: Option<&Path>) -> Result<Self, HubError> {
+        let var =
+            |name: &str| var(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let path = |name: &str| var(name).map(PathBuf::from);
+        let is_true =
+            |name| var(name).is_some_and(|v| ["1", "ON", "YES", "TRUE"].contains(&&*v.to_uppercase()));
+        let hf = path("HF_HOME")
+            .or_else(|| Some(path("XDG_CACHE_HOME")?.join("huggingface")))
+            .or_else(|| Some(home?.join(".cache/huggingface")));
+        let cache = path("HF_HUB_CACHE")
+            .or_else(|| path("HUGGINGFACE_HUB_CACHE"))
+            .or_else(|| Some(hf.as_ref()?.join("hub")))
+            .ok_or(HubError::NoHome)?;
+        let login = path("HF_TOKEN_PATH").or_else(|| Some(hf?.join("token")));
+        let token = var("HF_TOKEN")
+            .or_else(|| var("HUGGING_FACE_HUB_TOKEN"))
+            .or_else(|| std::fs::read_to_string(login?).ok())
+            .map(|token| token.trim().to_owned())
+            .filter(|token| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()));
+        let endpoint = var("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into());
+        Ok(Self {
+            endpoint: endpoint.trim_end_matches('/').into(),
+            cache,
+            token,
+            offline: is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"),
+            certificates: path("SSL_CERT_FILE").or_else(|| path("REQUESTS_CA_BUNDLE")),
+        })
+    }
+
+    /// The folder of the backbone `source`. An existing folder wins; what looks like a path is
+    /// never looked for on the Hub. From there come `config.json`, `preprocessor_config.json` and
+    /// the weights, safetensors before pickles; a revision stays at the commit that was first
+    /// complete here. A download that broke off or was cancelled goes on where it ended.
+    pub fn resolve(&self, source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
+        match local(source)? {
+            Local::Folder(path) => Ok(path),
+            Local::Remote(id) => self.fetch(&id, progress),
+        }
+    }
+
+    fn fetch(&self, id: &Id, progress: &mut Callback) -> Result<PathBuf, HubError> {
+        let repo = Repo::new(&self.cache, &id.name);
+        let mut cached = None;
+        if let Some(commit) = repo.commit(&id.revision) {
+            let mut unknown = false;
+            let whole = self.gather(id, &mut |file| {
+                let path = repo.file(&commit, file);
+                unknown |= path.is_none() && !repo.is_absent(&commit, file);
+                Ok(path)
+            });
+            let snapshot = repo.snapshot(&commit);
+            if whole.is_ok() && (self.offline || !unknown) {
+                return Ok(snapshot);
+            }
+            cached = whole.is_ok().then_some(snapshot);
+        }
+        if self.offline {
+            return Err(self.missing(id, &repo));
+        }
+        match (self.download(id, &repo, progress), cached) {
+            // Enough is here; the Hub was only asked for files that it may not have at all.
+            (Err(HubError::Network { .. }), Some(snapshot)) => Ok(snapshot),
+            (result, _) => result,
+        }
+    }
+
+    fn download(&self, id: &Id, repo: &Repo, progress: &mut Callback) -> Result<PathBuf, HubError> {
+        let client = Client::new(self, id)?;
+        // Once known, the commit is asked for, so that all files are of one state.
+        let mut commit = is_commit(&id.revision).then(|| id.revision.clone());
+        self.gather(id, &mut |file| {
+            if let Some(commit) = &commit {
+                if let Some(path) = repo.file(commit, file) {
+                    return Ok(Some(path));
+                }
+                if repo.is_absent(commit, file) {
+                    return Ok(None);
+                }
+            }
+            let Some(remote) = client.ask(commit.as_ref().unwrap_or(&id.revision), file)? else {
+                if let Some(commit) = &commit {
+                    repo.set_absent(commit, file);
+                }
+                return Ok(None);
+            };
+            let path = client.fetch(repo, file, &remote, progress)?;
+            commit = Some(remote.commit);
+            Ok(Some(path))
+        })?;
+        let commit = commit.unwrap_or_else(|| id.revision.clone());
+        repo.set_commit(&id.revision, &commit)?;
+        Ok(repo.snapshot(&commit))
+    }
+
+    /// Walks through the files of a backbone; `get` has a file or `None` where there is none.
+    fn gather(
+        &self,
+        id: &Id,
+        get: &mut dyn FnMut(&str) -> Result<Option<PathBuf>, HubError>,
+    ) -> Result<(), HubError> {
+        let none = |file: &str| {
+            let (id, page) = (id.name.clone(), id.page(self));
+            HubError::NoFile { id, page, file: file.into() }
+        };
+        get("config.json")?.ok_or_else(|| none("config.json"))?;
+        get("preprocessor_config.json")?;
+        for whole in ["model.safetensors", "pytorch_model.bin"] {
+            if get(whole)?.is_some() {
+                return Ok(());
+            }
+            if let Some(path) = get(&format!("{whole}.index.json"))? {
+                for shard in index::shards(&index::read(&path)?) {
+                    let found = if is_name(shard) { get(shard)? } else { None };
+                    found.ok_or_else(|| none(shard))?;
+                }
+                return Ok(());
+            }
+        }
+        Err(none("model.safetensors or pytorch_model.bin"))
+    }
+
+    /// The error that names what the cache lacks.
+    fn missing(&self, id: &Id, repo: &Repo) -> HubError {
+        let commit = repo.commit(&id.revision);
+        let mut missing = Vec::new();
+        let mut have = |file: &str| {
+            let path = commit.as_ref().and_then(|commit| repo.file(commit, file));
+            if path.is_none() {
+                missing.push(file.to_owned());
+            }
+            path
+        };
+        have("config.json");
+        have("preprocessor_config.json");
+        match ["model.safetensors", "pytorch_model.bin"].map(|w| format!("{w}.index.json")).iter().find_map(
+            |index| {
+                commit
+                    .as_ref()
+                    .and_then(|commit| repo.file(commit, index))
+                    .and_then(|path| index::read(&path).ok())
+            },
+        ) {
+            Some(map) => index::shards(&map).into_iter().for_each(|shard| drop(have(shard))),
+            None => drop(have("model.safetensors")),
+        }
+        HubError::Offline { id: id.name.clone(), page: id.page(self), missing, cache: self.cache.clone() }
+    }
+}
+
+enum Local {
+    Folder(PathBuf),
+    Remote(Id),
+}
+
+/// What `source` means on this machine.
+fn local(source: &str) -> Result<Local, HubError> {
+    let path = Path::new(source);
+    if path.is_dir() {
+        return Ok(Local::Folder(path.into()));
+    }
+    if path.exists() {
+        return Err(HubError::NotAFolder(path.into()));
+    }
+    let looks_like_a_path = path.is_absolute()
+        || source.starts_with(['.', '~', '/'])
+        || source.ends_with('/')
+        || source.contains('\\')
+        || source.split('@').next().is_some_and(|name| name.matches('/').count() > 1);
+    if looks_like_a_path {
+        return Err(HubError::NoFolder(path.into()));
+    }
+    let (name, revision) = source.split_once('@').unwrap_or((source, "main"));
+    let named = name.split('/').count() == 2 && name.split('/').all(is_name);
+    if !named || !revision.split('/').all(is_name) {
+        return Err(HubError::NotAnId(source.into()));
+    }
+    Ok(Local::Remote(Id { name: name.into(), revision: revision.into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_told_from_paths() {
+        let id = |source| match local(source) {
+            Ok(Local::Remote(id)) => (id.name, id.revision),
+            _ => panic!("{source} is no id"),
+        };
+        assert_eq!(id("facebook/vit-mae-base"), ("facebook/vit-mae-base".into(), "main".into()));
+        assert_eq!(id("a/b.c@refs/pr/1"), ("a/b.c".into(), "refs/pr/1".into()));
+        for path in ["/no/where", "./x", "../x", "~/x", "a/b/c", "a/b/", "a\\b", "models/x/y@main"] {
+            assert!(matches!(local(path), Err(HubError::NoFolder(_))), "{path}");
+        }
+        for wrong in ["", "name", "a/b@", "a/b@../x", "a/b@x/../y", "a b/c", "a/b?x", "a/@main", "a/b@.."] {
+            assert!(matches!(local(wrong), Err(HubError::NotAnId(_))), "{wrong}");
+        }
+        assert!(matches!(local("src"), Ok(Local::Folder(_))));
+        assert!(matches!(local("Cargo.toml"), Err(HubError::NotAFolder(_))));
+    }
+
+    #[test]
+    fn the_environment_counts_as_in_python() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("token"), " hf_file\n").unwrap();
+        let hf = dir.path().to_str().unwrap();
+        let hub = |vars: &[(&str, &str)]| {
+            let var =
+                |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+            Hub::from_vars(&var, Some(Path::new("/home/u"))).unwrap()
+        };
+        let plain = hub(&[]);
+        assert_eq!(plain.cache, Path::new("/home/u/.cache/huggingface/hub"));
+        assert_eq!((plain.endpoint.as_str(), plain.offline), ("https://huggingface.co", false));
+        let all = hub(&[("HF_HOME", hf), ("HF_ENDPOINT", "http://m/"), ("HF_HUB_OFFLINE", "yes")]);
+        assert_eq!((all.cache, all.token.as_deref()), (dir.path().join("hub"), Some("hf_file")));
+        assert_eq!((all.endpoint.as_str(), all.offline), ("http://m", true));
+        assert_eq!(hub(&[("XDG_CACHE_HOME", "/c")]).cache, Path::new("/c/huggingface/hub"));
+        assert_eq!(hub(&[("HF_HUB_CACHE", "/c"), ("HF_HOME", "/d")]).cache, Path::new("/c"));
+        let both = hub(&[("HF_HOME", hf), ("HF_TOKEN", "a"), ("HUGGING_FACE_HUB_TOKEN", "b")]);
+        assert_eq!(both.token.as_deref(), Some("a"));
+        assert_eq!(hub(&[("HUGGING_FACE_HUB_TOKEN", "b")]).token.as_deref(), Some("b"));
+        assert_eq!(hub(&[("HF_TOKEN", "b\nc")]).token, None);
+        assert!(!hub(&[("HF_HUB_OFFLINE", "0")]).offline);
+        assert_eq!(hub(&[("SSL_CERT_FILE", "/ca.pem")]).certificates.as_deref(), Some(Path::new("/ca.pem")));
+        assert!(matches!(Hub::from_vars(&|_| None, None), Err(HubError::NoHome)));
+    }
+}

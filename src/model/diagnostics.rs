@@ -1,0 +1,371 @@
+//! What a soft permutation does, in numbers (SPEC section 5; paper, "Balancing Exploration and
+//! Exploitation via Sinkhorn").
+//!
+//! All are pure float64 functions of one [`Plan`] `P` `[N, N]`, N >= 2. With `a_i = argmax_k P[i, k]`
+//! and `b_k = argmax_i P[i, k]` (ties to the lowest index) and the expected position
+//! `m_i = sum_k k P[i, k] / sum_k P[i, k]`, the list [`MEASURES`] defines every one of them; menus,
+//! files, tables and tests iterate that list. A row without any mass counts as a uniform one, so
+//! that every measure is defined for every plan.
+
+use super::grid::Grid;
+use super::reading::Plan;
+
+/// An entry of the list of diagnostics.
+pub struct Measure {
+    /// Its name in files.
+    pub name: &'static str,
+    /// What it is called on the screen.
+    pub label: &'static str,
+    /// What a higher value says.
+    pub higher: &'static str,
+    /// What it is, in one line, with its unit.
+    pub meaning: &'static str,
+    /// Computes it.
+    pub of: fn(&Sketch) -> f64,
+}
+
+/// Every diagnostic, in the order of SPEC section 5.
+pub const MEASURES: &[Measure] = &[
+    Measure {
+        name: "rank_coverage",
+        label: "Rank coverage",
+        higher: "more positions are some token's favourite",
+        meaning: "Share of the positions that are the best position of at least one token",
+        of: |s| coverage(&s.best_position),
+    },
+    Measure {
+        name: "argmax_entropy",
+        label: "Argmax entropy",
+        higher: "best positions are spread more evenly",
+        meaning: "Entropy of the histogram of best positions, divided by ln N",
+        of: |s| entropy(&s.best_position),
+    },
+    Measure {
+        name: "edge_mass_10",
+        label: "Edge mass (10%)",
+        higher: "more tokens collapse to the first or last positions",
+        meaning: "Share of tokens whose best position is in the first or last max(1, floor(N/10))",
+        of: edge_mass,
+    },
+    Measure {
+        name: "row_max_mean",
+        label: "Row maximum, mean",
+        higher: "tokens are placed more decidedly",
+        meaning: "Mean over tokens of the largest share a position gets",
+        of: |s| mean(&s.row_max),
+    },
+    Measure {
+        name: "row_max_p95",
+        label: "Row maximum, p95",
+        higher: "the most decidedly placed tokens are placed more decidedly",
+        meaning: "95th percentile over tokens of the largest share a position gets",
+        of: |s| quantile(&s.row_max, 0.95),
+    },
+    Measure {
+        name: "row_marginal_error",
+        label: "Row marginal error",
+        higher: "some token is read more or less than once",
+        meaning: "Largest |row sum - 1|",
+        of: |s| marginal_error(&s.row_sum),
+    },
+    Measure {
+        name: "column_marginal_error",
+        label: "Column marginal error",
+        higher: "some position holds more or less than one token",
+        meaning: "Largest |column sum - 1|",
+        of: |s| marginal_error(&s.column_sum),
+    },
+    Measure {
+        name: "token_coverage",
+        label: "Token coverage",
+        higher: "more tokens lead some position",
+        meaning: "Share of the tokens that have the largest share of at least one position",
+        of: |s| coverage(&s.best_token),
+    },
+    Measure {
+        name: "token_entropy",
+        label: "Token entropy",
+        higher: "leading tokens are spread more evenly",
+        meaning: "Entropy of the histogram of each position's leading token, divided by ln N",
+        of: |s| entropy(&s.best_token),
+    },
+    Measure {
+        name: "mean_position_spread",
+        label: "Position spread",
+        higher: "tokens are smeared over more positions",
+        meaning: "Mean over tokens of the standard deviation of the position, in positions (rows normalised)",
+        of: |s| mean(&s.spread),
+    },
+    Measure {
+        name: "kendall_tau",
+        label: "Kendall tau to raster",
+        higher: "the order is closer to raster order (1: the same, -1: reversed)",
+        meaning: "Kendall's tau-b of expected positions against raster order; 0 if all are tied",
+        of: |s| kendall_tau(&s.expected),
+    },
+    Measure {
+        name: "path_length",
+        label: "Path length",
+        higher: "the order jumps further over the image",
+        meaning: "Mean Euclidean step, in patches, between tokens that follow each other by expected position",
+        of: |s| path_length(&order_of(&s.expected), s.grid),
+    },
+];
+
+/// The names and values of all [`MEASURES`] of a plan over `grid`.
+///
+/// # Panics
+/// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
+pub fn measure(plan: &Plan, grid: Grid) -> Vec<f64> {
+    let sketch = Sketch::of(plan, grid);
+    MEASURES.iter().map(|m| (m.of)(&sketch)).collect()
+}
+
+/// What one pass over a plan gathers for the measures. Every vector is `[N]`.
+pub struct Sketch {
+    grid: Grid,
+    row_sum: Vec<f64>,
+    column_sum: Vec<f64>,
+    row_max: Vec<f64>,
+    best_position: Vec<usize>,
+    best_token: Vec<usize>,
+    expected: Vec<f64>,
+    spread: Vec<f64>,
+}
+
+impl Sketch {
+    /// Gathers.
+    ///
+    /// # Panics
+    /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
+    pub fn of(plan: &Plan, grid: Grid) -> Self {
+        let n = plan.n;
+        assert!(n >= 2 && grid.len() == n, "a plan of {n} tokens over {} patches", grid.len());
+        let mut column_sum = vec![0.0; n];
+        let mut column_max = vec![f64::NEG_INFINITY; n];
+        let mut best_token = vec![0; n];
+        for i in 0..n {
+            for (k, &share) in plan.row(i).iter().enumerate() {
+                column_sum[k] += share;
+                if share > column_max[k] {
+                    (column_max[k], best_token[k]) = (share, i);
+                }
+            }
+        }
+        let best_position: Vec<usize> = (0..n).map(|i| argmax(plan.row(i))).collect();
+        let (expected, spread) = (0..n).map(|i| moments(plan.row(i))).unzip();
+        Self {
+            grid,
+            row_sum: (0..n).map(|i| plan.row(i).iter().sum()).collect(),
+            column_sum,
+            row_max: (0..n).map(|i| plan.row(i)[best_position[i]]).collect(),
+            best_position,
+            best_token,
+            expected,
+            spread,
+        }
+    }
+}
+
+/// The tokens by expected position, first to last; ties to the lower token. `order[k]` is the
+/// token at step `k`: the hard order nearest to what the plan does.
+pub fn hard_order(plan: &Plan) -> Vec<usize> {
+    order_of(&(0..plan.n).map(|i| moments(plan.row(i)).0).collect::<Vec<_>>())
+}
+
+/// Linear-interpolated quantile, `0 <= q <= 1`, of at least one value.
+pub fn quantile(values: &[f64], q: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = q * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    low + (high - low) * at.fract()
+}
+
+/// Kendall's tau-b of `positions[i]` against `i`, in O(N log N): with `d` discordant pairs and `t`
+/// pairs tied in `positions` (`i` has no ties), `(n0 - t - 2d) / sqrt((n0 - t) n0)`,
+/// `n0 = N (N-1) / 2`; 0 where all are tied.
+pub fn kendall_tau(positions: &[f64]) -> f64 {
+    let n = positions.len();
+    let mut order = order_of(positions);
+    let run = |a: &usize, b: &usize| positions[*a] == positions[*b];
+    let tied: usize = order.chunk_by(run).map(|r| r.len() * (r.len() - 1) / 2).sum();
+    let pairs = n * n.saturating_sub(1) / 2;
+    if tied == pairs {
+        return 0.0;
+    }
+    // Tied tokens stand in raster order, so that they count as no inversion.
+    let discordant = inversions(&mut order, &mut vec![0; n]);
+    let ordered = (pairs - tied) as f64;
+    (ordered - 2.0 * discordant as f64) / (ordered * pairs as f64).sqrt()
+}
+
+/// Mean Euclidean distance, in patches, between tokens read one after the other: 1 for a path of
+/// neighbours. `order[k]` is the token at step `k`.
+pub fn path_length(order: &[usize], grid: Grid) -> f64 {
+    let place = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
+    let steps = order.windows(2).map(|pair| {
+        let ((r0, c0), (r1, c1)) = (place(pair[0]), place(pair[1]));
+        (r1 - r0).hypot(c1 - c0)
+    });
+    steps.sum::<f64>() / order.len().saturating_sub(1).max(1) as f64
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Index of the largest value; ties to the lowest.
+fn argmax(values: &[f64]) -> usize {
+    let mut best = 0;
+    for (k, &x) in values.iter().enumerate() {
+        if x > values[best] {
+            best = k;
+        }
+    }
+    best
+}
+
+/// Mean and standard deviation of the position under a row.
+fn moments(row: &[f64]) -> (f64, f64) {
+    let mass: f64 = row.iter().sum();
+    let n = row.len() as f64;
+    if mass <= 0.0 {
+        return ((n - 1.0) / 2.0, ((n * n - 1.0) / 12.0).sqrt());
+    }
+    let mean = row.iter().enumerate().map(|(k, p)| k as f64 * p).sum::<f64>() / mass;
+    let variance = row.iter().enumerate().map(|(k, p)| (k as f64 - mean).powi(2) * p).sum::<f64>() / mass;
+    (mean, variance.sqrt())
+}
+
+/// How often each index in `0..N` occurs among N of them.
+fn histogram(indices: &[usize]) -> Vec<usize> {
+    let mut counts = vec![0; indices.len()];
+    indices.iter().for_each(|&i| counts[i] += 1);
+    counts
+}
+
+fn coverage(indices: &[usize]) -> f64 {
+    let used = histogram(indices).into_iter().filter(|&count| count > 0).count();
+    used as f64 / indices.len() as f64
+}
+
+fn entropy(indices: &[usize]) -> f64 {
+    let n = indices.len() as f64;
+    let shares = histogram(indices).into_iter().filter(|&count| count > 0).map(|count| count as f64 / n);
+    // Clamped against the -0 of a single peak and the rounding of a flat histogram.
+    (-shares.map(|p| p * p.ln()).sum::<f64>() / n.ln()).abs().min(1.0)
+}
+
+fn edge_mass(sketch: &Sketch) -> f64 {
+    let n = sketch.best_position.len();
+    let edge = (n / 10).max(1);
+    let outside = sketch.best_position.iter().filter(|&&a| a < edge || a >= n - edge).count();
+    outside as f64 / n as f64
+}
+
+fn marginal_error(sums: &[f64]) -> f64 {
+    sums.iter().map(|sum| (sum - 1.0).abs()).fold(0.0, f64::max)
+}
+
+fn order_of(positions: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..positions.len()).collect();
+    order.sort_by(|&a, &b| positions[a].total_cmp(&positions[b])); // stable: ties to the lower token
+    order
+}
+
+/// Number of pairs out of order, by merge sort; leaves `items` sorted.
+fn inversions(items: &mut [usize], buffer: &mut [usize]) -> usize {
+    let n = items.len();
+    if n < 2 {
+        return 0;
+    }
+    let (left, right) = items.split_at_mut(n / 2);
+    let mut count = inversions(left, buffer) + inversions(right, buffer);
+    let (mut l, mut r) = (0, 0);
+    for slot in &mut buffer[..n] {
+        if r == right.len() || (l < left.len() && left[l] <= right[r]) {
+            *slot = left[l];
+            l += 1;
+        } else {
+            *slot = right[r];
+            count += left.len() - l;
+            r += 1;
+        }
+    }
+    items.copy_from_slice(&buffer[..n]);
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str, plan: &Plan, grid: Grid) -> f64 {
+        let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
+        measure(plan, grid)[at]
+    }
+
+    fn permutation(order: &[usize]) -> Plan {
+        let n = order.len();
+        let mut share = vec![0.0; n * n];
+        order.iter().enumerate().for_each(|(k, &i)| share[i * n + k] = 1.0);
+        Plan { n, share }
+    }
+
+    #[test]
+    fn tau_counts_every_pair_as_the_definition_does() {
+        let positions = [3.0, 1.0, 1.0, 7.5, 0.0, 3.0, 3.0, 9.0, -2.0];
+        let (mut sum, mut ordered, mut pairs) = (0.0, 0.0, 0.0);
+        for i in 0..positions.len() {
+            for j in 0..i {
+                pairs += 1.0;
+                if positions[i] != positions[j] {
+                    ordered += 1.0;
+                    sum += (positions[i] - positions[j] as f64).signum();
+                }
+            }
+        }
+        assert!((kendall_tau(&positions) - sum / f64::sqrt(ordered * pairs)).abs() < 1e-15);
+        assert_eq!(kendall_tau(&[2.0; 5]), 0.0);
+        assert_eq!(kendall_tau(&[0.0, 1.0, 2.0]), 1.0);
+        assert_eq!(kendall_tau(&[2.0, 1.0, 0.0]), -1.0);
+    }
+
+    #[test]
+    fn permutations_are_covered_sharp_and_exact() {
+        let grid = Grid::new(2, 3);
+        let plan = permutation(&[5, 4, 3, 2, 1, 0]);
+        for name in ["rank_coverage", "argmax_entropy", "row_max_mean", "row_max_p95", "token_coverage"] {
+            assert!((value(name, &plan, grid) - 1.0).abs() < 1e-12, "{name}");
+        }
+        for name in ["row_marginal_error", "column_marginal_error", "mean_position_spread"] {
+            assert_eq!(value(name, &plan, grid), 0.0, "{name}");
+        }
+        assert_eq!(value("kendall_tau", &plan, grid), -1.0);
+        let raster = (1.0 + 1.0 + f64::hypot(1.0, 2.0) + 1.0 + 1.0) / 5.0;
+        assert!((value("path_length", &plan, grid) - raster).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_uniform_plan_ties_to_the_first_and_an_empty_row_counts_as_uniform() {
+        let grid = Grid::new(1, 4);
+        let plan = Plan { n: 4, share: vec![0.25; 16] };
+        assert_eq!(value("rank_coverage", &plan, grid), 0.25);
+        assert_eq!(value("argmax_entropy", &plan, grid), 0.0);
+        assert_eq!(value("edge_mass_10", &plan, grid), 1.0);
+        assert_eq!(value("kendall_tau", &plan, grid), 0.0);
+        assert_eq!(value("path_length", &plan, grid), 1.0);
+        let spread = value("mean_position_spread", &plan, grid);
+        assert!((spread - f64::sqrt(1.25)).abs() < 1e-12);
+        let empty = Plan { n: 4, share: vec![0.0; 16] };
+        assert!((value("mean_position_spread", &empty, grid) - spread).abs() < 1e-12);
+    }
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(quantile(&[4.0, 1.0, 3.0, 2.0], 0.5), 2.5);
+        assert_eq!(quantile(&[7.0], 0.95), 7.0);
+        assert!((quantile(&[0.0, 10.0], 0.95) - 9.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,43 @@
+//! Attention pooling: one learned query attends to the patch tokens (paper, "Baselines").
+//!
+//! `weight_i = softmax_i(q . t_i / sqrt(d))`, `z = sum_i weight_i t_i`, with `query` `[d]`. One
+//! attention head, no projections.
+
+use burn::tensor::{Tensor, activation};
+
+use super::{Batch, Dims, Head, Kernel, scorer};
+use crate::model::array::Arrays;
+use crate::model::params::{Init, Params, Spec};
+use crate::model::reading::{Form, Reading};
+use crate::model::tokens::Tokens;
+
+/// How far learned queries and the learned CLS start from zero, as in vision transformers.
+pub const QUERY_DEVIATION: f32 = 0.02;
+
+/// Pools by the attention of one query.
+pub struct Attention;
+
+impl Head for Attention {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        vec![Spec::new("query", [dims.width], Init::Normal(QUERY_DEVIATION))]
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let [images, n, width] = batch.patches.dims();
+        let query = params.get::<1>("query").unsqueeze_dim::<2>(1); // [d, 1]
+        let logits = batch.patches.clone().reshape([images * n, width]).matmul(query); // [B N, 1]
+        let logits = logits.reshape([images, n]) / (width as f64).sqrt(); // [B, N]
+        scorer::pool(activation::softmax(logits, 1), &batch.patches)
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {
+        let mut logits = scorer::dots(&params["query"].data, tokens);
+        logits.iter_mut().for_each(|x| *x /= (tokens.width as f64).sqrt());
+        Reading { scores: None, form: Form::Pool(scorer::softmax(&logits)) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        2 * n * d + 4 * n + 2 * n * d // scores, softmax, pooling
+    }
+}

@@ -1,0 +1,94 @@
+//! A recurrent reader in both directions (paper, "Bi-GRU"; Cho et al. 2014).
+//!
+//! `nn.GRU(d, 128, bidirectional=True)` over the tokens in raster order; the features are the last
+//! states of both directions, `[256]`. Gates in PyTorch's order r, z, n:
+//! `r, z = sigmoid(W x + b + U h + c)`, `n = tanh(W x + b + r * (U h + c))`, `h = (1 - z) n + z h`.
+//!
+//! Both directions advance in one loop, and inputs are projected in stretches of about `sqrt(N)`
+//! tokens: cutting a step out of a stretch costs its gradient a pass over that stretch alone.
+
+use burn::tensor::{Tensor, activation};
+
+use super::memory::Kernel;
+use super::{Batch, Dims, Head, opaque};
+use crate::model::array::Arrays;
+use crate::model::params::{Init, Params, Spec};
+use crate::model::reading::Reading;
+use crate::model::tokens::Tokens;
+
+/// Size of the state of one direction.
+const HIDDEN: usize = 128;
+/// PyTorch's endings for the two directions.
+const ENDINGS: [&str; 2] = ["", "_reverse"];
+
+/// Reads the tokens forwards and backwards.
+pub struct BiGru;
+
+impl Head for BiGru {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let init = Init::Uniform(1.0 / (HIDDEN as f32).sqrt());
+        let spec = |name: &str, ending: &str, shape: &[usize]| {
+            Spec::new(format!("gru.{name}_l0{ending}"), shape, init.clone())
+        };
+        let direction = |ending| {
+            [
+                spec("weight_ih", ending, &[3 * HIDDEN, dims.width]),
+                spec("weight_hh", ending, &[3 * HIDDEN, HIDDEN]),
+                spec("bias_ih", ending, &[3 * HIDDEN]),
+                spec("bias_hh", ending, &[3 * HIDDEN]),
+            ]
+        };
+        ENDINGS.into_iter().flat_map(direction).collect()
+    }
+
+    fn features_len(&self, _: &Dims) -> usize {
+        2 * HIDDEN
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let [images, n, d] = batch.patches.dims();
+        let matrices = |name: &str| {
+            let each = ENDINGS.map(|ending| params.get::<2>(&format!("gru.{name}_l0{ending}")).transpose());
+            Tensor::stack::<3>(each.to_vec(), 0) // [2, d or 128, 384]
+        };
+        let biases = |name: &str| {
+            let each = ENDINGS.map(|ending| params.get::<1>(&format!("gru.{name}_l0{ending}")));
+            Tensor::stack::<2>(each.to_vec(), 0).unsqueeze_dim::<3>(1) // [2, 1, 384]
+        };
+        let (from_input, from_state) = (matrices("weight_ih"), matrices("weight_hh"));
+        let (input_bias, state_bias) = (biases("bias_ih"), biases("bias_hh"));
+        let backwards = batch.patches.clone().flip([1]);
+        let stretch = (n as f64).sqrt().ceil() as usize;
+        let options = (&batch.patches.device(), batch.patches.dtype());
+        let mut state = Tensor::<3>::zeros([2, images, HIDDEN], options); // [2, B, 128]
+        for start in (0..n).step_by(stretch) {
+            let len = stretch.min(n - start);
+            let cut = |tokens: &Tensor<3>| {
+                // Step first, so that a step is one piece of memory.
+                tokens.clone().narrow(1, start, len).swap_dims(0, 1).reshape([len * images, d])
+            };
+            let tokens = Tensor::stack::<3>(vec![cut(&batch.patches), cut(&backwards)], 0); // [2, len B, d]
+            let inputs = tokens.matmul(from_input.clone()) + input_bias.clone(); // [2, len B, 384]
+            for step in 0..len {
+                let input = inputs.clone().narrow(1, step * images, images); // [2, B, 384]
+                let recurrent = state.clone().matmul(from_state.clone()) + state_bias.clone(); // [2, B, 384]
+                let gate = |from: &Tensor<3>, i: usize| from.clone().narrow(2, i * HIDDEN, HIDDEN);
+                let reset = activation::sigmoid(gate(&input, 0) + gate(&recurrent, 0)); // [2, B, 128]
+                let keep = activation::sigmoid(gate(&input, 1) + gate(&recurrent, 1));
+                let new = (gate(&input, 2) + reset * gate(&recurrent, 2)).tanh();
+                state = new.clone() + keep * (state - new);
+            }
+        }
+        state.swap_dims(0, 1).reshape([images, 2 * HIDDEN])
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {
+        let why = "The recurrent reader is not linear in the tokens: no exact evidence exists";
+        opaque::reading(self, params, tokens, why)
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d, hidden) = (dims.grid.len() as u64, dims.width as u64, HIDDEN as u64);
+        2 * n * (2 * 3 * hidden * (d + hidden) + 14 * hidden) // both directions: products, gates
+    }
+}

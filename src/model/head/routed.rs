@@ -1,0 +1,88 @@
+//! S4 behind a learned router: the paper's probe (SPEC sections 2 to 4).
+//!
+//! `P = router(scores)`, `z = sum_k gain[k] * (P^T T)[k] = sum_i (P gain)[i] * t_i`: a weighted sum
+//! of tokens, so `P^T T` never exists; with a shared S4, nor need the plan itself.
+
+use burn::tensor::Tensor;
+
+use super::memory::{Kernel, Memory};
+use super::{Batch, Config, Dims, Head, Sharing, cost, scorer};
+use crate::model::array::Arrays;
+use crate::model::params::{Params, Spec};
+use crate::model::reading::{Form, Order, Reading};
+use crate::model::router::Router;
+use crate::model::tokens::Tokens;
+
+/// S4 behind a learned router.
+pub struct Routed {
+    /// The router's id.
+    pub id: &'static str,
+    /// Who comes late.
+    pub router: Box<dyn Router>,
+    /// The router's settings, defaults filled in.
+    pub settings: Config,
+    /// What is remembered.
+    pub memory: Memory,
+}
+
+impl Head for Routed {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        std::iter::once(scorer::spec(dims.width)).chain(self.memory.specs(dims.width)).collect()
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
+        Config { state_dim, sharing, ..self.settings.clone() }
+    }
+
+    fn router(&self) -> Option<&dyn Router> {
+        Some(&*self.router)
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let Batch { patches, draws, training, .. } = batch;
+        let [_, n, _] = patches.dims();
+        let scores = scorer::scores(params, patches); // [B, N]
+        let gain = self.memory.gain(params, 0, n); // [N, 1 or d]
+        match self.memory.sharing {
+            Sharing::Shared => {
+                let gain = gain.squeeze_dim(1); // [N]
+                let weights = if *training {
+                    self.router.training_token_weights(scores, gain, draws)
+                } else {
+                    self.router.token_weights(scores, gain)
+                };
+                scorer::pool(weights, patches)
+            }
+            Sharing::Channel => {
+                let plans = if *training {
+                    self.router.training_plans(scores, draws)
+                } else {
+                    self.router.plans(scores)
+                };
+                let weights = plans.matmul(gain.unsqueeze_dim(0)); // [B, N, d]
+                (weights * patches.clone()).sum_dim(1).squeeze_dim(1)
+            }
+        }
+    }
+
+    fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
+        self.memory.kernels(params, n)
+    }
+
+    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, _: u64) -> Reading {
+        let scores = scorer::scores_host(params, tokens);
+        let plan = self.router.plan(&scores);
+        let form = Form::Scan(vec![kernels[0].direction(Order::Plan(plan))]);
+        Reading { scores: Some(scores), form }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        let weights = match self.memory.sharing {
+            Sharing::Shared => 2 * n * n,
+            Sharing::Channel => 2 * n * n * d,
+        };
+        cost::scores(n, d) + cost::plan(self.id, &self.settings, n) + weights + 2 * n * d
+    }
+}

@@ -1,0 +1,155 @@
+//! S4 behind an order that does not look at the tokens (SPEC sections 2 and 4).
+//!
+//! Every direction has its own S4; their readouts are averaged. As each readout is a sum over the
+//! tokens, the directions fold into one weight a token before a single token is touched:
+//! `z = sum_i w[i] * t_i`, `w[i] = mean over directions of gain[place of i]`. The tokens are never
+//! copied in another order.
+
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+
+use super::memory::{Kernel, Memory};
+use super::{Batch, Config, Dims, Head, scorer};
+use crate::model::array::Arrays;
+use crate::model::grid::Grid;
+use crate::model::params::{Constraint, Init, Params, Spec};
+use crate::model::reading::{Form, Order, Reading};
+use crate::model::router::scan::{self, Scan};
+use crate::model::tokens::Tokens;
+
+/// Where the order comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The geometry of the grid.
+    Grid(Scan),
+    /// One permutation for the whole run, drawn from this seed and kept as the buffer `order` `[N]`.
+    RandomFixed(u64),
+    /// A fresh permutation for every image and step, from this seed and the image's draw.
+    RandomDynamic(u64),
+}
+
+impl Source {
+    /// How many directions it reads in.
+    pub const fn directions(self) -> usize {
+        match self {
+            Self::Grid(scan) => scan.directions(),
+            Self::RandomFixed(_) | Self::RandomDynamic(_) => 1,
+        }
+    }
+}
+
+/// S4 behind a fixed order.
+pub struct FixedScan {
+    /// Where the order comes from.
+    pub source: Source,
+    /// One S4 for every direction.
+    pub memory: Memory,
+}
+
+/// The order of an image in a random-dynamic run, from the run's seed and the image's draw.
+pub fn dynamic_order(seed: u64, draw: u64, n: usize) -> Vec<usize> {
+    scan::random(scramble(seed ^ scramble(draw)), n)
+}
+
+/// SplitMix64's finaliser: neighbouring seeds and draws must not give neighbouring streams.
+fn scramble(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Places `gain` `[N, G]` by position at its tokens: `weights[order[k]] = gain[k]`.
+fn place(gain: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
+    let nothing = gain.clone().detach().zeros_like();
+    nothing.select_assign(0, order, gain, IndexingUpdateOp::Add)
+}
+
+/// Token indices on the device of `like`.
+fn indices(order: &[usize], like: &Tensor<3>) -> Tensor<1, Int> {
+    let data: Vec<i32> = order.iter().map(|&i| i as i32).collect();
+    Tensor::from_data(TensorData::new(data, [order.len()]), &like.device())
+}
+
+/// `z[b] = sum_i w[i] * t[b, i]` for weights `[N, 1]` or `[N, d]`.
+fn read(weights: Tensor<2>, patches: &Tensor<3>) -> Tensor<2> {
+    match weights.dims() {
+        [_, 1] => scorer::pool(weights.transpose(), patches),
+        _ => (patches.clone() * weights.unsqueeze_dim(0)).sum_dim(1).squeeze_dim(1),
+    }
+}
+
+impl FixedScan {
+    /// The orders on the host, one for every direction.
+    fn orders(&self, params: &Arrays, grid: Grid, draw: u64) -> Vec<Vec<usize>> {
+        match self.source {
+            Source::Grid(scan) => scan.orders(grid),
+            Source::RandomFixed(_) => vec![params["order"].data.iter().map(|&i| i as usize).collect()],
+            Source::RandomDynamic(seed) => vec![dynamic_order(seed, draw, grid.len())],
+        }
+    }
+}
+
+impl Head for FixedScan {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let mut specs = self.memory.specs(dims.width);
+        if let Source::RandomFixed(seed) = self.source {
+            let order = scan::random(seed, dims.grid.len()).into_iter().map(|i| i as f32).collect();
+            let spec = Spec::new("order", [dims.grid.len()], Init::Values(order));
+            specs.push(spec.with(Constraint::Fixed));
+        }
+        specs
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
+        let seed = match self.source {
+            Source::Grid(_) => None,
+            Source::RandomFixed(seed) | Source::RandomDynamic(seed) => Some(seed),
+        };
+        Config { state_dim, sharing, seed, ..Config::default() }
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let patches = &batch.patches;
+        let [images, n, width] = patches.dims();
+        let orders = match self.source {
+            Source::Grid(scan) => scan.orders(batch.grid).iter().map(|o| indices(o, patches)).collect(),
+            Source::RandomFixed(_) => vec![params.get::<1>("order").int()],
+            Source::RandomDynamic(seed) => {
+                // Which position each token of each image is read at.
+                let mut places = vec![0; images * n];
+                for (image, &draw) in batch.draws.iter().enumerate() {
+                    let order = dynamic_order(seed, draw, n);
+                    order.iter().enumerate().for_each(|(k, &i)| places[image * n + i] = k);
+                }
+                let gain = self.memory.gain(params, 0, n); // [N, G]
+                let weights = gain.select(0, indices(&places, patches)); // [B N, G]
+                return match weights.dims() {
+                    [_, 1] => scorer::pool(weights.reshape([images, n]), patches),
+                    _ => (patches.clone() * weights.reshape([images, n, width])).sum_dim(1).squeeze_dim(1),
+                };
+            }
+        };
+        let directions = orders.len() as f64;
+        let placed = orders.into_iter().enumerate().map(|(g, order)| {
+            place(self.memory.gain(params, g, n), order) // [N, G]
+        });
+        let weights = placed.reduce(|sum, weights| sum + weights).expect("a scan has a direction");
+        read(weights / directions, patches)
+    }
+
+    fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
+        self.memory.kernels(params, n)
+    }
+
+    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, draw: u64) -> Reading {
+        let orders = self.orders(params, tokens.grid, draw);
+        let directions = orders.into_iter().zip(kernels);
+        let directions = directions.map(|(order, kernel)| kernel.direction(Order::Permutation(order)));
+        Reading { scores: None, form: Form::Scan(directions.collect()) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        2 * (dims.grid.len() * dims.width) as u64 // one weighted sum, however many directions
+    }
+}

@@ -1,0 +1,47 @@
+//! The scorer: one linear score a token, standardised over the tokens (SPEC section 1).
+//!
+//! `s = w . t_i` with `scorer.weight` `[1, d]` as `nn.Linear(d, 1, bias=False)`, then
+//! `(s - mean) / (std + 1e-6)` over the N tokens of the image.
+
+use burn::tensor::Tensor;
+
+use crate::model::array::Arrays;
+use crate::model::params::{Init, Params, Spec};
+use crate::model::router::{standardise, standardise_batch};
+use crate::model::tokens::Tokens;
+
+/// The scorer's only parameter, under PyTorch's default start.
+pub fn spec(width: usize) -> Spec {
+    Spec::new("scorer.weight", [1, width], Init::Uniform(1.0 / (width as f32).sqrt()))
+}
+
+/// Standardised scores of a batch. `patches`: `[B, N, d]`; returns `[B, N]`.
+pub fn scores(params: &Params, patches: &Tensor<3>) -> Tensor<2> {
+    let [images, n, width] = patches.dims();
+    let weight = params.get::<2>("scorer.weight").transpose(); // [d, 1]
+    let raw = patches.clone().reshape([images * n, width]).matmul(weight); // [B N, 1]
+    standardise_batch(raw.reshape([images, n]))
+}
+
+/// Standardised scores of one image in float64, `[N]`.
+pub fn scores_host(params: &Arrays, tokens: &Tokens) -> Vec<f64> {
+    standardise(&dots(&params["scorer.weight"].data, tokens))
+}
+
+/// `v . t_i` for every patch token in float64, `[N]`. `v`: `[d]`.
+pub fn dots(v: &[f32], tokens: &Tokens) -> Vec<f64> {
+    let dot = |t: &[f32]| v.iter().zip(t).map(|(&v, &t)| f64::from(v) * f64::from(t)).sum();
+    (0..tokens.grid.len()).map(|i| dot(tokens.patch(i))).collect()
+}
+
+/// `exp(x) / sum exp(x)` in float64.
+pub fn softmax(x: &[f64]) -> Vec<f64> {
+    let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = x.iter().map(|x| (x - top).exp()).sum();
+    x.iter().map(|x| (x - top).exp() / total).collect()
+}
+
+/// `sum_i weight_i t_i` for a batch: `[B or 1, N]` and `[B, N, d]` to `[B, d]`.
+pub fn pool(weights: Tensor<2>, patches: &Tensor<3>) -> Tensor<2> {
+    weights.unsqueeze_dim::<3>(1).matmul(patches.clone()).squeeze_dim(1)
+}

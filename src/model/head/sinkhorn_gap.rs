@@ -1,0 +1,62 @@
+//! Sinkhorn without a memory: the routed tokens are averaged, so that the order is lost again.
+//!
+//! `z = sum_k (P^T T)[k] / N`. With an exactly doubly stochastic plan this is `gap`; what is left is
+//! how far Sinkhorn's rows are from 1. It separates routing from remembering.
+
+use burn::tensor::Tensor;
+
+use super::memory::Kernel;
+use super::{Batch, Config, Dims, Head, cost, scorer};
+use crate::model::array::Arrays;
+use crate::model::params::{Params, Spec};
+use crate::model::reading::{Direction, Form, Gain, Order, Reading};
+use crate::model::router::Router;
+use crate::model::tokens::Tokens;
+
+/// The mean of the tokens as Sinkhorn routes them.
+pub struct SinkhornGap {
+    /// Who comes late.
+    pub router: Box<dyn Router>,
+    /// The router's settings, defaults filled in.
+    pub settings: Config,
+}
+
+impl Head for SinkhornGap {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        vec![scorer::spec(dims.width)]
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        self.settings.clone()
+    }
+
+    fn router(&self) -> Option<&dyn Router> {
+        Some(&*self.router)
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let [_, n, _] = batch.patches.dims();
+        let scores = scorer::scores(params, &batch.patches); // [B, N]
+        let gain = Tensor::<1>::ones([n], &scores.device()) / n as f64; // [N]
+        let weights = if batch.training {
+            self.router.training_token_weights(scores, gain, &batch.draws)
+        } else {
+            self.router.token_weights(scores, gain)
+        };
+        scorer::pool(weights, &batch.patches)
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {
+        let n = tokens.grid.len();
+        let scores = scorer::scores_host(params, tokens);
+        let order = Order::Plan(self.router.plan(&scores));
+        let gain = Gain::Shared(vec![1.0 / n as f64; n]);
+        let direction = Direction { order, gain, kernel: Vec::new(), radius: None };
+        Reading { scores: Some(scores), form: Form::Scan(vec![direction]) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        cost::scores(n, d) + cost::plan("sinkhorn", &self.settings, n) + 2 * n * n + 2 * n * d
+    }
+}

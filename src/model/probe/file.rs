@@ -1,0 +1,241 @@
+//! Probe files: one `.safetensors` under PyTorch's names (SPEC section 8).
+//!
+//! Strict about tensors (missing, unused and misshapen ones are one error), lenient about types
+//! (half, double and integer tensors become float32) and about keys it does not know (kept).
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+use super::meta::{FORMAT, Meta};
+use super::{Classifier, Probe, ProbeError, known_heads};
+use crate::model::array::{Array, Arrays};
+use crate::model::grid::Grid;
+use crate::model::head::{self, Dims};
+use crate::model::params::{Constraint, STEP_BOUNDS, Spec};
+
+/// The metadata key of the description.
+const KEY: &str = "ssmprobe";
+/// Largest probe file in bytes; the largest real ones are some hundred megabytes.
+const MOST_BYTES: u64 = 4 << 30;
+/// Largest hidden size; the largest vision backbones have 6144.
+const MOST_WIDTH: usize = 16_384;
+
+impl Probe {
+    /// Reads a probe file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ProbeError> {
+        let path = path.as_ref();
+        let io = |source| ProbeError::Io { path: path.to_owned(), verb: "read", verb_past: "read", source };
+        let found = std::fs::metadata(path).map_err(io)?.len();
+        if found > MOST_BYTES {
+            return Err(ProbeError::TooLarge { path: path.to_owned(), found, most: MOST_BYTES });
+        }
+        let bytes = std::fs::read(path).map_err(io)?;
+        Self::parse(&bytes, path)
+    }
+
+    /// Reads the bytes of a probe file; `path` names it in errors.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, ProbeError> {
+        let damaged = |source| ProbeError::NotSafetensors { path: path.to_owned(), source };
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+        let mut metadata: BTreeMap<String, String> =
+            header.metadata().clone().unwrap_or_default().into_iter().collect();
+        let description =
+            metadata.remove(KEY).ok_or_else(|| ProbeError::NoMetadata { path: path.to_owned() })?;
+        let meta = parse_meta(&description, path)?;
+        let file = path.display().to_string();
+
+        let kind = head::find(&meta.head).ok_or_else(|| ProbeError::UnknownHead {
+            file: file.clone(),
+            found: meta.head.clone(),
+            known: known_heads(&meta.head),
+        })?;
+        let config_error = |source| ProbeError::Config { file: file.clone(), source };
+        let head = (kind.build)(&meta.config).map_err(config_error)?;
+        let width = meta.backbone.hidden_size;
+        if !(1..=MOST_WIDTH).contains(&width) {
+            return Err(ProbeError::HiddenSize { file, found: width, most: MOST_WIDTH });
+        }
+        let shape = |name: &str| tensors.tensor(name).ok().map(|view| view.shape().to_vec());
+        let order = shape("order").and_then(|shape| shape.first().copied());
+        let rows = shape("classifier.weight").and_then(|shape| shape.first().copied()).unwrap_or(0);
+        let classes = if meta.classes.is_empty() { rows } else { meta.classes.len() };
+        if classes == 0 {
+            return Err(ProbeError::NoClasses { file });
+        }
+        // A file says nothing of the grid, and needs not: specs depend on it through `order` alone.
+        let dims = Dims { width, grid: Grid::new(1, order.unwrap_or(2)), classes };
+        head.check(&dims).map_err(config_error)?;
+
+        let specs: Vec<Spec> = head
+            .specs(&dims)
+            .into_iter()
+            .chain(Classifier::specs(head.features_len(&dims), classes))
+            .collect();
+        let mut arrays = gather(&tensors, &specs).map_err(|problems| ProbeError::Tensors {
+            file: file.clone(),
+            head: meta.head.clone(),
+            hidden_size: width,
+            problems,
+        })?;
+        for spec in &specs {
+            if let Some(problem) = damage(spec, &arrays[&spec.name]) {
+                return Err(ProbeError::Values { file, name: spec.name.clone(), problem });
+            }
+        }
+        let mut take = |name| arrays.shift_remove(name).expect("gathered above").data;
+        let classifier = Classifier { weight: take("classifier.weight"), bias: take("classifier.bias") };
+        Ok(Self { meta, arrays, classifier, metadata, head, file, kernels: Default::default() })
+    }
+
+    /// Writes a probe file, whole or not at all.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ProbeError> {
+        let path = path.as_ref();
+        let io =
+            |source| ProbeError::Io { path: path.to_owned(), verb: "write", verb_past: "written", source };
+        let classes = self.classifier.bias.len();
+        let features = self.classifier.weight.len() / classes.max(1);
+        let mut named: Vec<(&str, Vec<usize>, Dtype, Vec<u8>)> = Vec::new();
+        for (name, array) in &self.arrays {
+            let (dtype, bytes) = match name.as_str() {
+                // Indices, as PyTorch indexes with them.
+                "order" => (Dtype::I64, array.data.iter().flat_map(|&i| (i as i64).to_le_bytes()).collect()),
+                _ => (Dtype::F32, little_endian(&array.data)),
+            };
+            named.push((name, array.shape.clone(), dtype, bytes));
+        }
+        let Classifier { weight, bias } = &self.classifier;
+        named.push(("classifier.weight", vec![classes, features], Dtype::F32, little_endian(weight)));
+        named.push(("classifier.bias", vec![classes], Dtype::F32, little_endian(bias)));
+        let views = named.iter().map(|(name, shape, dtype, bytes)| {
+            TensorView::new(*dtype, shape.clone(), bytes).map(|view| (*name, view))
+        });
+        let description = serde_json::to_string(&self.meta);
+        let description = description.map_err(|e| io(std::io::Error::other(e)))?;
+        let mut metadata: HashMap<String, String> = self.metadata.clone().into_iter().collect();
+        metadata.insert(KEY.to_owned(), description);
+        let bytes = views
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|views| safetensors::serialize(views, Some(metadata)))
+            .map_err(|e| io(std::io::Error::other(e)))?;
+        write_whole(path, &bytes).map_err(io)
+    }
+}
+
+/// Writes beside the file, then renames.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        // As any new file: what the umask leaves. A temporary file is private otherwise.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// The description, its format checked before anything else of it is believed.
+fn parse_meta(description: &str, path: &Path) -> Result<Meta, ProbeError> {
+    let misread = |source| ProbeError::Metadata { path: path.to_owned(), source };
+    let value: Value = serde_json::from_str(description).map_err(misread)?;
+    match value.get("format") {
+        Some(found) if found.as_u64() != Some(FORMAT) => {
+            let (path, found) = (path.to_owned(), found.to_string());
+            Err(ProbeError::Format { path, found, expected: FORMAT })
+        }
+        _ => serde_json::from_value(value).map_err(misread),
+    }
+}
+
+/// The tensors of `specs` in float32, or everything that is wrong with those of the file.
+fn gather(tensors: &SafeTensors, specs: &[Spec]) -> Result<Arrays, String> {
+    let (mut arrays, mut problems) = (Arrays::new(), Vec::new());
+    for Spec { name, shape, .. } in specs {
+        match tensors.tensor(name) {
+            Err(_) => problems.push(format!("`{name}` {shape:?} is missing")),
+            Ok(view) if view.shape() != shape => {
+                problems.push(format!("`{name}` is {:?}, expected {shape:?}", view.shape()));
+            }
+            Ok(view) => match float32(&view) {
+                Some(data) => drop(arrays.insert(name.clone(), Array::new(shape.clone(), data))),
+                None => problems.push(format!("`{name}` has type {}, expected F32", view.dtype())),
+            },
+        }
+    }
+    let mut unused: Vec<&str> = tensors.names();
+    unused.retain(|name| !specs.iter().any(|spec| spec.name == *name));
+    unused.sort_unstable();
+    problems.extend(unused.iter().map(|name| format!("`{name}` is unused")));
+    if problems.is_empty() { Ok(arrays) } else { Err(problems.join("; ")) }
+}
+
+/// Little-endian bytes.
+fn little_endian(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// The values of a tensor of any number type, in float32.
+fn float32(view: &TensorView) -> Option<Vec<f32>> {
+    fn each<const W: usize>(bytes: &[u8], convert: impl Fn([u8; W]) -> f32) -> Vec<f32> {
+        let (chunks, _) = bytes.as_chunks::<W>();
+        chunks.iter().map(|chunk| convert(*chunk)).collect()
+    }
+    let bytes = view.data();
+    Some(match view.dtype() {
+        Dtype::F32 => each(bytes, f32::from_le_bytes),
+        Dtype::F64 => each(bytes, |b| f64::from_le_bytes(b) as f32),
+        Dtype::F16 => each(bytes, |b| half::f16::from_le_bytes(b).to_f32()),
+        Dtype::BF16 => each(bytes, |b| half::bf16::from_le_bytes(b).to_f32()),
+        Dtype::I64 => each(bytes, |b| i64::from_le_bytes(b) as f32),
+        Dtype::I32 => each(bytes, |b| i32::from_le_bytes(b) as f32),
+        Dtype::I16 => each(bytes, |b| f32::from(i16::from_le_bytes(b))),
+        Dtype::U8 => each(bytes, |b: [u8; 1]| f32::from(b[0])),
+        _ => return None,
+    })
+}
+
+/// What is wrong with the values of a tensor, if anything is.
+fn damage(spec: &Spec, array: &Array) -> Option<String> {
+    let data = &array.data;
+    let broken = data.iter().filter(|x| !x.is_finite()).count();
+    if broken > 0 {
+        return Some(format!("holds {broken} values that are not finite (of {})", data.len()));
+    }
+    let is_state_matrix = spec.name.starts_with("s4.") && spec.name.ends_with(".A");
+    if is_state_matrix || spec.constraint == Constraint::StableTriangular {
+        let states = spec.shape[0];
+        let above = (0..states).any(|n| data[n * states + n + 1..(n + 1) * states].iter().any(|&x| x != 0.0));
+        let unstable = (0..states).any(|n| data[n * (states + 1)] >= 0.0);
+        return (above || unstable).then(|| "is not lower triangular with a negative diagonal".to_owned());
+    }
+    if spec.constraint == Constraint::StepSize {
+        let (low, high) = STEP_BOUNDS;
+        let within = |&x: &f32| (low * (1.0 - 1e-5)..=high * (1.0 + 1e-5)).contains(&f64::from(x));
+        return (!data.iter().all(within))
+            .then(|| format!("is {}, expected a step from {low} to {high}", data[0]));
+    }
+    if spec.name == "order" {
+        let mut seen = vec![false; data.len()];
+        for &i in data {
+            let index = i as usize;
+            if i < 0.0 || i.fract() != 0.0 || index >= seen.len() || std::mem::replace(&mut seen[index], true)
+            {
+                return Some(format!("is not a permutation of 0 to {}", data.len().saturating_sub(1)));
+            }
+        }
+    }
+    if spec.name == "norm.running_var" && data.iter().any(|&v| v < 0.0) {
+        return Some("holds negative variances".to_owned());
+    }
+    None
+}

@@ -1,0 +1,173 @@
+//! A probe: a head and the linear classifier behind it, as one file on disk (SPEC section 8).
+//!
+//! Values are effective ones, under PyTorch's names, so that ten lines of PyTorch write a file this
+//! reads (`assets/examples/write_probe.py`). `logits = W z + b` `[C]` from the features `z` `[F]`
+//! that the head's [`Reading`] gives.
+
+mod error;
+mod file;
+mod meta;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use self::error::ProbeError;
+pub use self::meta::{BackboneMeta, FORMAT, Meta};
+use super::array::Arrays;
+use super::head::memory::Kernel;
+use super::head::{self, Head, linear};
+use super::params::Spec;
+use super::reading::Reading;
+use super::tokens::Tokens;
+
+/// Token counts whose kernels are kept before all are forgotten.
+const KEPT: usize = 8;
+
+/// The linear classifier of a probe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Classifier {
+    /// `[C, F]` row-major.
+    pub weight: Vec<f32>,
+    /// `[C]`.
+    pub bias: Vec<f32>,
+}
+
+impl Classifier {
+    /// Its parameters, `classifier.weight` and `classifier.bias`, as `nn.Linear(features, classes)`.
+    pub fn specs(features: usize, classes: usize) -> Vec<Spec> {
+        linear::specs("classifier", features, classes)
+    }
+}
+
+/// A head with its parameters and its classifier.
+pub struct Probe {
+    /// Which head, of which backbone, for which classes.
+    pub meta: Meta,
+    /// The head's parameters: effective values, without the classifier. Not to be changed once the
+    /// probe has read something: its kernels are kept.
+    pub arrays: Arrays,
+    /// What turns features into logits.
+    pub classifier: Classifier,
+    /// Metadata of the file beside `ssmprobe`, kept as found.
+    metadata: BTreeMap<String, String>,
+    head: Box<dyn Head>,
+    /// What errors call it.
+    file: String,
+    /// S4 kernels by number of tokens.
+    kernels: Mutex<HashMap<usize, Arc<Vec<Kernel>>>>,
+}
+
+impl Probe {
+    /// A probe that was never on disk.
+    ///
+    /// # Panics
+    /// If `meta` names no head or settings it refuses: a bug of the caller, who built the head.
+    pub fn new(meta: Meta, arrays: Arrays, classifier: Classifier) -> Self {
+        let kind = head::find(&meta.head).expect("the id of a head");
+        let head = (kind.build)(&meta.config).expect("settings the head was built with");
+        let file = format!("the probe `{}`", meta.head);
+        Self { meta, arrays, classifier, metadata: BTreeMap::new(), head, file, kernels: Mutex::default() }
+    }
+
+    /// The head, by its settings.
+    pub fn head(&self) -> &dyn Head {
+        &*self.head
+    }
+
+    /// Number of classes, C.
+    pub fn classes(&self) -> usize {
+        self.classifier.bias.len()
+    }
+
+    /// Whether the probe can read images of `n` patch tokens of `width` channels.
+    pub fn fits(&self, width: usize, n: usize, has_cls: bool) -> Result<(), ProbeError> {
+        let file = self.file.clone();
+        let expected = self.meta.backbone.hidden_size;
+        if width != expected {
+            let backbone = self.meta.backbone.id.clone();
+            return Err(ProbeError::Width { file, expected, backbone, found: width });
+        }
+        if n < 2 {
+            return Err(ProbeError::TooFewTokens { file, found: n });
+        }
+        if let Some(order) = self.arrays.get("order").filter(|order| order.data.len() != n) {
+            return Err(ProbeError::OrderLength { file, expected: order.data.len(), found: n });
+        }
+        if self.head.needs_cls() && !has_cls {
+            return Err(ProbeError::NoCls { file });
+        }
+        Ok(())
+    }
+
+    /// How it reads one image, in float64. `draw` seeds random orders: the image's index.
+    pub fn reading(&self, tokens: &Tokens, draw: u64) -> Result<Reading, ProbeError> {
+        let n = tokens.grid.len();
+        self.fits(tokens.width, n, tokens.cls.is_some())?;
+        Ok(self.head.reading_with(&self.arrays, &self.kernels(n), tokens, draw))
+    }
+
+    /// Its S4 kernels for `n` tokens, computed once.
+    fn kernels(&self, n: usize) -> Arc<Vec<Kernel>> {
+        let known = || self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernels) = known().get(&n) {
+            return kernels.clone();
+        }
+        // Computed without the lock: a rayon thread that waits on it could be the one to release it.
+        let kernels = Arc::new(self.head.kernels(&self.arrays, n));
+        let mut known = known();
+        if known.len() >= KEPT {
+            known.clear();
+        }
+        known.insert(n, kernels.clone());
+        kernels
+    }
+
+    /// The index of a class by its name (first exactly, then in any case) or its number.
+    pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
+        let names = &self.meta.classes;
+        let by_name = names
+            .iter()
+            .position(|name| name == asked)
+            .or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(asked)));
+        let by_number = || asked.parse().ok().filter(|&index: &usize| index < self.classes());
+        by_name.or_else(by_number).ok_or_else(|| {
+            let range = format!("a number from 0 to {}", self.classes().saturating_sub(1));
+            let near: Vec<String> = nearest(asked, names.iter().map(String::as_str), 5)
+                .into_iter()
+                .map(|name| format!("`{name}`"))
+                .collect();
+            let hint = match near.as_slice() {
+                [] => format!("choose {range}"),
+                near => format!("the nearest are {}; or choose {range}", near.join(", ")),
+            };
+            ProbeError::Class { file: self.file.clone(), asked: asked.to_owned(), hint }
+        })
+    }
+}
+
+impl Clone for Probe {
+    fn clone(&self) -> Self {
+        // Without the kernels: a copy may be changed.
+        let copy = Self::new(self.meta.clone(), self.arrays.clone(), self.classifier.clone());
+        Self { metadata: self.metadata.clone(), file: self.file.clone(), ..copy }
+    }
+}
+
+/// Ids of all heads, nearest to `asked` first.
+fn known_heads(asked: &str) -> String {
+    let ids = head::HEADS.iter().map(|kind| kind.id);
+    nearest(asked, ids, head::HEADS.len()).join(", ")
+}
+
+/// The `count` names most like `asked`: those that contain it, then by edit distance.
+fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    let asked: String = asked.to_lowercase().chars().take(64).collect();
+    let rank = |name: &str| {
+        let name: String = name.to_lowercase().chars().take(64).collect();
+        let within = !asked.is_empty() && name.contains(&asked);
+        (!within, strsim::damerau_levenshtein(&asked, &name))
+    };
+    let mut ranked: Vec<_> = names.map(|name| (rank(name), name)).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().take(count).map(|(_, name)| name).collect()
+}

@@ -1,0 +1,151 @@
+//! From a [`Reading`] to features, logits and token weights, in float64 on the host.
+//!
+//! For a token `i` read at position `k` the gain says what its channels count; the plan (or the
+//! permutation) says how much of it is read there. Features `z` `[F]` are the sum over both, sweeps
+//! averaged; logits are `W z + b` `[C]`.
+
+use rayon::prelude::*;
+
+use super::reading::{Direction, Form, Gain, Order, Plan, Reading};
+use super::tokens::Tokens;
+
+/// Features of the image, `[F]`.
+pub fn features(reading: &Reading, tokens: &Tokens) -> Vec<f64> {
+    match &reading.form {
+        Form::Pool(weight) => weighted(tokens, |i, _| weight[i]),
+        Form::ChannelPool(weight) => weighted(tokens, |i, c| weight[i * tokens.width + c]),
+        Form::Projected { weights, map, bias } => {
+            let (n, d) = (tokens.grid.len(), tokens.width);
+            let pools: Vec<Vec<f64>> =
+                weights.chunks_exact(n).map(|w| weighted(tokens, |i, _| w[i])).collect(); // [M, d]
+            let feature = |f: usize| dot(&map[f * d..][..d], &pools[f * pools.len() / bias.len()]) + bias[f];
+            (0..bias.len()).map(feature).collect()
+        }
+        Form::Scan(directions) => average(&directions.iter().map(|d| readout(d, tokens)).collect::<Vec<_>>()),
+        Form::Opaque { features, .. } => features.clone(),
+    }
+}
+
+/// Logits `[C]` of a classifier `weight` `[C, F]`, `bias` `[C]`.
+pub fn logits(reading: &Reading, tokens: &Tokens, weight: &[f32], bias: &[f32]) -> Vec<f64> {
+    let features = features(reading, tokens);
+    let rows = weight.chunks_exact(features.len().max(1));
+    rows.zip(bias).map(|(row, &b)| dot(row, &features) + f64::from(b)).collect()
+}
+
+/// What every token counts, `[N]`, where it counts the same in every channel.
+pub fn token_weight(reading: &Reading) -> Option<Vec<f64>> {
+    match &reading.form {
+        Form::Pool(weight) => Some(weight.clone()),
+        Form::Scan(directions) => {
+            let weights = directions.iter().map(|d| match &d.gain {
+                Gain::Shared(gain) => Some(gather(&d.order, |i, k, share| (i, share * gain[k]), gain.len())),
+                _ => None,
+            });
+            Some(average(&weights.collect::<Option<Vec<_>>>()?))
+        }
+        Form::ChannelPool(_) | Form::Projected { .. } | Form::Opaque { .. } => None,
+    }
+}
+
+/// `row . values`, in eight sums that the compiler can keep in one register.
+pub(super) fn dot<A: Copy + Into<f64>, B: Copy + Into<f64>>(row: &[A], values: &[B]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (rows, values_) = (row.chunks_exact(8), values.chunks_exact(8));
+    let tail = rows.remainder().iter().zip(values_.remainder());
+    let tail: f64 = tail.map(|(&a, &b)| a.into() * b.into()).sum();
+    for (a, b) in rows.zip(values_) {
+        for (sum, (&a, &b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a.into() * b.into();
+        }
+    }
+    sums.iter().sum::<f64>() + tail
+}
+
+/// Mean of equally long vectors.
+pub(super) fn average(parts: &[Vec<f64>]) -> Vec<f64> {
+    let mut sum = vec![0.0; parts.first().map_or(0, Vec::len)];
+    for part in parts {
+        sum.iter_mut().zip(part).for_each(|(s, x)| *s += x / parts.len() as f64);
+    }
+    sum
+}
+
+/// Sums over every token `i`, position `k` and share of the order: `f` says where it goes and what
+/// it adds. Returns `[len]`.
+pub(super) fn gather(order: &Order, f: impl Fn(usize, usize, f64) -> (usize, f64), len: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; len];
+    let mut add = |i, k, share| {
+        let (at, value) = f(i, k, share);
+        sums[at] += value;
+    };
+    match order {
+        Order::Permutation(order) => order.iter().enumerate().for_each(|(k, &i)| add(i, k, 1.0)),
+        Order::Plan(plan) => {
+            for i in 0..plan.n {
+                plan.row(i).iter().enumerate().for_each(|(k, &share)| add(i, k, share));
+            }
+        }
+    }
+    sums
+}
+
+/// `sum_i weight(i, c) t_i[c]`, `[d]`.
+fn weighted(tokens: &Tokens, weight: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+    let mut sum = vec![0.0; tokens.width];
+    for i in 0..tokens.grid.len() {
+        for (c, (s, &t)) in sum.iter_mut().zip(tokens.patch(i)).enumerate() {
+            *s += weight(i, c) * f64::from(t);
+        }
+    }
+    sum
+}
+
+/// Features of one sweep, `[F]`.
+fn readout(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
+    let (n, d) = (tokens.grid.len(), tokens.width);
+    match &direction.gain {
+        Gain::Shared(gain) => {
+            let weight = gather(&direction.order, |i, k, share| (i, share * gain[k]), n);
+            weighted(tokens, |i, _| weight[i])
+        }
+        Gain::Channel(gain) => {
+            let weight = match &direction.order {
+                Order::Permutation(order) => {
+                    let mut weight = vec![0.0; n * d]; // [N, d]
+                    for (k, &i) in order.iter().enumerate() {
+                        weight[i * d..][..d].copy_from_slice(&gain[k * d..][..d]);
+                    }
+                    weight
+                }
+                Order::Plan(plan) => product(plan, gain, d),
+            };
+            weighted(tokens, |i, c| weight[i * d + c])
+        }
+        Gain::Mix { maps, class_of, bias } => {
+            // Tokens that share a position class share a map: sum them before mapping.
+            let classes = maps.len() / (bias.len() * d).max(1);
+            let share =
+                gather(&direction.order, |i, k, share| (i * classes + class_of[k], share), n * classes);
+            let mut features = bias.clone(); // [F]
+            for p in 0..classes {
+                let sum = weighted(tokens, |i, _| share[i * classes + p]); // [d]
+                for (f, feature) in features.iter_mut().enumerate() {
+                    *feature += dot(&maps[(p * bias.len() + f) * d..][..d], &sum);
+                }
+            }
+            features
+        }
+    }
+}
+
+/// `P Q`, `[N, d]`, for a gain `Q` `[N, d]`: what token `i` counts in channel `c`.
+fn product(plan: &Plan, gain: &[f64], d: usize) -> Vec<f64> {
+    let mut weight = vec![0.0; plan.n * d];
+    weight.par_chunks_mut(d.max(1)).enumerate().for_each(|(i, row)| {
+        for (k, &share) in plan.row(i).iter().enumerate() {
+            row.iter_mut().zip(&gain[k * d..][..d]).for_each(|(w, q)| *w += share * q);
+        }
+    });
+    weight
+}

@@ -1,0 +1,68 @@
+//! Gumbel-Sinkhorn: sorting that explores while it trains (Mena et al. 2018).
+//!
+//! While training, independent Gumbel noise `-ln(-ln U)` times `noise` is added to every entry of
+//! Sinkhorn's `L`, seeded by the image's draw; in evaluation there is none, and the router is
+//! [`Sinkhorn`] to the letter.
+
+use burn::tensor::{Tensor, TensorData};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{Router, sinkhorn::Sinkhorn, weigh};
+use crate::model::reading::Plan;
+
+/// Sinkhorn with Gumbel noise on its log kernel while training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GumbelSinkhorn {
+    /// The sorting behind the noise.
+    pub sinkhorn: Sinkhorn,
+    /// Scale of the noise, at least 0.
+    pub noise: f64,
+}
+
+impl Default for GumbelSinkhorn {
+    fn default() -> Self {
+        Self { sinkhorn: Sinkhorn::default(), noise: 1.0 }
+    }
+}
+
+impl Router for GumbelSinkhorn {
+    fn plan(&self, scores: &[f64]) -> Plan {
+        self.sinkhorn.plan(scores)
+    }
+
+    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+        self.sinkhorn.plans(scores)
+    }
+
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
+        self.sinkhorn.token_weights(scores, gain)
+    }
+
+    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
+        self.sinkhorn.token_weights_host(scores, gain)
+    }
+
+    fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {
+        let [images, n] = scores.dims();
+        assert_eq!(images, draws.len(), "one draw for every image");
+        let noise = draws.iter().flat_map(|&draw| gumbel(draw, n * n)).map(|x| x * self.noise as f32);
+        let noise = TensorData::new::<f32, _>(noise.collect(), [images, n, n]);
+        let noise = Tensor::from_data(noise, &scores.device()); // [B, N, N]
+        self.sinkhorn.balance(self.sinkhorn.log_kernel(scores) + noise)
+    }
+
+    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, draws: &[u64]) -> Tensor<2> {
+        weigh(self.training_plans(scores, draws), gain)
+    }
+}
+
+/// `count` standard Gumbel values from one seed.
+fn gumbel(seed: u64, count: usize) -> impl Iterator<Item = f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    // The half step keeps the uniform value within (0, 1): both logarithms are finite.
+    (0..count).map(move |_| {
+        let uniform = (f64::from(rng.random::<u32>()) + 0.5) / 2f64.powi(32);
+        (-(-uniform.ln()).ln()) as f32
+    })
+}

@@ -1,0 +1,274 @@
+//! Fixed scans: orders that know the grid and never the image (SPEC section 2).
+//!
+//! A scan is one permutation per direction; `order[k]` is the token read at step `k`, tokens
+//! numbered row by row. Each direction has its own S4 and the readouts are averaged. The first four
+//! are those of the paper (VMamba's cross scan, PlainMamba's snake, diagonals); Hilbert's curve and
+//! the spiral are ours. All take any grid, square or not.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::model::grid::Grid;
+
+/// A fixed order of the patch grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scan {
+    /// Row by row. One direction.
+    Raster,
+    /// Row by row, reversed, column by column, reversed.
+    Vmamba,
+    /// Rows alternately rightwards and leftwards, reversed; columns likewise, reversed.
+    Snake,
+    /// Diagonals `r + c` from the top-left, downwards within each, reversed; on the mirrored grid
+    /// (column `cols - 1 - c`) likewise, reversed.
+    Diagonal,
+    /// Hilbert's curve generalised to any rectangle, along the longer side; reversed.
+    Hilbert,
+    /// Clockwise from the top-left corner inwards, so that the centre is read last; reversed.
+    Spiral,
+}
+
+impl Scan {
+    /// Every scan.
+    pub const ALL: [Self; 6] =
+        [Self::Raster, Self::Vmamba, Self::Snake, Self::Diagonal, Self::Hilbert, Self::Spiral];
+
+    /// Its id in probe files and on the command line.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Raster => "raster",
+            Self::Vmamba => "vmamba",
+            Self::Snake => "snake",
+            Self::Diagonal => "diagonal",
+            Self::Hilbert => "hilbert",
+            Self::Spiral => "spiral",
+        }
+    }
+
+    /// How many directions it reads in: `orders(..).len()`.
+    pub const fn directions(self) -> usize {
+        match self {
+            Self::Raster => 1,
+            Self::Vmamba | Self::Snake | Self::Diagonal => 4,
+            Self::Hilbert | Self::Spiral => 2,
+        }
+    }
+
+    /// One permutation of the `grid.len()` tokens per direction.
+    pub fn orders(self, grid: Grid) -> Vec<Vec<usize>> {
+        match self {
+            Self::Raster => vec![rows(grid, false)],
+            Self::Vmamba => both_ways([rows(grid, false), columns(grid, false)]),
+            Self::Snake => both_ways([rows(grid, true), columns(grid, true)]),
+            Self::Diagonal => both_ways([diagonals(grid, false), diagonals(grid, true)]),
+            Self::Hilbert => both_ways([hilbert(grid)]),
+            Self::Spiral => both_ways([spiral(grid)]),
+        }
+    }
+}
+
+/// One seeded permutation of `n` tokens, uniform among all: Fisher-Yates with ChaCha8.
+pub fn random(seed: u64, n: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..n).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    order
+}
+
+/// Each order, followed by its reverse.
+fn both_ways<const K: usize>(orders: [Vec<usize>; K]) -> Vec<Vec<usize>> {
+    let with_reverse = |order: Vec<usize>| [order.clone(), order.into_iter().rev().collect()];
+    orders.into_iter().flat_map(with_reverse).collect()
+}
+
+/// Row by row; with `turning`, every other row backwards.
+fn rows(grid: Grid, turning: bool) -> Vec<usize> {
+    let step = |i: usize| {
+        let (r, c) = (i / grid.cols, i % grid.cols);
+        r * grid.cols + if turning && r % 2 == 1 { grid.cols - 1 - c } else { c }
+    };
+    (0..grid.len()).map(step).collect()
+}
+
+/// Column by column; with `turning`, every other column upwards.
+fn columns(grid: Grid, turning: bool) -> Vec<usize> {
+    let transposed = rows(Grid::new(grid.cols, grid.rows), turning);
+    transposed.into_iter().map(|i| (i % grid.rows) * grid.cols + i / grid.rows).collect()
+}
+
+/// Diagonals `r + c = 0, 1, ...`, by increasing row; `mirrored` counts columns from the right.
+fn diagonals(grid: Grid, mirrored: bool) -> Vec<usize> {
+    let mut cells: Vec<(usize, usize)> = (0..grid.len()).map(|i| (i / grid.cols, i % grid.cols)).collect();
+    cells.sort_by_key(|&(r, c)| (r + c, r));
+    let column = |c: usize| if mirrored { grid.cols - 1 - c } else { c };
+    cells.into_iter().map(|(r, c)| r * grid.cols + column(c)).collect()
+}
+
+/// Clockwise from the top-left corner, ring by ring.
+fn spiral(grid: Grid) -> Vec<usize> {
+    let mut order = Vec::with_capacity(grid.len());
+    let (mut top, mut left, mut bottom, mut right) = (0, 0, grid.rows, grid.cols); // the rest: [top, bottom) x [left, right)
+    while top < bottom && left < right {
+        order.extend((left..right).map(|c| top * grid.cols + c));
+        order.extend((top + 1..bottom).map(|r| r * grid.cols + right - 1));
+        if bottom - top > 1 {
+            order.extend((left..right - 1).rev().map(|c| (bottom - 1) * grid.cols + c));
+        }
+        if right - left > 1 {
+            order.extend((top + 1..bottom - 1).rev().map(|r| r * grid.cols + left));
+        }
+        (top, left, bottom, right) = (top + 1, left + 1, bottom - 1, right - 1);
+    }
+    order
+}
+
+/// A vector on the grid, (column, row).
+type Step = (i64, i64);
+
+/// Hilbert's curve on any rectangle, starting at the top-left and running along the longer side.
+/// Neighbouring steps are neighbouring patches, but for at most one diagonal step where an odd
+/// length makes that impossible.
+fn hilbert(grid: Grid) -> Vec<usize> {
+    let (cols, rows) = (grid.cols as i64, grid.rows as i64);
+    let mut order = Vec::with_capacity(grid.len());
+    if !grid.is_empty() {
+        let (along, across) = if cols >= rows { ((cols, 0), (0, rows)) } else { ((0, rows), (cols, 0)) };
+        fold(&mut |(c, r)| order.push((r * cols + c) as usize), (0, 0), along, across);
+    }
+    order
+}
+
+/// Visits the rectangle that `along` and `across` span from `at`, ending at the far end of `along`:
+/// out across half of it, along the rest, and back; a long rectangle is first cut in two.
+fn fold(visit: &mut dyn FnMut(Step), at: Step, along: Step, across: Step) {
+    let length = |v: Step| (v.0 + v.1).abs();
+    let unit = |v: Step| (v.0.signum(), v.1.signum());
+    let plus = |a: Step, b: Step| (a.0 + b.0, a.1 + b.1);
+    let minus = |a: Step, b: Step| (a.0 - b.0, a.1 - b.1);
+    let line = |v: Step, visit: &mut dyn FnMut(Step)| {
+        (0..length(v)).for_each(|k| visit((at.0 + k * unit(v).0, at.1 + k * unit(v).1)));
+    };
+    // Halves are kept even where the side allows: an even part is left where it was entered.
+    let half = |v: Step| {
+        let half = (v.0.div_euclid(2), v.1.div_euclid(2));
+        if length(half) % 2 == 1 && length(v) > 2 { plus(half, unit(v)) } else { half }
+    };
+    if length(across) == 1 {
+        return line(along, visit);
+    }
+    if length(along) == 1 {
+        return line(across, visit);
+    }
+    if 2 * length(along) > 3 * length(across) {
+        let first = half(along);
+        fold(visit, at, first, across);
+        fold(visit, plus(at, first), minus(along, first), across);
+    } else {
+        let (out, first) = (half(across), (along.0.div_euclid(2), along.1.div_euclid(2)));
+        let back = plus(plus(at, minus(along, unit(along))), minus(out, unit(across)));
+        fold(visit, at, out, first);
+        fold(visit, plus(at, out), along, minus(across, out));
+        fold(visit, back, (-out.0, -out.1), minus(first, along));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scan_of_every_grid_is_a_permutation() {
+        for grid in (1..=8).flat_map(|rows| (1..=8).map(move |cols| Grid::new(rows, cols))) {
+            for scan in Scan::ALL {
+                let orders = scan.orders(grid);
+                assert_eq!(orders.len(), scan.directions(), "{scan:?}");
+                for mut order in orders {
+                    order.sort_unstable();
+                    assert!(order.into_iter().eq(0..grid.len()), "{scan:?} on {grid:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn three_by_three_orders_are_those_written_by_hand() {
+        let expected: [(Scan, &[[usize; 9]]); 6] = [
+            (Scan::Raster, &[[0, 1, 2, 3, 4, 5, 6, 7, 8]]),
+            (
+                Scan::Vmamba,
+                &[
+                    [0, 1, 2, 3, 4, 5, 6, 7, 8],
+                    [8, 7, 6, 5, 4, 3, 2, 1, 0],
+                    [0, 3, 6, 1, 4, 7, 2, 5, 8],
+                    [8, 5, 2, 7, 4, 1, 6, 3, 0],
+                ],
+            ),
+            (
+                Scan::Snake,
+                &[
+                    [0, 1, 2, 5, 4, 3, 6, 7, 8],
+                    [8, 7, 6, 3, 4, 5, 2, 1, 0],
+                    [0, 3, 6, 7, 4, 1, 2, 5, 8],
+                    [8, 5, 2, 1, 4, 7, 6, 3, 0],
+                ],
+            ),
+            (
+                Scan::Diagonal,
+                &[
+                    [0, 1, 3, 2, 4, 6, 5, 7, 8],
+                    [8, 7, 5, 6, 4, 2, 3, 1, 0],
+                    [2, 1, 5, 0, 4, 8, 3, 7, 6],
+                    [6, 7, 3, 8, 4, 0, 5, 1, 2],
+                ],
+            ),
+            (Scan::Hilbert, &[[0, 3, 6, 7, 8, 5, 4, 1, 2], [2, 1, 4, 5, 8, 7, 6, 3, 0]]),
+            (Scan::Spiral, &[[0, 1, 2, 5, 8, 7, 6, 3, 4], [4, 3, 6, 7, 8, 5, 2, 1, 0]]),
+        ];
+        for (scan, orders) in expected {
+            let found = scan.orders(Grid::new(3, 3));
+            assert!(found.iter().map(Vec::as_slice).eq(orders.iter().map(|o| &o[..])), "{scan:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn two_rows_of_three_are_those_written_by_hand() {
+        let grid = Grid::new(2, 3);
+        assert_eq!(Scan::Snake.orders(grid)[2], [0, 3, 4, 1, 2, 5]);
+        assert_eq!(Scan::Vmamba.orders(grid)[2], [0, 3, 1, 4, 2, 5]);
+        assert_eq!(Scan::Diagonal.orders(grid)[2], [2, 1, 5, 0, 4, 3]);
+        assert_eq!(Scan::Spiral.orders(grid)[0], [0, 1, 2, 5, 4, 3]);
+    }
+
+    #[test]
+    fn curves_step_to_neighbours() {
+        let apart = |a: usize, b: usize, cols: usize| {
+            let (a, b) = ((a / cols, a % cols), (b / cols, b % cols));
+            (a.0.abs_diff(b.0), a.1.abs_diff(b.1))
+        };
+        for grid in (1..=9).flat_map(|rows| (1..=9).map(move |cols| Grid::new(rows, cols))) {
+            for order in [rows(grid, true), columns(grid, true), spiral(grid)] {
+                assert!(
+                    order
+                        .windows(2)
+                        .all(|w| apart(w[0], w[1], grid.cols).0 + apart(w[0], w[1], grid.cols).1 == 1)
+                );
+            }
+            let jumps: Vec<_> = hilbert(grid).windows(2).map(|w| apart(w[0], w[1], grid.cols)).collect();
+            assert!(jumps.iter().all(|&(r, c)| r <= 1 && c <= 1), "{grid:?}");
+            let diagonal = jumps.iter().filter(|&&jump| jump == (1, 1)).count();
+            let (long, short) = (grid.rows.max(grid.cols), grid.rows.min(grid.cols));
+            let may_jump = long % 2 == 1 && short % 2 == 0;
+            assert!(diagonal <= usize::from(may_jump), "{grid:?}: {diagonal}");
+        }
+    }
+
+    #[test]
+    fn random_orders_repeat_by_seed() {
+        assert_eq!(random(7, 196), random(7, 196));
+        assert_ne!(random(7, 196), random(8, 196));
+        let mut order = random(7, 196);
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..196));
+        assert_eq!(random(7, 0), [0; 0]);
+    }
+}

@@ -1,0 +1,320 @@
+//! The paper's protocol: many heads on one pass of frozen tokens, each with its own AdamW, so that no
+//! head's gradient touches another (paper, Algorithm 1).
+//!
+//! A head's start, its batches and its updates depend on (seed, head) alone, so training it alone or
+//! beside others gives the same bits. Everything a run needs to go on lives in [`Learner`] and
+//! [`Position`]; a caller that saves both can be killed at any moment.
+
+use std::ops::ControlFlow;
+
+use burn::tensor::{Device, Int, Tensor, TensorData, loss};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::array::Arrays;
+use super::classifier::Model;
+use super::features::TokenCache;
+use super::head::Batch;
+use super::optim::{AdamW, cosine};
+
+/// How all heads are trained (paper, "Optimization").
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// Passes over the training images.
+    pub epochs: usize,
+    /// Images a step.
+    pub batch: usize,
+    /// Learning rate at the start of the cosine.
+    pub rate: f64,
+}
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Self { epochs: 100, batch: 256, rate: 1e-3 }
+    }
+}
+
+/// Some images of a token cache and their classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labelled {
+    /// Indices into the cache.
+    pub images: Vec<usize>,
+    /// The class of each.
+    pub classes: Vec<usize>,
+}
+
+/// What is trained on what.
+pub struct Task<'a> {
+    /// Tokens of all images.
+    pub tokens: &'a TokenCache,
+    /// What is trained on.
+    pub train: &'a Labelled,
+    /// What picks the best epoch.
+    pub select: &'a Labelled,
+    /// What the reported accuracy is taken on; often the same.
+    pub test: &'a Labelled,
+    /// How.
+    pub protocol: &'a Protocol,
+    /// Where.
+    pub device: &'a Device,
+    /// Seed of order and start.
+    pub seed: u64,
+}
+
+/// One epoch of one head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Epochs done, from 1.
+    pub epoch: usize,
+    /// Mean training loss over the epoch.
+    pub loss: f64,
+    /// Training accuracy over the epoch, in percent.
+    pub train: f64,
+    /// Accuracy on the selection split, in percent.
+    pub select: f64,
+    /// Accuracy on the test split, in percent.
+    pub test: f64,
+}
+
+/// One head under training.
+pub struct Learner {
+    /// What it is called in the run: its head id, or a variant's name.
+    pub name: String,
+    /// Its head, with parameters.
+    pub model: Model,
+    /// Its optimiser.
+    pub adam: AdamW,
+    /// Its epochs so far.
+    pub history: Vec<Epoch>,
+    /// What it was at its best on the selection split.
+    pub best: Option<Snapshot>,
+    /// Predicted class of every test image after the last epoch.
+    pub answers: Vec<u32>,
+    /// Why it stopped before the end, if it did; its parameters are the last good ones.
+    pub failure: Option<String>,
+    /// Loss sum, right answers and images of the epoch under way.
+    pub running: Running,
+}
+
+/// A head after one epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Its place in the history, from 0.
+    pub epoch: usize,
+    /// Effective values, classifier included.
+    pub arrays: Arrays,
+    /// Predicted class of every test image.
+    pub answers: Vec<u32>,
+}
+
+/// Sums over the epoch under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Running {
+    loss: f64,
+    right: usize,
+    images: usize,
+}
+
+impl Learner {
+    /// A head at its start.
+    pub fn new(name: impl Into<String>, model: Model) -> Self {
+        Self {
+            name: name.into(),
+            model,
+            adam: AdamW::default(),
+            history: Vec::new(),
+            best: None,
+            answers: Vec::new(),
+            failure: None,
+            running: Running::default(),
+        }
+    }
+
+    /// One step on one batch; the loss before it.
+    fn step(&mut self, batch: &Batch, labels: &Labels, rate: f64) {
+        let tracked = self.model.clone().with_params(self.model.params().tracked());
+        let logits = tracked.logits(batch); // [B, C]
+        let right = labels.right(logits.clone().inner());
+        let loss = loss::cross_entropy_with_logits(logits, labels.target.clone());
+        let gradients = loss.backward();
+        let value = f64::from(loss.inner().into_scalar::<f32>());
+        if !value.is_finite() {
+            self.failure = Some(format!("the loss became {value} in epoch {}", self.history.len() + 1));
+            return;
+        }
+        let params = self.model.params().clone();
+        let moved = self.adam.step(params, tracked.params(), &gradients, rate);
+        self.model = self.model.clone().with_params(moved).observe(batch);
+        self.running.loss += value * labels.count as f64;
+        self.running.right += right;
+        self.running.images += labels.count;
+    }
+}
+
+/// The labels of a batch on a device.
+struct Labels {
+    index: Tensor<1, Int>,
+    target: Tensor<2>,
+    count: usize,
+}
+
+impl Labels {
+    fn new(classes: &[usize], names: usize, device: &Device) -> Self {
+        let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
+        let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
+        let target = index.clone().one_hot::<2>(names).float().autodiff();
+        Self { index, target, count: classes.len() }
+    }
+
+    /// How many rows of `logits` `[B, C]` have their largest value at the label.
+    fn right(&self, logits: Tensor<2>) -> usize {
+        let hits = logits.argmax(1).squeeze_dim::<1>(1).equal(self.index.clone());
+        hits.int().sum().into_scalar::<i32>() as usize
+    }
+}
+
+/// Where a run stands: the next step is `step` of epoch `epoch`, both from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Steps done of the epoch under way.
+    pub step: usize,
+}
+
+/// What a run tells as it goes.
+pub enum Event<'a> {
+    /// A step of all heads is done.
+    Step {
+        /// Where the run stands.
+        position: Position,
+        /// Steps of an epoch.
+        steps: usize,
+        /// All heads.
+        learners: &'a [Learner],
+    },
+    /// An epoch of all heads is done and evaluated: a good moment to save.
+    Epoch {
+        /// Where the run stands.
+        position: Position,
+        /// All heads.
+        learners: &'a [Learner],
+    },
+}
+
+/// Trains `learners` from `position` on, until done or `tell` breaks; returns where it stands.
+pub fn train(
+    task: &Task,
+    learners: &mut [Learner],
+    mut position: Position,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Position {
+    let Protocol { epochs, batch, rate } = *task.protocol;
+    let steps = task.train.images.len().div_ceil(batch);
+    while position.epoch < epochs {
+        let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
+        for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
+            let done = position.epoch * steps + step;
+            let images: Vec<usize> = chunk.iter().map(|&i| task.train.images[i]).collect();
+            let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
+            let batch = batch_of(task, &images, Some(done as u64));
+            let labels =
+                Labels::new(&classes, learners.first().map_or(0, |l| l.model.dims().classes), task.device);
+            let rate = cosine(rate, done, epochs * steps);
+            for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
+                learner.step(&batch, &labels, rate);
+            }
+            position.step = step + 1;
+            if tell(Event::Step { position, steps, learners }).is_break() {
+                return position;
+            }
+        }
+        close_epoch(task, learners);
+        position = Position { epoch: position.epoch + 1, step: 0 };
+        if tell(Event::Epoch { position, learners }).is_break() {
+            return position;
+        }
+    }
+    position
+}
+
+/// The order of the training images in one epoch: a function of seed and epoch.
+fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(epoch as u64);
+    let mut order: Vec<usize> = (0..images).collect();
+    order.shuffle(&mut rng);
+    order
+}
+
+/// The tokens of `images` on the device; `step` is given when they are trained on.
+fn batch_of(task: &Task, images: &[usize], step: Option<u64>) -> Batch {
+    let (tokens, device) = (task.tokens, task.device);
+    let (grid, width) = (tokens.grid(), tokens.width());
+    let shape = [images.len(), grid.len(), width];
+    let patches = Tensor::<3>::from_data(TensorData::new(tokens.patches(images), shape), device);
+    let cls = tokens.cls(images);
+    let cls = cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
+    // Far apart for every step, and never those of an evaluation.
+    let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
+    let draws = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
+    match step {
+        Some(_) => {
+            Batch { patches: patches.autodiff(), cls: cls.map(Tensor::autodiff), grid, draws, training: true }
+        }
+        None => Batch { patches, cls, grid, draws, training: false },
+    }
+}
+
+/// Predicted class of each of `images` by every learner that still trains; empty for the others.
+pub fn predict(task: &Task, learners: &[Learner], images: &[usize]) -> Vec<Vec<u32>> {
+    let mut answers = vec![Vec::with_capacity(images.len()); learners.len()];
+    for chunk in images.chunks(task.protocol.batch) {
+        let batch = batch_of(task, chunk, None);
+        for (learner, answers) in learners.iter().zip(&mut answers) {
+            if learner.failure.is_none() {
+                let logits = learner.model.logits(&batch); // [B, C]
+                let classes = logits.argmax(1).squeeze_dim::<1>(1).into_data().convert::<u32>();
+                answers.extend(classes.try_to_vec::<u32>().expect("class indices"));
+            }
+        }
+    }
+    answers
+}
+
+/// Evaluates every learner and remembers the best.
+fn close_epoch(task: &Task, learners: &mut [Learner]) {
+    let select = predict(task, learners, &task.select.images);
+    let test = match task.select == task.test {
+        true => select.clone(),
+        false => predict(task, learners, &task.test.images),
+    };
+    for ((learner, select), test) in learners.iter_mut().zip(select).zip(test) {
+        let running = std::mem::take(&mut learner.running);
+        if learner.failure.is_some() {
+            continue;
+        }
+        let epoch = Epoch {
+            epoch: learner.history.len() + 1,
+            loss: running.loss / running.images as f64,
+            train: 100.0 * running.right as f64 / running.images as f64,
+            select: accuracy(&select, &task.select.classes),
+            test: accuracy(&test, &task.test.classes),
+        };
+        let best = learner.best.as_ref().map(|best| learner.history[best.epoch].select);
+        if best.is_none_or(|best| epoch.select > best) {
+            let arrays = learner.model.params().to_arrays();
+            learner.best = Some(Snapshot { epoch: learner.history.len(), arrays, answers: test.clone() });
+        }
+        learner.history.push(epoch);
+        learner.answers = test;
+    }
+}
+
+/// Share of right answers, in percent.
+pub fn accuracy(answers: &[u32], classes: &[usize]) -> f64 {
+    let right = answers.iter().zip(classes).filter(|&(&answer, &class)| answer as usize == class).count();
+    100.0 * right as f64 / classes.len() as f64
+}

@@ -1,0 +1,181 @@
+//! Training curves: loss and accuracy of several heads over the steps, as in the paper's figure of
+//! training loss. Takes plain numbers of its own, not a trace.
+
+use serde::{Deserialize, Serialize};
+
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
+use super::scale::{Scale, extent};
+use super::scene::{Box2, Point, Scene, Stroke};
+use super::table::Table;
+use super::theme::Theme;
+use super::{Empty, MARGIN, Options, Size};
+
+/// What one head did while it trained; steps rise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Name of the head.
+    pub name: String,
+    /// Step and training loss.
+    pub loss: Vec<(f64, f64)>,
+    /// Step and accuracy on held-out images, 0 to 1.
+    pub accuracy: Vec<(f64, f64)>,
+}
+
+/// The curves of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Curves {
+    /// One a head.
+    pub series: Vec<Series>,
+}
+
+/// Name of the axis both panels share.
+const STEP: &str = "Training step";
+/// Most points drawn of one curve: beyond it neighbours share a pixel.
+const POINTS: usize = 1500;
+/// Part of the curve a moving average spans on either side.
+const SPAN: usize = 60;
+
+/// Draws the loss, and below it the accuracy where there is one.
+///
+/// # Errors
+/// If no series has a point yet.
+pub fn scene(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    let has = |f: fn(&Series) -> &Vec<(f64, f64)>| curves.series.iter().any(|s| !f(s).is_empty());
+    let (loss, accuracy) = (has(|s| &s.loss), has(|s| &s.accuracy));
+    if !loss && !accuracy {
+        return Err(Empty("No step has been trained yet".to_owned()));
+    }
+    let (width, whole) = (size.width - 2.0 * MARGIN, size.height - 2.0 * MARGIN);
+    let mut scene = Scene::new(width, whole, "Training curves", theme.background);
+    let key: Vec<(Mark, &str)> = curves
+        .series
+        .iter()
+        .enumerate()
+        .map(|(i, s)| (Mark::Line(Stroke::new(theme.line * 1.2, theme.series(i))), s.name.as_str()))
+        .collect();
+    let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
+    let height = (whole - top) / if loss && accuracy { 2.0 } else { 1.0 };
+    let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
+    let (first, last) = extent(steps).unwrap_or((0.0, 1.0));
+    let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
+        let x = Axis::new(Scale::linear(first.min(0.0), last), x, 5);
+        Frame::fit(Box2::new(0.0, y, width - 4.0, height), x, Axis::new(scale, label, 4), theme)
+    };
+    let (x, gap) = if accuracy { ("", theme.gap) } else { (STEP, 0.0) };
+    let mut upper = panel(top, height - gap, loss_scale(curves, options), x, "Training loss");
+    let under = if loss { top + height } else { top };
+    let mut lower = panel(under, height, accuracy_scale(curves), STEP, "Accuracy (%)");
+    if loss && accuracy {
+        Frame::align(&mut [&mut upper, &mut lower]);
+    }
+    if loss {
+        lines(&mut scene, theme, &upper, curves, |s| &s.loss, true);
+    }
+    if accuracy {
+        lines(&mut scene, theme, &lower, curves, |s| &s.accuracy, false);
+    }
+    Ok(scene.framed(MARGIN))
+}
+
+fn loss_scale(curves: &Curves, options: &Options) -> Scale {
+    let values = || curves.series.iter().flat_map(|s| &s.loss).map(|p| p.1);
+    let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
+    if options.log {
+        let above = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
+        Scale::log(above * 0.9, hi * 1.1, 6)
+    } else {
+        Scale::padded(lo.min(0.0), hi)
+    }
+}
+
+fn accuracy_scale(curves: &Curves) -> Scale {
+    let values = curves.series.iter().flat_map(|s| &s.accuracy).map(|p| p.1 * 100.0);
+    let (lo, hi) = extent(values).unwrap_or((0.0, 100.0));
+    Scale::nice(lo.min(hi * 0.5), hi, 4)
+}
+
+/// Draws one line a series; a noisy one is drawn faint, with its moving average above it.
+fn lines(
+    scene: &mut Scene,
+    theme: &Theme,
+    frame: &Frame,
+    curves: &Curves,
+    of: impl Fn(&Series) -> &Vec<(f64, f64)>,
+    noisy: bool,
+) {
+    frame.grid(scene, theme);
+    let factor = if noisy { 1.0 } else { 100.0 };
+    let place = |points: &[(f64, f64)]| -> Vec<Point> {
+        let stride = points.len().div_ceil(POINTS).max(1);
+        let last = points.last().into_iter();
+        points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1 * factor)).collect()
+    };
+    let averaged = |points: &[(f64, f64)]| noisy && points.len() >= SPAN;
+    for (i, series) in curves.series.iter().enumerate().filter(|(_, s)| averaged(of(s))) {
+        scene.line(place(of(series)), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
+    }
+    for (i, series) in curves.series.iter().enumerate() {
+        let points = of(series);
+        let shown = if averaged(points) { smooth(points) } else { points.clone() };
+        scene.line(place(&shown), Stroke::new(theme.line * 1.2, theme.series(i)));
+        if !noisy && points.len() <= 60 {
+            for p in place(points) {
+                scene.dot(p, 1.3, theme.series(i), None);
+            }
+        }
+    }
+    frame.axes(scene, theme);
+}
+
+/// Moving average over a sixtieth of the curve on either side, one-sided at the ends.
+fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut sums = vec![0.0];
+    for p in points {
+        sums.push(sums[sums.len() - 1] + p.1);
+    }
+    let reach = (points.len() / SPAN).max(1);
+    let mean = |i: usize| {
+        let (from, to) = (i.saturating_sub(reach), (i + reach + 1).min(points.len()));
+        (sums[to] - sums[from]) / (to - from) as f64
+    };
+    points.iter().enumerate().map(|(i, p)| (p.0, mean(i))).collect()
+}
+
+/// The numbers behind the curves, one row a point.
+pub fn table(curves: &Curves) -> Table {
+    let mut names = Vec::new();
+    let mut kinds = Vec::new();
+    let (mut steps, mut values) = (Vec::new(), Vec::new());
+    for series in &curves.series {
+        for (kind, points) in [("loss", &series.loss), ("accuracy", &series.accuracy)] {
+            for &(step, value) in points {
+                names.push(series.name.clone());
+                kinds.push(kind.to_owned());
+                steps.push(step);
+                values.push(value);
+            }
+        }
+    }
+    Table::default()
+        .words("head", names)
+        .words("measure", kinds)
+        .numbers("step", steps)
+        .numbers("value", values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_average_keeps_a_straight_line() {
+        let points: Vec<(f64, f64)> = (0..240).map(|i| (f64::from(i), 3.0 - f64::from(i) * 0.01)).collect();
+        let smoothed = smooth(&points);
+        assert_eq!(smoothed.len(), points.len());
+        for (a, b) in smoothed.iter().zip(&points).skip(4).take(232) {
+            assert!((a.1 - b.1).abs() < 1e-9 && a.0 == b.0);
+        }
+        assert!((smoothed[0].1 - 2.98).abs() < 1e-9, "the mean of the first five");
+    }
+}

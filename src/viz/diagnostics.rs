@@ -1,0 +1,149 @@
+//! Every diagnostic of the plan (SPEC section 5): its value as a dot, what chance gives for the same
+//! router settings as a band (5th to 95th percentile), the untrained scorer as a tick.
+
+use super::font;
+use super::legend::{self, Mark};
+use super::scale::{Scale, extent, number_like};
+use super::scene::{Anchor, Box2, Scene, Stroke};
+use super::table::Table;
+use super::theme::Theme;
+use super::{Empty, Figure, Options, Size, no_order};
+use crate::model::trace::{Diagnostic, Routing, Trace};
+
+/// Height of one strip and of the key below them.
+const ROW: f32 = 12.0;
+
+/// The figure.
+pub struct Diagnostics;
+
+/// One row: a name, its number, and the range it can lie in.
+pub struct Strip<'a> {
+    name: String,
+    diagnostic: &'a Diagnostic,
+    scale: Scale,
+}
+
+impl<'a> Strip<'a> {
+    /// Of a diagnostic whose value is a number; a share runs from 0 to 1, the rest over what is there.
+    pub fn of(name: &str, diagnostic: &'a Diagnostic) -> Option<Self> {
+        if !diagnostic.value.is_finite() {
+            return None;
+        }
+        let null = diagnostic.null.map(|(lo, hi)| [lo, hi]);
+        let all =
+            [diagnostic.value].into_iter().chain(null.into_iter().flatten()).chain(diagnostic.untrained);
+        let (lo, hi) = extent(all)?;
+        let share = ["coverage", "entropy", "edge_mass"].iter().any(|part| name.contains(part));
+        let scale = if share {
+            Scale::linear(lo.min(0.0), hi.max(1.0))
+        } else if name.contains("kendall") {
+            Scale::linear(lo.min(-1.0), hi.max(1.0))
+        } else {
+            Scale::linear(lo.min(0.0) * 1.1, hi.max(0.0) * 1.1)
+        };
+        Some(Self { name: words(name), diagnostic, scale })
+    }
+}
+
+/// `rank_coverage` as a person reads it.
+fn words(name: &str) -> String {
+    let text = name.replace("_p95", ", 95th percentile").replace("_10", ", 10 %").replace('_', " ");
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
+}
+
+/// Draws the rows into `rect`, with a key in a last row.
+pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]) {
+    let widest = |text: &dyn Fn(&Strip<'_>) -> String| {
+        strips.iter().map(|s| font::width(&text(s), theme.tick)).fold(0.0, f32::max)
+    };
+    let value = |s: &Strip<'_>| number_like(s.diagnostic.value, s.diagnostic.value);
+    let chance = |s: &Strip<'_>| match s.diagnostic.null {
+        Some((lo, hi)) => {
+            let like = s.diagnostic.value;
+            format!("{} to {}", number_like(lo, like), number_like(hi, like))
+        }
+        None => String::new(),
+    };
+    let name_room = widest(&|s| s.name.clone()).min(rect.w * 0.4);
+    let chance_room = widest(&chance);
+    let value_room = widest(&value);
+    let chance_x = rect.right() - chance_room;
+    let value_x = chance_x - if chance_room > 0.0 { 2.0 * theme.gap } else { 0.0 };
+    let left = rect.x + name_room + 2.0 * theme.gap;
+    let width = value_x - value_room - 2.0 * theme.gap - left;
+    for (i, strip) in strips.iter().enumerate() {
+        let y = rect.y + (i as f32 + 0.5) * ROW;
+        let at = |v: f64| left + strip.scale.at(v).clamp(0.0, 1.0) * width;
+        let name = font::fit(&strip.name, theme.tick, name_room + 0.1);
+        scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
+        scene.line(vec![[left, y], [left + width, y]], Stroke::new(theme.hair, theme.faint));
+        if let Some((lo, hi)) = strip.diagnostic.null {
+            let (a, b) = (at(lo.min(hi)), at(hi.max(lo)));
+            scene.fill(Box2::new(a - 0.5, y - 3.5, b - a + 1.0, 7.0), theme.band);
+        }
+        if let Some(v) = strip.diagnostic.untrained {
+            let x = at(v);
+            scene.line(vec![[x, y - 3.5], [x, y + 3.5]], Stroke::new(1.0, theme.muted));
+        }
+        let ring = Stroke::new(0.6, theme.ground);
+        scene.dot([at(strip.diagnostic.value), y], 2.4, theme.series(1), Some(ring));
+        scene.text_mid([value_x, y], value(strip), theme.tick, theme.ink, Anchor::End);
+        scene.text_mid([rect.right(), y], chance(strip), theme.tick, theme.muted, Anchor::End);
+    }
+    let mut key = vec![(Mark::Dot(theme.series(1)), "This image")];
+    if strips.iter().any(|s| s.diagnostic.null.is_some()) {
+        key.push((Mark::Patch(theme.band), "Chance, 5 to 95 %"));
+    }
+    if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
+        key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
+    }
+    let below = rect.y + strips.len() as f32 * ROW + 1.0;
+    legend::legend(scene, theme, [rect.x, below], rect.w, &key);
+}
+
+fn all(trace: &Trace) -> Vec<Strip<'_>> {
+    trace.diagnostics.iter().filter_map(|(name, d)| Strip::of(name, d)).collect()
+}
+
+impl Figure for Diagnostics {
+    fn id(&self) -> &'static str {
+        "diagnostics"
+    }
+
+    fn title(&self) -> &'static str {
+        "Diagnostics"
+    }
+
+    fn about(&self) -> &'static str {
+        "Every diagnostic of the plan beside what chance and the untrained scorer give for the same settings"
+    }
+
+    fn height(&self, trace: &Trace, _: f32) -> f32 {
+        (trace.diagnostics.len() as f32 + 1.0) * ROW + 2.0
+    }
+
+    fn scene(&self, trace: &Trace, _: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let rows = all(trace);
+        if rows.is_empty() {
+            return Err(match trace.routing {
+                Routing::None => no_order(trace),
+                _ => Empty(format!("{} reads in a fixed order: there is no plan to judge", trace.head)),
+            });
+        }
+        let mut scene = Scene::new(size.width, size.height, "Diagnostics of the plan", theme.background);
+        strips(&mut scene, theme, Box2::new(0.0, 0.0, size.width, size.height), &rows);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let d = &trace.diagnostics;
+        let or_nan = |v: Option<f64>| v.unwrap_or(f64::NAN);
+        Table::default()
+            .words("diagnostic", d.keys().cloned())
+            .numbers("value", d.values().map(|d| d.value))
+            .numbers("null_p05", d.values().map(|d| or_nan(d.null.map(|n| n.0))))
+            .numbers("null_p95", d.values().map(|d| or_nan(d.null.map(|n| n.1))))
+            .numbers("untrained", d.values().map(|d| or_nan(d.untrained)))
+    }
+}

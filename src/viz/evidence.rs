@@ -1,0 +1,172 @@
+//! Evidence for one class by position read (SPEC section 6). Above, exact: `e[k] = W_c . (K[N-1-k] *
+//! routed[k])`, orange for the class and blue against it, under the measured decay of the memory.
+//! Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and had it been read in raster.
+
+use super::frame::{Axis, Frame};
+use super::legend::{self, Mark};
+use super::order::memory;
+use super::scale::{Scale, extent};
+use super::scene::{Box2, Identity, Scene, Stroke};
+use super::table::Table;
+use super::theme::Theme;
+use super::token_map::class_name;
+use super::{Empty, Figure, Options, Size, no_order};
+use crate::model::trace::{Routing, Trace};
+
+/// The figure.
+pub struct Evidence;
+
+/// Name of the axis both panels share.
+const POSITION: &str = "Position (last is read last)";
+
+/// How many panels the trace fills.
+fn panels(trace: &Trace) -> usize {
+    usize::from(trace.evidence.position.is_some()) + usize::from(trace.evidence.proxy.is_some())
+}
+
+impl Figure for Evidence {
+    fn id(&self) -> &'static str {
+        "evidence"
+    }
+
+    fn title(&self) -> &'static str {
+        "Evidence by position"
+    }
+
+    fn about(&self) -> &'static str {
+        "What every position read adds to the logit of the class, exactly and by the paper's proxy, routed and in raster order"
+    }
+
+    fn height(&self, trace: &Trace, width: f32) -> f32 {
+        (width * 0.34 + 34.0) * panels(trace).max(1) as f32
+    }
+
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        extent(trace.evidence.position.as_ref()?.iter().map(|&v| f64::from(v)))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let e = &trace.evidence;
+        let count = panels(trace);
+        if count == 0 {
+            let why = e.why_none.clone().map(Empty);
+            return Err(match trace.routing {
+                Routing::None => why.unwrap_or_else(|| no_order(trace)),
+                _ => why.unwrap_or_else(|| Empty(format!("{} has no evidence by position", trace.head))),
+            });
+        }
+        let mut scene = Scene::new(size.width, size.height, "Evidence by position", theme.background);
+        let height = size.height / count as f32;
+        let room = |i: usize| Box2::new(0.0, i as f32 * height, size.width, height);
+        let x = if count > 1 { "" } else { POSITION };
+        let limits = options.limits.or_else(|| self.limits(trace));
+        let mut upper = e.position.as_ref().map(|v| {
+            let room = key_exact(&mut scene, theme, trace, room(0));
+            let room = Box2 { h: room.h - if count > 1 { theme.gap } else { 0.0 }, ..room };
+            panel(room, v.len(), limits.unwrap_or((0.0, 1.0)), (x, "Evidence"), theme)
+        });
+        let mut lower = e.proxy.as_ref().map(|v| {
+            let both = v.iter().chain(e.proxy_raster.as_deref().unwrap_or(&[])).map(|&v| f64::from(v));
+            let limits = extent(both).unwrap_or((0.0, 1.0));
+            let room = key_proxy(&mut scene, theme, trace, room(count - 1));
+            panel(room, v.len(), limits, (POSITION, "Proxy"), theme)
+        });
+        if let (Some(upper), Some(lower)) = (&mut upper, &mut lower) {
+            Frame::align(&mut [upper, lower]);
+        }
+        if let (Some(frame), Some(values)) = (&upper, &e.position) {
+            exact(&mut scene, theme, trace, frame, values);
+        }
+        if let (Some(frame), Some(values)) = (&lower, &e.proxy) {
+            proxy(&mut scene, theme, trace, frame, values);
+        }
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let e = &trace.evidence;
+        Table::counted("position", trace.grid.len())
+            .optional("exact", e.position.as_deref())
+            .optional("proxy", e.proxy.as_deref())
+            .optional("proxy_raster", e.proxy_raster.as_deref())
+    }
+}
+
+/// The axes of a panel whose upward range holds zero.
+fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), theme: &Theme) -> Frame {
+    let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
+    Frame::fit(room, Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4), theme)
+}
+
+/// Draws the key of the upper panel, and gives what is left of `room`.
+fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box2 {
+    let name = format!("For {}", class_name(trace));
+    let mut key =
+        vec![(Mark::Patch(theme.positive), name.as_str()), (Mark::Patch(theme.negative), "Against")];
+    if memory(trace).is_some() {
+        key.push((Mark::Patch(theme.band), "Decay |K|"));
+    }
+    below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
+}
+
+/// The strokes of the proxy as routed and in raster order.
+fn strokes(theme: &Theme) -> [Stroke; 2] {
+    [Stroke::new(theme.line, theme.series(1)), Stroke::new(theme.line * 0.8, theme.series(0))]
+}
+
+/// Draws the key of the lower panel, and gives what is left of `room`.
+fn key_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box2 {
+    let [routed, raster] = strokes(theme);
+    let mut key = vec![(Mark::Line(routed), "Proxy, as routed")];
+    if trace.evidence.proxy_raster.is_some() {
+        key.push((Mark::Line(raster), "Proxy, raster order"));
+    }
+    below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
+}
+
+/// `room` without its upper `height`.
+fn below(room: Box2, height: f32) -> Box2 {
+    Box2::new(room.x, room.y + height, room.w, room.h - height)
+}
+
+fn exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
+    let n = values.len();
+    let (area, zero) = (frame.area, frame.y(0.0));
+    if let Some(kept) = memory(trace) {
+        // From the zero line to the farther edge, which the largest memory touches.
+        let (up, down) = (area.y - zero, area.bottom() - zero);
+        let reach = if -up >= down { up } else { down };
+        let mut outline = vec![[area.x, zero]];
+        outline.extend((0..n).map(|k| [frame.x(k as f64), zero + kept[n - 1 - k] as f32 * reach]));
+        outline.push([area.right(), zero]);
+        scene.polygon(outline, theme.band.alpha(0.6));
+    }
+    frame.grid(scene, theme);
+    let cell = area.w / n as f32;
+    for (k, &v) in values.iter().enumerate() {
+        let end = frame.at(k as f64, f64::from(v))[1];
+        let x = area.x + k as f32 * cell;
+        let color = if v < 0.0 { theme.negative } else { theme.positive };
+        scene.fill(Box2::new(x, zero.min(end), cell * 0.92, (zero - end).abs()), color);
+        scene.target(Box2::new(x, area.y, cell, area.h), Identity::Position(k));
+    }
+    scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
+    frame.axes(scene, theme);
+}
+
+fn proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
+    frame.grid(scene, theme);
+    let (area, zero) = (frame.area, frame.y(0.0));
+    scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
+    let curve = |v: &[f32]| v.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();
+    let [routed_stroke, raster_stroke] = strokes(theme);
+    if let Some(raster) = trace.evidence.proxy_raster.as_deref() {
+        scene.line(curve(raster), raster_stroke);
+    }
+    scene.line(curve(values), routed_stroke);
+    let cell = area.w / values.len() as f32;
+    for k in 0..values.len() {
+        scene.target(Box2::new(area.x + k as f32 * cell, area.y, cell, area.h), Identity::Position(k));
+    }
+    frame.axes(scene, theme);
+}

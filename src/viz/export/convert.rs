@@ -1,0 +1,100 @@
+//! The SVG of a scene as PDF and as PNG, through the one converter family (usvg, svg2pdf, resvg) and
+//! with the one typeface, whatever the machine has installed.
+
+use std::sync::Arc;
+
+use resvg::{tiny_skia, usvg};
+
+use super::{ExportError, MADE_BY, MOST, svg};
+use crate::viz::font;
+use crate::viz::scene::Scene;
+
+/// The SVG as the converters read it, with the one typeface and no other.
+fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
+    let mut fonts = usvg::fontdb::Database::new();
+    fonts.load_font_source(usvg::fontdb::Source::Binary(Arc::new(font::file().as_ref().as_ref().to_vec())));
+    let options = usvg::Options {
+        fontdb: Arc::new(fonts),
+        font_family: font::FAMILY.to_owned(),
+        dpi: 72.0, // so that the size of the tree is in points
+        ..usvg::Options::default()
+    };
+    usvg::Tree::from_str(svg, &options).map_err(|e| ExportError::Convert { format, why: e.to_string() })
+}
+
+/// The scene as a one-page PDF, text as text.
+///
+/// # Errors
+/// If the converter refuses the SVG.
+pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
+    let tree = tree(&svg(scene, about), "PDF")?;
+    let page = svg2pdf::PageOptions { dpi: 72.0 };
+    svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
+        .map(settle)
+        .map_err(|e| ExportError::Convert { format: "PDF", why: e.to_string() })
+}
+
+/// Sorts the entries of every resource dictionary. The converter writes them in the order of a
+/// randomly seeded map, one a line, so that the same figure would not be the same bytes; sorted in
+/// their place, no offset of the file changes.
+fn settle(mut pdf: Vec<u8>) -> Vec<u8> {
+    // `    /xo1 8 0 R`: a name with a number, and a reference.
+    let entry = |line: &[u8]| {
+        let Some(text) = std::str::from_utf8(line).ok().and_then(|t| t.trim().strip_prefix('/')) else {
+            return false;
+        };
+        let mut parts = text.split(' ');
+        let named = parts.next().is_some_and(|p| p.ends_with(|c: char| c.is_ascii_digit()) && p.len() < 12);
+        named && parts.next().is_some_and(|p| p.parse::<u32>().is_ok()) && parts.eq(["0", "R"])
+    };
+    let lines: Vec<Vec<u8>> = pdf.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+    let mut settled = Vec::with_capacity(pdf.len());
+    for group in lines.chunk_by(|a, b| entry(a) && entry(b)) {
+        let mut group = group.to_vec();
+        group.sort();
+        settled.extend(group.into_iter().flatten());
+    }
+    pdf.copy_from_slice(&settled);
+    pdf
+}
+
+/// The scene as PNG of `dpi` dots an inch, which the file also says.
+///
+/// # Errors
+/// If it would be larger than [`MOST`] pixels, or the converter refuses the SVG.
+pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError> {
+    let scale = dpi / 72.0;
+    let pixels = |points: f32| (points * scale).round().max(1.0) as u32;
+    let (width, height) = (pixels(scene.width), pixels(scene.height));
+    if width > MOST || height > MOST {
+        return Err(ExportError::Large { width, height });
+    }
+    let tree = tree(&svg(scene, about), "PNG")?;
+    let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or(ExportError::Large { width, height })?;
+    let fit = tiny_skia::Transform::from_scale(
+        width as f32 / tree.size().width(),
+        height as f32 / tree.size().height(),
+    );
+    resvg::render(&tree, fit, &mut pixmap.as_mut());
+    let bytes =
+        pixmap.encode_png().map_err(|e| ExportError::Convert { format: "PNG", why: e.to_string() })?;
+    let metre = (dpi / 0.0254).round() as u32;
+    let mut density = [metre.to_be_bytes(), metre.to_be_bytes()].concat();
+    density.push(1); // the unit is the metre
+    let made = [&b"Software\0"[..], MADE_BY.as_bytes()].concat();
+    // After the signature (8 bytes) and the header chunk (25), where both chunks may stand.
+    Ok([&bytes[..33], &chunk(*b"pHYs", &density), &chunk(*b"tEXt", &made), &bytes[33..]].concat())
+}
+
+/// A PNG chunk: length, name, data, checksum.
+fn chunk(name: [u8; 4], data: &[u8]) -> Vec<u8> {
+    let body = [&name[..], data].concat();
+    let mut crc = u32::MAX;
+    for &byte in &body {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+        }
+    }
+    [&(data.len() as u32).to_be_bytes()[..], &body, &(!crc).to_be_bytes()].concat()
+}

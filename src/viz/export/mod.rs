@@ -1,0 +1,96 @@
+//! A scene as a file: SVG and PDF with true vectors and text as text, PNG at a chosen resolution;
+//! the numbers behind it as CSV or NPZ. The same scene gives the same bytes on every machine: the
+//! typeface comes along, and nothing writes a time. A file is written whole or not at all.
+
+mod convert;
+mod numbers;
+mod svg;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+pub use convert::{pdf, png};
+pub use numbers::{csv, npz};
+pub use svg::svg;
+
+use super::scene::Scene;
+use super::table::Table;
+
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The ending names no format.
+    #[error("{path}: cannot tell the format from its ending; use .svg, .pdf, .png, .csv or .npz")]
+    Ending {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The picture would be too large.
+    #[error(
+        "a PNG of {width} x {height} pixels is too large (up to {MOST} each way); lower the dpi or the width"
+    )]
+    Large {
+        /// Pixels across.
+        width: u32,
+        /// Pixels down.
+        height: u32,
+    },
+    /// A converter refused; a bug of this program.
+    #[error("the figure could not be converted to {format}: {why}; this is a bug, please report it")]
+    Convert {
+        /// The format.
+        format: &'static str,
+        /// What the converter said.
+        why: String,
+    },
+}
+
+/// Most pixels of a PNG each way.
+pub const MOST: u32 = 16_384;
+/// Who made the file.
+const MADE_BY: &str = concat!("SSMProbe ", env!("CARGO_PKG_VERSION"));
+/// Points a millimetre.
+const POINTS: f32 = 72.0 / 25.4;
+
+/// Points of a length in millimetres.
+pub fn points(mm: f32) -> f32 {
+    mm * POINTS
+}
+
+/// Writes the figure or its numbers to `path`, in the format its ending names.
+///
+/// # Errors
+/// If the ending names none, the figure cannot be converted, or the file cannot be written.
+pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) -> Result<(), ExportError> {
+    let ending = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+    let bytes = match ending.as_deref() {
+        Some("svg") => svg(scene, about).into_bytes(),
+        Some("pdf") => pdf(scene, about)?,
+        Some("png") => png(scene, about, dpi)?,
+        Some("csv") => csv(table)?,
+        Some("npz") => npz(table)?,
+        _ => return Err(ExportError::Ending { path: path.to_owned() }),
+    };
+    write(path, &bytes)
+}
+
+/// Writes a file whole or not at all: beside it first, then in its place.
+///
+/// # Errors
+/// If the folder cannot be written to.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
+    let failed = |source| ExportError::Write { path: path.to_owned(), source };
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
+    file.persist(path).map_err(|e| failed(e.error))?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! A table as CSV, for people and spreadsheets, and as NPZ, for NumPy.
+
+use std::io::{Cursor, Write as _};
+
+use super::ExportError;
+use crate::viz::table::{Column, Table};
+
+/// The table as CSV: a header, one row a line; a matrix as one more column a column.
+///
+/// # Errors
+/// If the writer fails, which memory does not.
+pub fn csv(table: &Table) -> Result<Vec<u8>, ExportError> {
+    let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "CSV", why: e.to_string() };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut header: Vec<String> = table.columns.iter().map(|(name, _)| name.clone()).collect();
+    if let Some((name, matrix)) = &table.matrix {
+        header.extend((0..matrix.cols).map(|k| format!("{name}_{k}")));
+    }
+    writer.write_record(&header).map_err(|e| failed(&e))?;
+    let value = |v: f64| if v.is_finite() { v.to_string() } else { String::new() };
+    for r in 0..table.rows() {
+        let cell = |(_, column): &(String, Column)| match column {
+            Column::Numbers(v) => v.get(r).copied().map(value).unwrap_or_default(),
+            Column::Words(v) => v.get(r).cloned().unwrap_or_default(),
+        };
+        let mut record: Vec<String> = table.columns.iter().map(cell).collect();
+        if let Some((_, m)) = &table.matrix {
+            record.extend(
+                (0..m.cols).map(|k| m.data.get(r * m.cols + k).map(f32::to_string).unwrap_or_default()),
+            );
+        }
+        writer.write_record(&record).map_err(|e| failed(&e))?;
+    }
+    writer.into_inner().map_err(|e| failed(&e))
+}
+
+/// The numbers of the table as NPZ: float64 columns, a float32 matrix; words stay in the CSV.
+///
+/// # Errors
+/// If the archive cannot be built.
+pub fn npz(table: &Table) -> Result<Vec<u8>, ExportError> {
+    let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "NPZ", why: e.to_string() };
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    // A fixed time, so that the same numbers are the same bytes.
+    let options = zip::write::SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Deflated)
+        .last_modified_time(zip::DateTime::default());
+    let mut add = |name: &str, bytes: Vec<u8>| {
+        archive.start_file(format!("{name}.npy"), options).map_err(|e| failed(&e))?;
+        archive.write_all(&bytes).map_err(|e| failed(&e))
+    };
+    for (name, column) in &table.columns {
+        if let Column::Numbers(values) = column {
+            let data = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+            add(name, npy("<f8", &format!("({},)", values.len()), &data))?;
+        }
+    }
+    if let Some((name, m)) = &table.matrix {
+        let data = m.data.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        add(name, npy("<f4", &format!("({}, {})", m.rows, m.cols), &data))?;
+    }
+    archive.finish().map(Cursor::into_inner).map_err(|e| failed(&e))
+}
+
+/// A NumPy array, format 1.0: magic, header padded to 64 bytes, data.
+fn npy(kind: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+    let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend((length as u16).to_le_bytes());
+    out.extend(format!("{header:<width$}\n", width = length - 1).bytes());
+    out.extend(data);
+    out
+}

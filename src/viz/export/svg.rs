@@ -1,0 +1,183 @@
+//! A scene as SVG: shapes as shapes, text as text, images as PNG inside. Numbers have three decimals
+//! and nothing depends on the machine, so that the same scene is the same text.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+
+use super::{MADE_BY, POINTS};
+use crate::viz::font;
+use crate::viz::scene::{Anchor, Box2, Item, Raster, Scene, Shape, Stroke};
+use crate::viz::theme::Color;
+
+/// The scene as SVG; `about` says what it was made from (image, probe, backbone).
+pub fn svg(scene: &Scene, about: &str) -> String {
+    let mut out = String::new();
+    let (w, h) = (num(scene.width), num(scene.height));
+    let (w_mm, h_mm) = (num(scene.width / POINTS), num(scene.height / POINTS));
+    push(
+        &mut out,
+        format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w_mm}mm\" height=\"{h_mm}mm\" viewBox=\"0 0 {w} {h}\" font-family=\"{}, Helvetica, Arial, sans-serif\" font-weight=\"{}\">\n",
+            font::FAMILY,
+            font::WEIGHT
+        ),
+    );
+    push(&mut out, format_args!("<title>{}</title>\n", escape(&scene.title)));
+    push(&mut out, format_args!("<desc>{}; made with {MADE_BY}</desc>\n", escape(about)));
+    if let Some(color) = scene.background {
+        push(&mut out, format_args!("<rect width=\"{w}\" height=\"{h}\"{}/>\n", paint("fill", Some(color))));
+    }
+    let mut clips = 0;
+    items(&mut out, &scene.items, &mut clips);
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Writing into a `String` cannot fail.
+fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = out.write_fmt(text);
+}
+
+fn items(out: &mut String, items: &[Item], clips: &mut usize) {
+    for item in items {
+        shape(out, &item.shape, clips);
+    }
+}
+
+fn shape(out: &mut String, shape: &Shape, clips: &mut usize) {
+    match shape {
+        // A box that is only there for the pointer.
+        Shape::Rect { fill: None, stroke: None, .. } => {}
+        Shape::Rect { rect, fill, stroke } => {
+            push(out, format_args!("<rect{}{}{}/>\n", place(*rect), paint("fill", *fill), line(*stroke)));
+        }
+        Shape::Path { points, closed, fill, stroke } => {
+            let name = if *closed { "polygon" } else { "polyline" };
+            let list: Vec<String> = points.iter().map(|p| format!("{},{}", num(p[0]), num(p[1]))).collect();
+            let list = list.join(" ");
+            push(out, format_args!("<{name} points=\"{list}\"{}{}/>\n", paint("fill", *fill), line(*stroke)));
+        }
+        Shape::Circle { center, radius, fill, stroke } => {
+            let (x, y, r) = (num(center[0]), num(center[1]), num(*radius));
+            let (fill, line) = (paint("fill", *fill), line(*stroke));
+            push(out, format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\"{fill}{line}/>\n"));
+        }
+        Shape::Text { at, text, size, color, anchor, upwards } => {
+            let (x, y) = (num(at[0]), num(at[1]));
+            let anchor = match anchor {
+                Anchor::Start => "",
+                Anchor::Middle => " text-anchor=\"middle\"",
+                Anchor::End => " text-anchor=\"end\"",
+            };
+            let turn = if *upwards { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
+            let (size, fill) = (num(*size), paint("fill", Some(*color)));
+            let text = escape(text);
+            push(
+                out,
+                format_args!(
+                    "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{fill}{turn}>{text}</text>\n"
+                ),
+            );
+        }
+        Shape::Image { rect, raster, smooth } => {
+            let hard = if *smooth {
+                ""
+            } else {
+                " image-rendering=\"optimizeSpeed\" style=\"image-rendering:pixelated\""
+            };
+            let data = base64::engine::general_purpose::STANDARD.encode(encode(raster));
+            push(
+                out,
+                format_args!(
+                    "<image{} preserveAspectRatio=\"none\"{hard} href=\"data:image/png;base64,{data}\"/>\n",
+                    place(*rect)
+                ),
+            );
+        }
+        Shape::Group { offset, clip, items: inner } => {
+            let mut cut = String::new();
+            if let Some(clip) = clip {
+                *clips += 1;
+                push(out, format_args!("<clipPath id=\"clip{clips}\"><rect{}/></clipPath>\n", place(*clip)));
+                cut = format!(" clip-path=\"url(#clip{clips})\"");
+            }
+            push(
+                out,
+                format_args!("<g transform=\"translate({} {})\"{cut}>\n", num(offset[0]), num(offset[1])),
+            );
+            items(out, inner, clips);
+            out.push_str("</g>\n");
+        }
+    }
+}
+
+fn place(b: Box2) -> String {
+    format!(" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", num(b.x), num(b.y), num(b.w), num(b.h))
+}
+
+fn paint(name: &str, color: Option<Color>) -> String {
+    match color {
+        None => format!(" {name}=\"none\""),
+        Some(c) => {
+            let mut text = format!(" {name}=\"#{:02x}{:02x}{:02x}\"", c.r, c.g, c.b);
+            if c.a < 255 {
+                push(&mut text, format_args!(" {name}-opacity=\"{}\"", num(f32::from(c.a) / 255.0)));
+            }
+            text
+        }
+    }
+}
+
+fn line(stroke: Option<Stroke>) -> String {
+    let Some(s) = stroke else { return String::new() };
+    let mut text = paint("stroke", Some(s.color));
+    push(&mut text, format_args!(" stroke-width=\"{}\" stroke-linejoin=\"round\"", num(s.width)));
+    if s.dash.is_none() && s.width > 0.5 {
+        text.push_str(" stroke-linecap=\"round\""); // pieces of a path join without a seam
+    }
+    if let Some([on, off]) = s.dash {
+        push(&mut text, format_args!(" stroke-dasharray=\"{} {}\"", num(on), num(off)));
+    }
+    text
+}
+
+/// A length with up to three decimals, and no minus zero.
+fn num(v: f32) -> String {
+    let text = format!("{v:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Text as XML holds it; characters XML forbids are left out.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The pixels of an image as PNG.
+fn encode(raster: &Raster) -> Vec<u8> {
+    use image::ImageEncoder as _;
+    let mut bytes = Vec::new();
+    let encoder = image::codecs::png::PngEncoder::new(&mut bytes);
+    let (w, h) = (raster.width as u32, raster.height as u32);
+    let opaque = raster.rgba.chunks_exact(4).all(|p| p[3] == 255);
+    let written = if opaque {
+        let rgb: Vec<u8> = raster.rgba.chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]).collect();
+        encoder.write_image(&rgb, w, h, image::ExtendedColorType::Rgb8)
+    } else {
+        encoder.write_image(&raster.rgba, w, h, image::ExtendedColorType::Rgba8)
+    };
+    written.expect("a raster holds width x height pixels, and memory takes them");
+    bytes
+}

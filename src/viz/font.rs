@@ -1,0 +1,102 @@
+//! The one typeface of every figure: Ubuntu Light, as egui carries it, so that a window, an SVG and
+//! a PDF on any machine set the same text at the same width.
+
+use std::sync::{Arc, OnceLock};
+
+use eframe::egui;
+use ttf_parser::Face;
+
+/// Family name as SVG readers look it up.
+pub const FAMILY: &str = "Ubuntu";
+/// Weight as SVG readers look it up.
+pub const WEIGHT: u16 = 300;
+/// Height of a capital, in parts of the type size.
+pub const CAP: f32 = 0.69;
+
+/// The font file, as it is shared with SVG readers.
+pub fn file() -> Arc<dyn AsRef<[u8]> + Send + Sync> {
+    static FILE: OnceLock<Arc<dyn AsRef<[u8]> + Send + Sync>> = OnceLock::new();
+    let load = || {
+        let fonts = egui::FontDefinitions::default();
+        // egui's `default_fonts` feature is on in Cargo.toml, and carries this file under this name.
+        fonts.font_data["Ubuntu-Light"].font.clone()
+    };
+    FILE.get_or_init(load).clone()
+}
+
+/// The font, parsed once.
+fn face() -> &'static Face<'static> {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    static FACE: OnceLock<Face<'static>> = OnceLock::new();
+    let bytes = BYTES.get_or_init(|| (*file()).as_ref().to_vec());
+    FACE.get_or_init(|| Face::parse(bytes, 0).expect("egui's own font file parses"))
+}
+
+/// Width of `text` set at `size`, in points.
+pub fn width(text: &str, size: f32) -> f32 {
+    let face = face();
+    let units = f32::from(face.units_per_em());
+    let advance = |c: char| {
+        let glyph = face.glyph_index(c).or_else(|| face.glyph_index('?'))?;
+        face.glyph_hor_advance(glyph)
+    };
+    text.chars().map(|c| f32::from(advance(c).unwrap_or(0)) / units * size).sum()
+}
+
+/// `text`, cut with an ellipsis where it is wider than `room`.
+pub fn fit(text: &str, size: f32, room: f32) -> String {
+    if width(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut used = width("…", size);
+    for c in text.chars() {
+        used += width(c.encode_utf8(&mut [0; 4]), size);
+        if used > room {
+            break;
+        }
+        kept.push(c);
+    }
+    format!("{}…", kept.trim_end())
+}
+
+/// `text` broken at spaces into lines no wider than `room`; a longer word keeps its own line.
+pub fn wrap(text: &str, size: f32, room: f32) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(&format!("{line} {word}"), size) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn width_grows_with_size_and_text() {
+        assert!(width("position", 7.0) > 20.0 && width("position", 7.0) < 32.0);
+        assert!((width("position", 14.0) - 2.0 * width("position", 7.0)).abs() < 1e-3);
+        assert_eq!(width("", 7.0), 0.0);
+    }
+
+    #[test]
+    fn cut_text_fits_its_room() {
+        let cut = fit("a rather long class name", 7.0, 40.0);
+        assert!(cut.ends_with('…') && width(&cut, 7.0) <= 40.0, "{cut}");
+        assert_eq!(fit("short", 7.0, 40.0), "short");
+    }
+
+    #[test]
+    fn lines_keep_all_words() {
+        let lines = wrap("a mean of the tokens reads no order", 7.0, 50.0);
+        assert!(lines.len() > 1);
+        assert_eq!(lines.join(" "), "a mean of the tokens reads no order");
+    }
+}

@@ -1,0 +1,167 @@
+//! What stands around data: axes with ticks and labels, panel titles, and words where there is no
+//! data. All are laid out before the data, so that none covers it.
+
+use super::font;
+use super::scale::Scale;
+use super::scene::{Anchor, Box2, Point, Scene, Stroke};
+use super::theme::Theme;
+
+/// Length of a tick, in points.
+pub const TICK: f32 = 2.5;
+
+/// One axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Its numbers.
+    pub scale: Scale,
+    /// Its name and unit; empty for none.
+    pub label: String,
+    /// About how many ticks; 0 for none.
+    pub ticks: usize,
+    /// Whether only whole numbers get a tick.
+    pub whole: bool,
+}
+
+impl Axis {
+    /// An axis with a name.
+    pub fn new(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
+        Self { scale, label: label.into(), ticks, whole: false }
+    }
+
+    /// The positions 0 to `n - 1` of a sequence, with room for the marks of both ends.
+    pub fn positions(n: usize, label: &str) -> Self {
+        Self::counts(Scale::linear(-0.5, n as f64 - 0.5), label, 5)
+    }
+
+    /// An axis of whole numbers.
+    pub fn counts(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
+        Self { whole: true, ..Self::new(scale, label, ticks) }
+    }
+
+    /// The numbers that get a tick, and how they are written.
+    pub fn texts(&self) -> (Vec<f64>, Vec<String>) {
+        if self.ticks == 0 {
+            return (Vec::new(), Vec::new());
+        }
+        let mut ticks = self.scale.ticks(self.ticks);
+        if self.whole {
+            ticks.retain(|v| (v - v.round()).abs() < 1e-6);
+        }
+        let labels = self.scale.labels(&ticks);
+        (ticks, labels)
+    }
+
+    /// Width of the widest number.
+    pub fn widest(&self, theme: &Theme) -> f32 {
+        self.texts().1.iter().map(|t| font::width(t, theme.tick)).fold(0.0, f32::max)
+    }
+}
+
+/// A box of data with an axis below and one to the left.
+pub struct Frame {
+    /// Where the data goes.
+    pub area: Box2,
+    /// Across.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+}
+
+impl Frame {
+    /// Lays the axes into `outer` and gives what is left to the data.
+    pub fn fit(outer: Box2, x: Axis, y: Axis, theme: &Theme) -> Self {
+        let named = |axis: &Axis| if axis.label.is_empty() { 0.0 } else { theme.label * 1.15 + 1.5 };
+        let numbered = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
+        let left = named(&y) + numbered(&y, y.widest(theme));
+        let bottom = numbered(&x, theme.tick * 0.8) + named(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
+        let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
+        let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - 1.0, outer.h - bottom - top);
+        Self { area, x, y }
+    }
+
+    /// Gives frames that stand above each other the same left edge.
+    pub fn align(frames: &mut [&mut Self]) {
+        let left = frames.iter().map(|f| f.area.x).fold(0.0, f32::max);
+        for frame in frames {
+            frame.area.w -= left - frame.area.x;
+            frame.area.x = left;
+        }
+    }
+
+    /// Where the number `v` lies across.
+    pub fn x(&self, v: f64) -> f32 {
+        self.area.x + self.x.scale.at(v) * self.area.w
+    }
+
+    /// Where the number `v` lies upwards.
+    pub fn y(&self, v: f64) -> f32 {
+        self.area.bottom() - self.y.scale.at(v) * self.area.h
+    }
+
+    /// Where both lie, held inside the box.
+    pub fn at(&self, x: f64, y: f64) -> Point {
+        let (px, py) = (self.x(x), self.y(y));
+        [px.clamp(self.area.x, self.area.right()), py.clamp(self.area.y, self.area.bottom())]
+    }
+
+    /// Faint lines at the upward ticks: below the data.
+    pub fn grid(&self, scene: &mut Scene, theme: &Theme) {
+        for v in self.y.texts().0 {
+            let y = self.y(v);
+            scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(theme.hair, theme.faint));
+        }
+    }
+
+    /// Axes, ticks, labels: above the data.
+    pub fn axes(&self, scene: &mut Scene, theme: &Theme) {
+        let a = self.area;
+        let hair = Stroke::new(theme.hair, theme.axis);
+        scene.line(vec![[a.x, a.y], [a.x, a.bottom()], [a.right(), a.bottom()]], hair);
+        let mut below = a.bottom();
+        if self.x.ticks > 0 {
+            let base = a.bottom() + TICK + 2.0 + theme.tick * font::CAP;
+            let (ticks, labels) = self.x.texts();
+            for (v, text) in ticks.into_iter().zip(labels) {
+                let x = self.x(v);
+                scene.line(vec![[x, a.bottom()], [x, a.bottom() + TICK]], hair);
+                scene.text([x, base], text, theme.tick, theme.axis, Anchor::Middle);
+            }
+            below = base + 1.5;
+        }
+        if !self.x.label.is_empty() {
+            let at = [a.center()[0], below + 1.5 + theme.label * font::CAP];
+            scene.text(at, self.x.label.clone(), theme.label, theme.ink, Anchor::Middle);
+        }
+        let (ticks, labels) = self.y.texts();
+        for (v, text) in ticks.into_iter().zip(labels) {
+            let y = self.y(v);
+            scene.line(vec![[a.x - TICK, y], [a.x, y]], hair);
+            scene.text_mid([a.x - TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
+        }
+        if !self.y.label.is_empty() {
+            let room = if self.y.ticks == 0 { 0.0 } else { TICK + 2.0 + self.y.widest(theme) };
+            let x = a.x - room - 2.0 - theme.label * 0.2;
+            let size = theme.label;
+            scene.text_up([x, a.center()[1]], font::fit(&self.y.label, size, a.h + 14.0), size, theme.ink);
+        }
+    }
+}
+
+/// A panel title on the baseline of its first line; returns the height it takes.
+pub fn title(scene: &mut Scene, theme: &Theme, at: Point, text: &str, room: f32) -> f32 {
+    let text = font::fit(text, theme.label, room);
+    scene.text([at[0], at[1] + theme.label * font::CAP + 0.5], text, theme.label, theme.ink, Anchor::Start);
+    theme.label + 2.5
+}
+
+/// A scene that says in words why there is nothing to see.
+pub fn message(theme: &Theme, width: f32, height: f32, title: &str, text: &str) -> Scene {
+    let mut scene = Scene::new(width, height, title, theme.background);
+    let lines = font::wrap(text, theme.label, width - 12.0);
+    let top = (height - lines.len() as f32 * theme.label * 1.3) / 2.0;
+    for (i, line) in lines.into_iter().enumerate() {
+        let at = [width / 2.0, top + (i as f32 + 0.5) * theme.label * 1.3];
+        scene.text_mid(at, line, theme.label, theme.muted, Anchor::Middle);
+    }
+    scene
+}

@@ -1,0 +1,120 @@
+//! From a place in a scene back to what lies there: a token, a position, a cell of a plan.
+
+use std::sync::Arc;
+
+use super::scene::{Box2, Item, Point, Shape};
+use crate::model::grid::Grid;
+
+/// What a shape stands for, so that hovering finds the token again.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Identity {
+    /// One token.
+    Token(usize),
+    /// One position of the sequence.
+    Position(usize),
+    /// An image whose cells are the tokens of this grid.
+    Grid(Grid),
+    /// An image of a plan: row `r` is token `rows[r]`, column `k` is position `k` of `positions`.
+    Plan {
+        /// The token of every row.
+        rows: Arc<[usize]>,
+        /// Number of columns.
+        positions: usize,
+    },
+}
+
+/// What the pointer is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hover {
+    /// The token.
+    pub token: Option<usize>,
+    /// The position of the sequence.
+    pub position: Option<usize>,
+}
+
+/// What lies under `p`: the topmost mark that stands for something.
+pub fn under(items: &[Item], p: Point) -> Option<Hover> {
+    items.iter().rev().find_map(|item| match (&item.shape, &item.identity) {
+        (Shape::Group { offset, clip, items }, _) => {
+            let p = [p[0] - offset[0], p[1] - offset[1]];
+            if clip.is_some_and(|c| !c.contains(p)) { None } else { under(items, p) }
+        }
+        (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(identity)) if rect.contains(p) => {
+            Some(identity.at([(p[0] - rect.x) / rect.w, (p[1] - rect.y) / rect.h]))
+        }
+        (Shape::Circle { center, radius, .. }, Some(identity)) => {
+            let far = (p[0] - center[0]).hypot(p[1] - center[1]);
+            (far <= *radius).then(|| identity.at([0.0; 2]))
+        }
+        _ => None,
+    })
+}
+
+impl Identity {
+    /// What lies at the part `u` across and `v` down the mark.
+    fn at(&self, [u, v]: Point) -> Hover {
+        let cell = |t: f32, n: usize| ((t * n as f32) as usize).min(n.saturating_sub(1));
+        match self {
+            Self::Token(i) => Hover { token: Some(*i), position: None },
+            Self::Position(k) => Hover { token: None, position: Some(*k) },
+            Self::Grid(g) => {
+                Hover { token: Some(cell(v, g.rows) * g.cols + cell(u, g.cols)), position: None }
+            }
+            Self::Plan { rows, positions } => {
+                Hover { token: rows.get(cell(v, rows.len())).copied(), position: Some(cell(u, *positions)) }
+            }
+        }
+    }
+}
+
+/// Where the token and the position of `hover` lie, once each, in the coordinates of the scene: the
+/// patch of a picture, the row and the column of a plan, the strip of a plot.
+pub fn places(items: &[Item], hover: Hover) -> Vec<Box2> {
+    let mut found = Vec::new();
+    collect(items, hover, [0.0; 2], &mut found);
+    found
+}
+
+fn collect(items: &[Item], hover: Hover, origin: Point, found: &mut Vec<Box2>) {
+    for item in items {
+        match (&item.shape, &item.identity) {
+            (Shape::Group { offset, items, .. }, _) => {
+                collect(items, hover, [origin[0] + offset[0], origin[1] + offset[1]], found);
+            }
+            (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(identity)) => {
+                let rect = Box2 { x: rect.x + origin[0], y: rect.y + origin[1], ..*rect };
+                for place in identity.places(hover, rect) {
+                    if !found.contains(&place) {
+                        found.push(place);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Identity {
+    /// The parts of `rect` that stand for the token or the position of `hover`.
+    fn places(&self, hover: Hover, rect: Box2) -> Vec<Box2> {
+        let cell = |row: usize, of_rows: usize, column: usize, of_columns: usize| {
+            let (w, h) = (rect.w / of_columns as f32, rect.h / of_rows as f32);
+            Box2::new(rect.x + column as f32 * w, rect.y + row as f32 * h, w, h)
+        };
+        match self {
+            Self::Token(i) if hover.token == Some(*i) => vec![rect],
+            Self::Position(k) if hover.position == Some(*k) => vec![rect],
+            Self::Token(_) | Self::Position(_) => Vec::new(),
+            Self::Grid(g) => {
+                let inside = hover.token.filter(|i| *i < g.len());
+                inside.map(|i| cell(i / g.cols, g.rows, i % g.cols, g.cols)).into_iter().collect()
+            }
+            Self::Plan { rows, positions } => {
+                let row = hover.token.and_then(|i| rows.iter().position(|r| *r == i));
+                let column = hover.position.filter(|k| k < positions);
+                let row = row.map(|r| cell(r, rows.len(), 0, 1));
+                row.into_iter().chain(column.map(|k| cell(0, 1, k, *positions))).collect()
+            }
+        }
+    }
+}

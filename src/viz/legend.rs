@@ -1,0 +1,71 @@
+//! What the marks of a figure mean: a key in rows above the data, a colour bar beside it.
+
+use super::font;
+use super::frame::{Axis, TICK};
+use super::scene::{Anchor, Box2, Point, Raster, Scene, Stroke};
+use super::theme::{Color, Theme};
+
+/// How a series is drawn in a legend.
+#[derive(Clone, Copy, Debug)]
+pub enum Mark {
+    /// A line.
+    Line(Stroke),
+    /// A filled box.
+    Patch(Color),
+    /// A dot.
+    Dot(Color),
+    /// An upright tick.
+    Tick(Stroke),
+}
+
+/// Draws the entries in rows from `at`, at most `room` wide; returns the height they took.
+pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &[(Mark, &str)]) -> f32 {
+    let (size, swatch, row) = (theme.tick, 11.0, theme.tick + 3.0);
+    let (mut x, mut y) = (at[0], at[1] + row / 2.0);
+    for (mark, text) in entries {
+        let text = font::fit(text, size, room - swatch - 3.0);
+        let width = swatch + 3.0 + font::width(&text, size);
+        if x > at[0] && x + width > at[0] + room {
+            (x, y) = (at[0], y + row);
+        }
+        match *mark {
+            Mark::Line(stroke) => scene.line(vec![[x, y], [x + swatch, y]], stroke),
+            Mark::Patch(color) => scene.fill(Box2::new(x, y - 2.5, swatch, 5.0), color),
+            Mark::Dot(color) => scene.dot([x + swatch / 2.0, y], 2.2, color, None),
+            Mark::Tick(stroke) => {
+                scene.line(vec![[x + swatch / 2.0, y - 3.0], [x + swatch / 2.0, y + 3.0]], stroke);
+            }
+        }
+        scene.text_mid([x + swatch + 3.0, y], text, size, theme.ink, Anchor::Start);
+        x += width + 9.0;
+    }
+    if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
+}
+
+/// Width a colour bar needs beside its box.
+pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
+    let name = if axis.label.is_empty() { 0.0 } else { theme.label * 1.2 };
+    4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + name
+}
+
+/// Draws an upright colour bar along `area`, right of it; `color` maps 0 to 1 of `scale`.
+pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, color: impl Fn(f32) -> Color) {
+    let steps = 128;
+    let bar = Box2::new(area.right() + 4.0, area.y, 5.0, area.h);
+    let pixels = (0..steps).map(|i| color(1.0 - (i as f32 + 0.5) / steps as f32));
+    scene.image(bar, Raster::new(1, steps, pixels), false, None);
+    let hair = Stroke::new(theme.hair, theme.axis);
+    scene.outline(bar, hair);
+    let (ticks, labels) = axis.texts();
+    for (v, text) in ticks.into_iter().zip(labels) {
+        let y = bar.bottom() - axis.scale.at(v) * bar.h;
+        scene.line(vec![[bar.right(), y], [bar.right() + TICK, y]], hair);
+        let half = theme.tick * font::CAP / 2.0;
+        let y = y.clamp(bar.y + half, bar.bottom() - half);
+        scene.text_mid([bar.right() + TICK + 2.0, y], text, theme.tick, theme.axis, Anchor::Start);
+    }
+    if !axis.label.is_empty() {
+        let x = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label;
+        scene.text_up([x, bar.center()[1]], axis.label.clone(), theme.label, theme.ink);
+    }
+}

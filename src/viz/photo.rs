@@ -1,0 +1,104 @@
+//! The picture the model saw, and beside it what every token counts in the readout:
+//! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, laid over its patch.
+
+use super::colormap::diverging;
+use super::frame::{self, Axis};
+use super::legend;
+use super::scale::{Scale, extent};
+use super::scene::{Box2, Scene};
+use super::table::Table;
+use super::theme::{Color, Theme};
+use super::{Empty, Figure, Options, Size, picture};
+use crate::model::trace::Trace;
+
+/// The figure.
+pub struct Photo;
+
+/// What is laid over the picture, with its name.
+fn layer(trace: &Trace) -> Option<(&[f32], &'static str)> {
+    match (&trace.token_weight, &trace.scores) {
+        (Some(weight), _) => Some((weight, "Token weight")),
+        (None, Some(scores)) => Some((scores, "Token score (standardised)")),
+        (None, None) => None,
+    }
+}
+
+/// The scale of the colour bar: around zero where there are negative values.
+fn bar(limits: Option<(f64, f64)>) -> Axis {
+    let (lo, hi) = limits.unwrap_or((0.0, 1.0));
+    let bound = lo.abs().max(hi.abs());
+    let scale = if lo < 0.0 { Scale::linear(-bound, bound) } else { Scale::linear(lo, hi) };
+    Axis::new(scale, "", 4)
+}
+
+/// Width of one picture where two stand side by side.
+fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
+    (width - legend::bar_room(theme, bar) - 2.0 * theme.gap) / 2.0
+}
+
+impl Figure for Photo {
+    fn id(&self) -> &'static str {
+        "photo"
+    }
+
+    fn title(&self) -> &'static str {
+        "Picture"
+    }
+
+    fn about(&self) -> &'static str {
+        "The picture as the model saw it, and what every token counts in the readout"
+    }
+
+    fn height(&self, trace: &Trace, width: f32) -> f32 {
+        let theme = Theme::light();
+        side(&theme, width, &bar(self.limits(trace))) * picture::aspect(trace) + theme.label + 2.5
+    }
+
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        extent(layer(trace)?.0.iter().map(|&v| f64::from(v)))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
+        let head = theme.label + 2.5;
+        let axis = bar(options.limits.or_else(|| self.limits(trace)));
+        let room = Box2::new(0.0, head, side(theme, size.width, &axis), size.height - head);
+        let left = room.largest(1.0, picture::aspect(trace));
+        frame::title(&mut scene, theme, [left.x, 0.0], "Seen by the model", left.w);
+        picture::seen(&mut scene, theme, trace, left, 0.0);
+        if options.grid {
+            picture::lines(&mut scene, theme, trace.grid, left);
+        }
+        let right = Box2 { x: left.right() + 2.0 * theme.gap, ..left };
+        let Some((values, name)) = layer(trace) else {
+            let why = format!("{} has neither a weight nor a score for single tokens", trace.head);
+            let text = frame::message(theme, right.w, right.h, "", &why);
+            scene.place(text, [right.x, right.y], None);
+            return Ok(scene);
+        };
+        frame::title(&mut scene, theme, [right.x, 0.0], name, right.w);
+        let scale = axis.scale;
+        let signed = scale.lo < 0.0;
+        let color =
+            |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
+        picture::seen(&mut scene, theme, trace, right, 0.25);
+        picture::cover(&mut scene, trace.grid, right, |i| {
+            color(scale.at(f64::from(values[i]))).alpha(options.opacity)
+        });
+        if options.grid {
+            picture::lines(&mut scene, theme, trace.grid, right);
+        }
+        legend::color_bar(&mut scene, theme, right, &axis, color);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let n = trace.grid.len();
+        let cols = trace.grid.cols.max(1);
+        Table::counted("token", n)
+            .numbers("row", (0..n).map(|i| (i / cols) as f64))
+            .numbers("column", (0..n).map(|i| (i % cols) as f64))
+            .optional("token_weight", trace.token_weight.as_deref())
+            .optional("score", trace.scores.as_deref())
+    }
+}

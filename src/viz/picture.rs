@@ -1,0 +1,61 @@
+//! The picture the model saw, and colours laid over its patches.
+
+use std::sync::Arc;
+
+use super::scene::{Box2, Identity, Raster, Scene, Stroke};
+use super::theme::{Color, Theme};
+use crate::model::grid::Grid;
+use crate::model::trace::Trace;
+
+/// Height over width of the picture; of the grid where there is no picture.
+pub fn aspect(trace: &Trace) -> f32 {
+    let seen = &trace.seen;
+    if seen.rgb.is_empty() {
+        trace.grid.rows as f32 / trace.grid.cols.max(1) as f32
+    } else {
+        seen.height as f32 / seen.width as f32
+    }
+}
+
+/// Draws the picture into `rect`, its colours faded by `fade` (0 to 1) into a grey near the ground.
+pub fn seen(scene: &mut Scene, theme: &Theme, trace: &Trace, rect: Box2, fade: f32) {
+    let seen = &trace.seen;
+    if seen.rgb.is_empty() {
+        scene.fill(rect, theme.faint);
+    } else {
+        let raster = Raster::new(seen.width, seen.height, pixels(trace, theme, fade));
+        scene.image(rect, raster, true, None);
+    }
+    scene.target(rect, Identity::Grid(trace.grid));
+}
+
+fn pixels<'a>(trace: &'a Trace, theme: &'a Theme, fade: f32) -> impl Iterator<Item = Color> + 'a {
+    trace.seen.rgb.chunks_exact(3).map(move |p| {
+        let color = Color { r: p[0], g: p[1], b: p[2], a: 255 };
+        if fade <= 0.0 {
+            return color;
+        }
+        let grey =
+            (f32::from(p[0]) * 0.299 + f32::from(p[1]) * 0.587 + f32::from(p[2]) * 0.114).round() as u8;
+        Color { r: grey, g: grey, b: grey, a: 255 }.mix(theme.ground, fade)
+    })
+}
+
+/// Lays one colour over every patch.
+pub fn cover(scene: &mut Scene, grid: Grid, rect: Box2, color: impl Fn(usize) -> Color) {
+    let raster: Arc<Raster> = Raster::new(grid.cols, grid.rows, (0..grid.len()).map(color));
+    scene.image(rect, raster, false, Some(Identity::Grid(grid)));
+}
+
+/// Draws the lines between patches.
+pub fn lines(scene: &mut Scene, theme: &Theme, grid: Grid, rect: Box2) {
+    let stroke = Stroke::new(0.3, theme.ground.alpha(0.6));
+    for c in 1..grid.cols {
+        let x = rect.x + rect.w * c as f32 / grid.cols as f32;
+        scene.line(vec![[x, rect.y], [x, rect.bottom()]], stroke);
+    }
+    for r in 1..grid.rows {
+        let y = rect.y + rect.h * r as f32 / grid.rows as f32;
+        scene.line(vec![[rect.x, y], [rect.right(), y]], stroke);
+    }
+}

@@ -1,0 +1,80 @@
+//! Filled outlines for the screen: a simple polygon cut into triangles, as a graphics card wants them.
+
+use super::scene::Point;
+
+/// Cuts a simple polygon into triangles, ear by ear; what crosses itself is filled in part.
+pub fn triangles(points: &[Point]) -> Vec<[Point; 3]> {
+    let turn = |a: Point, b: Point, c: Point| (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
+    let mut ring: Vec<Point> = points.to_vec();
+    ring.dedup();
+    let around: f32 = (0..ring.len()).map(|i| turn([0.0; 2], ring[i], ring[(i + 1) % ring.len()])).sum();
+    if around < 0.0 {
+        ring.reverse();
+    }
+    let mut cut = Vec::with_capacity(ring.len());
+    let mut at = 0;
+    let mut misses = 0;
+    while ring.len() > 3 && misses <= ring.len() {
+        let n = ring.len();
+        let (a, b, c) = (ring[(at + n - 1) % n], ring[at % n], ring[(at + 1) % n]);
+        let area = turn(a, b, c);
+        let inside = |p: &Point| {
+            *p != a
+                && *p != b
+                && *p != c
+                && turn(a, b, *p) >= 0.0
+                && turn(b, c, *p) >= 0.0
+                && turn(c, a, *p) >= 0.0
+        };
+        if area <= 0.0 && area > -1e-6 {
+            ring.remove(at % n); // three in a line: nothing to fill
+            misses = 0;
+        } else if area > 0.0 && !ring.iter().any(inside) {
+            cut.push([a, b, c]);
+            ring.remove(at % n);
+            misses = 0;
+        } else {
+            at += 1;
+            misses += 1;
+        }
+        at %= ring.len();
+    }
+    if let [a, b, c] = ring[..] {
+        cut.push([a, b, c]);
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(t: &[[Point; 3]]) -> f32 {
+        t.iter()
+            .map(|[a, b, c]| ((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])).abs() / 2.0)
+            .sum()
+    }
+
+    #[test]
+    fn a_hollow_polygon_is_filled_exactly() {
+        // A comb, as an outline of bars is: 3 teeth of 1 x 2 on a base of 5 x 1, either way round.
+        let comb = [
+            [0., 0.],
+            [5., 0.],
+            [5., 3.],
+            [4., 3.],
+            [4., 1.],
+            [3., 1.],
+            [3., 3.],
+            [2., 3.],
+            [2., 1.],
+            [1., 1.],
+            [1., 3.],
+            [0., 3.],
+        ];
+        let mut points: Vec<Point> = comb.iter().map(|p| *p).collect();
+        assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
+        points.reverse();
+        assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
+    }
+}

@@ -1,0 +1,205 @@
+//! From numbers to places: linear and logarithmic scales, ticks on round numbers, and how a number
+//! is written beside a tick.
+
+/// A range of numbers laid over 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// Smallest number.
+    pub lo: f64,
+    /// Largest number.
+    pub hi: f64,
+    /// Whether steps multiply; both ends are then above 0.
+    pub log: bool,
+}
+
+impl Scale {
+    /// Linear from `lo` to `hi`; an empty range is widened.
+    pub fn linear(lo: f64, hi: f64) -> Self {
+        let (lo, hi) = if lo.is_finite() && hi.is_finite() { (lo.min(hi), lo.max(hi)) } else { (0.0, 1.0) };
+        let (lo, hi) = if hi - lo > 1e-12 * lo.abs().max(hi.abs()).max(1e-12) {
+            (lo, hi)
+        } else {
+            let pad = if lo == 0.0 { 1.0 } else { lo.abs() * 0.5 };
+            (lo - pad, hi + pad)
+        };
+        Self { lo, hi, log: false }
+    }
+
+    /// Linear, widened to the next round numbers.
+    pub fn nice(lo: f64, hi: f64, ticks: usize) -> Self {
+        let raw = Self::linear(lo, hi);
+        let step = round_step((raw.hi - raw.lo) / ticks.max(1) as f64);
+        Self::linear((raw.lo / step + 1e-9).floor() * step, (raw.hi / step - 1e-9).ceil() * step)
+    }
+
+    /// Linear, with a twentieth of the range to spare at every end that is not zero.
+    pub fn padded(lo: f64, hi: f64) -> Self {
+        let raw = Self::linear(lo, hi);
+        let pad = (raw.hi - raw.lo) * 0.05;
+        let spare = |end: f64, pad: f64| if end == 0.0 { 0.0 } else { end + pad };
+        Self { lo: spare(raw.lo, -pad), hi: spare(raw.hi, pad), log: false }
+    }
+
+    /// Logarithmic from `lo` to `hi`, at most `decades` wide; `hi` counts where both cannot hold.
+    pub fn log(lo: f64, hi: f64, decades: i32) -> Self {
+        let hi = if hi.is_finite() && hi > 0.0 { hi } else { 1.0 };
+        let floor = hi * 10f64.powi(-decades);
+        let lo = if lo.is_finite() && lo > floor { lo.min(hi * 0.5) } else { floor };
+        Self { lo, hi, log: true }
+    }
+
+    /// The same, running the other way.
+    pub fn reversed(self) -> Self {
+        Self { lo: self.hi, hi: self.lo, ..self }
+    }
+
+    /// Where `v` lies, 0 at the low end and 1 at the high; outside where `v` is outside.
+    pub fn at(self, v: f64) -> f32 {
+        if self.log {
+            let v = v.max(f64::MIN_POSITIVE);
+            ((v / self.lo).ln() / (self.hi / self.lo).ln()) as f32
+        } else {
+            ((v - self.lo) / (self.hi - self.lo)) as f32
+        }
+    }
+
+    /// At most about `n` round numbers inside.
+    pub fn ticks(self, n: usize) -> Vec<f64> {
+        let n = n.max(1);
+        if !self.log {
+            let (lo, hi) = (self.lo.min(self.hi), self.lo.max(self.hi));
+            let step = round_step((hi - lo) / n as f64);
+            let first = (lo / step - 1e-6).ceil() as i64;
+            let last = (hi / step + 1e-6).floor() as i64;
+            return (first..=last).take(64).map(|i| i as f64 * step).collect();
+        }
+        let (first, last) = (self.lo.log10().floor() as i32, self.hi.log10().ceil() as i32);
+        let inside = |v: &f64| *v >= self.lo * 0.999 && *v <= self.hi * 1.001;
+        let decades = (first..=last).filter(|e| inside(&10f64.powi(*e))).count();
+        let stride = decades.div_ceil(n).max(1);
+        let factors: &[f64] = if decades <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let whole = (first..=last).rev().step_by(stride);
+        let mut ticks: Vec<f64> =
+            whole.flat_map(|e| factors.iter().map(move |f| f * 10f64.powi(e))).filter(inside).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks
+    }
+
+    /// The numbers of `ticks` as text, all with the same number of decimals.
+    pub fn labels(self, ticks: &[f64]) -> Vec<String> {
+        if self.log {
+            return ticks.iter().map(|&v| number(v)).collect();
+        }
+        let largest = ticks.iter().fold(0.0f64, |a, v| a.max(v.abs()));
+        let step = if ticks.len() > 1 { ticks[1] - ticks[0] } else { largest };
+        if largest >= 1e5 || (largest > 0.0 && largest < 1e-2) {
+            return ticks.iter().map(|&v| number(v)).collect();
+        }
+        let whole = |d: &usize| {
+            let scaled = step * 10f64.powi(*d as i32);
+            (scaled - scaled.round()).abs() < 1e-6 * scaled
+        };
+        let decimals = (0..6).find(whole).unwrap_or(6);
+        ticks.iter().map(|v| minus(format!("{v:.decimals$}"))).collect()
+    }
+}
+
+/// The smallest of 1, 2, 2.5, 5 times a power of ten that is at least `raw`.
+fn round_step(raw: f64) -> f64 {
+    let raw = if raw.is_finite() && raw > 0.0 { raw } else { 1.0 };
+    let power = 10f64.powf(raw.log10().floor());
+    let part = raw / power;
+    let factor = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|f| *f >= part - 1e-9).unwrap_or(10.0);
+    factor * power
+}
+
+/// A number as text: three significant digits, scientific outside 0.001 to 99,999.
+pub fn number(v: f64) -> String {
+    if !v.is_finite() {
+        return "–".to_owned();
+    }
+    if v == 0.0 {
+        return "0".to_owned();
+    }
+    let size = v.abs();
+    if !(1e-3..1e5).contains(&size) {
+        let text = format!("{v:.1e}").replace(".0e", "e");
+        return minus(text);
+    }
+    let decimals = (2 - size.log10().floor() as i32).max(0) as usize;
+    let text = format!("{v:.decimals$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+    minus(text)
+}
+
+/// A number with as many decimals as three significant digits of `like` take, so that numbers in a
+/// row line up; scientific where [`number`] is.
+pub fn number_like(v: f64, like: f64) -> String {
+    let size = like.abs();
+    if !v.is_finite() || !(1e-3..1e5).contains(&size) {
+        return number(v);
+    }
+    let decimals = (2 - size.log10().floor() as i32).max(0) as usize;
+    minus(format!("{v:.decimals$}"))
+}
+
+/// Hyphens become minus signs, and minus zero zero.
+fn minus(text: String) -> String {
+    let zero = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
+    if zero { text.trim_start_matches('-').to_owned() } else { text.replace('-', "−") }
+}
+
+/// Smallest and largest finite number; `None` where there is none.
+pub fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    values.into_iter().filter(|v| v.is_finite()).fold(None, |seen, v| match seen {
+        None => Some((v, v)),
+        Some((lo, hi)) => Some((f64::min(lo, v), f64::max(hi, v))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        let scale = Scale::linear(0.0, 195.0);
+        assert_eq!(scale.ticks(5), vec![0.0, 50.0, 100.0, 150.0]);
+        assert_eq!(scale.labels(&scale.ticks(5)), ["0", "50", "100", "150"]);
+        let scale = Scale::linear(-0.31, 0.22);
+        assert_eq!(scale.labels(&scale.ticks(4)), ["−0.2", "0.0", "0.2"]);
+        let scale = Scale::linear(0.0, 1.0);
+        assert_eq!(scale.labels(&scale.ticks(4)), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
+        let scale = Scale::linear(0.0, 9.5);
+        assert_eq!(scale.labels(&scale.ticks(4)), ["0.0", "2.5", "5.0", "7.5"]);
+    }
+
+    #[test]
+    fn log_ticks_are_decades() {
+        let scale = Scale::log(1e-6, 0.05, 6);
+        let ticks = scale.ticks(4);
+        assert!(ticks.iter().all(|v| (v.log10() - v.log10().round()).abs() < 1e-9), "{ticks:?}");
+        assert!(ticks.len() >= 2 && ticks.len() <= 5, "{ticks:?}");
+        assert_eq!(Scale::log(0.1, 1.0, 4).labels(&[0.1, 1e-4]), ["0.1", "1e−4"]);
+    }
+
+    #[test]
+    fn empty_and_broken_ranges_still_scale() {
+        for scale in [Scale::linear(2.0, 2.0), Scale::linear(f64::NAN, 1.0), Scale::log(0.0, 0.0, 4)] {
+            assert!(scale.at(0.5).is_finite());
+            assert!(!scale.ticks(4).is_empty(), "{scale:?}");
+        }
+        assert!(Scale::nice(0.0, 0.93, 4).hi >= 0.93);
+    }
+
+    #[test]
+    fn numbers_read_as_a_person_writes_them() {
+        assert_eq!(number(0.8765), "0.876");
+        assert_eq!(number(12.0), "12");
+        assert_eq!(number(-3.5), "−3.5");
+        assert_eq!(number(2.0e-5), "2e−5");
+        assert_eq!(number(120.0), "120");
+        assert_eq!(number(f64::NAN), "–");
+    }
+}

@@ -1,0 +1,123 @@
+//! The path a probe reads along: patch to patch over the grid, coloured by step; a plan by its hard
+//! order (expected positions). Several sweeps stand side by side. With `step` it shows what the
+//! memory holds after so many tokens: every token as bright as `|K[j]|`, `j` steps back, under a
+//! plan as `sum_k P[i,k] |K[step-1-k]|`, divided by the largest.
+
+use super::frame::{self, Axis};
+use super::legend;
+use super::order;
+use super::picture;
+use super::scale::Scale;
+use super::scene::{Box2, Scene};
+use super::sweep::{self, Sweep};
+use super::table::Table;
+use super::theme::Theme;
+use super::{Empty, Figure, Options, Size, no_order};
+use crate::model::trace::{Routing, Trace};
+
+/// The figure.
+pub struct ScanPath;
+
+/// Columns and rows of the small multiples.
+fn layout(sweeps: usize) -> (usize, usize) {
+    let columns = if sweeps <= 1 { 1 } else { 2 };
+    (columns, sweeps.max(1).div_ceil(columns))
+}
+
+/// The colour bar.
+fn bar(trace: &Trace, memory: bool) -> Axis {
+    if memory {
+        Axis::new(Scale::linear(0.0, 1.0), "Memory (share of the best kept)", 4)
+    } else {
+        Axis::counts(Scale::linear(0.0, trace.grid.len() as f64 - 1.0), "Step (last is read last)", 5)
+    }
+}
+
+/// Width of one panel.
+fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
+    let bar = legend::bar_room(theme, bar);
+    let room = (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32;
+    room.min(240.0)
+}
+
+fn name(trace: &Trace, sweep: usize, of: usize) -> String {
+    match &trace.routing {
+        Routing::Plan(_) => format!("Hard order; line: the last {} steps", sweep::tail(trace)),
+        _ if of == 1 => trace.head.clone(),
+        _ => format!("{}, sweep {}", trace.head, sweep + 1),
+    }
+}
+
+impl Figure for ScanPath {
+    fn id(&self) -> &'static str {
+        "scan_path"
+    }
+
+    fn title(&self) -> &'static str {
+        "Reading order"
+    }
+
+    fn about(&self) -> &'static str {
+        "The path over the patches, coloured by step: the ring is read first, the dot last"
+    }
+
+    fn height(&self, trace: &Trace, width: f32) -> f32 {
+        let theme = Theme::light();
+        let (columns, rows) = layout(order::orders(trace).len());
+        rows as f32
+            * (side(&theme, width, columns, &bar(trace, false)) * picture::aspect(trace) + theme.label + 6.5)
+            - 4.0
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let orders = order::orders(trace);
+        if orders.is_empty() {
+            return Err(no_order(trace));
+        }
+        let memory = options.step.map(|step| {
+            let kept = order::memory(trace);
+            kept.map(|kept| (step, kept)).ok_or_else(|| Empty(format!("{} has no memory kernel", trace.head)))
+        });
+        let memory = memory.transpose()?;
+        let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
+        let (columns, rows) = layout(orders.len());
+        let axis = bar(trace, memory.is_some());
+        let (w, head) = (side(theme, size.width, columns, &axis), theme.label + 2.5);
+        let row = (size.height + 4.0) / rows as f32;
+        let panel = Box2::new(0.0, head, w, row - head - 4.0).largest(1.0, picture::aspect(trace));
+        for (s, order) in orders.iter().enumerate() {
+            let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
+            let rect = Box2 { x, y: y + head, ..panel };
+            let title = match &memory {
+                Some((step, _)) => {
+                    format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
+                }
+                None => name(trace, s, orders.len()),
+            };
+            frame::title(&mut scene, theme, [x, y], &title, rect.w);
+            let sweep = Sweep { theme, options, trace, rect, order };
+            match &memory {
+                Some((step, kept)) => sweep.memory(&mut scene, *step, kept),
+                None => sweep.path(&mut scene),
+            }
+        }
+        let all = Box2::new(
+            0.0,
+            head,
+            columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap,
+            (rows - 1) as f32 * row + panel.h,
+        );
+        legend::color_bar(&mut scene, theme, all, &axis, |t| {
+            if memory.is_some() { sweep::held(theme, options, t) } else { sweep::color(theme, options, t) }
+        });
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let mut table = Table::counted("step", trace.grid.len());
+        for (s, order) in order::orders(trace).iter().enumerate() {
+            table = table.numbers(&format!("token_{s}"), order.iter().map(|&i| i as f64));
+        }
+        table
+    }
+}

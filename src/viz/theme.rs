@@ -1,0 +1,168 @@
+//! The looks: every raw colour, type size, line weight and gap of a figure lives here.
+//!
+//! Lengths are points (1/72 inch), as a printed column needs them: 7 pt ticks and 7.5 pt labels in
+//! an 85 mm column. The categorical set follows Okabe and Ito (2008), which stays apart under the
+//! common colour vision deficiencies; the dark set is the same hues, lifted.
+
+/// A colour with opacity, sRGB, not premultiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Color {
+    /// Red.
+    pub r: u8,
+    /// Green.
+    pub g: u8,
+    /// Blue.
+    pub b: u8,
+    /// Opacity.
+    pub a: u8,
+}
+
+impl Color {
+    /// Opaque, from `0xRRGGBB`.
+    pub const fn hex(rgb: u32) -> Self {
+        Self { r: (rgb >> 16) as u8, g: (rgb >> 8) as u8, b: rgb as u8, a: 255 }
+    }
+
+    /// The same with opacity `alpha` from 0 to 1.
+    pub fn alpha(self, alpha: f32) -> Self {
+        Self { a: (alpha.clamp(0.0, 1.0) * 255.0).round() as u8, ..self }
+    }
+
+    /// Part `t` of the way towards `other`, in sRGB.
+    pub fn mix(self, other: Self, t: f32) -> Self {
+        let t = t.clamp(0.0, 1.0);
+        let one = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * t).round() as u8;
+        Self {
+            r: one(self.r, other.r),
+            g: one(self.g, other.g),
+            b: one(self.b, other.b),
+            a: one(self.a, other.a),
+        }
+    }
+
+    /// CIE lightness L*, 0 to 100: what a grey print keeps of the colour.
+    pub fn lightness(self) -> f32 {
+        let linear = |c: u8| {
+            let c = f32::from(c) / 255.0;
+            if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+        };
+        let y = 0.2126 * linear(self.r) + 0.7152 * linear(self.g) + 0.0722 * linear(self.b);
+        if y <= 0.008_856 { 903.3 * y } else { 116.0 * y.cbrt() - 16.0 }
+    }
+}
+
+/// Colours and sizes of one look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Theme {
+    /// Light ink on a dark ground.
+    pub dark: bool,
+    /// The ground behind everything; `None` leaves the paper.
+    pub background: Option<Color>,
+    /// What the ground looks like, also where it is the paper: halos and gaps take it.
+    pub ground: Color,
+    /// Text and data ink.
+    pub ink: Color,
+    /// Axes, ticks and their labels.
+    pub axis: Color,
+    /// Secondary text.
+    pub muted: Color,
+    /// Grid lines and empty tracks.
+    pub faint: Color,
+    /// Fill of a null band.
+    pub band: Color,
+    /// Categorical colours, in order of use.
+    pub series: [Color; 7],
+    /// Positive signed evidence.
+    pub positive: Color,
+    /// Negative signed evidence.
+    pub negative: Color,
+    /// Size of panel titles.
+    pub title: f32,
+    /// Size of axis labels and legends.
+    pub label: f32,
+    /// Size of tick labels.
+    pub tick: f32,
+    /// Weight of data lines.
+    pub line: f32,
+    /// Weight of axes and ticks.
+    pub hair: f32,
+    /// Gap between neighbours; multiples of it make the layout.
+    pub gap: f32,
+}
+
+impl Theme {
+    /// Dark ink on white.
+    pub fn light() -> Self {
+        Self {
+            dark: false,
+            background: Some(Color::hex(0xff_ff_ff)),
+            ground: Color::hex(0xff_ff_ff),
+            ink: Color::hex(0x1b_1f_24),
+            axis: Color::hex(0x3c_43_4b),
+            muted: Color::hex(0x5f_68_72),
+            faint: Color::hex(0xdf_e3_e8),
+            band: Color::hex(0xcf_d6_de),
+            series: [0x00_72_b2, 0xd5_5e_00, 0x00_8f_68, 0xb8_5b_90, 0xb8_7a_00, 0x3a_9b_d4, 0x6b_6b_6b]
+                .map(Color::hex),
+            positive: Color::hex(0xc9_4f_00),
+            negative: Color::hex(0x1f_6f_b5),
+            title: 8.0,
+            label: 7.5,
+            tick: 7.0,
+            line: 1.0,
+            hair: 0.5,
+            gap: 4.0,
+        }
+    }
+
+    /// Light ink on a dark ground, for the screen.
+    pub fn dark() -> Self {
+        Self {
+            dark: true,
+            background: Some(Color::hex(0x16_19_1d)),
+            ground: Color::hex(0x16_19_1d),
+            ink: Color::hex(0xec_ef_f2),
+            axis: Color::hex(0xb6_be_c7),
+            muted: Color::hex(0x9a_a3_ad),
+            faint: Color::hex(0x33_39_41),
+            band: Color::hex(0x3d_45_4f),
+            series: [0x4f_ae_ea, 0xff_8b_3d, 0x2f_c7_9b, 0xe3_93_c2, 0xf0_bb_4b, 0x9a_d6_ff, 0xb0_b0_b0]
+                .map(Color::hex),
+            positive: Color::hex(0xff_8b_3d),
+            negative: Color::hex(0x5a_b0_f0),
+            ..Self::light()
+        }
+    }
+
+    /// For a page: the light look on the paper itself.
+    pub fn print() -> Self {
+        Self { background: None, ..Self::light() }
+    }
+
+    /// The categorical colour of the `i`-th series; they repeat.
+    pub fn series(&self, i: usize) -> Color {
+        self.series[i % self.series.len()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lightness_of_black_grey_and_white() {
+        assert!(Color::hex(0).lightness().abs() < 1e-3);
+        assert!((Color::hex(0xff_ff_ff).lightness() - 100.0).abs() < 1e-2);
+        assert!((Color::hex(0x77_77_77).lightness() - 50.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn every_series_is_seen_on_its_ground() {
+        for theme in [Theme::light(), Theme::dark()] {
+            for color in theme.series.iter().chain([&theme.positive, &theme.negative]) {
+                let apart = (color.lightness() - theme.ground.lightness()).abs();
+                assert!(apart > 35.0, "{color:?} stands only {apart} in lightness from the ground");
+            }
+        }
+    }
+}

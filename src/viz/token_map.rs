@@ -1,0 +1,97 @@
+//! Exact evidence by token, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, over the picture: orange
+//! speaks for the class, blue against it. The patches sum, with the bias, to the logit.
+
+use super::colormap::diverging;
+use super::frame::{self, Axis};
+use super::legend;
+use super::scale::{Scale, extent, number};
+use super::scene::{Anchor, Box2, Scene};
+use super::table::Table;
+use super::theme::Theme;
+use super::{Empty, Figure, Options, Size, picture};
+use crate::model::trace::Trace;
+
+/// The figure.
+pub struct TokenMap;
+
+/// Name of the class the evidence speaks for.
+pub fn class_name(trace: &Trace) -> String {
+    let class = trace.evidence.class;
+    let known = trace.top.iter().find(|p| p.index == class);
+    known.map_or_else(|| format!("class {class}"), |p| p.name.clone())
+}
+
+/// The scale of the colour bar, around zero.
+fn bar(limits: Option<(f64, f64)>) -> Axis {
+    let (lo, hi) = limits.unwrap_or((-1.0, 1.0));
+    let bound = lo.abs().max(hi.abs()).max(1e-30);
+    Axis::new(Scale::linear(-bound, bound), "Contribution to the logit", 5)
+}
+
+/// Width of the picture.
+fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
+    (width - legend::bar_room(theme, bar)).min(240.0)
+}
+
+impl Figure for TokenMap {
+    fn id(&self) -> &'static str {
+        "token_map"
+    }
+
+    fn title(&self) -> &'static str {
+        "Evidence by token"
+    }
+
+    fn about(&self) -> &'static str {
+        "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit"
+    }
+
+    fn height(&self, trace: &Trace, width: f32) -> f32 {
+        let theme = Theme::light();
+        side(&theme, width, &bar(self.limits(trace))) * picture::aspect(trace)
+            + 2.0 * (theme.label + 2.5)
+            + 1.0
+    }
+
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        extent(trace.evidence.token.as_ref()?.iter().map(|&v| f64::from(v)))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let values = trace.evidence.token.as_ref().ok_or_else(|| {
+            let why = trace.evidence.why_none.clone();
+            Empty(why.unwrap_or_else(|| format!("{} has no exact evidence by token", trace.head)))
+        })?;
+        let mut scene = Scene::new(size.width, size.height, "Evidence by token", theme.background);
+        let line = theme.label + 2.5;
+        let axis = bar(options.limits.or_else(|| self.limits(trace)));
+        let room = Box2::new(0.0, line, side(theme, size.width, &axis), size.height - 2.0 * line - 1.0);
+        let rect = room.largest(1.0, picture::aspect(trace));
+        frame::title(
+            &mut scene,
+            theme,
+            [0.0, 0.0],
+            &format!("Evidence for {}", class_name(trace)),
+            size.width,
+        );
+        picture::seen(&mut scene, theme, trace, rect, 0.35);
+        picture::cover(&mut scene, trace.grid, rect, |i| {
+            let t = 2.0 * axis.scale.at(f64::from(values[i])) - 1.0;
+            diverging(theme, t).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * t.abs().min(1.0)).sqrt())
+        });
+        if options.grid {
+            picture::lines(&mut scene, theme, trace.grid, rect);
+        }
+        legend::color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
+        let sum: f64 = values.iter().map(|&v| f64::from(v)).sum();
+        let bias = f64::from(trace.evidence.bias);
+        let text = format!("Sum {}, bias {}, logit {}", number(sum), number(bias), number(sum + bias));
+        let at = [0.0, rect.bottom() + line];
+        scene.text(at, text, theme.tick, theme.muted, Anchor::Start);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        Table::counted("token", trace.grid.len()).optional("evidence", trace.evidence.token.as_deref())
+    }
+}

@@ -1,0 +1,71 @@
+//! Diagnostics against float64 NumPy and SciPy (`tests/reference/evidence.py`), and their bounds.
+
+use proptest::prelude::*;
+use ssmprobe::model::diagnostics::{MEASURES, hard_order, kendall_tau, measure};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::reading::Plan;
+
+use super::evidence::{fixture, floats, number};
+
+#[test]
+fn every_measure_equals_the_reference() {
+    for case in fixture("diagnostics") {
+        let name = &case["name"];
+        let size = |key: &str| number(&case[key]) as usize;
+        let grid = Grid::new(size("rows"), size("cols"));
+        let plan = Plan { n: grid.len(), share: floats(&case["plan"]) };
+        let expected = case["expected"].as_object().expect("an object of values");
+        let names: Vec<&str> = MEASURES.iter().map(|m| m.name).collect();
+        assert_eq!(expected.keys().map(String::as_str).collect::<Vec<_>>(), names, "{name}");
+        for (value, (measure, want)) in measure(&plan, grid).into_iter().zip(expected) {
+            assert!((value - number(want)).abs() < 1e-10, "{name}, {measure}: {value} instead of {want}");
+        }
+    }
+}
+
+#[test]
+fn every_measure_says_what_it_is() {
+    for (at, m) in MEASURES.iter().enumerate() {
+        assert!(!m.label.is_empty() && !m.higher.is_empty() && !m.meaning.is_empty(), "{}", m.name);
+        assert!(!m.meaning.ends_with('.'), "{}: no full stop after one sentence", m.name);
+        assert!(MEASURES[..at].iter().all(|other| other.name != m.name), "{} twice", m.name);
+    }
+}
+
+/// A plan whose rows are any non-negative numbers, zero rows and ties among them.
+fn plans() -> impl Strategy<Value = (Plan, Grid)> {
+    (1usize..6, 2usize..6).prop_flat_map(|(rows, cols)| {
+        let n = rows * cols;
+        let share = prop_oneof![Just(0.0), Just(0.25), 0.0..1.0f64];
+        prop::collection::vec(share, n * n).prop_map(move |share| (Plan { n, share }, Grid::new(rows, cols)))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn measures_stay_within_their_bounds((plan, grid) in plans()) {
+        let diameter = f64::hypot(grid.rows as f64 - 1.0, grid.cols as f64 - 1.0);
+        for (value, m) in measure(&plan, grid).into_iter().zip(MEASURES) {
+            let (low, high) = match m.name {
+                "kendall_tau" => (-1.0, 1.0),
+                "mean_position_spread" => (0.0, plan.n as f64 / 2.0),
+                "path_length" => (1.0, diameter),
+                "row_marginal_error" | "column_marginal_error" => (0.0, plan.n as f64),
+                _ => (0.0, 1.0),
+            };
+            prop_assert!((low - 1e-12..=high + 1e-12).contains(&value), "{}: {value}", m.name);
+        }
+        let mut order = hard_order(&plan);
+        order.sort_unstable();
+        prop_assert!(order.into_iter().eq(0..plan.n));
+    }
+
+    #[test]
+    fn tau_turns_its_sign_with_the_order(positions in prop::collection::vec(-3..4i8, 2..40)) {
+        let forward: Vec<f64> = positions.iter().map(|&p| f64::from(p)).collect();
+        let mirrored: Vec<f64> = forward.iter().map(|p| -p).collect();
+        prop_assert!((kendall_tau(&forward) + kendall_tau(&mirrored)).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,168 @@
+//! Evidence against float64 autograd through the recurrence (`tests/reference/evidence.py`), and
+//! that it sums to the logit whatever the plan and the gains.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use ssmprobe::model::evidence::{exact, proxy};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::reading::{Direction, Form, Gain, Order, Plan, Reading};
+use ssmprobe::model::readout::{logits, token_weight};
+use ssmprobe::model::tokens::Tokens;
+
+/// The cases of `tests/fixtures/evidence/NAME.json`.
+pub fn fixture(name: &str) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/evidence");
+    let text = std::fs::read(folder.join(format!("{name}.json"))).expect("the fixture");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+pub fn number(value: &Value) -> f64 {
+    value.as_f64().expect("a number")
+}
+
+pub fn floats(value: &Value) -> Vec<f64> {
+    value.as_array().expect("a list").iter().map(number).collect()
+}
+
+fn indices(value: &Value) -> Vec<usize> {
+    floats(value).into_iter().map(|x| x as usize).collect()
+}
+
+fn floats32(value: &Value) -> Vec<f32> {
+    floats(value).into_iter().map(|x| x as f32).collect()
+}
+
+fn tokens(n: usize, width: usize, patches: Vec<f32>) -> Tokens {
+    Tokens { grid: Grid::new(1, n), width, cls: None, registers: Vec::new(), patches }
+}
+
+fn direction(case: &Value, n: usize) -> Direction {
+    let order = match case.get("order") {
+        Some(order) => Order::Permutation(indices(order)),
+        None => Order::Plan(Plan { n, share: floats(&case["plan"]) }),
+    };
+    let gain = if let Some(gain) = case.get("shared") {
+        Gain::Shared(floats(gain))
+    } else if let Some(gain) = case.get("channel") {
+        Gain::Channel(floats(gain))
+    } else {
+        let mix = &case["mix"];
+        Gain::Mix {
+            maps: floats(&mix["maps"]),
+            class_of: indices(&mix["class_of"]),
+            bias: floats(&mix["bias"]),
+        }
+    };
+    Direction { order, gain, kernel: Vec::new(), radius: case.get("radius").map(number) }
+}
+
+fn reading(form: &Value, n: usize) -> Reading {
+    let form = if let Some(weight) = form.get("pool") {
+        Form::Pool(floats(weight))
+    } else if let Some(weight) = form.get("channel_pool") {
+        Form::ChannelPool(floats(weight))
+    } else {
+        let directions = form["scan"].as_array().expect("directions");
+        Form::Scan(directions.iter().map(|d| direction(d, n)).collect())
+    };
+    Reading { scores: None, form }
+}
+
+#[track_caller]
+fn close(what: &str, found: &[f64], expected: &Value) {
+    let expected = floats(expected);
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (k, (a, b)) in found.iter().zip(&expected).enumerate() {
+        assert!((a - b).abs() < 1e-9, "{what}[{k}]: {a} instead of {b}");
+    }
+}
+
+#[test]
+fn evidence_logits_and_token_weights_equal_the_reference() {
+    for case in fixture("evidence") {
+        let name = case["name"].as_str().expect("a name");
+        let (n, width) = (number(&case["n"]) as usize, number(&case["width"]) as usize);
+        let tokens = tokens(n, width, floats32(&case["tokens"]));
+        let (row, bias) = (floats32(&case["row"]), number(&case["bias"]) as f32);
+        let reading = reading(&case["form"], n);
+        let expected = &case["expected"];
+        close(name, &logits(&reading, &tokens, &row, &[bias]), &Value::from(vec![expected["logit"].clone()]));
+        let found = exact(&reading, &tokens, &row, bias).expect("exact evidence");
+        close(&format!("{name}, token"), &found.token, &expected["token"]);
+        close(&format!("{name}, bias"), &[found.bias], &Value::from(vec![expected["constant"].clone()]));
+        assert_eq!(found.position.is_some(), expected.get("position").is_some(), "{name}");
+        if let Some(position) = found.position {
+            close(&format!("{name}, position"), &position, &expected["position"]);
+        }
+        let proxy_at = |rho| proxy(&reading, &tokens, &row, rho);
+        assert_eq!(proxy_at(None).is_some(), expected.get("proxy").is_some(), "{name}");
+        if let (Some(own), Some(fixed)) = (proxy_at(None), proxy_at(Some(0.9))) {
+            close(&format!("{name}, proxy"), &own.routed, &expected["proxy"]);
+            close(&format!("{name}, proxy in raster order"), &own.raster, &expected["proxy_raster"]);
+            close(&format!("{name}, proxy at 0.9"), &fixed.routed, &expected["proxy_at_0.9"]);
+        }
+        if let Some(weight) = expected.get("token_weight") {
+            close(&format!("{name}, weight"), &token_weight(&reading).expect("weights"), weight);
+        }
+    }
+}
+
+#[test]
+fn an_opaque_head_says_why() {
+    let form = Form::Opaque { features: vec![2.0, -1.0], why: "it has a nonlinearity" };
+    let reading = Reading { scores: None, form };
+    let tokens = tokens(2, 1, vec![1.0, 2.0]);
+    assert_eq!(exact(&reading, &tokens, &[1.0, 1.0], 0.0), Err("it has a nonlinearity"));
+    assert_eq!(logits(&reading, &tokens, &[1.0, 1.0, 0.5, 0.0], &[0.5, 0.0]), [1.5, 1.0]);
+    assert_eq!((token_weight(&reading), proxy(&reading, &tokens, &[1.0], Some(0.5))), (None, None));
+}
+
+fn values(len: usize) -> impl Strategy<Value = Vec<f64>> {
+    prop::collection::vec(-3.0..3.0f64, len)
+}
+
+fn gains(n: usize, d: usize) -> impl Strategy<Value = Gain> {
+    let mix = (values(2 * d * d), prop::collection::vec(0..2usize, n), values(d))
+        .prop_map(|(maps, class_of, bias)| Gain::Mix { maps, class_of, bias });
+    prop_oneof![values(n).prop_map(Gain::Shared), values(n * d).prop_map(Gain::Channel), mix]
+}
+
+fn orders(n: usize) -> impl Strategy<Value = Order> {
+    let permutation = Just((0..n).collect::<Vec<_>>()).prop_shuffle().prop_map(Order::Permutation);
+    let plan =
+        prop::collection::vec(0.0..1.0f64, n * n).prop_map(move |share| Order::Plan(Plan { n, share }));
+    prop_oneof![permutation, plan]
+}
+
+fn scans() -> impl Strategy<Value = (Reading, Tokens, Vec<f32>, f32)> {
+    (2usize..14, 1usize..12).prop_flat_map(|(n, d)| {
+        let direction = (orders(n), gains(n, d)).prop_map(|(order, gain)| Direction {
+            order,
+            gain,
+            kernel: Vec::new(),
+            radius: None,
+        });
+        let reading = prop::collection::vec(direction, 1..4)
+            .prop_map(|directions| Reading { scores: None, form: Form::Scan(directions) });
+        let floats = |len| values(len).prop_map(|v| v.into_iter().map(|x| x as f32).collect::<Vec<_>>());
+        let tokens = floats(n * d).prop_map(move |patches| tokens(n, d, patches));
+        (reading, tokens, floats(d), -3.0..3.0f32)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn evidence_sums_to_the_logit((reading, tokens, row, bias) in scans()) {
+        let logit = logits(&reading, &tokens, &row, &[bias])[0];
+        let found = exact(&reading, &tokens, &row, bias).expect("a scan is linear");
+        let total = |part: &[f64]| part.iter().sum::<f64>() + found.bias;
+        let scale = 1e-12 * (1.0 + found.token.iter().map(|e| e.abs()).sum::<f64>());
+        let scale = scale.max(1e-9);
+        prop_assert!((total(&found.token) - logit).abs() < scale);
+        prop_assert!((total(&found.position.expect("positions")) - logit).abs() < scale);
+    }
+}

@@ -1,0 +1,80 @@
+//! `ssmprobe figures`: a stored trace becomes files.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+
+use crate::traces;
+
+fn figures(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    let program = env!("CARGO_BIN_EXE_ssmprobe");
+    Command::new(program).current_dir(folder).arg("figures").args(arguments).assert()
+}
+
+fn stored() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for trace in [traces::sinkhorn_trace(), traces::gap_trace()] {
+        let text = serde_json::to_vec(&trace).unwrap();
+        std::fs::write(folder.path().join(format!("{}.json", trace.head)), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_stored_trace_is_drawn_in_every_format() {
+    let folder = stored();
+    for ending in ["svg", "pdf", "png", "csv", "npz"] {
+        let out = format!("plan.{ending}");
+        figures(folder.path(), &["--trace", "sinkhorn.json", "--figure", "assignment", "--out", &out])
+            .success();
+        assert!(std::fs::metadata(folder.path().join(out)).unwrap().len() > 1000, "{ending}");
+    }
+    let svg = std::fs::read_to_string(folder.path().join("plan.svg")).unwrap();
+    assert!(
+        svg.contains("width=\"85mm\"") && svg.contains("grosbeak.jpg through sinkhorn.safetensors"),
+        "{}",
+        &svg[..400]
+    );
+}
+
+#[test]
+fn all_figures_and_comparisons_are_written() {
+    let folder = stored();
+    let all =
+        figures(folder.path(), &["--trace", "gap.json", "--figure", "all", "--out", "gap.svg"]).success();
+    let said = String::from_utf8(all.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("no scan_path: gap reads no order"), "{said}");
+    assert!(folder.path().join("gap-token_map.svg").exists());
+    let both =
+        ["--trace", "sinkhorn.json", "--trace", "gap.json", "--figure", "photo", "--figure", "evidence"];
+    figures(
+        folder.path(),
+        &[&both[..], &["--width", "174", "--theme", "dark", "--out", "both.png"]].concat(),
+    )
+    .success();
+    figures(folder.path(), &[&both[..], &["--out", "both.csv"]].concat()).failure();
+}
+
+#[test]
+fn what_cannot_be_drawn_is_said() {
+    let folder = stored();
+    std::fs::write(folder.path().join("broken.json"), "{\"image\": 3}").unwrap();
+    for (arguments, words) in [
+        (["gap.json", "assignment", "a.svg"], "gap reads no order"),
+        (["gap.json", "nonsense", "a.svg"], "there are photo, token_map"),
+        (["gap.json", "photo", "a.gif"], "use .svg, .pdf"),
+        (["none.json", "photo", "a.svg"], "cannot read none.json"),
+        (["broken.json", "photo", "a.svg"], "broken.json is not a trace"),
+    ] {
+        let [trace, figure, out] = arguments;
+        let failed = figures(folder.path(), &["--trace", trace, "--figure", figure, "--out", out]).code(1);
+        let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+        assert!(said.contains(words), "{said}");
+        assert!(!folder.path().join(out).exists());
+    }
+    let list = figures(folder.path(), &["--list"]).success();
+    assert_eq!(
+        String::from_utf8(list.get_output().stdout.clone()).unwrap().lines().count(),
+        ssmprobe::viz::FIGURES.len()
+    );
+}

@@ -1,0 +1,351 @@
+//! Backbones from the Hub, against a server on this machine that speaks its paths.
+
+mod server;
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Mutex;
+
+use sha2::{Digest, Sha256};
+use ssmprobe::model::backbone::hub::{Hub, HubError, Progress};
+use ssmprobe::model::backbone::weights::Weights;
+
+use server::{Reply, Request, Server};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+const CONFIG: &[u8] = b"{\"model_type\": \"vit\"}\n";
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A valid safetensors file of some size.
+fn model() -> Vec<u8> {
+    let header = r#"{"w":{"dtype":"F32","shape":[60000],"data_offsets":[0,240000]}}"#;
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 240_000]].concat()
+}
+
+/// The store of large files: `answer` makes the reply from the request and the content.
+fn store(answer: impl Fn(&Request, &[u8]) -> Reply + Send + Sync + 'static) -> Server {
+    let model = model();
+    Server::start(move |request| answer(request, &model))
+}
+
+/// The Hub, as it answers for org/name with `files`: a small one is sent at once, a larger one is
+/// a redirect to `store`, `preprocessor_config.json` a relative redirect.
+fn hub(files: &[(&'static str, Vec<u8>)], store: &Server) -> Server {
+    let (files, port) = (files.to_vec(), store.port);
+    Server::start(move |request| {
+        let path = request.path.as_str();
+        let commit = |reply: Reply| reply.with("X-Repo-Commit", COMMIT);
+        let named = path.strip_prefix("/org/name/resolve/").or(path.strip_prefix("/api/resolve-cache/"));
+        let Some((revision, file)) = named.and_then(|named| named.split_once('/')) else {
+            return Reply::status(404).with("X-Error-Code", "RepoNotFound");
+        };
+        if !["main", "v1", COMMIT].contains(&revision) {
+            return Reply::status(404).with("X-Error-Code", "RevisionNotFound");
+        }
+        let Some((_, content)) = files.iter().find(|(name, _)| *name == file) else {
+            return commit(Reply::status(404).with("X-Error-Code", "EntryNotFound"));
+        };
+        if content.len() > 10_000 {
+            let location = format!("http://localhost:{port}/{file}");
+            let reply = Reply::status(302).with("Location", location).with("ETag", "\"other\"");
+            let etag = format!("\"{}\"", sha256(content));
+            return commit(
+                reply.with("X-Linked-ETag", etag).with("X-Linked-Size", content.len().to_string()),
+            );
+        }
+        if file == "preprocessor_config.json" && path.starts_with("/org") {
+            return commit(Reply::status(307))
+                .with("Location", format!("/api/resolve-cache/{revision}/{file}"));
+        }
+        let reply =
+            Reply { sizeless: file == "preprocessor_config.json", ..Reply::content(request, content) };
+        commit(reply).with("ETag", format!("W/\"{}\"", &sha256(content)[..40]))
+    })
+}
+
+/// The files of a usual repository.
+fn usual() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("config.json", CONFIG.into()),
+        ("preprocessor_config.json", b"{}".into()),
+        ("model.safetensors", model()),
+    ]
+}
+
+fn client(server: &Server, cache: &Path) -> Hub {
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None }
+}
+
+fn on(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn a_backbone_is_fetched_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let store = store(Reply::content);
+    let server = hub(&usual(), &store);
+    let client = Hub { token: Some("hf_secret".into()), ..client(&server, cache.path()) };
+    let mut seen: Vec<(String, u64, u64)> = Vec::new();
+    let dir = client
+        .resolve("org/name", &mut |p| {
+            seen.push((p.file.into(), p.done, p.total));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+
+    let repo = cache.path().join("models--org--name");
+    assert_eq!(dir, repo.join("snapshots").join(COMMIT));
+    assert_eq!(fs::read(dir.join("config.json")).unwrap(), CONFIG);
+    assert_eq!(fs::read(dir.join("preprocessor_config.json")).unwrap(), b"{}");
+    assert_eq!(Weights::open(&dir).unwrap().fingerprint(), sha256(&model()));
+    assert_eq!(fs::read_to_string(repo.join("refs/main")).unwrap(), COMMIT);
+    let blob = Path::new("../../blobs").join(sha256(&model()));
+    #[cfg(unix)]
+    assert_eq!(fs::read_link(dir.join("model.safetensors")).unwrap(), blob);
+    assert_eq!(fs::read_dir(repo.join("blobs")).unwrap().count(), 3, "contents and no rests in {blob:?}");
+
+    let weights: Vec<_> = seen.iter().filter(|(file, ..)| file == "model.safetensors").collect();
+    assert!(weights.windows(2).all(|w| w[0].1 <= w[1].1), "{weights:?}");
+    assert_eq!((weights[0].1, weights[0].2), (0, model().len() as u64));
+    assert_eq!(weights.last().unwrap().1, model().len() as u64);
+
+    assert!(server.requests().iter().all(|r| r.header("authorization") == Some("Bearer hf_secret")));
+    assert!(store.requests().iter().all(|r| r.header("authorization").is_none()), "the token left the Hub");
+
+    let before = server.requests().len();
+    assert_eq!(client.resolve("org/name", &mut on).unwrap(), dir);
+    assert_eq!(client.resolve(&format!("org/name@{COMMIT}"), &mut on).unwrap(), dir);
+    assert_eq!(server.requests().len(), before, "all was here");
+    assert_eq!(Hub { offline: true, ..client.clone() }.resolve("org/name", &mut on).unwrap(), dir);
+    // Another name for the same commit costs questions, but no contents.
+    assert_eq!(client.resolve("org/name@v1", &mut on).unwrap(), dir);
+    assert_eq!(store.requests().len(), 1);
+    assert_eq!(fs::read_to_string(repo.join("refs/v1")).unwrap(), COMMIT);
+}
+
+#[test]
+fn what_a_repository_lacks_is_asked_for_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/weights/bin-shards");
+    let read = |name: &str| fs::read(bin.join(name)).unwrap();
+    let names = [
+        "pytorch_model.bin.index.json",
+        "pytorch_model-00001-of-00002.bin",
+        "pytorch_model-00002-of-00002.bin",
+    ];
+    let mut files: Vec<_> = names.iter().map(|&name| (name, read(name))).collect();
+    files.push(("config.json", CONFIG.into()));
+    let store = store(Reply::content);
+    let server = hub(&files, &store);
+    let client = client(&server, cache.path());
+    let dir = client.resolve("org/name", &mut on).unwrap();
+    assert!(Weights::open(&dir).unwrap().contains("transposed"));
+    let absent = cache.path().join("models--org--name/.no_exist").join(COMMIT);
+    assert_eq!(fs::read_dir(&absent).unwrap().count(), 4, "preprocessor, two of safetensors, one bin");
+    let before = server.requests().len();
+    assert_eq!(client.resolve("org/name", &mut on).unwrap(), dir);
+    assert_eq!(server.requests().len(), before);
+    // Without the marks it asks again, but needs no answer.
+    fs::remove_dir_all(&absent).unwrap();
+    let unreachable = Hub { endpoint: "http://127.0.0.1:9".into(), ..client };
+    assert_eq!(unreachable.resolve("org/name", &mut on).unwrap(), dir);
+}
+
+#[test]
+fn a_broken_download_goes_on_by_itself() {
+    let cache = tempfile::tempdir().unwrap();
+    let store = store(|request, model| match request.header("range") {
+        None => Reply { cut: Some(1000), ..Reply::content(request, model) },
+        Some("bytes=1000-") => Reply { cut: Some(70_000), ..Reply::content(request, model) },
+        Some(_) => Reply::content(request, model),
+    });
+    let server = hub(&usual(), &store);
+    let dir = client(&server, cache.path()).resolve("org/name", &mut on).unwrap();
+    assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
+    assert_eq!(store.ranges(), [None, Some("bytes=1000-".into()), Some("bytes=71000-".into())]);
+}
+
+#[test]
+fn a_download_that_was_given_up_or_cancelled_is_resumed() {
+    let cache = tempfile::tempdir().unwrap();
+    let broken = store(|request, model| Reply {
+        cut: Some(if request.header("range").is_none() { 5000 } else { 0 }),
+        ..Reply::content(request, model)
+    });
+    let server = hub(&usual(), &broken);
+    let error = client(&server, cache.path()).resolve("org/name", &mut on).unwrap_err();
+    assert!(matches!(error, HubError::Interrupted { done: 5000, .. }), "{error}");
+    assert!(error.to_string().contains("model.safetensors broke off at 5000 of"), "{error}");
+
+    let whole = store(Reply::content);
+    let server = hub(&usual(), &whole);
+    let client = client(&server, cache.path());
+    let mut cancel =
+        |p: Progress| if p.done > 100_000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    assert!(matches!(client.resolve("org/name", &mut cancel), Err(HubError::Cancelled)));
+    let partial =
+        cache.path().join("models--org--name/blobs").join(format!("{}.incomplete", sha256(&model())));
+    let kept = fs::metadata(&partial).unwrap().len();
+    assert!(kept > 100_000 && kept < model().len() as u64);
+    let dir = client.resolve("org/name", &mut on).unwrap();
+    assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
+    assert_eq!(whole.ranges(), [Some("bytes=5000-".into()), Some(format!("bytes={kept}-"))]);
+    assert!(!partial.exists());
+}
+
+#[test]
+fn a_server_without_ranges_serves_too() {
+    let cache = tempfile::tempdir().unwrap();
+    let count = Mutex::new(0);
+    let store = store(move |_, model| {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        Reply { status: 200, body: model.into(), cut: (*count == 1).then_some(4000), ..Reply::default() }
+    });
+    let server = hub(&usual(), &store);
+    let dir = client(&server, cache.path()).resolve("org/name", &mut on).unwrap();
+    assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
+}
+
+#[test]
+fn bytes_that_are_not_those_announced_are_discarded() {
+    for (what, change) in [("damaged", 0), ("longer", 1)] {
+        let cache = tempfile::tempdir().unwrap();
+        let store = store(move |request, model| {
+            let mut model = model.to_vec();
+            model[100_000] ^= 1;
+            model.resize(model.len() + change, 0);
+            Reply::content(request, &model)
+        });
+        let server = hub(&usual(), &store);
+        let error = client(&server, cache.path()).resolve("org/name", &mut on).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("model.safetensors"), "{error}");
+        let blobs = cache.path().join("models--org--name/blobs");
+        let left: u64 = fs::read_dir(blobs).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        assert!(left < 1000, "{left} bytes are left");
+    }
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let cache = tempfile::tempdir().unwrap();
+    let error = |reply: fn() -> Reply, token: Option<&str>| {
+        let server = Server::start(move |_| reply());
+        let hub = Hub { token: token.map(Into::into), ..client(&server, cache.path()) };
+        let error = hub.resolve("org/name@v1", &mut on).unwrap_err().to_string();
+        assert!(error.contains("org/name"), "{error}");
+        error
+    };
+    let unknown = || Reply::status(401).with("X-Error-Code", "RepoNotFound");
+    assert!(error(unknown, None).contains("set HF_TOKEN"));
+    assert!(error(unknown, Some("hf_x")).contains("does not let your token"));
+    let gated =
+        || Reply::status(403).with("X-Error-Code", "GatedRepo").with("X-Error-Message", "Ask the authors.");
+    let text = error(gated, Some("hf_x"));
+    assert!(
+        text.contains("ask for access at http://127.0.0.1") && text.contains("Ask the authors."),
+        "{text}"
+    );
+    let missing = || Reply::status(404).with("X-Error-Code", "RepoNotFound");
+    assert!(error(missing, None).contains("no repository org/name"));
+    let revision = || Reply::status(404).with("X-Error-Code", "RevisionNotFound");
+    assert!(error(revision, None).contains("no revision \"v1\""));
+    assert!(error(|| Reply::status(404), None).contains("has no config.json"));
+    assert!(error(|| Reply::status(429), None).contains("too many requests"));
+    assert!(error(|| Reply::status(503), None).contains("status 503"));
+    // A page of a proxy, redirects in a circle, and names that would leave the cache.
+    assert!(error(|| Reply::status(200), None).contains("no X-Repo-Commit"));
+    assert!(error(|| Reply::status(302).with("Location", "/org/name"), None).contains("without end"));
+    assert!(error(|| Reply::status(302), None).contains("redirect to nowhere"));
+    assert!(error(|| Reply::status(302).with("Location", "file:///etc/passwd"), None).contains("no address"));
+    let evil = || Reply::status(200).with("X-Repo-Commit", "../../x").with("ETag", "\"a\"");
+    assert!(error(evil, None).contains("no X-Repo-Commit"));
+    let evil = || Reply::status(200).with("X-Repo-Commit", COMMIT).with("ETag", "\"../../../x\"");
+    assert!(error(evil, None).contains("no ETag"));
+
+    let none = hub(&[("config.json", CONFIG.into())], &store(Reply::content));
+    let text = client(&none, cache.path()).resolve("org/name", &mut on).unwrap_err().to_string();
+    assert!(text.contains("has no model.safetensors or pytorch_model.bin"), "{text}");
+}
+
+#[test]
+fn without_network_the_error_says_what_to_put_where() {
+    let cache = tempfile::tempdir().unwrap();
+    let hub = Hub {
+        endpoint: "http://127.0.0.1:9".into(),
+        cache: cache.path().into(),
+        token: None,
+        offline: true,
+        certificates: None,
+    };
+    let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
+    let advice = "create a folder name, put config.json, preprocessor_config.json and model.safetensors";
+    assert!(
+        text.contains("HF_HUB_OFFLINE forbids to download config.json") && text.contains(advice),
+        "{text}"
+    );
+    assert!(text.contains("give that folder in place of org/name"), "{text}");
+    let text = Hub { offline: false, ..hub.clone() }.resolve("org/name", &mut on).unwrap_err().to_string();
+    assert!(text.contains("127.0.0.1:9/org/name/resolve/main/config.json cannot be reached"), "{text}");
+    assert!(text.contains(advice), "{text}");
+
+    let none = cache.path().join("none.pem");
+    fs::write(&none, "").unwrap();
+    let certificates = Some(none);
+    let text = Hub { offline: false, certificates, ..hub.clone() }.resolve("org/name", &mut on).unwrap_err();
+    assert!(text.to_string().contains("none.pem (SSL_CERT_FILE)"), "{text}");
+
+    // A half-filled cache: only what is missing is named.
+    let repo = cache.path().join("models--org--name");
+    let snapshot = repo.join("snapshots").join(COMMIT);
+    fs::create_dir_all(&snapshot).unwrap();
+    fs::create_dir_all(repo.join("refs")).unwrap();
+    fs::write(repo.join("refs/main"), COMMIT).unwrap();
+    fs::write(snapshot.join("config.json"), CONFIG).unwrap();
+    fs::write(snapshot.join("preprocessor_config.json"), "{}").unwrap();
+    let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
+    assert!(text.contains("forbids to download model.safetensors;"), "{text}");
+    let index = r#"{"weight_map": {"a": "s-1.safetensors", "b": "s-2.safetensors"}}"#;
+    fs::write(snapshot.join("model.safetensors.index.json"), index).unwrap();
+    fs::write(snapshot.join("s-1.safetensors"), "x").unwrap();
+    let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
+    assert!(text.contains("forbids to download s-2.safetensors;"), "{text}");
+}
+
+#[test]
+fn a_folder_wins_and_a_path_is_no_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = Hub {
+        endpoint: "http://127.0.0.1:9".into(),
+        cache: dir.path().into(),
+        token: None,
+        offline: true,
+        certificates: None,
+    };
+    let path = dir.path().to_str().unwrap();
+    assert_eq!(hub.resolve(path, &mut on).unwrap(), dir.path());
+    let error = hub.resolve(&format!("{path}/vit"), &mut on).unwrap_err().to_string();
+    assert!(error.contains("there is no folder"), "{error}");
+}
+
+#[test]
+fn two_programs_at_once_fetch_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let store = store(Reply::content);
+    let server = hub(&usual(), &store);
+    let client = client(&server, cache.path());
+    let one = || client.resolve("org/name", &mut on).unwrap();
+    let (a, b) = std::thread::scope(|scope| {
+        let (a, b) = (scope.spawn(one), scope.spawn(one));
+        (a.join().unwrap(), b.join().unwrap())
+    });
+    assert_eq!(a, b);
+    assert_eq!(fs::read(a.join("model.safetensors")).unwrap(), model());
+    assert_eq!(store.requests().len(), 1);
+}

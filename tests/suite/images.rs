@@ -1,0 +1,325 @@
+//! Photographs and their preprocessing against Pillow and transformers (`tests/reference/images.py`).
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use ndarray::{Array3, ArrayView3};
+use ndarray_npy::NpzReader;
+use ssmprobe::model::image::{ImageError, Photo};
+use ssmprobe::model::preprocess::{Filter, PreprocessError, Preprocessor, Rect, Size, config, resample};
+use ssmprobe::model::trace::Picture;
+
+fn fixtures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images")
+}
+
+fn npz(name: &str) -> NpzReader<File> {
+    NpzReader::new(File::open(fixtures().join(name)).unwrap()).unwrap()
+}
+
+/// The synthetic photograph of the generator.
+fn photo(width: usize, height: usize) -> Photo {
+    let mut rgb = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            let blue = if (x / 4 + y / 3) % 2 == 0 { 240 } else { (x * 13 + y * 7) % 64 };
+            rgb.extend([(x * 5 + y * 3) % 256, (x * x / 7 + y * 11) % 256, blue].map(|v| v as u8));
+        }
+    }
+    Photo { name: "synthetic".into(), picture: Picture { width, height, rgb } }
+}
+
+/// The largest difference of two pictures; `None` where they differ in size.
+fn apart(picture: &Picture, expected: ArrayView3<u8>) -> Option<u8> {
+    (expected.shape() == [picture.height, picture.width, 3])
+        .then(|| picture.rgb.iter().zip(expected.iter()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0))
+}
+
+#[test]
+fn decoding_equals_pillow() {
+    let mut expected = npz("decoded.npz");
+    let mut wrong = Vec::new();
+    let names = expected.names().unwrap();
+    assert!(names.len() > 70, "{}", names.len());
+    for name in names {
+        let pixels: Array3<u8> = expected.by_name(&name).unwrap();
+        let name = name.trim_end_matches(".npy");
+        let lossy = name.ends_with(".jpg") || matches!(name, "jpeg.tiff" | "lossy.webp");
+        match Photo::open(fixtures().join("files").join(name)) {
+            Err(error) => wrong.push(error.to_string()),
+            Ok(photo) => match apart(&photo.picture, pixels.view()) {
+                None => wrong.push(format!("{name}: size {}x{}", photo.width(), photo.height())),
+                Some(by) if by > if lossy { 3 } else { 0 } => wrong.push(format!("{name}: {by} apart")),
+                Some(_) => {}
+            },
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn resizing_equals_pillow_to_the_bit() {
+    let mut expected = npz("resized.npz");
+    for name in expected.names().unwrap() {
+        let pixels: Array3<u8> = expected.by_name(&name).unwrap();
+        let numbers: Vec<usize> =
+            name.trim_end_matches(".npy").split(['x', '-']).map(|number| number.parse().unwrap()).collect();
+        let [width, height, to_width, to_height, filter] = numbers[..] else { panic!("{name}") };
+        let source = photo(width, height).picture;
+        let filter = Filter::from_number(filter as u64).unwrap();
+        let whole = resample::resize(&source, (to_width, to_height), 0..to_width, 0..to_height, filter);
+        assert_eq!(apart(&whole, pixels.view()), Some(0), "{name}");
+        // A window of it is the same pixels.
+        let (cols, rows) = (to_width / 3..to_width - to_width / 4, to_height / 4..to_height);
+        let part = resample::resize(&source, (to_width, to_height), cols.clone(), rows.clone(), filter);
+        let cut = pixels.slice(ndarray::s![rows, cols, ..]);
+        assert_eq!(apart(&part, cut), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn processing_equals_transformers() {
+    let mut expected = npz("processed.npz");
+    let mut seen = 0;
+    for name in expected.names().unwrap() {
+        let values: Array3<f32> = expected.by_name(&name).unwrap();
+        let (case, label) = name.trim_end_matches(".npy").split_once('/').unwrap();
+        let text = std::fs::read(fixtures().join("processed").join(format!("{case}.json"))).unwrap();
+        let preprocessor = config::parse(case, &text, None).unwrap();
+        let photo = match label {
+            "wide" => photo(64, 37),
+            "tall" => photo(29, 50),
+            _ => photo(33, 33),
+        };
+        let pixels = preprocessor.apply(&photo).unwrap();
+        assert_eq!(values.shape(), [3, pixels.height, pixels.width], "{name}");
+        for (ours, theirs) in pixels.values.iter().zip(values.iter()) {
+            assert!((ours - theirs).abs() <= 1e-6 * theirs.abs().max(1.0), "{name}: {ours} is not {theirs}");
+        }
+        // Undone, it is the very picture that was normalised.
+        assert_eq!(preprocessor.seen(&pixels), preprocessor.picture(&photo).unwrap(), "{name}");
+        if let Some(output) = preprocessor.output() {
+            assert_eq!(output, (pixels.height, pixels.width), "{name}");
+        }
+        seen += 1;
+    }
+    assert!(seen > 60, "{seen}");
+}
+
+#[test]
+fn the_model_type_settles_a_file_without_a_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let error = Preprocessor::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("preprocessor_config.json") && error.contains("Hub"), "{error}");
+    write("preprocessor_config.json", "{\"size\": 20}");
+    let error = Preprocessor::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("`image_processor_type` is missing"), "{error}");
+    write("config.json", "{\"model_type\": \"dinov2\"}");
+    let dino = Preprocessor::open(folder.path()).unwrap();
+    assert_eq!(dino.resize, Some((Size::Shortest(20), Filter::Bicubic)));
+    write("config.json", "{\"model_type\": \"vit_mae\"}");
+    let mae = Preprocessor::open(folder.path()).unwrap();
+    assert_eq!(mae.resize, Some((Size::Exact { height: 20, width: 20 }, Filter::Bilinear)));
+    assert_ne!(mae.key(), dino.key());
+}
+
+#[test]
+fn what_is_not_supported_names_its_field() {
+    let vit = r#""image_processor_type": "ViTImageProcessor""#;
+    for (field, rest) in [
+        ("size", r#""size": 0"#),
+        ("size", r#""size": -3"#),
+        ("size", r#""size": {"longest_edge": 30}"#),
+        ("size", r#""size": {"height": 30}"#),
+        ("size", r#""size": 100000000"#),
+        ("size", r#""size": null"#),
+        ("crop_size", r#""do_center_crop": true"#),
+        ("crop_size", r#""do_center_crop": true, "crop_size": {"shortest_edge": 3}"#),
+        ("resample", r#""resample": 6"#),
+        ("resample", r#""resample": "bicubic""#),
+        ("do_resize", r#""do_resize": "yes""#),
+        ("do_pad", r#""do_pad": true"#),
+        ("rescale_factor", r#""rescale_factor": 0"#),
+        ("rescale_factor", r#""rescale_factor": "1/255""#),
+        ("image_mean", r#""image_mean": [0.5, 0.5]"#),
+        ("image_std", r#""image_std": [0.5, 0, 0.5]"#),
+        ("image_std", r#""image_std": [0.5, 1e999, 0.5]"#),
+    ] {
+        let text = format!("{{{vit}, {rest}}}");
+        let error = config::parse("here.json", text.as_bytes(), None).unwrap_err().to_string();
+        let named = error.contains(&format!("`{field}`")) || error.contains("out of range");
+        assert!(named && error.contains("here.json"), "{rest}: {error}");
+    }
+    let other = br#"{"image_processor_type": "SamImageProcessor"}"#;
+    let error = config::parse("here.json", other, Some("vit")).unwrap_err().to_string();
+    assert!(error.contains("SamImageProcessor") && error.contains("BeitImageProcessor"), "{error}");
+    for text in ["", "[]", "{", "3", "\u{0}"] {
+        assert!(matches!(config::parse("x", text.as_bytes(), None), Err(PreprocessError::Json { .. })));
+    }
+}
+
+fn dino() -> Preprocessor {
+    let text = std::fs::read(fixtures().join("processed/dinov2.json")).unwrap();
+    config::parse("dinov2", &text, None).unwrap()
+}
+
+#[test]
+fn another_size_keeps_the_proportions() {
+    let small = dino().with_size(196).unwrap();
+    assert_eq!(small.resize, Some((Size::Shortest(224), Filter::Bicubic)));
+    assert_eq!((small.crop, small.output()), (Some((196, 196)), Some((196, 196))));
+    assert_ne!(small.key(), dino().key());
+    assert_eq!(small.with_size(224).unwrap(), dino());
+    let vit = config::parse("x", br#"{"image_processor_type": "ViTImageProcessor"}"#, None).unwrap();
+    assert_eq!(vit.with_size(98).unwrap().output(), Some((98, 98)));
+    assert!(dino().with_size(0).is_err());
+    assert!(dino().with_size(1 << 40).is_err());
+    let raw = Preprocessor { resize: None, crop: None, rescale: None, normalise: None };
+    assert!(raw.with_size(20).unwrap_err().to_string().contains("do_resize"));
+}
+
+#[test]
+fn a_patch_lies_where_it_was_cut() {
+    // 512 x 300 becomes 436 x 256, of which the crop leaves 106 on the left and 16 above.
+    let rect = dino().patch_rect(&photo(512, 300), 14, 1, 2).unwrap();
+    let (x, y) = (512.0 / 436.0, 300.0 / 256.0);
+    let expected = Rect { x: (28.0 + 106.0) * x, y: (14.0 + 16.0) * y, width: 14.0 * x, height: 14.0 * y };
+    assert_eq!(rect, expected);
+    // A white spot at the middle of that rectangle is seen in that patch and in no other.
+    let (width, height) = (512, 300);
+    let mut spot = Picture { width, height, rgb: vec![0; width * height * 3] };
+    let (cx, cy) = ((rect.x + rect.width / 2.0) as usize, (rect.y + rect.height / 2.0) as usize);
+    for (dx, dy) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+        spot.rgb[((cy + dy) * width + cx + dx) * 3..][..3].fill(255);
+    }
+    let seen = dino().picture(&Photo { name: "spot".into(), picture: spot }).unwrap();
+    for (i, _) in seen.rgb.iter().enumerate().filter(|(_, v)| **v > 100) {
+        let (row, col) = (i / 3 / seen.width / 14, i / 3 % seen.width / 14);
+        assert_eq!((row, col), (1, 2));
+    }
+    assert!(seen.rgb.iter().any(|v| *v > 100));
+    // Where the crop is larger than the picture, its first patch begins outside.
+    let text = std::fs::read(fixtures().join("processed/padded.json")).unwrap();
+    let padded = config::parse("padded", &text, None).unwrap();
+    let rect = padded.patch_rect(&photo(21, 21), 5, 0, 0).unwrap();
+    assert_eq!((rect.x, rect.y, rect.width), (-2.0, -10.0, 5.0));
+}
+
+#[test]
+fn thin_photographs_are_bounded() {
+    // Its resized form would be 256 x 2,560,000; only the crop is computed.
+    let pixels = dino().apply(&photo(1, 10_000)).unwrap();
+    assert_eq!((pixels.height, pixels.width), (224, 224));
+    let uncropped = Preprocessor { crop: None, ..dino() };
+    let error = uncropped.apply(&photo(1, 10_000)).unwrap_err().to_string();
+    assert!(error.contains("1 x 10000") && error.contains("2560000"), "{error}");
+    let within = Preprocessor {
+        resize: Some((Size::Within { height: 10, width: 10 }, Filter::Bilinear)),
+        ..uncropped
+    };
+    assert!(matches!(within.apply(&photo(1, 10_000)), Err(PreprocessError::Shape { to_width: 0, .. })));
+    let none = Photo { name: "none".into(), picture: Picture::default() };
+    assert!(matches!(dino().apply(&none), Err(PreprocessError::Shape { .. })));
+}
+
+fn refused(name: &str, bytes: &[u8]) -> String {
+    let error = Photo::decode(name, bytes).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(name), "{text}");
+    text
+}
+
+#[test]
+fn hostile_files_are_refused_by_name() {
+    assert!(refused("empty.png", b"").contains("empty file"));
+    assert!(refused("notes.png", b"just some notes\n").contains("text (\"just some notes"));
+    assert!(refused("page.jpg", b"%PDF-1.7 ...").contains("PDF"));
+    assert!(refused("pointer.jpg", b"version https://git-lfs.github.com/spec/v1\n").contains("Git LFS"));
+    assert!(refused("noise.jpg", &[7, 0, 200, 13, 9, 9]).contains("07, 00, c8"));
+    assert!(refused("photo.heic", b"\0\0\0\x18ftypheic\0\0\0\0").contains("HEIC"));
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(Photo::open(folder.path()), Err(ImageError::NoFile { found: "a folder", .. })));
+    let error = Photo::open(folder.path().join("absent.png")).unwrap_err();
+    assert!(matches!(error, ImageError::Read { .. }) && error.to_string().contains("absent.png"));
+}
+
+#[test]
+fn bombs_are_refused_by_their_header() {
+    let read = |name: &str| std::fs::read(fixtures().join("files").join(name)).unwrap();
+    let bomb = |bytes: &[u8]| match Photo::decode("bomb", bytes) {
+        Err(ImageError::TooLarge { width, height, .. }) => (width, height),
+        other => panic!("{:?}", other.map(|photo| photo.width()).map_err(|error| error.to_string())),
+    };
+    let mut png = read("rgb.png");
+    png[16..24].copy_from_slice(&[0, 0, 0xEA, 0x60, 0, 0, 0xEA, 0x60]);
+    let crc = crc32(&png[12..29]);
+    png[29..33].copy_from_slice(&crc.to_be_bytes());
+    assert_eq!(bomb(&png), (60_000, 60_000));
+    let text = Photo::decode("bomb", &png).unwrap_err().to_string();
+    assert!(text.contains("60000 x 60000"), "{text}");
+    let mut jpeg = read("grey.jpg");
+    let at = jpeg.windows(2).position(|w| w == [0xFF, 0xC0]).unwrap();
+    jpeg[at + 5..at + 9].copy_from_slice(&[0xEA, 0x60, 0xEA, 0x60]);
+    assert_eq!(bomb(&jpeg), (60_000, 60_000));
+    let mut bmp = read("rgb.bmp");
+    bmp[18..26].copy_from_slice(&[0x60, 0xEA, 0, 0, 0x60, 0xEA, 0, 0]);
+    assert_eq!(bomb(&bmp), (60_000, 60_000));
+    let mut gif = read("palette.gif");
+    gif[6..10].copy_from_slice(&[0x60, 0xEA, 0x60, 0xEA]);
+    assert_eq!(bomb(&gif), (60_000, 60_000));
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 })
+    })
+}
+
+/// Every file cut short at many places, and with bytes changed: an error or a picture, no panic.
+#[test]
+fn broken_files_do_not_panic() {
+    let mut refused_whole = Vec::new();
+    for entry in std::fs::read_dir(fixtures().join("files")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let bytes = std::fs::read(&path).unwrap();
+        for k in 0..24 {
+            let cut = bytes.len() * k / 24;
+            let result = Photo::decode(name.as_str(), &bytes[..cut]);
+            if result.is_ok() && k < 12 {
+                refused_whole.push(format!("{name} at {cut} of {}", bytes.len()));
+            }
+            let mut changed = bytes.clone();
+            for i in 0..3 {
+                let at = (cut * 7 + i * 101 + 13) % bytes.len();
+                changed[at] = changed[at].wrapping_add((k * 37 + i * 59 + 1) as u8);
+            }
+            let _ = Photo::decode(name.as_str(), &changed);
+        }
+    }
+    assert!(refused_whole.is_empty(), "half a file was taken for a whole one:\n{}", refused_whole.join("\n"));
+}
+
+/// Real photographs decode and prepare as transformers does: the mean of the values is plausible.
+#[test]
+fn real_photographs_are_read() {
+    let data = std::env::var_os("SSMPROBE_DATA").map_or("../shared/data".into(), PathBuf::from);
+    let (photos, backbone) = (data.join("imagenette10/val"), data.join("vit-tiny-patch16-224"));
+    if !photos.is_dir() || !backbone.is_dir() {
+        println!("left out: no {} (set SSMPROBE_DATA)", photos.display());
+        return;
+    }
+    let preprocessor = Preprocessor::open(&backbone).unwrap();
+    let mut count = 0;
+    for class in std::fs::read_dir(&photos).unwrap() {
+        for file in std::fs::read_dir(class.unwrap().path()).unwrap().take(4) {
+            let photo = Photo::open(file.unwrap().path()).unwrap();
+            let pixels = preprocessor.apply(&photo).unwrap();
+            assert_eq!((pixels.height, pixels.width), (224, 224));
+            assert!(pixels.values.iter().all(|v| (-1.0..=1.0).contains(v)));
+            count += 1;
+        }
+    }
+    assert!(count >= 20, "{count}");
+}

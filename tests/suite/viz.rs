@@ -1,0 +1,414 @@
+//! Every figure of every trace in every theme: drawn, exported, painted.
+
+use std::sync::OnceLock;
+
+use eframe::egui;
+use egui_kittest::Harness;
+use resvg::usvg;
+use ssmprobe::model::trace::{Matrix, Routing, Trace};
+use ssmprobe::viz::curves::{self, Curves, Series};
+use ssmprobe::viz::paint::Canvas;
+use ssmprobe::viz::scene::{Box2, Hover, Identity, Scene};
+use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, compare, draw_column, export, find};
+
+use crate::traces;
+
+fn all() -> &'static [Trace] {
+    static TRACES: OnceLock<Vec<Trace>> = OnceLock::new();
+    TRACES.get_or_init(traces::all)
+}
+
+fn column(id: &str, trace: &Trace, options: &Options) -> Result<Scene, Empty> {
+    draw_column(find(id).unwrap(), trace, options, &Theme::light(), COLUMN)
+}
+
+fn parse(svg: &str) -> usvg::Tree {
+    usvg::Tree::from_str(svg, &usvg::Options::default()).expect("usvg reads every SVG we write")
+}
+
+/// Where to leave the pictures for a person to look at; unset, none is written.
+fn gallery(name: &str, scene: &Scene) {
+    if let Some(folder) = std::env::var_os("SSMPROBE_GALLERY") {
+        let folder = std::path::PathBuf::from(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        export::write(&folder.join(format!("{name}.png")), &export::png(scene, name, 220.0).unwrap())
+            .unwrap();
+        export::write(&folder.join(format!("{name}.svg")), export::svg(scene, name).as_bytes()).unwrap();
+        export::write(&folder.join(format!("{name}.pdf")), &export::pdf(scene, name).unwrap()).unwrap();
+    }
+}
+
+fn training() -> Curves {
+    let series =
+        [("sinkhorn", 1.1, 0.70), ("raster", 1.6, 0.63), ("gap", 2.0, 0.58)].map(|(name, floor, best)| {
+            let noise = |i: usize| ((i * 7919) % 1009) as f64 / 1009.0 - 0.5;
+            let loss = |i: usize| floor + 5.6 * (-(i as f64) / 260.0).exp() + 0.3 * noise(i);
+            Series {
+                name: name.to_owned(),
+                loss: (0..1200).map(|i| (i as f64, loss(i))).collect(),
+                accuracy: (1..=12)
+                    .map(|e| (e as f64 * 100.0, best * (1.0 - (-(e as f64) / 3.0).exp())))
+                    .collect(),
+            }
+        });
+    Curves { series: series.into() }
+}
+
+#[test]
+fn every_figure_of_every_trace_is_drawn_or_says_why_not() {
+    for theme in [Theme::light(), Theme::dark(), Theme::print()] {
+        for trace in all() {
+            for figure in FIGURES {
+                let name = format!("{}-{}{}", figure.id(), trace.head, if theme.dark { "-dark" } else { "" });
+                match draw_column(*figure, trace, &Options::default(), &theme, COLUMN) {
+                    Ok(scene) => {
+                        assert!(!scene.items.is_empty(), "{name} is blank");
+                        let svg = export::svg(&scene, &name);
+                        assert!(
+                            !svg.contains("NaN") && !svg.contains("inf"),
+                            "{name} has places that are none"
+                        );
+                        assert!(svg.contains("<text "), "{name} names nothing");
+                        assert_eq!(svg, export::svg(&scene, &name), "{name} is not the same twice");
+                        let tree = parse(&svg);
+                        assert!(
+                            (tree.size().width() - COLUMN * 96.0 / 72.0).abs() < 0.1,
+                            "{name} has a wrong width"
+                        );
+                        if theme.background.is_some() {
+                            gallery(&name, &scene);
+                        }
+                    }
+                    Err(Empty(why)) => assert!(why.contains(' ') && why.len() < 200, "{name}: {why}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_head_shows_what_it_has() {
+    let shown = |trace: &Trace| -> Vec<&str> {
+        let drawn =
+            |f: &&&dyn Figure| draw_column(**f, trace, &Options::default(), &Theme::light(), COLUMN).is_ok();
+        FIGURES.iter().filter(drawn).map(|f| f.id()).collect()
+    };
+    assert_eq!(shown(&traces::sinkhorn_trace()).len(), FIGURES.len());
+    assert_eq!(
+        shown(&traces::vmamba_trace()),
+        ["photo", "token_map", "scan_path", "kernel", "evidence", "predictions"]
+    );
+    assert_eq!(shown(&traces::gap_trace()), ["photo", "token_map", "predictions"]);
+    assert_eq!(shown(&traces::transformer_trace()), ["photo", "predictions"]);
+    let why = column("scan_path", &traces::gap_trace(), &Options::default()).unwrap_err();
+    assert_eq!(why.0, "gap reads no order");
+}
+
+#[test]
+fn options_change_the_picture() {
+    let trace = &all()[0];
+    let plain = Options::default();
+    for (id, options) in [
+        ("assignment", Options { log: true, ..plain.clone() }),
+        ("assignment", Options { rows: ssmprobe::viz::Rows::Raster, ..plain.clone() }),
+        ("kernel", Options { log: true, ..plain.clone() }),
+        ("photo", Options { grid: true, opacity: 1.0, ..plain.clone() }),
+        ("scan_path", Options { step: Some(60), ..plain.clone() }),
+    ] {
+        let (before, after) = (column(id, trace, &plain).unwrap(), column(id, trace, &options).unwrap());
+        assert!(before != after, "{id} ignores {options:?}");
+        gallery(&format!("{id}-option-{}", if options.log { "log" } else { "other" }), &after);
+    }
+    for step in [0, 1, 196, usize::MAX] {
+        column("scan_path", trace, &Options { step: Some(step), ..plain.clone() }).unwrap();
+    }
+}
+
+#[test]
+fn broken_traces_are_refused_in_words() {
+    let whole = traces::sinkhorn_trace();
+    let breaks: [fn(&mut Trace); 7] = [
+        |t| t.grid.rows = 0,
+        |t| t.grid.rows = usize::MAX,
+        |t| t.scores.as_mut().unwrap().truncate(3),
+        |t| t.routing = Routing::Orders(vec![vec![0; 196]]),
+        |t| t.routing = Routing::Plan(Matrix { rows: 196, cols: 196, data: vec![0.0; 5] }),
+        |t| t.kernel = Some(Matrix { rows: 196, cols: 0, data: vec![] }),
+        |t| t.seen.height = 7,
+    ];
+    for (i, spoil) in breaks.iter().enumerate() {
+        let mut trace = whole.clone();
+        spoil(&mut trace);
+        for figure in FIGURES {
+            let refused = draw_column(*figure, &trace, &Options::default(), &Theme::light(), COLUMN);
+            assert!(refused.is_err(), "{} draws the broken trace {i}", figure.id());
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_none_are_not_drawn() {
+    let mut trace = traces::sinkhorn_trace();
+    let nan = f32::NAN;
+    trace.scores.as_mut().unwrap()[3] = nan;
+    trace.token_weight.as_mut().unwrap()[3] = f32::INFINITY;
+    trace.evidence.position.as_mut().unwrap()[3] = nan;
+    trace.evidence.token.as_mut().unwrap().fill(nan);
+    trace.kernel.as_mut().unwrap().data[4] = nan;
+    if let Routing::Plan(plan) = &mut trace.routing {
+        plan.data[..400].fill(nan);
+    }
+    trace.diagnostics[0].value = f64::NAN;
+    trace.top[0].probability = nan;
+    for figure in FIGURES {
+        if let Ok(scene) = draw_column(*figure, &trace, &Options::default(), &Theme::light(), COLUMN) {
+            let svg = export::svg(&scene, "");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", figure.id());
+            parse(&svg);
+        }
+    }
+}
+
+#[test]
+fn one_token_is_enough() {
+    let mut trace = traces::gap_trace();
+    trace.grid = ssmprobe::model::grid::Grid::new(1, 1);
+    trace.token_weight = Some(vec![1.0]);
+    trace.scores = Some(vec![0.0]);
+    trace.evidence.token = Some(vec![0.5]);
+    trace.evidence.position = Some(vec![0.5]);
+    trace.kernel = Some(Matrix { rows: 1, cols: 1, data: vec![1.0] });
+    trace.routing = Routing::Plan(Matrix { rows: 1, cols: 1, data: vec![1.0] });
+    for figure in FIGURES {
+        if let Ok(scene) = draw_column(*figure, &trace, &Options::default(), &Theme::light(), COLUMN) {
+            assert!(!export::svg(&scene, "").contains("NaN"), "{}", figure.id());
+        }
+    }
+}
+
+#[test]
+fn probes_stand_side_by_side_on_one_scale() {
+    let traces: Vec<&Trace> = [0, 1, 3].map(|i| &all()[i]).into();
+    let figures: Vec<&dyn Figure> =
+        ["scan_path", "assignment", "evidence"].map(|id| find(id).unwrap()).into();
+    for theme in [Theme::light(), Theme::dark()] {
+        let width = export::points(174.0);
+        let scene = compare::scene(&traces, &figures, &Options::default(), &theme, width).unwrap();
+        let svg = export::svg(&scene, "");
+        assert!(svg.contains("gap reads no order"), "an empty cell says why");
+        parse(&svg);
+        gallery(if theme.dark { "compare-dark" } else { "compare" }, &scene);
+    }
+    assert!(compare::scene(&[], &figures, &Options::default(), &Theme::light(), 300.0).is_err());
+}
+
+#[test]
+fn training_curves_are_drawn() {
+    let size = ssmprobe::viz::Size { width: COLUMN, height: 220.0 };
+    for theme in [Theme::light(), Theme::dark()] {
+        for log in [false, true] {
+            let options = Options { log, ..Options::default() };
+            let scene = curves::scene(&training(), &options, &theme, size).unwrap();
+            let svg = export::svg(&scene, "");
+            assert!(svg.contains("Training loss") && svg.contains("Accuracy (%)") && !svg.contains("NaN"));
+            gallery(
+                &format!("curves{}{}", if log { "-log" } else { "" }, if theme.dark { "-dark" } else { "" }),
+                &scene,
+            );
+        }
+    }
+    assert!(curves::scene(&Curves::default(), &Options::default(), &Theme::light(), size).is_err());
+    assert_eq!(curves::table(&training()).rows(), 3 * (1200 + 12));
+}
+
+#[test]
+fn a_small_figure_is_written_to_the_letter() {
+    let mut trace = traces::gap_trace();
+    trace.top.truncate(2);
+    let scene = column("predictions", &trace, &Options::default()).unwrap();
+    insta::assert_snapshot!(
+        "predictions",
+        export::svg(&scene, "grosbeak.jpg & gap").replace(env!("CARGO_PKG_VERSION"), "VERSION")
+    );
+}
+
+#[test]
+fn a_pdf_holds_text_and_a_png_its_pixels() {
+    let scene = column("assignment", &all()[0], &Options::default()).unwrap();
+    let pdf = export::pdf(&scene, "plan").unwrap();
+    assert!(pdf.starts_with(b"%PDF"));
+    let holds = |needle: &[u8]| pdf.windows(needle.len()).any(|w| w == needle);
+    assert!(holds(b"/Font") && holds(b"ToUnicode"), "text is text");
+    assert_eq!(pdf, export::pdf(&scene, "plan").unwrap());
+
+    let png = export::png(&scene, "plan", 300.0).unwrap();
+    let image = image::load_from_memory(&png).unwrap();
+    assert_eq!(image.width(), (85.0f32 / 25.4 * 300.0).round() as u32);
+    assert_eq!(image.height(), (scene.height / 72.0 * 300.0).round() as u32);
+    assert!(png.windows(4).any(|w| w == b"pHYs"), "the file says its resolution");
+    assert!(export::png(&scene, "plan", 1e6).is_err());
+}
+
+#[test]
+fn text_is_set_in_the_typeface_that_was_measured() {
+    // The converters know one typeface: what they measure must be what the layout counted on.
+    use ssmprobe::viz::font;
+    let words = "Position (last is read last) 0.05 −";
+    let svg = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' width='400' height='20'><text y='15' font-family='{}' font-weight='{}' font-size='10'>{words}</text></svg>",
+        font::FAMILY,
+        font::WEIGHT
+    );
+    let mut options = usvg::Options::default();
+    options.fontdb_mut().load_font_data((*font::file()).as_ref().to_vec());
+    let tree = usvg::Tree::from_str(&svg, &options).unwrap();
+    let width = tree.root().abs_bounding_box().width();
+    assert!((width - font::width(words, 10.0)).abs() < 3.0, "{width} against {}", font::width(words, 10.0));
+}
+
+#[test]
+fn tables_are_written_as_csv_and_npz() {
+    let trace = &all()[0];
+    for figure in FIGURES {
+        let table = figure.table(trace);
+        let csv = String::from_utf8(export::csv(&table).unwrap()).unwrap();
+        assert_eq!(csv.lines().count(), table.rows() + 1, "{}", figure.id());
+        assert!(table.rows() > 0, "{} has no numbers", figure.id());
+    }
+    let table = find("assignment").unwrap().table(trace);
+    let csv = String::from_utf8(export::csv(&table).unwrap()).unwrap();
+    assert!(csv.starts_with("token,score,best_position,expected_position,plan_0,plan_1,"));
+    let bytes = export::npz(&table).unwrap();
+    assert_eq!(bytes, export::npz(&table).unwrap());
+    let mut archive = ndarray_npy::NpzReader::new(std::io::Cursor::new(bytes)).unwrap();
+    let plan: ndarray::Array2<f32> = archive.by_name("plan").unwrap();
+    let Routing::Plan(original) = &trace.routing else { unreachable!() };
+    assert_eq!(plan.as_slice().unwrap(), original.data);
+    let score: ndarray::Array1<f64> = archive.by_name("score").unwrap();
+    assert_eq!(score[7], f64::from(trace.scores.as_ref().unwrap()[7]));
+}
+
+#[test]
+fn a_file_is_whole_or_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let scene = column("predictions", &all()[0], &Options::default()).unwrap();
+    let table = find("predictions").unwrap().table(&all()[0]);
+    for ending in ["svg", "pdf", "png", "csv", "npz"] {
+        let path = folder.path().join(format!("figure.{ending}"));
+        export::save(&path, &scene, &table, "about", 150.0).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() > 100, "{ending}");
+    }
+    let wrong = export::save(&folder.path().join("figure.gif"), &scene, &table, "", 150.0).unwrap_err();
+    assert!(wrong.to_string().contains(".svg"), "{wrong}");
+    assert!(export::save(&folder.path().join("no/such/a.svg"), &scene, &table, "", 150.0).is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing half-written is left");
+}
+
+/// A window that shows one scene and remembers what the pointer is over.
+struct Shown {
+    canvas: Canvas,
+    scene: Scene,
+    hover: Option<Hover>,
+}
+
+fn window(scene: Scene) -> Harness<'static, Shown> {
+    let state = Shown { canvas: Canvas::default(), scene, hover: None };
+    let mut harness = Harness::builder().with_size(egui::vec2(400.0, 300.0)).build_ui_state(
+        |ui, shown: &mut Shown| {
+            let rect = ui.max_rect();
+            shown.hover = shown.canvas.paint(ui, &shown.scene, rect).hover;
+        },
+        state,
+    );
+    harness.run();
+    harness
+}
+
+#[test]
+fn the_window_draws_every_figure() {
+    for figure in FIGURES {
+        let scene = draw_column(*figure, &all()[0], &Options::default(), &Theme::dark(), COLUMN).unwrap();
+        let images = export::svg(&scene, "").matches("<image").count();
+        let mut harness = window(scene);
+        if let Some(folder) = std::env::var_os("SSMPROBE_GALLERY") {
+            std::fs::create_dir_all(&folder).unwrap();
+            let name = format!("window-{}.png", figure.id());
+            harness.render().unwrap().save(std::path::Path::new(&folder).join(name)).unwrap();
+        }
+        assert!(harness.output().shapes.len() > 4, "{} draws nothing", figure.id());
+        assert!(harness.state().canvas.textures() <= images, "{}", figure.id());
+        assert_eq!(harness.state().canvas.textures() > 0, images > 0, "{}", figure.id());
+    }
+}
+
+#[test]
+fn pointing_at_a_patch_finds_its_token() {
+    let mut scene = Scene::new(200.0, 150.0, "patches", None);
+    scene.target(Box2::new(0.0, 0.0, 100.0, 100.0), Identity::Grid(ssmprobe::model::grid::Grid::new(10, 10)));
+    let rows = std::sync::Arc::from([4usize, 2, 9]);
+    let mut inner = Scene::new(50.0, 50.0, "", None);
+    inner.target(Box2::new(0.0, 0.0, 30.0, 30.0), Identity::Plan { rows, positions: 3 });
+    scene.place(inner, [120.0, 0.0], None);
+    let mut harness = window(scene);
+    let area = harness.state().canvas.last();
+    let at = |x: f32, y: f32| area.min + egui::vec2(x, y) * (area.width() / 200.0);
+    for (place, token, position) in
+        [((35.0, 71.0), Some(73), None), ((125.0, 25.0), Some(9), Some(0)), ((145.0, 5.0), Some(4), Some(2))]
+    {
+        harness.hover_at(at(place.0, place.1));
+        harness.run();
+        assert_eq!(harness.state().hover, Some(Hover { token, position }));
+    }
+    harness.hover_at(at(110.0, 140.0));
+    harness.run();
+    assert_eq!(harness.state().hover, None);
+}
+
+#[test]
+fn a_token_is_found_again_in_every_figure_that_shows_it() {
+    let trace = &all()[0];
+    let token = Hover { token: Some(100), position: None };
+    let pair = Hover { token: Some(100), position: Some(7) };
+    let places = |id: &str, hover: Hover| column(id, trace, &Options::default()).unwrap().places(hover);
+    assert_eq!(places("photo", token).len(), 2, "one patch in either picture");
+    assert_eq!(places("token_map", token).len(), 1);
+    assert_eq!(places("assignment", pair).len(), 2, "a row and a column");
+    assert_eq!(places("evidence", pair).len(), 2, "a strip in either panel");
+    assert_eq!(places("scores", pair).len(), 1);
+    for figure in FIGURES {
+        let scene = column(figure.id(), trace, &Options::default()).unwrap();
+        for found in scene.places(pair) {
+            let under = scene.hover(found.center()).unwrap();
+            assert!(under.token == Some(100) || under.position == Some(7), "{}: {under:?}", figure.id());
+        }
+        assert!(scene.places(Hover { token: Some(999), position: Some(999) }).is_empty(), "{}", figure.id());
+    }
+    let scene = column("photo", trace, &Options::default()).unwrap();
+    let count = |marked: bool| {
+        let scene = scene.clone();
+        let mut canvas = Canvas::default();
+        let mut harness = Harness::builder().with_size(egui::vec2(400.0, 300.0)).build_ui(move |ui| {
+            let rect = ui.max_rect();
+            canvas.paint(ui, &scene, rect);
+            if marked {
+                canvas.mark(ui, &scene, token, &Theme::light());
+            }
+        });
+        harness.run();
+        harness.output().shapes.len()
+    };
+    assert_eq!(count(true), count(false) + 4, "a halo and a line for each of two patches");
+}
+
+#[test]
+fn textures_are_kept_while_shown_and_given_back_after() {
+    let photo = column("photo", &all()[0], &Options::default()).unwrap();
+    let mut harness = window(photo);
+    let held = harness.state().canvas.textures();
+    harness.run();
+    assert_eq!(harness.state().canvas.textures(), held);
+    harness.state_mut().scene = column("predictions", &all()[0], &Options::default()).unwrap();
+    harness.run();
+    assert_eq!(harness.state().canvas.textures(), 0);
+}
