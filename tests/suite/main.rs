@@ -11,4 +11,6 @@ mod images;
 mod routing;
 mod traces;
 mod viz;
+mod heads;
+mod probe_files;
 mod weights;
