@@ -72,7 +72,7 @@ mod tests {
             [1., 3.],
             [0., 3.],
         ];
-        let mut points: Vec<Point> = comb.iter().map(|p| *p).collect();
+        let mut points: Vec<Point> = comb.to_vec();
         assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);
         points.reverse();
         assert!((area(&triangles(&points)) - 11.0).abs() < 1e-4);

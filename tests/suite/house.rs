@@ -255,3 +255,24 @@ fn no_file_names_a_folder_of_one_machine() {
     }
     assert!(found.is_empty(), "\n{found}");
 }
+
+/// Targets of the links `[text](target)` in a Markdown text, those to other sites apart.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target).filter(|target| !target.contains("://"))
+}
+
+#[test]
+fn pages_link_to_files_that_are_there() {
+    assert_eq!(links("a [b](c/d.md), [e](https://f.g)").collect::<Vec<_>>(), ["c/d.md"]);
+    for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        for target in links(&text) {
+            let file = target.split('#').next().unwrap();
+            assert!(
+                file.is_empty() || root().join(file).exists(),
+                "{page} links to {file}, which is not there"
+            );
+        }
+    }
+}

@@ -27,7 +27,8 @@ struct Row {
 impl Devices {
     /// Fails if a self-check fails, after every device had its turn.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let rows: Vec<_> = device::list().into_iter().map(|found| self.row(found)).collect();
+        let rows: Vec<_> =
+            device::list().into_iter().map(|found| self.row(device::describe(found))).collect();
         let auto = device::choose("auto")?;
         if self.json {
             let auto = json!({ "name": auto.found.name, "why": auto.why });

@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 
-use super::{DeviceError, Found, Type, adapters, list, processor};
+use super::{DeviceError, Found, Type, adapters, describe, list, processor};
 
 /// An open device and why it is this one.
 pub struct Choice {
@@ -14,6 +14,12 @@ pub struct Choice {
     pub why: String,
 }
 
+impl Choice {
+    fn new(device: Device, found: &Found, why: String) -> Self {
+        Self { device, found: describe(found.clone()), why }
+    }
+}
+
 /// Opens the device called `name` and says why it is this one.
 ///
 /// `auto` passes over a device whose driver refuses, and says so; a device asked for by name is
@@ -23,12 +29,12 @@ pub fn choose(name: &str) -> Result<Choice, DeviceError> {
     let there = if name.trim() == "cpu" { vec![processor()] } else { list() };
     if name.trim() != "auto" {
         let found = select(name, &there)?;
-        return Ok(Choice { device: start(found)?, found: found.clone(), why: "asked for by name".into() });
+        return Ok(Choice::new(start(found)?, found, "asked for by name".into()));
     }
     let mut refused = String::new();
     for (found, why) in preference(&there) {
         match start(found) {
-            Ok(device) => return Ok(Choice { device, found: found.clone(), why: format!("{why}{refused}") }),
+            Ok(device) => return Ok(Choice::new(device, found, format!("{why}{refused}"))),
             Err(error) => refused += &format!("; {error}"),
         }
     }

@@ -10,10 +10,20 @@ use burn::tensor::{Device, DeviceType};
 
 use super::{DeviceError, Found, Type};
 
-/// The CUDA devices this machine has, numbered from `cuda:0`.
+/// The CUDA devices this machine has, numbered from `cuda:0`; none is opened.
 pub(super) fn list() -> Vec<Found> {
     let counted = catch_unwind(|| Device::enumerate(DeviceType::Cuda).into_vec()).unwrap_or_default();
-    counted.iter().enumerate().map(|(index, device)| describe(index, device)).collect()
+    let found = (0..counted.len()).map(|index| Found {
+        name: format!("cuda:{index}"),
+        adapter: format!("NVIDIA GPU {index}"),
+        kind: Type::DiscreteGpu,
+        api: "CUDA".into(),
+        driver: String::new(),
+        max_buffer: None,
+        max_binding: None,
+        memory: None,
+    });
+    found.collect()
 }
 
 /// Opens a CUDA device of the list.
@@ -22,8 +32,7 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
         let (name, adapter) = (found.name.clone(), found.adapter.clone());
         DeviceError::Refused { name, adapter, reason }
     };
-    let index: usize = found.name.trim_start_matches("cuda:").parse().unwrap_or(0);
-    let device = Device::cuda(index);
+    let device = device(found);
     let opened = catch_unwind(AssertUnwindSafe(|| device.sync()));
     match opened {
         Ok(Ok(())) => Ok(device),
@@ -32,26 +41,25 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     }
 }
 
-/// Opens the device for its name and memory; one that does not open is listed without them.
-fn describe(index: usize, device: &Device) -> Found {
+/// Opens the device for its name and memory; one that does not open stays without them.
+pub(super) fn describe(found: Found) -> Found {
     let asked = catch_unwind(AssertUnwindSafe(|| {
+        let device = device(&found);
         let adapter = device.identity()?.name;
         let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
         let memory = cube.client().properties().memory.clone();
         Some((adapter, memory.max_page_size, memory.max_memory()))
     }));
-    let (adapter, page, memory) = match asked {
-        Ok(Some((adapter, page, memory))) => (adapter, Some(page), memory),
-        _ => ("a CUDA device that does not open".into(), None, None),
-    };
-    Found {
-        name: format!("cuda:{index}"),
-        adapter,
-        kind: Type::DiscreteGpu,
-        api: "CUDA".into(),
-        driver: String::new(),
-        max_buffer: page,
-        max_binding: page,
-        memory,
+    match asked {
+        Ok(Some((adapter, page, memory))) => {
+            Found { adapter, max_buffer: Some(page), max_binding: Some(page), memory, ..found }
+        }
+        _ => found,
     }
+}
+
+/// Burn's device of that index; not opened yet.
+fn device(found: &Found) -> Device {
+    let index: usize = found.name.trim_start_matches("cuda:").parse().unwrap_or(0);
+    Device::cuda(index)
 }

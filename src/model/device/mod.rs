@@ -128,12 +128,22 @@ pub enum DeviceError {
     },
 }
 
-/// Every device that is there: the processor first, then CUDA, then adapters of wgpu.
+/// Every device that is there: the processor first, then CUDA, then adapters of wgpu. Opens none,
+/// so that who wants one GPU takes no memory on seven others.
 pub fn list() -> Vec<Found> {
     let mut found = vec![processor()];
     #[cfg(feature = "cuda")]
     found.extend(cuda::list());
     found.extend(adapters::list());
+    found
+}
+
+/// The same with what only opening it tells: the name and memory of a CUDA device.
+pub fn describe(found: Found) -> Found {
+    #[cfg(feature = "cuda")]
+    if found.api == "CUDA" {
+        return cuda::describe(found);
+    }
     found
 }
 

@@ -29,9 +29,12 @@ impl Probe {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ProbeError> {
         let path = path.as_ref();
         let io = |source| ProbeError::Io { path: path.to_owned(), verb: "read", verb_past: "read", source };
-        let found = std::fs::metadata(path).map_err(io)?.len();
-        if found > MOST_BYTES {
-            return Err(ProbeError::TooLarge { path: path.to_owned(), found, most: MOST_BYTES });
+        let about = std::fs::metadata(path).map_err(io)?;
+        if !about.is_file() {
+            return Err(io(std::io::Error::other("it is not a file")));
+        }
+        if about.len() > MOST_BYTES {
+            return Err(ProbeError::TooLarge { path: path.to_owned(), found: about.len(), most: MOST_BYTES });
         }
         let bytes = std::fs::read(path).map_err(io)?;
         Self::parse(&bytes, path)

@@ -62,6 +62,7 @@ pub struct Server {
 }
 
 impl Server {
+    #[expect(clippy::disallowed_methods, reason = "a test's threads end with it, and need no name")]
     pub fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self { port: listener.local_addr().unwrap().port(), log: Arc::default() };

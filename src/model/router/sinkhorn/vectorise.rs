@@ -21,10 +21,12 @@ macro_rules! vectorised {
                     if has([is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx512dq")])
                         && is_x86_feature_detected!("avx512vl")
                     {
-                        // Safety: the processor has just said that it knows these instructions.
+                        // SAFETY: the processor has just said that it knows these instructions.
+                        #[expect(unsafe_code, reason = "a call of instructions not every processor has")]
                         return unsafe { widest($($arg),*) };
                     }
-                    // Safety: as above.
+                    // SAFETY: as above.
+                    #[expect(unsafe_code, reason = "as above")]
                     return unsafe { wide($($arg),*) };
                 }
             }

@@ -1,0 +1,342 @@
+"""Writes tests/fixtures/heads: every head, written from SPEC.md alone, in float64 PyTorch.
+
+Run from the root of the repository, with PyTorch and safetensors installed:
+
+    python tests/reference/heads.py
+
+`<head>[-channel].safetensors` are probe files (half precision, so that they are small and exact in
+any precision); `expected.safetensors` holds, under `<file>/<grid>/`, what each makes of the tokens of
+that grid (`tokens/<grid>/...`): logits, and the gradient of the mean cross-entropy for every
+parameter. Gradients of more than 4096 values are kept at every seventh value. Where the
+program trains another quantity than the file holds (the step size, through softplus), the gradient
+is that of what it trains. Deterministic.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn import functional as F
+
+OUT = Path(__file__).resolve().parent.parent / "fixtures" / "heads"
+D, C, S, B, SEED = 24, 5, 16, 3, 7
+GRIDS = {"3x3": (3, 3), "2x6": (2, 6)}
+LABELS = torch.tensor([0, 3, 1])
+# The orders of `random-dynamic` for seed 7 and the images 0, 1, 2, as the program draws them.
+DYNAMIC = {
+    9: [[7, 1, 6, 3, 0, 2, 4, 8, 5], [5, 0, 4, 2, 8, 1, 7, 6, 3], [5, 2, 8, 7, 1, 4, 6, 3, 0]],
+    12: [
+        [7, 1, 6, 9, 0, 2, 10, 8, 11, 3, 4, 5],
+        [5, 0, 4, 2, 8, 10, 7, 9, 3, 6, 11, 1],
+        [5, 2, 8, 7, 1, 4, 11, 3, 0, 9, 6, 10],
+    ],
+}
+FIXED = [5, 0, 11, 3, 8, 1, 10, 2, 7, 4, 9, 6]
+
+
+# ---- section 2: orders ---------------------------------------------------------------------------
+
+def both(order):
+    return [order, order[::-1]]
+
+
+def transposed(order, rows, cols):
+    """An order of the transposed grid (cols x rows), in token numbers of the grid itself."""
+    return [(i % rows) * cols + i // rows for i in order]
+
+
+def rows_of(rows, cols):
+    return [[r * cols + c for c in range(cols)] for r in range(rows)]
+
+
+def raster(rows, cols):
+    return sum(rows_of(rows, cols), [])
+
+
+def snake(rows, cols):
+    return sum([row if r % 2 == 0 else row[::-1] for r, row in enumerate(rows_of(rows, cols))], [])
+
+
+def diagonal(rows, cols, mirrored):
+    order = []
+    for total in range(rows + cols - 1):
+        for r in range(rows):
+            c = total - r
+            if 0 <= c < cols:
+                order.append(r * cols + (cols - 1 - c if mirrored else c))
+    return order
+
+
+def spiral(rows, cols):
+    seen, order, (r, c), (dr, dc) = set(), [], (0, 0), (0, 1)
+    while len(order) < rows * cols:
+        order.append(r * cols + c)
+        seen.add((r, c))
+        step = (r + dr, c + dc)
+        if not (0 <= step[0] < rows and 0 <= step[1] < cols) or step in seen:
+            dr, dc = dc, -dr
+        r, c = r + dr, c + dc
+    return order
+
+
+def scan_orders(head, rows, cols):
+    if head == "raster":
+        return [raster(rows, cols)]
+    if head == "vmamba":
+        return both(raster(rows, cols)) + both(transposed(raster(cols, rows), rows, cols))
+    if head == "snake":
+        return both(snake(rows, cols)) + both(transposed(snake(cols, rows), rows, cols))
+    if head == "diagonal":
+        return both(diagonal(rows, cols, False)) + both(diagonal(rows, cols, True))
+    if head == "spiral":
+        return both(spiral(rows, cols))
+    # Hilbert's curve beyond powers of two is a convention: these are given, not derived.
+    hilbert = {(3, 3): [0, 3, 6, 7, 8, 5, 4, 1, 2], (2, 6): [0, 6, 7, 1, 2, 8, 9, 3, 4, 10, 11, 5]}
+    return both(hilbert[rows, cols])
+
+
+def standardised(scores):
+    return (scores - scores.mean(1, keepdim=True)) / (scores.std(1, correction=0, keepdim=True) + 1e-6)
+
+
+def sinkhorn(s, tau, iterations):
+    n = s.shape[1]
+    p = torch.arange(n, dtype=s.dtype) / (n - 1)
+    log_kernel = -((s[:, :, None] - p) ** 2) / tau
+    g = torch.zeros(s.shape[0], n, dtype=s.dtype)
+    for _ in range(iterations):
+        f = -torch.logsumexp(log_kernel + g[:, None, :], 2)
+        g = -torch.logsumexp(log_kernel + f[:, :, None], 1)
+    return torch.exp(log_kernel + f[:, :, None] + g[:, None, :])
+
+
+def neuralsort(s, tau):
+    n = s.shape[1]
+    total = (s[:, :, None] - s[:, None, :]).abs().sum(2)
+    r = torch.arange(1, n + 1, dtype=s.dtype)
+    relaxed = torch.softmax(((n + 1 - 2 * r)[None, :, None] * s[:, None, :] - total[:, None, :]) / tau, 2)
+    return relaxed.flip(1).transpose(1, 2)  # P[i, k] = R[N - k, i]
+
+
+def softsort(s, tau, power):
+    a = s.sort(1).values
+    return torch.softmax(-((a[:, None, :] - s[:, :, None]).abs() ** power) / tau, 1)
+
+
+def hard_sort(s, tau):
+    hard = F.one_hot(s.argsort(1), s.shape[1]).transpose(1, 2).to(s.dtype)
+    soft = softsort(s, tau, 1)
+    return hard + soft - soft.detach()
+
+
+def plan(head, s, config):
+    if head in ("sinkhorn", "gumbel-sinkhorn", "sinkhorn-conv", "sinkhorn-gap"):
+        return sinkhorn(s, config["temperature"], config["iterations"])
+    if head == "neuralsort":
+        return neuralsort(s, config["temperature"])
+    if head == "softsort":
+        return softsort(s, config["temperature"], config["power"])
+    return hard_sort(s, config["temperature"])
+
+
+# ---- section 3: S4, by its recurrence ------------------------------------------------------------
+
+def s4(values, group, sequence):
+    """The last output of the recurrence over `sequence` [B, N, d]."""
+    a, b, c, d = (values[f"s4.{group}.{x}"] for x in "ABCD")
+    dt = F.softplus(values[f"s4.{group}.dt"])
+    eye = torch.eye(S, dtype=a.dtype)
+    a = torch.tril(a)
+    a_bar = torch.linalg.solve(eye - dt / 2 * a, eye + dt / 2 * a)
+    b_bar = torch.linalg.solve(eye - dt / 2 * a, dt * (b[:, None] if b.dim() == 1 else b))  # [S, 1 or d]
+    state = torch.zeros(sequence.shape[0], S, sequence.shape[2], dtype=a.dtype)
+    for x in sequence.unbind(1):
+        state = a_bar @ state + b_bar * x[:, None, :]
+    read = torch.einsum("s,bsd->bd", c, state) if c.dim() == 1 else torch.einsum("ds,bsd->bd", c, state)
+    return read + d * sequence[:, -1]
+
+
+# ---- section 4: heads ----------------------------------------------------------------------------
+
+def loaded(module, values, prefix):
+    """The module, run with `values` as its parameters."""
+    own = {name: values[prefix + name] for name, _ in module.named_parameters()}
+    return lambda *x: torch.func.functional_call(module.double(), own, x)
+
+
+def features(head, values, config, tokens, cls, grid):
+    rows, cols = GRIDS[grid]
+    n = rows * cols
+    if "scorer.weight" in values:
+        s = standardised(F.linear(tokens, values["scorer.weight"])[..., 0])
+    pooled = lambda weight: torch.einsum("bn,bnd->bd", weight, tokens)
+    if head == "gap":
+        return tokens.mean(1)
+    if head == "cls":
+        return cls
+    if head == "attention":
+        return pooled(torch.softmax(tokens @ values["query"] / math.sqrt(D), 1))
+    if head == "content":
+        return pooled(torch.softmax(s, 1))
+    if head == "topk":
+        k = min(config["k"], n)
+        best = torch.zeros_like(s).scatter(1, s.topk(k, 1).indices, 1 / k)
+        soft = torch.softmax(s, 1)
+        return pooled(best + soft - soft.detach())
+    if head == "transformer":
+        layer = nn.TransformerEncoderLayer(D, config["heads"], 192, dropout=0.0, batch_first=True)
+        sequence = torch.cat([values["cls"].expand(B, 1, D), tokens], 1)
+        return loaded(layer.train(), values, "encoder.")(sequence)[:, 0]
+    if head == "deepsets":
+        phi = loaded(nn.Sequential(nn.Linear(D, 192), nn.ReLU(), nn.Linear(192, D)), values, "phi.")
+        return loaded(nn.LayerNorm(D), values, "norm.")(phi(tokens)).mean(1)
+    if head == "bi-gru":
+        gru = nn.GRU(D, 128, batch_first=True, bidirectional=True)
+        _, last = loaded(gru, values, "gru.")(tokens)
+        return torch.cat([last[0], last[1]], 1)
+    if head == "linear-bn":
+        return batch_norm(values).eval()(tokens.mean(1))
+    if head == "efficient":
+        m = config["queries"]
+        share = torch.softmax(torch.einsum("md,bnd->bmn", values["query"], tokens) / math.sqrt(D), 2)
+        value = (tokens @ values["value.weight"].T).reshape(B, n, m, D // m)
+        return torch.einsum("bmn,bnme->bme", share, value).reshape(B, D)
+    if head in ROUTED:
+        routed = plan(head, s, config).transpose(1, 2) @ tokens
+        if head == "sinkhorn-conv":
+            conv = loaded(nn.Conv1d(D, 192, 5, padding="same"), values, "conv.")
+            return conv(routed.transpose(1, 2)).mean(2)
+        return routed.mean(1) if head == "sinkhorn-gap" else s4(values, 0, routed)
+    if head == "random-fixed":
+        return s4(values, 0, tokens[:, values["order"].long()])
+    if head == "random-dynamic":
+        return s4(values, 0, torch.stack([t[o] for t, o in zip(tokens, DYNAMIC[n])]))
+    orders = scan_orders(head, rows, cols)
+    return torch.stack([s4(values, g, tokens[:, order]) for g, order in enumerate(orders)]).mean(0)
+
+
+def batch_norm(values):
+    norm = nn.BatchNorm1d(D, eps=1e-6, affine=False).double()
+    norm.running_mean, norm.running_var = values["norm.running_mean"].clone(), values["norm.running_var"].clone()
+    return norm
+
+
+ROUTERS = ["sinkhorn", "neuralsort", "softsort", "hard-sort", "gumbel-sinkhorn"]
+ROUTED = ROUTERS + ["sinkhorn-conv", "sinkhorn-gap"]
+SCANS = {"raster": 1, "vmamba": 4, "snake": 4, "diagonal": 4, "hilbert": 2, "spiral": 2, "random-fixed": 1, "random-dynamic": 1}
+OTHERS = ["gap", "cls", "attention", "content", "topk", "sinkhorn-conv", "sinkhorn-gap", "transformer", "deepsets", "bi-gru", "linear-bn", "efficient"]
+
+
+def start(head, sharing):
+    """Parameters by their names in the file, and the settings."""
+    normal = lambda *shape: torch.randn(*shape, dtype=torch.float64)
+    values, config = {}, {}
+    if head in ROUTED + ["content", "topk"]:
+        values["scorer.weight"] = normal(1, D) / math.sqrt(D)
+    if head in ROUTED:
+        config["temperature"] = 0.1 if "sinkhorn" in head else 0.8
+        if "sinkhorn" in head:
+            config["iterations"] = 4  # few, so that rows are far from exact and gradients from zero
+        if head == "softsort":
+            config["power"] = 2
+    for g in range(SCANS.get(head, 1 if head in ROUTERS else 0)):
+        config |= {"state_dim": S, "sharing": sharing}
+        n = torch.arange(S, dtype=torch.float64)
+        width = [] if sharing == "shared" else [D]
+        a = -torch.tril(torch.sqrt(torch.outer(2 * n + 1, 2 * n + 1)), -1) - torch.diag(n + 1)
+        values[f"s4.{g}.A"] = a * (1 + 0.1 * normal(S, S))
+        values[f"s4.{g}.B"] = torch.sqrt(2 * n + 1).reshape([S] + [1] * len(width)) * (1 + 0.1 * normal(S, *width))
+        values[f"s4.{g}.C"] = normal(*width, S) / math.sqrt(S)
+        values[f"s4.{g}.D"] = 0.3 * normal(*(width or [1]))
+        values[f"s4.{g}.dt"] = torch.tensor([0.03 + 0.02 * g], dtype=torch.float64)
+    if head.startswith("random"):
+        config["seed"] = SEED
+    if head == "random-fixed":
+        values["order"] = torch.tensor(FIXED)
+    if head == "attention":
+        values["query"] = normal(D)
+    if head == "topk":
+        config["k"] = 4
+    if head == "sinkhorn-conv":
+        values |= {"conv.weight": normal(192, D, 5) / 11, "conv.bias": normal(192)}
+    if head == "transformer":
+        config["heads"] = 12
+        values["cls"] = normal(1, 1, D)
+        for name, p in nn.TransformerEncoderLayer(D, 12, 192).named_parameters():
+            values["encoder." + name] = p.detach().double() + 0.1 * normal(*p.shape)
+    if head == "deepsets":
+        for name, shape in [("phi.0.weight", (192, D)), ("phi.0.bias", (192,)), ("phi.2.weight", (D, 192)), ("phi.2.bias", (D,))]:
+            values[name] = normal(*shape) / 5
+        values |= {"norm.weight": 1 + 0.2 * normal(D), "norm.bias": 0.2 * normal(D)}
+    if head == "bi-gru":
+        for name, p in nn.GRU(D, 128, bidirectional=True).named_parameters():
+            values["gru." + name] = p.detach().double()
+    if head == "linear-bn":
+        values |= {"norm.running_mean": 0.3 * normal(D), "norm.running_var": 0.5 + normal(D).abs()}
+    if head == "efficient":
+        config["queries"] = 4
+        values |= {"query": normal(4, D), "value.weight": normal(D, D) / 5}
+    width = {"sinkhorn-conv": 192, "bi-gru": 256}.get(head, D)
+    values["classifier.weight"] = normal(C, width) / math.sqrt(width)
+    values["classifier.bias"] = normal(C)
+    # What half precision holds is what every side computes with.
+    return {name: v if name == "order" else v.half().double() for name, v in values.items()}, config
+
+
+def thinned(gradient):
+    flat = gradient.flatten()
+    return (flat[::7] if flat.numel() > 4096 else flat).float()
+
+
+def main():
+    torch.manual_seed(20240)
+    OUT.mkdir(parents=True, exist_ok=True)
+    expected, tokens = {}, {}
+    for grid, (rows, cols) in GRIDS.items():
+        patches, cls = torch.randn(B, rows * cols, D), torch.randn(B, D)
+        expected |= {f"tokens/{grid}/patches": patches, f"tokens/{grid}/cls": cls}
+        tokens[grid] = (patches.double(), cls.double())
+    heads = [(head, "shared") for head in OTHERS]
+    heads += [(head, sharing) for head in [*SCANS, *ROUTERS] for sharing in ("shared", "channel")]
+    for head, sharing in heads:
+        stem = head + ("-channel" if sharing == "channel" else "")
+        values, config = start(head, sharing)
+        meta = {
+            "format": 1,
+            "head": head,
+            "config": config,
+            "backbone": {"id": "reference", "model_type": "none", "hidden_size": D},
+            "classes": [f"class {c}" for c in range(C)],
+        }
+        stored = {name: v.clone() if name == "order" else v.half() for name, v in values.items()}
+        save_file(stored, OUT / f"{stem}.safetensors", {"ssmprobe": json.dumps(meta)})
+        for grid in ["2x6"] if head == "random-fixed" else GRIDS:
+            buffers = ["order"] + [f"norm.running_{x}" for x in ("mean", "var")]
+            buffers += [f"s4.{g}.A" for g in range(4)] if sharing == "channel" else []
+            leaves = {}
+            for name, v in values.items():
+                # The step is trained through softplus.
+                leaf = torch.log(torch.expm1(v)) if name.endswith(".dt") else v.clone()
+                leaves[name] = leaf if name in buffers else leaf.requires_grad_()
+            z = features(head, leaves, config, *tokens[grid], grid)
+            logits = F.linear(z, leaves["classifier.weight"], leaves["classifier.bias"])
+            F.cross_entropy(logits, LABELS).backward()
+            expected[f"{stem}/{grid}/logits"] = logits.detach()
+            for name, leaf in leaves.items():
+                if leaf.requires_grad:
+                    expected[f"{stem}/{grid}/grad/{name}"] = thinned(leaf.grad)
+            if head == "linear-bn":
+                norm = batch_norm(values).train()
+                z = norm(tokens[grid][0].mean(1))
+                logits = F.linear(z, values["classifier.weight"], values["classifier.bias"])
+                expected[f"{stem}/{grid}/training_logits"] = logits
+                expected[f"{stem}/{grid}/running_mean"] = norm.running_mean.clone()
+                expected[f"{stem}/{grid}/running_var"] = norm.running_var.clone()
+    save_file({k: v.contiguous() for k, v in expected.items()}, OUT / "expected.safetensors")
+
+
+if __name__ == "__main__":
+    main()

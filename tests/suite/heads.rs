@@ -1,0 +1,349 @@
+//! Every head of the list against float64 PyTorch written from the specification
+//! (`tests/reference/heads.py`): logits through tensors and through readings, and every gradient.
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+use indexmap::IndexMap;
+use safetensors::{Dtype, SafeTensors};
+use ssmprobe::model::classifier::{Model, ModelError};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::{self, Batch, Config, Dims, HEADS, Sharing, cost};
+use ssmprobe::model::params::Constraint;
+use ssmprobe::model::probe::{BackboneMeta, Probe};
+use ssmprobe::model::reading::Form;
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::{evidence, readout};
+
+const GRIDS: [(&str, Grid); 2] = [("3x3", Grid::new(3, 3)), ("2x6", Grid::new(2, 6))];
+const LABELS: [i32; 3] = [0, 3, 1];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/heads")
+}
+
+/// Values of the reference by name, in float64.
+fn expected() -> IndexMap<String, Vec<f64>> {
+    let bytes = std::fs::read(folder().join("expected.safetensors")).expect("the reference's values");
+    let tensors = SafeTensors::deserialize(&bytes).expect("a safetensors file");
+    let value = |name: &str| {
+        let view = tensors.tensor(name).expect("listed");
+        match view.dtype() {
+            Dtype::F64 => view.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+            Dtype::F32 => {
+                view.data().as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
+            }
+            other => panic!("{name} has type {other}"),
+        }
+    };
+    tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
+}
+
+/// The probe files of a head: both sharings where it has an S4.
+fn files(id: &str) -> Vec<PathBuf> {
+    let shared = folder().join(format!("{id}.safetensors"));
+    let channel = folder().join(format!("{id}-channel.safetensors"));
+    [shared, channel].into_iter().filter(|path| path.exists()).collect()
+}
+
+fn stem(path: &Path) -> &str {
+    path.file_stem().and_then(|s| s.to_str()).expect("a name")
+}
+
+/// The images of a grid.
+fn images(expected: &IndexMap<String, Vec<f64>>, name: &str, grid: Grid) -> Vec<Tokens> {
+    let values = |what: &str, len: usize| {
+        let values = &expected[&format!("tokens/{name}/{what}")];
+        values.chunks_exact(len).map(|v| v.iter().map(|&x| x as f32).collect()).collect::<Vec<Vec<f32>>>()
+    };
+    let (patches, cls) = (values("patches", grid.len() * 24), values("cls", 24));
+    let image = |(patches, cls)| Tokens { grid, width: 24, cls: Some(cls), registers: Vec::new(), patches };
+    patches.into_iter().zip(cls).map(image).collect()
+}
+
+fn batch(images: &[Tokens], device: &Device) -> Batch {
+    let (grid, d) = (images[0].grid, images[0].width);
+    let patches = images.iter().flat_map(|t| t.patches.clone()).collect::<Vec<_>>();
+    let cls = images.iter().flat_map(|t| t.cls.clone().expect("with CLS")).collect::<Vec<_>>();
+    Batch {
+        patches: Tensor::from_data(TensorData::new(patches, [images.len(), grid.len(), d]), device),
+        cls: Some(Tensor::from_data(TensorData::new(cls, [images.len(), d]), device)),
+        grid,
+        draws: (0..images.len() as u64).collect(),
+        training: false,
+    }
+}
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |top: f64, x| top.max(x.abs()))
+}
+
+/// The largest difference, over the largest expected value or `least`, whichever is more.
+fn relative_to(least: f64, found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let largest = largest(expected).max(least);
+    found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / largest
+}
+
+/// [`relative_to`] at least a thousandth.
+fn relative(found: &[f64], expected: &[f64]) -> f64 {
+    relative_to(1e-3, found, expected)
+}
+
+/// Every case of the reference: file, grid name, probe, images, what the reference found.
+fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Vec<f64>>)) {
+    let expected = expected();
+    for kind in HEADS {
+        let files = files(kind.id);
+        assert!(!files.is_empty(), "no fixture for {}; add it to tests/reference/heads.py", kind.id);
+        for path in files {
+            let probe = Probe::load(&path).expect("a probe PyTorch wrote");
+            assert_eq!(probe.meta.head, kind.id);
+            let mut cases = 0;
+            for (name, grid) in GRIDS {
+                let case = format!("{}/{name}", stem(&path));
+                if expected.contains_key(&format!("{case}/logits")) {
+                    check(&case, &probe, &images(&expected, name, grid), &expected);
+                    cases += 1;
+                }
+            }
+            assert!(cases > 0, "no expectation for {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn readings_give_the_reference_logits_in_float64() {
+    each_case(|case, probe, images, expected| {
+        let logits = images.iter().enumerate().flat_map(|(draw, tokens)| {
+            let reading = probe.reading(tokens, draw as u64).expect("tokens that fit");
+            readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)
+        });
+        let error = relative(&logits.collect::<Vec<_>>(), &expected[&format!("{case}/logits")]);
+        assert!(error < 1e-9, "{case}: {error:e}");
+    });
+}
+
+#[test]
+fn evidence_of_every_linear_head_sums_to_the_logit() {
+    each_case(|case, probe, images, expected| {
+        let tokens = &images[1];
+        let reading = probe.reading(tokens, 1).expect("tokens that fit");
+        let features = probe.classifier.weight.len() / 5;
+        for class in 0..5 {
+            let row = &probe.classifier.weight[class * features..][..features];
+            let logit = expected[&format!("{case}/logits")][5 + class];
+            match evidence::exact(&reading, tokens, row, probe.classifier.bias[class]) {
+                Ok(exact) => {
+                    let sum = exact.token.iter().sum::<f64>() + exact.bias;
+                    assert!((sum - logit).abs() < 1e-9 * logit.abs().max(1.0), "{case}: {sum} {logit}");
+                }
+                Err(why) => {
+                    assert!(matches!(reading.form, Form::Opaque { .. }) && why.len() > 20, "{case}: {why}");
+                    let opaque = ["cls", "transformer", "deepsets", "bi-gru"];
+                    assert!(opaque.contains(&probe.meta.head.as_str()), "{case}: {why}");
+                }
+            }
+        }
+    });
+}
+
+/// Mean cross-entropy.
+fn loss(logits: Tensor<2>) -> Tensor<1> {
+    let labels = Tensor::<1, Int>::from_data(TensorData::from(LABELS), &logits.device());
+    let chosen = activation::log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1));
+    -chosen.mean()
+}
+
+#[test]
+fn tensors_give_the_reference_logits_and_gradients() {
+    let device = Device::flex().autodiff();
+    each_case(|case, probe, images, expected| {
+        let model = Model::from_probe(probe, images[0].grid, &device).expect("a probe that fits");
+        let params = model.params().clone().map(|spec, value| match spec.constraint {
+            Constraint::Fixed => value,
+            _ => value.detach().require_grad(),
+        });
+        let model = model.with_params(params);
+        let logits = model.logits(&batch(images, &device));
+        let error = relative(&values(logits.clone()), &expected[&format!("{case}/logits")]);
+        assert!(error < 1e-5, "{case}: logits differ by {error:e}");
+        let gradients = loss(logits).backward();
+        // One number alone, like a step, may be a small difference of large ones: it is measured
+        // against a hundredth of the head's largest gradient at least.
+        let of_case = expected.iter().filter(|(key, _)| key.starts_with(&format!("{case}/grad/")));
+        let least = of_case.map(|(_, gradient)| largest(gradient)).fold(0.0, f64::max) / 100.0;
+        for (spec, value) in model.params().iter() {
+            let key = format!("{case}/grad/{}", spec.name);
+            if spec.constraint == Constraint::Fixed {
+                assert!(!expected.contains_key(&key), "{key}");
+                continue;
+            }
+            let gradient = value.grad(&gradients).unwrap_or_else(|| panic!("{key}: no gradient"));
+            let mut found = values(gradient);
+            assert!(found.iter().any(|x| *x != 0.0), "{key}: the gradient is 0 everywhere");
+            if found.len() > 4096 {
+                found = found.into_iter().step_by(7).collect();
+            }
+            let error = relative_to(least, &found, &expected[&key]);
+            assert!(error < 1e-4, "{key}: gradients differ by {error:e}");
+        }
+    });
+}
+
+#[test]
+fn batch_normalisation_trains_as_pytorchs() {
+    let expected = expected();
+    let probe = Probe::load(folder().join("linear-bn.safetensors")).expect("a probe");
+    let device = Device::flex();
+    for (name, grid) in GRIDS {
+        let model = Model::from_probe(&probe, grid, &device).expect("a probe that fits");
+        let batch = Batch { training: true, ..batch(&images(&expected, name, grid), &device) };
+        let logits = values(model.logits(&batch));
+        assert!(relative(&logits, &expected[&format!("linear-bn/{name}/training_logits")]) < 1e-5);
+        let arrays = model.observe(&batch).params().to_arrays();
+        for buffer in ["running_mean", "running_var"] {
+            let found = arrays[&format!("norm.{buffer}")].to_f64();
+            assert!(relative(&found, &expected[&format!("linear-bn/{name}/{buffer}")]) < 1e-6, "{buffer}");
+        }
+    }
+}
+
+fn dims(grid: Grid) -> Dims {
+    Dims { width: 24, grid, classes: 5 }
+}
+
+#[test]
+fn every_head_starts_saves_and_loads_to_the_bit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = Device::flex();
+    for kind in HEADS {
+        for sharing in [Sharing::Shared, Sharing::Channel] {
+            let config = Config { sharing: Some(sharing), state_dim: Some(5), ..Config::default() };
+            let dims = dims(Grid::new(2, 6));
+            let model = Model::start(kind, &config, dims, 3, &device).expect("default settings");
+            let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
+            let classes = (0..5).map(|c| format!("class {c}")).collect();
+            let probe = model.to_probe(backbone, classes, None);
+            let path = folder.path().join(format!("{}.safetensors", kind.id));
+            probe.save(&path).expect("room on the disk");
+            let again = Probe::load(&path).unwrap_or_else(|e| panic!("{}: {e}", kind.id));
+            assert_eq!(again.meta, probe.meta);
+            assert_eq!(again.classifier, probe.classifier);
+            assert_eq!(again.arrays, probe.arrays, "{}", kind.id);
+            let other = Model::start(kind, &config, dims, 4, &device).expect("default settings");
+            let other = other.to_probe(probe.meta.backbone.clone(), probe.meta.classes.clone(), None);
+            assert_ne!(other.classifier, probe.classifier, "{}: the seed changes nothing", kind.id);
+        }
+    }
+}
+
+#[test]
+fn one_token_is_refused() {
+    for kind in HEADS {
+        let dims = dims(Grid::new(1, 1));
+        let refused = Model::start(kind, &Config::default(), dims, 0, &Device::flex());
+        assert_eq!(refused.err(), Some(ModelError::TooFewTokens { head: kind.id, found: 1 }));
+        let probe = Probe::load(&files(kind.id)[0]).expect("a probe");
+        let tokens = Tokens {
+            grid: Grid::new(1, 1),
+            width: 24,
+            cls: Some(vec![0.0; 24]),
+            registers: Vec::new(),
+            patches: vec![0.0; 24],
+        };
+        let message = probe.reading(&tokens, 0).expect_err("one token").to_string();
+        assert!(message.contains("at least 2") && message.contains(kind.id), "{message}");
+    }
+}
+
+#[test]
+fn parameter_counts_are_the_papers() {
+    let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
+    let count = |id: &str, sharing| {
+        let config = Config { sharing: Some(sharing), ..Config::default() };
+        let head = (head::find(id).expect("a head").build)(&config).expect("settings");
+        cost::parameters(&*head, &dims)
+    };
+    let plain = |id| count(id, Sharing::Shared);
+    for (id, parameters) in [
+        ("gap", 769_000),
+        ("cls", 769_000),
+        ("attention", 769_768),
+        ("content", 769_768),
+        ("transformer", 3_431_080),
+        ("deepsets", 1_066_408),
+        ("sinkhorn-conv", 931_240),
+        ("bi-gru", 946_664),
+        ("linear-bn", 769_000),
+        ("efficient", 769_000 + 32 * 768 + 768 * 768),
+    ] {
+        assert_eq!(plain(id), parameters, "{id}");
+    }
+    for id in ["raster", "random-fixed", "random-dynamic"] {
+        assert_eq!(count(id, Sharing::Channel), 966_377, "{id}");
+    }
+    assert_eq!(count("sinkhorn", Sharing::Channel), 967_145);
+    assert_eq!(plain("raster"), 769_000 + 128 * 128 + 128 + 128 + 1 + 1);
+    for row in cost::PAPER {
+        let millions = count(row.id, Sharing::Channel) as f64 / 1e6;
+        assert!((millions - row.parameters).abs() < 0.0051, "{}: {millions}", row.id);
+    }
+}
+
+#[test]
+fn operations_are_counted_by_hand() {
+    let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
+    let flops = |id: &str, sharing| {
+        let config = Config { sharing: Some(sharing), ..Config::default() };
+        let head = (head::find(id).expect("a head").build)(&config).expect("settings");
+        cost::flops(&*head, &dims)
+    };
+    let classifier = 2 * 768 * 1000;
+    assert_eq!(flops("cls", Sharing::Shared), classifier);
+    assert_eq!(flops("gap", Sharing::Shared), classifier + 196 * 768);
+    assert_eq!(flops("attention", Sharing::Shared), classifier + 4 * 196 * 768 + 4 * 196);
+    assert_eq!(flops("vmamba", Sharing::Shared), flops("raster", Sharing::Shared));
+    let weights = |width: u64| 2 * 196 * 196 * width;
+    let extra = flops("sinkhorn", Sharing::Channel) - flops("sinkhorn", Sharing::Shared);
+    assert_eq!(extra, weights(768) - weights(1));
+    for kind in HEADS {
+        assert!(flops(kind.id, Sharing::Shared) >= 2 * 192 * 1000, "{}", kind.id);
+    }
+}
+
+#[test]
+fn settings_are_written_out_and_refused_by_name() {
+    let device = Device::flex();
+    let start = |id: &str, config: Config, width| {
+        let dims = Dims { width, ..dims(Grid::new(3, 3)) };
+        Model::start(head::find(id).expect("a head"), &config, dims, 0, &device)
+    };
+    let settings = |id: &str, width| start(id, Config::default(), width).expect("defaults").config().clone();
+    assert_eq!(settings("transformer", 24).heads, Some(12));
+    assert_eq!(settings("transformer", 20).heads, Some(10));
+    assert_eq!(settings("efficient", 20).queries, Some(20));
+    assert_eq!(settings("topk", 24).k, Some(16));
+    let sinkhorn = settings("sinkhorn", 24);
+    assert_eq!(
+        (sinkhorn.temperature, sinkhorn.iterations, sinkhorn.state_dim, sinkhorn.sharing),
+        (Some(0.1), Some(20), Some(128), Some(Sharing::Shared))
+    );
+    for (id, config, field) in [
+        ("transformer", Config { heads: Some(7), ..Config::default() }, "heads"),
+        ("transformer", Config { heads: Some(0), ..Config::default() }, "heads"),
+        ("efficient", Config { queries: Some(7), ..Config::default() }, "queries"),
+        ("topk", Config { k: Some(0), ..Config::default() }, "k"),
+        ("raster", Config { state_dim: Some(0), ..Config::default() }, "state_dim"),
+        ("sinkhorn", Config { temperature: Some(f64::NAN), ..Config::default() }, "temperature"),
+    ] {
+        match start(id, config, 24).map(|_| ()) {
+            Err(ModelError::Config { head, source }) => assert_eq!((head, source.field), (id, field)),
+            other => panic!("{id} with another {field}: {other:?}"),
+        }
+    }
+}

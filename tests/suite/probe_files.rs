@@ -1,0 +1,287 @@
+//! Probe files: what PyTorch writes loads, what is kept is kept, what is wrong is said.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use burn::tensor::Device;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
+use ssmprobe::model::classifier::Model;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::{Probe, ProbeError};
+use ssmprobe::model::tokens::Tokens;
+
+fn fixture(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/heads").join(name);
+    std::fs::read(path).expect("a fixture")
+}
+
+type Stored = Vec<(String, Dtype, Vec<usize>, Vec<u8>)>;
+
+/// A probe file after `change` to its description and tensors.
+fn changed(name: &str, change: impl FnOnce(&mut Value, &mut Stored)) -> Vec<u8> {
+    let bytes = fixture(name);
+    let (_, header) = SafeTensors::read_metadata(&bytes).expect("a header");
+    let metadata = header.metadata().clone().expect("metadata");
+    let mut meta = serde_json::from_str(&metadata["ssmprobe"]).expect("JSON");
+    let tensors = SafeTensors::deserialize(&bytes).expect("tensors");
+    let mut stored = tensors
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| (name, view.dtype(), view.shape().to_vec(), view.data().to_vec()))
+        .collect();
+    change(&mut meta, &mut stored);
+    write(&stored, [("ssmprobe".to_owned(), meta.to_string()), ("format".to_owned(), "pt".to_owned())])
+}
+
+fn write(stored: &Stored, metadata: impl IntoIterator<Item = (String, String)>) -> Vec<u8> {
+    let views = stored.iter().map(|(name, dtype, shape, data)| {
+        (name.as_str(), TensorView::new(*dtype, shape.clone(), data).expect("a tensor"))
+    });
+    safetensors::serialize(views, Some(metadata.into_iter().collect())).expect("a file")
+}
+
+fn parse(bytes: &[u8]) -> Result<Probe, ProbeError> {
+    Probe::parse(bytes, Path::new("my probe.safetensors"))
+}
+
+/// The message of an error, which names the file.
+fn refused(bytes: &[u8]) -> String {
+    let error = parse(bytes).err().expect("a probe that cannot be read");
+    let message = error.to_string();
+    assert!(message.contains("my probe.safetensors"), "{message}");
+    message
+}
+
+fn tokens(grid: Grid, width: usize) -> Tokens {
+    let patches = (0..grid.len() * width).map(|i| (i as f32 * 0.7).sin()).collect();
+    Tokens { grid, width, cls: None, registers: Vec::new(), patches }
+}
+
+#[test]
+fn unknown_keys_survive_a_round_trip() {
+    let bytes = changed("sinkhorn.safetensors", |meta, _| {
+        meta["training"] = json!({"epochs": 100, "curve": [1.5, 0.25]});
+        meta["author"] = json!("somebody");
+        meta["config"]["dropout"] = json!(0.0);
+        meta["backbone"]["revision"] = json!("main");
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("again.safetensors");
+    parse(&bytes).expect("a probe").save(&path).expect("room on the disk");
+    let again = Probe::load(&path).expect("what was saved");
+    assert_eq!(again.meta.training, Some(json!({"epochs": 100, "curve": [1.5, 0.25]})));
+    assert_eq!(again.meta.rest["author"], "somebody");
+    assert_eq!(again.meta.config.rest["dropout"], 0.0);
+    assert_eq!(again.meta.backbone.rest["revision"], "main");
+    let saved = std::fs::read(&path).expect("a file");
+    let (_, header) = SafeTensors::read_metadata(&saved).expect("a header");
+    assert_eq!(header.metadata().as_ref().expect("metadata")["format"], "pt");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
+    assert_eq!(left.len(), 1, "no temporary file stays behind");
+}
+
+#[test]
+fn every_float_type_loads() {
+    let half = parse(&fixture("sinkhorn.safetensors")).expect("a probe in half precision");
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::BF16] {
+        let bytes = changed("sinkhorn.safetensors", |_, tensors| {
+            for (_, own, _, data) in tensors {
+                let (halves, _) = data.as_chunks::<2>();
+                let values = halves.iter().map(|b| half::f16::from_le_bytes(*b).to_f32());
+                *data = match dtype {
+                    Dtype::F32 => values.flat_map(f32::to_le_bytes).collect(),
+                    Dtype::F64 => values.flat_map(|x| f64::from(x).to_le_bytes()).collect(),
+                    _ => values.flat_map(|x| half::bf16::from_f32(x).to_le_bytes()).collect(),
+                };
+                *own = dtype;
+            }
+        });
+        let probe = parse(&bytes).expect("a probe");
+        for (name, array) in &probe.arrays {
+            for (a, b) in array.data.iter().zip(&half.arrays[name].data) {
+                let tolerance = if dtype == Dtype::BF16 { 0.004 * b.abs() } else { 0.0 };
+                assert!((a - b).abs() <= tolerance, "{name} as {dtype}: {a} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_and_foreign_files_are_refused_with_what_to_do() {
+    assert!(refused(b"").contains("safetensors"));
+    assert!(refused(b"not a probe at all").contains("safetensors"));
+    let whole = fixture("sinkhorn.safetensors");
+    assert!(refused(&whole[..whole.len() - 7]).contains("cut short"));
+    let mut huge = whole.clone();
+    huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert!(refused(&huge).contains("safetensors"));
+    let other = vec![("weight".to_owned(), Dtype::F32, vec![1], vec![0; 4])];
+    assert!(refused(&write(&other, [])).contains("no metadata key `ssmprobe`"));
+    assert!(refused(&write(&other, [("ssmprobe".into(), "{".into())])).contains("cannot be understood"));
+    let folder = Probe::load(std::env::temp_dir()).err().expect("a folder").to_string();
+    assert!(folder.contains("not a file"), "{folder}");
+    let missing = std::env::temp_dir().join("ssmprobe no such file.safetensors");
+    let message = Probe::load(&missing).err().expect("no such file").to_string();
+    assert!(message.contains("no such file") && message.contains("check that"), "{message}");
+
+    let meta = |change: fn(&mut Value)| refused(&changed("sinkhorn.safetensors", |meta, _| change(meta)));
+    let message = meta(|meta| meta["format"] = json!(2));
+    assert!(message.contains("format 2") && message.contains("update ssmprobe"), "{message}");
+    let message = meta(|meta| drop(meta.as_object_mut().expect("an object").remove("format")));
+    assert!(message.contains("missing field `format`"), "{message}");
+    let message = meta(|meta| meta["head"] = json!("sinkhron"));
+    assert!(message.contains("`sinkhron`") && message.contains("choose one of: sinkhorn,"), "{message}");
+    let message = meta(|meta| meta["config"]["iterations"] = json!(0));
+    assert!(message.contains("`iterations` is 0"), "{message}");
+    let message = meta(|meta| meta["config"]["sharing"] = json!("both"));
+    assert!(message.contains("both") && message.contains("channel"), "{message}");
+    for width in [json!(0), json!(1_000_000_000_000_u64)] {
+        let bytes = changed("sinkhorn.safetensors", |meta, _| meta["backbone"]["hidden_size"] = width);
+        assert!(refused(&bytes).contains("`backbone.hidden_size`"));
+    }
+}
+
+#[test]
+fn all_wrong_tensors_are_one_error() {
+    let bytes = changed("sinkhorn.safetensors", |_, tensors| {
+        tensors.retain(|(name, ..)| name != "s4.0.B");
+        for (name, dtype, shape, data) in tensors.iter_mut() {
+            match name.as_str() {
+                "scorer.weight" => *shape = vec![24, 1],
+                "s4.0.D" => (*dtype, *data) = (Dtype::BOOL, vec![1]),
+                "s4.0.C" => *name = "s4.0.Ctilde".to_owned(),
+                _ => {}
+            }
+        }
+    });
+    let message = refused(&bytes);
+    for part in [
+        "`scorer.weight` is [24, 1], expected [1, 24]",
+        "`s4.0.B` [16] is missing",
+        "`s4.0.C` [16] is missing",
+        "`s4.0.D` has type BOOL",
+        "`s4.0.Ctilde` is unused",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    let message = refused(&changed("gap.safetensors", |meta, _| meta["classes"] = json!(["one", "two"])));
+    assert!(message.contains("`classifier.weight` is [5, 24], expected [2, 24]"), "{message}");
+}
+
+/// Sets value `at` of a tensor in half precision.
+fn set(name: &'static str, at: usize, value: f32) -> impl FnOnce(&mut Value, &mut Stored) {
+    move |_, tensors| {
+        let (.., data) = tensors.iter_mut().find(|(own, ..)| own == name).expect("a tensor");
+        data[2 * at..2 * at + 2].copy_from_slice(&half::f16::from_f32(value).to_le_bytes());
+    }
+}
+
+#[test]
+fn values_no_probe_can_have_are_refused_by_name() {
+    for (file, name, at, value, problem) in [
+        ("sinkhorn", "scorer.weight", 3, f32::NAN, "not finite"),
+        ("sinkhorn", "classifier.bias", 0, f32::INFINITY, "not finite"),
+        ("sinkhorn", "s4.0.A", 1, 0.5, "lower triangular"),
+        ("sinkhorn-channel", "s4.0.A", 17, 0.5, "negative diagonal"),
+        ("sinkhorn", "s4.0.dt", 0, 0.5, "expected a step"),
+        ("linear-bn", "norm.running_var", 0, -1.0, "negative variances"),
+    ] {
+        let message = refused(&changed(&format!("{file}.safetensors"), set(name, at, value)));
+        assert!(message.contains(&format!("`{name}`")) && message.contains(problem), "{message}");
+    }
+    for wrong in [3_i64, -1, 12, i64::MAX] {
+        let bytes = changed("random-fixed.safetensors", |_, tensors| {
+            let (.., data) = tensors.iter_mut().find(|(own, ..)| own == "order").expect("an order");
+            data[..8].copy_from_slice(&wrong.to_le_bytes());
+        });
+        assert!(refused(&bytes).contains("not a permutation of 0 to 11"));
+    }
+}
+
+#[test]
+fn tokens_that_do_not_fit_are_refused() {
+    let probe = parse(&fixture("random-fixed.safetensors")).expect("a probe");
+    let message = |tokens| probe.reading(&tokens, 0).expect_err("no fit").to_string();
+    let width = message(tokens(Grid::new(2, 6), 48));
+    assert!(width.contains("24") && width.contains("48") && width.contains("`reference`"), "{width}");
+    let order = message(tokens(Grid::new(3, 3), 24));
+    assert!(order.contains("12 tokens") && order.contains("has 9"), "{order}");
+    let other_grid = Model::from_probe(&probe, Grid::new(3, 3), &Device::flex()).err().expect("no fit");
+    assert!(matches!(other_grid, ProbeError::OrderLength { expected: 12, found: 9, .. }));
+    let cls = parse(&fixture("cls.safetensors")).expect("a probe");
+    assert!(matches!(cls.reading(&tokens(Grid::new(3, 3), 24), 0), Err(ProbeError::NoCls { .. })));
+    probe.reading(&tokens(Grid::new(3, 4), 24), 0).expect("as many tokens on another grid");
+}
+
+#[test]
+fn classes_are_found_by_name_or_number() {
+    let bytes = changed("gap.safetensors", |meta, _| {
+        meta["classes"] =
+            json!(["Black footed Albatross", "Laysan Albatross", "Sooty Albatross", "Crested Auklet", "3"]);
+    });
+    let probe = parse(&bytes).expect("a probe");
+    assert_eq!(probe.class("Crested Auklet").expect("exact"), 3);
+    assert_eq!(probe.class("laysan albatross").expect("any case"), 1);
+    assert_eq!(probe.class("3").expect("names come first"), 4);
+    assert_eq!(probe.class("2").expect("a number"), 2);
+    for asked in ["5", "-1", "Crested Auk", ""] {
+        let message = probe.class(asked).expect_err("no such class").to_string();
+        assert!(message.contains("a number from 0 to 4"), "{message}");
+        assert!(message.contains("`Crested Auklet`"), "{message}");
+    }
+    let message = probe.class("Sooty Albatros").expect_err("no such class").to_string();
+    assert!(message.contains("nearest are `Sooty Albatross`"), "{message}");
+    let nameless =
+        parse(&changed("gap.safetensors", |meta, _| meta["classes"] = json!([]))).expect("a probe");
+    assert_eq!((nameless.classes(), nameless.class("4").expect("a number")), (5, 4));
+    assert!(nameless.class("cat").expect_err("no names").to_string().contains("choose a number"));
+}
+
+#[test]
+fn kernels_are_those_of_the_probe_and_the_image_size() {
+    let probe = parse(&fixture("vmamba-channel.safetensors")).expect("a probe");
+    for grid in [Grid::new(3, 3), Grid::new(2, 6), Grid::new(3, 3)] {
+        let tokens = tokens(grid, 24);
+        let fresh = probe.head().reading(&probe.arrays, &tokens, 0);
+        assert_eq!(probe.reading(&tokens, 0).expect("tokens that fit"), fresh);
+    }
+    let mut copy = probe.clone();
+    copy.arrays["s4.0.C"].data.iter_mut().for_each(|c| *c = 0.0);
+    let tokens = tokens(Grid::new(3, 3), 24);
+    assert_ne!(copy.reading(&tokens, 0).expect("fits"), probe.reading(&tokens, 0).expect("fits"));
+}
+
+/// A Python with PyTorch and safetensors, if there is one.
+fn python() -> Option<PathBuf> {
+    let named = std::env::var_os("SSMPROBE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
+    let works = Command::new(&named).args(["-c", "import torch, safetensors"]).output();
+    works.is_ok_and(|output| output.status.success()).then_some(named)
+}
+
+#[test]
+fn the_pytorch_example_writes_a_probe_that_loads() {
+    let Some(python) = python() else {
+        println!("left out: no Python with torch and safetensors (set SSMPROBE_PYTHON)");
+        return;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/examples/write_probe.py");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("mine.safetensors");
+    let output = Command::new(&python).arg(&script).arg(&path).output().expect("Python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let probe = Probe::load(&path).expect("what the example wrote");
+    assert_eq!(probe.meta.classes, ["cat", "dog", "bird"]);
+    let reading = probe.reading(&tokens(Grid::new(14, 14), 192), 0).expect("tokens that fit");
+    assert_eq!(reading.scores.expect("a scorer").len(), 196);
+
+    // And PyTorch reads what we write.
+    probe.save(&path).expect("room on the disk");
+    let read = "import sys, write_probe; m, t = write_probe.read(sys.argv[1]); print(m['head'], float(t['s4.0.dt']))";
+    let mut command = Command::new(&python);
+    let output = command.current_dir(script.parent().expect("a folder")).args(["-B", "-c", read]).arg(&path);
+    let output = output.output().expect("Python runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("sinkhorn 0.05"), "{said} {}", String::from_utf8_lossy(&output.stderr));
+}
