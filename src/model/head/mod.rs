@@ -1,6 +1,7 @@
 //! Heads: what reads the tokens (SPEC section 4), and the one list of them. One idea a file.
 
 pub mod attention;
+mod config;
 pub mod content;
 pub mod cost;
 pub mod deepsets;
@@ -19,8 +20,9 @@ pub mod sinkhorn_gap;
 pub mod transformer;
 
 use burn::tensor::Tensor;
-use serde::{Deserialize, Serialize};
 
+use self::config::at_least_one;
+pub use self::config::{Config, ConfigError, Sharing};
 use self::memory::{Kernel, Memory};
 use self::routed::Routed;
 use self::scan::{FixedScan, Source};
@@ -42,72 +44,6 @@ pub struct Dims {
     pub grid: Grid,
     /// Number of classes, C.
     pub classes: usize,
-}
-
-/// Whether all channels share one S4 (SPEC section 3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sharing {
-    /// One A, B, C, D and step for every channel (the paper's text).
-    #[default]
-    Shared,
-    /// A fixed; B, C and D for every channel (the paper's parameter table).
-    Channel,
-}
-
-/// The settings of a head, as the `config` field of a probe file holds them. A head reads those it
-/// knows; the others are kept and written back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Config {
-    /// Temperature of the router (its own default where absent).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Sinkhorn iterations (default 20).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub iterations: Option<usize>,
-    /// S4 states (default 128).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state_dim: Option<usize>,
-    /// Whether channels share one S4.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sharing: Option<Sharing>,
-    /// SoftSort's distance exponent, 1 or 2 (default 2).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub power: Option<u32>,
-    /// How many tokens `topk` keeps (default 16).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub k: Option<usize>,
-    /// Seed of the random orders (default 0).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Attention heads of the transformer (default 12, or the largest divisor of d below).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub heads: Option<usize>,
-    /// Queries of `efficient` (default 32, or the largest divisor of d below).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queries: Option<usize>,
-    /// Everything else, as found.
-    #[serde(flatten)]
-    pub rest: serde_json::Map<String, serde_json::Value>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let rest = serde_json::Map::new();
-        Self {
-            temperature: None,
-            iterations: None,
-            state_dim: None,
-            sharing: None,
-            power: None,
-            k: None,
-            seed: None,
-            heads: None,
-            queries: None,
-            rest,
-        }
-    }
 }
 
 /// The tokens of a batch on a device, as heads read them.
@@ -201,18 +137,6 @@ pub struct Kind {
     pub summary: &'static str,
     /// Builds it from its settings, with an error that names the field at fault.
     pub build: fn(&Config) -> Result<Box<dyn Head>, ConfigError>,
-}
-
-/// A setting a head cannot work with.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("config field `{field}` is {found}; expected {expected}")]
-pub struct ConfigError {
-    /// The field at fault.
-    pub field: &'static str,
-    /// What it holds.
-    pub found: String,
-    /// What it may hold.
-    pub expected: &'static str,
 }
 
 /// Every head that trains by gradients.
@@ -416,30 +340,4 @@ fn learned(id: &str, config: &Config) -> Result<(Box<dyn Router>, Config), Confi
         _ => Config { temperature: temperature(1.0), ..Config::default() },
     };
     Ok(((kind.build)(&settings)?, settings))
-}
-
-/// An error unless a setting, where given, is at least 1.
-fn at_least_one(
-    field: &'static str,
-    value: Option<usize>,
-    expected: &'static str,
-) -> Result<(), ConfigError> {
-    match value {
-        Some(value) if value < 1 => Err(ConfigError { field, found: value.to_string(), expected }),
-        _ => Ok(()),
-    }
-}
-
-/// An error unless `value` divides the hidden size.
-fn divides(field: &'static str, value: usize, width: usize) -> Result<(), ConfigError> {
-    if width.is_multiple_of(value) {
-        return Ok(());
-    }
-    let found = format!("{value}, and the hidden size is {width}");
-    Err(ConfigError { field, found, expected: "a divisor of the hidden size" })
-}
-
-/// The largest divisor of `width` up to `most`.
-fn largest_divisor(width: usize, most: usize) -> usize {
-    (1..=most).rev().find(|m| width.is_multiple_of(*m)).expect("1 divides everything")
 }
