@@ -1,5 +1,4 @@
-//! The settings of a head, as the `config` field of a probe file holds them, and what is wrong with
-//! those no head can work with.
+//! The settings of heads, as the `config` of a probe file holds them, and what is wrong with them.
 
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@ use burn::tensor::{Tensor, activation};
 
 use super::attention::QUERY_DEVIATION;
 use super::memory::Kernel;
-use super::{Batch, Config, ConfigError, Dims, Head, scorer};
+use super::{Batch, Config, ConfigError, Dims, Head, config, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
 use crate::model::reading::{Form, Reading};
@@ -28,12 +28,16 @@ pub struct Efficient {
 impl Efficient {
     /// With the number of queries of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        super::at_least_one("queries", config.queries, "a whole number from 1 that divides the hidden size")?;
+        config::at_least_one(
+            "queries",
+            config.queries,
+            "a whole number from 1 that divides the hidden size",
+        )?;
         Ok(Self { queries: config.queries })
     }
 
     fn queries(&self, width: usize) -> usize {
-        self.queries.unwrap_or_else(|| super::largest_divisor(width, QUERIES))
+        self.queries.unwrap_or_else(|| config::largest_divisor(width, QUERIES))
     }
 }
 
@@ -48,7 +52,7 @@ impl Head for Efficient {
     }
 
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        super::divides("queries", self.queries(dims.width), dims.width)
+        config::divides("queries", self.queries(dims.width), dims.width)
     }
 
     fn settings(&self, dims: &Dims) -> Config {

@@ -21,8 +21,8 @@ pub mod transformer;
 
 use burn::tensor::Tensor;
 
+use self::config::at_least_one;
 pub use self::config::{Config, ConfigError, Sharing};
-use self::config::{at_least_one, divides, largest_divisor};
 use self::memory::{Kernel, Memory};
 use self::routed::Routed;
 use self::scan::{FixedScan, Source};
