@@ -162,7 +162,7 @@ fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
     image::guess_format(bytes).ok().filter(|format| FORMATS.iter().any(|(known, _)| known == format))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
     let failed = |source| ImageError::Read { path: path.into(), source };
     // Asked before it is opened: opening a pipe would wait for its writer.
     let about = std::fs::metadata(path).map_err(failed)?;

@@ -7,6 +7,7 @@ mod evidence;
 mod figures;
 mod house;
 mod hub;
+mod data;
 mod images;
 mod routing;
 mod traces;
