@@ -37,7 +37,9 @@ impl Tree {
     }
 
     fn images(&self, paths: &[&str]) -> &Self {
-        paths.iter().for_each(|path| drop(self.image(path)));
+        for path in paths {
+            self.image(path);
+        }
         self
     }
 
@@ -124,6 +126,12 @@ fn class_folders_are_split_by_class_and_seed() {
     assert!(other.notes.iter().any(|note| note.contains("50 %") && note.contains("seed 1")));
     let third = open_with(tree.path(), &Options { seed: 2, held_out: 0.5 }).unwrap();
     assert_ne!(third.samples, other.samples);
+    // A test folder alone is for testing.
+    let alone = Tree::new();
+    alone.images(&["val/a/1.png", "val/b/2.png"]);
+    let alone = open(alone.path()).unwrap();
+    assert_eq!((alone.layout, alone.count(Split::Train), alone.held_out()), ("folder", 0, Some(Split::Val)));
+    assert!(alone.notes.iter().any(|note| note.contains("no training images")), "{:?}", alone.notes);
     // A train folder alone is split likewise.
     let alone = Tree::new();
     alone.images(&["train/a/1.png", "train/a/2.png", "train/b/1.png", "train/b/2.png"]);
@@ -221,7 +229,9 @@ fn cars() {
 fn imagenet_with_the_devkit() {
     let tree = Tree::new();
     let image = |i: usize| format!("val/ILSVRC2012_val_{i:08}.JPEG");
-    (1..=4).for_each(|i| drop(tree.image(&image(i))));
+    for i in 1..=4 {
+        tree.image(&image(i));
+    }
     tree.write("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "3\n1\n2\n");
     assert!(why(tree.path()).contains("meta.mat: is missing"));
     tree.copy("mat/imagenet/meta.mat", "ILSVRC2012_devkit_t12/data/meta.mat");
@@ -248,7 +258,9 @@ fn imagenet_with_the_devkit() {
 fn imagenet_from_kaggle() {
     let tree = Tree::new();
     let image = |i: usize| format!("ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_{i:08}.JPEG");
-    (1..=2).for_each(|i| drop(tree.image(&image(i))));
+    for i in 1..=2 {
+        tree.image(&image(i));
+    }
     let header = "ImageId,PredictionString\n";
     let rows = "ILSVRC2012_val_00000002,n01751748 111 108 370 318 \nILSVRC2012_val_00000001,n09193705 9 9 9 9 n09193705 1 1 1 1 \n";
     tree.write("LOC_val_solution.csv", format!("{header}{rows}"));
@@ -394,10 +406,11 @@ fn hostile_matlab_files() {
             }
         }
     }
-    // 4 KB that decompress to 300 MB.
-    let bomb = [vec![0; 16 << 20].as_slice(); 19].concat();
+    // A megabyte that decompresses to 300.
     let mut packed = Vec::new();
-    let mut encoder = flate2::read::ZlibEncoder::new(&bomb[..], flate2::Compression::fast());
+    let bomb = std::io::Read::take(std::io::repeat(0), 300 << 20);
+    let mut encoder =
+        flate2::read::ZlibEncoder::new(std::io::BufReader::new(bomb), flate2::Compression::fast());
     std::io::Read::read_to_end(&mut encoder, &mut packed).unwrap();
     let mut file = std::fs::read(fixture("mat/kinds.mat")).unwrap()[..128].to_vec();
     file.extend([15, 0, 0, 0]);

@@ -270,6 +270,15 @@ fn bombs_are_refused_by_their_header() {
     assert_eq!(bomb(&gif), (60_000, 60_000));
 }
 
+#[test]
+fn a_jpeg_of_endless_scans_is_refused() {
+    let bytes = std::fs::read(fixtures().join("files/progressive.jpg")).unwrap();
+    let at = bytes.windows(2).rposition(|pair| pair == [0xFF, 0xDA]).unwrap();
+    let scan = &bytes[at..bytes.len() - 2];
+    let many = [&bytes[..at], &scan.repeat(600), &[0xFF, 0xD9]].concat();
+    assert!(refused("scans.jpg", &many).contains("scans"));
+}
+
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 })

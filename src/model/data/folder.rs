@@ -10,8 +10,10 @@ use super::{
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
-    what: "train/CLASS/IMAGE with val/CLASS/IMAGE or test/CLASS/IMAGE",
-    recognise: |path| splits(path).iter().any(|(split, _)| *split == Split::Train),
+    what: "train/CLASS/IMAGE, val/CLASS/IMAGE, test/CLASS/IMAGE, or some of them",
+    recognise: |path| {
+        splits(path).iter().any(|(_, folder)| walk::folders(folder).is_ok_and(|inside| !inside.is_empty()))
+    },
     read: read_splits,
 };
 
@@ -53,6 +55,9 @@ fn read_splits(root: &Path, options: &Options) -> Result<Dataset, DataError> {
         if loose == 0 && dataset.count(*split) == 0 {
             dataset.notes.push(format!("{} holds no image", folder.display()));
         }
+    }
+    if dataset.count(Split::Train) == 0 {
+        dataset.notes.push("there are no training images: probes can be tested here, not trained".into());
     }
     if dataset.held_out().is_none() {
         split_by_class(&mut dataset.samples, dataset.classes.len(), options);

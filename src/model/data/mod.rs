@@ -207,6 +207,9 @@ impl Default for Options {
     }
 }
 
+/// A folder with more folders in it is no archive around a dataset.
+const NESTED: usize = 16;
+
 /// Opens a dataset: the folder itself, or the only one in it that is of a known layout, because
 /// archives often hold one folder.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
@@ -217,14 +220,21 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
 pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, DataError> {
     let path = path.as_ref();
     std::fs::metadata(path).map_err(|source| DataError::Read { path: path.into(), source })?;
-    let nested = if path.is_dir() { walk::folders(path)? } else { Vec::new() };
+    let mut nested = if path.is_dir() { walk::folders(path)? } else { Vec::new() };
+    if nested.len() > NESTED {
+        nested.clear();
+    }
     for layout in LAYOUTS {
-        let inside: Vec<&PathBuf> = nested.iter().filter(|inner| (layout.recognise)(inner)).collect();
-        let root = match inside[..] {
-            _ if (layout.recognise)(path) => path,
-            // A folder of class folders is not taken for a nested archive of one.
-            [one] if layout.id != folder::SPLIT_HERE.id => one,
-            _ => continue,
+        let root = if (layout.recognise)(path) {
+            path
+        } else if layout.id == folder::SPLIT_HERE.id {
+            continue; // a folder of class folders is not taken for a nested archive of one
+        } else {
+            let inside: Vec<&PathBuf> = nested.iter().filter(|inner| (layout.recognise)(inner)).collect();
+            match inside[..] {
+                [one] => one,
+                _ => continue,
+            }
         };
         let mut dataset = (layout.read)(root, options)?;
         dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));

@@ -7,10 +7,17 @@ use jpeg_decoder::{Decoder, PixelFormat};
 
 use super::{BYTE_LIMIT, Stop, check_size, orientation, product};
 
+/// More scans are no photograph but a trap: a few bytes each make the decoder pass over all pixels.
+const SCAN_LIMIT: usize = 500;
+
 /// The picture, or nothing where this decoder does not get through and another may.
 pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
-    if !ends(bytes) {
+    let (ends, scans) = scans(bytes);
+    if !ends {
         return Err(Stop::Broken("the file is truncated (no end marker)".into()));
+    }
+    if scans > SCAN_LIMIT {
+        return Err(Stop::Broken(format!("it has {scans} scans; photographs have about ten")));
     }
     let mut decoder = Decoder::new(bytes);
     decoder.set_max_decoding_buffer_size(BYTE_LIMIT as usize);
@@ -42,19 +49,23 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
     }))
 }
 
-/// Whether the first scan is followed by an end marker. Decoders paint what is missing grey.
-fn ends(bytes: &[u8]) -> bool {
+/// Whether an end marker follows the first scan (decoders paint what is missing grey), and how many
+/// scans there are.
+fn scans(bytes: &[u8]) -> (bool, usize) {
     let mut at = 2;
     // Segments up to the first scan: 0xFF, kind, length of two bytes that counts itself.
     loop {
         match bytes.get(at..) {
-            Some([0xFF, 0xDA, rest @ ..]) => return rest.windows(2).any(|pair| pair == [0xFF, 0xD9]),
+            Some(rest @ [0xFF, 0xDA, ..]) => {
+                let count = |kind: u8| rest.windows(2).filter(|pair| *pair == [0xFF, kind]).count();
+                return (count(0xD9) > 0, count(0xDA));
+            }
             Some([0xFF, 0xFF, ..]) => at += 1,
             Some([0xFF, 0x01 | 0xD0..=0xD8, ..]) => at += 2,
             Some([0xFF, _, high, low, ..]) => at += 2 + usize::from(u16::from_be_bytes([*high, *low])),
             // Bytes between segments are skipped, as decoders do.
             Some([_, _, ..]) => at += 1,
-            _ => return false,
+            _ => return (false, 0),
         }
     }
 }
