@@ -1,13 +1,13 @@
 //! The tests, in one program so that the large dependencies are linked once. One module a subject.
 
 mod backbones;
+mod data;
 mod devices;
 mod diagnostics;
 mod evidence;
 mod figures;
 mod house;
 mod hub;
-mod data;
 mod images;
 mod routing;
 mod traces;
