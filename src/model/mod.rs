@@ -8,6 +8,7 @@
 pub mod array;
 pub mod backbone;
 pub mod classifier;
+pub mod data;
 pub mod device;
 pub mod diagnostics;
 pub mod evidence;

@@ -4,16 +4,16 @@
 //! photograph. The resized picture equals Pillow's to the bit.
 
 pub mod config;
+mod place;
 pub mod resample;
 
 use std::path::{Path, PathBuf};
 
 use super::image::Photo;
 use super::trace::Picture;
+use place::Placing;
+pub use place::{Rect, Size};
 pub use resample::Filter;
-
-/// No prepared picture has more pixels than this; a backbone could not read it anyway.
-const PIXEL_LIMIT: u64 = 1 << 26;
 
 /// What a backbone reads: normalised pixels of one image.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,19 +24,6 @@ pub struct Pixels {
     pub width: usize,
     /// `[3, H, W]` row-major: red, green, blue plane.
     pub values: Vec<f32>,
-}
-
-/// A rectangle on a photograph, in its pixels; the origin is the top-left corner.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rect {
-    /// Left edge.
-    pub x: f64,
-    /// Top edge.
-    pub y: f64,
-    /// Width.
-    pub width: f64,
-    /// Height.
-    pub height: f64,
 }
 
 /// Why a photograph cannot be prepared.
@@ -107,34 +94,6 @@ pub enum PreprocessError {
     },
 }
 
-/// To which size a photograph is resized.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Size {
-    /// To this size, whatever its shape was.
-    Exact {
-        /// Pixels from top to bottom.
-        height: usize,
-        /// Pixels from left to right.
-        width: usize,
-    },
-    /// The shorter edge becomes this long, the shape stays.
-    Shortest(usize),
-    /// The shorter edge becomes `shortest` long, unless the longer one would exceed `longest`.
-    Between {
-        /// Of the shorter edge.
-        shortest: usize,
-        /// Of the longer edge, at most.
-        longest: usize,
-    },
-    /// As large as fits into this, the shape stays.
-    Within {
-        /// Pixels from top to bottom.
-        height: usize,
-        /// Pixels from left to right.
-        width: usize,
-    },
-}
-
 /// The preprocessing of one backbone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preprocessor {
@@ -148,14 +107,6 @@ pub struct Preprocessor {
     pub normalise: Option<([f64; 3], [f64; 3])>,
 }
 
-/// How one photograph is placed: resized to `to`, then cut to `size` at `offset`, which is negative
-/// where black is added. All (horizontal, vertical).
-struct Placing {
-    to: (usize, usize),
-    size: (usize, usize),
-    offset: (i64, i64),
-}
-
 impl Preprocessor {
     /// Reads `preprocessor_config.json` of a backbone's folder. An old file that does not name its
     /// processor is understood through the `model_type` of the `config.json` beside it.
@@ -167,7 +118,7 @@ impl Preprocessor {
     /// becomes `pixels` long. Crop and resize keep their proportions (256 before a crop of 224 become
     /// 224 before a crop of 196).
     pub fn with_size(&self, pixels: usize) -> Result<Self, PreprocessError> {
-        if pixels == 0 || (pixels as u64).saturating_pow(2) > PIXEL_LIMIT {
+        if pixels == 0 || (pixels as u64).saturating_pow(2) > place::PIXEL_LIMIT {
             return Err(PreprocessError::Size { pixels, why: "choose 1 to 8192" });
         }
         let now = match (self.crop, self.resize) {
@@ -182,16 +133,8 @@ impl Preprocessor {
             }
         };
         let scaled = |edge: usize| ((edge as f64 * pixels as f64 / now as f64).round() as usize).max(1);
-        let size = |size| match size {
-            Size::Exact { height, width } => Size::Exact { height: scaled(height), width: scaled(width) },
-            Size::Shortest(edge) => Size::Shortest(scaled(edge)),
-            Size::Between { shortest, longest } => {
-                Size::Between { shortest: scaled(shortest), longest: scaled(longest) }
-            }
-            Size::Within { height, width } => Size::Within { height: scaled(height), width: scaled(width) },
-        };
         Ok(Self {
-            resize: self.resize.map(|(s, filter)| (size(s), filter)),
+            resize: self.resize.map(|(size, filter)| (size.map(scaled), filter)),
             crop: self.crop.map(|(height, width)| (scaled(height), scaled(width))),
             ..self.clone()
         })
@@ -242,7 +185,7 @@ impl Preprocessor {
 
     /// The prepared photograph as a picture: resized and cropped, not normalised.
     pub fn picture(&self, photo: &Photo) -> Result<Picture, PreprocessError> {
-        let at = self.placing(photo)?;
+        let at = Placing::of(self, photo)?;
         let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
         // What of the crop lies on the resized picture, in its pixels.
         let part = |offset: i64, size: usize, to: usize| {
@@ -286,7 +229,7 @@ impl Preprocessor {
         row: usize,
         col: usize,
     ) -> Result<Rect, PreprocessError> {
-        let at = self.placing(photo)?;
+        let at = Placing::of(self, photo)?;
         let (x, y) = (photo.width() as f64 / at.to.0 as f64, photo.height() as f64 / at.to.1 as f64);
         Ok(Rect {
             x: ((col * patch) as f64 + at.offset.0 as f64) * x,
@@ -301,64 +244,5 @@ impl Preprocessor {
     fn value(&self, byte: u8, c: usize) -> f32 {
         let x = (f64::from(byte) * self.rescale.unwrap_or(1.0)) as f32;
         self.normalise.map_or(x, |(mean, std)| (x - mean[c] as f32) / std[c] as f32)
-    }
-
-    fn placing(&self, photo: &Photo) -> Result<Placing, PreprocessError> {
-        let (width, height) = (photo.width(), photo.height());
-        let (to_width, to_height) = match self.resize {
-            None => (width as u64, height as u64),
-            Some((size, _)) => size.of(width as u64, height as u64),
-        };
-        let (out_width, out_height) =
-            self.crop.map_or((to_width, to_height), |(height, width)| (width as u64, height as u64));
-        let fits = |edge: u64| (1..1 << 40).contains(&edge);
-        if width == 0
-            || height == 0
-            || !fits(to_width)
-            || !fits(to_height)
-            || out_width.saturating_mul(out_height) > PIXEL_LIMIT
-        {
-            let name = photo.name.clone();
-            return Err(PreprocessError::Shape {
-                name,
-                width,
-                height,
-                to_width: out_width,
-                to_height: out_height,
-            });
-        }
-        let offset = |to: u64, out: u64| (to as i64 - out as i64).div_euclid(2);
-        Ok(Placing {
-            to: (to_width as usize, to_height as usize),
-            size: (out_width as usize, out_height as usize),
-            offset: (offset(to_width, out_width), offset(to_height, out_height)),
-        })
-    }
-}
-
-impl Size {
-    /// Width and height of a resized photograph; the roundings are transformers'.
-    fn of(self, width: u64, height: u64) -> (u64, u64) {
-        let (short, long) = (width.min(height), width.max(height));
-        let ordered = |short, long| if width <= height { (short, long) } else { (long, short) };
-        match self {
-            Self::Exact { height, width } => (width as u64, height as u64),
-            Self::Shortest(edge) => ordered(edge as u64, ((edge as u64 * long) as f64 / short as f64) as u64),
-            Self::Between { shortest, longest } => {
-                let (mut edge, mut raw) = (shortest as f64, shortest as f64);
-                if long as f64 / short as f64 * edge > longest as f64 {
-                    raw = longest as f64 * short as f64 / long as f64;
-                    edge = raw.round_ties_even();
-                }
-                if short as f64 == edge {
-                    return (width, height);
-                }
-                ordered(edge as u64, (raw * long as f64 / short as f64) as u64)
-            }
-            Self::Within { height: most_high, width: most_wide } => {
-                let scale = (most_high as f64 / height as f64).min(most_wide as f64 / width as f64);
-                ((width as f64 * scale) as u64, (height as f64 * scale) as u64)
-            }
-        }
     }
 }

@@ -46,8 +46,8 @@ const VIT: Defaults = Defaults {
     crop: None,
 };
 
-/// The processors. DINOv3's resizes before it rounds to bytes; here it rounds as the others do,
-/// which is half a grey level apart at most.
+/// The processors. DINOv3's resizes without rounding to bytes; here it rounds as the others do, a
+/// grey level apart at most.
 const PROCESSORS: &[Defaults] = &[
     VIT,
     Defaults {

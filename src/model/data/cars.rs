@@ -1,0 +1,114 @@
+//! Stanford Cars (Krause et al. 2013) as distributed: `cars_train/`, `cars_test/` and a devkit of
+//! MATLAB files, `cars_meta.mat` (class names), `cars_train_annos.mat` and `cars_test_annos.mat`.
+//! The labels of the test images came in a file of their own, `cars_test_annos_withlabels.mat`.
+//! Mirrors nest these folders differently, so each is looked for by its name.
+
+use std::path::{Path, PathBuf};
+
+use super::mat::{self, Value};
+use super::{DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, walk};
+
+/// How many folders deep the devkit and the image folders may lie.
+const DEPTH: usize = 3;
+
+pub(super) const LAYOUT: Layout = Layout {
+    id: "cars",
+    what: "Stanford Cars: cars_train/, cars_test/, devkit/cars_meta.mat, devkit/cars_train_annos.mat, \
+           cars_test_annos_withlabels.mat",
+    recognise: |path| {
+        // Shallower than it is read, so that a folder of several datasets is none itself.
+        ["", "devkit", "car_devkit/devkit"].iter().any(|kit| path.join(kit).join("cars_meta.mat").is_file())
+    },
+    read,
+};
+
+fn read(root: &Path, _: &Options) -> Result<Dataset, DataError> {
+    let find = |name: &str| walk::find_named(root, DEPTH, name);
+    let must = |name: &str| {
+        find(name).ok_or_else(|| DataError::file(&root.join(name), "is missing; the devkit holds it"))
+    };
+    let meta = must("cars_meta.mat")?;
+    let classes = match variable(&meta, "class_names")? {
+        Value::Cells(names) => {
+            names.iter().map(|name| name.text().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        }
+        _ => None,
+    };
+    let classes =
+        classes.ok_or_else(|| DataError::file(&meta, "`class_names` is not a cell array of names"))?;
+    let (mut samples, mut notes) = (Vec::new(), Vec::new());
+    let train = must("cars_train_annos.mat")?;
+    let labelled = find("cars_test_annos_withlabels.mat");
+    let test = labelled.clone().or_else(|| find("cars_test_annos.mat"));
+    for (split, annotations, folder) in
+        [(Split::Train, Some(train), "cars_train"), (Split::Test, test, "cars_test")]
+    {
+        let Some(annotations) = annotations else {
+            notes.push("there is no cars_test_annos_withlabels.mat, so there are no test images".into());
+            continue;
+        };
+        let table = variable(&annotations, "annotations")?;
+        let Value::Structs(fields, elements) = &table else {
+            return Err(DataError::file(&annotations, "`annotations` is not a structure array"));
+        };
+        if !fields.iter().any(|field| field == "class") {
+            if split == Split::Train {
+                return Err(DataError::file(&annotations, "`annotations` has no field `class`"));
+            }
+            notes.push(format!(
+                "{} has no labels, so its {} test images were left out; put cars_test_annos_withlabels.mat beside it",
+                annotations.display(),
+                elements.len()
+            ));
+            continue;
+        }
+        let folder = image_folder(root, folder);
+        if !folder.is_dir() {
+            notes.push(format!("{} is missing: the labels are there, the images are not", folder.display()));
+        }
+        for i in 0..elements.len() {
+            let wrong = |what: &str| DataError::file(&annotations, format!("image {} has no {what}", i + 1));
+            let number = table.field(i, "class").and_then(Value::number).unwrap_or_default();
+            let class = (1.0..=classes.len() as f64).contains(&number) && number.fract() == 0.0;
+            let class =
+                if class { number as usize - 1 } else { return Err(wrong("class of cars_meta.mat")) };
+            let name =
+                table.field(i, "fname").and_then(Value::text).and_then(|name| walk::below(&folder, name));
+            let source = Source::File(name.ok_or_else(|| wrong("file name"))?);
+            samples.push(Sample { source, class, split });
+        }
+    }
+    Ok(Dataset {
+        name: name_of(root),
+        root: root.into(),
+        layout: LAYOUT.id,
+        classes,
+        samples,
+        skipped: 0,
+        notes,
+    })
+}
+
+/// The folder of that name, the innermost where it is nested in itself; beside the devkit where the
+/// devkit was opened.
+fn image_folder(root: &Path, name: &str) -> PathBuf {
+    let found = walk::find(root, DEPTH, &|path| path.is_dir() && walk::name(path).eq_ignore_ascii_case(name));
+    match found {
+        Some(outer) if outer.join(name).is_dir() => outer.join(name),
+        Some(folder) => folder,
+        None => [root.join(name), root.join("..").join(name)]
+            .into_iter()
+            .find(|p| p.is_dir())
+            .unwrap_or(root.join(name)),
+    }
+}
+
+/// A variable of a MATLAB file.
+pub(super) fn variable(file: &Path, name: &str) -> Result<Value, DataError> {
+    let variables =
+        mat::read(&walk::bytes(file)?).map_err(|error| DataError::file(file, error.to_string()))?;
+    let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
+    let found = variables.into_iter().find(|(variable, _)| variable == name);
+    let missing = || DataError::file(file, format!("has no variable `{name}`, only {}", names.join(", ")));
+    Ok(found.ok_or_else(missing)?.1)
+}

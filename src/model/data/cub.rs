@@ -1,0 +1,85 @@
+//! CUB-200-2011 (Wah et al. 2011) as distributed: `images.txt` (id, path), `image_class_labels.txt`
+//! (id, class from 1), `train_test_split.txt` (id, 1 for training), `classes.txt` (class, name), `images/`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, walk};
+
+pub(super) const LAYOUT: Layout = Layout {
+    id: "cub",
+    what: "CUB-200-2011: images.txt, image_class_labels.txt, train_test_split.txt, classes.txt, images/",
+    recognise: |path| {
+        ["images.txt", "image_class_labels.txt", "train_test_split.txt"]
+            .iter()
+            .all(|name| path.join(name).is_file())
+    },
+    read,
+};
+
+fn read(root: &Path, _: &Options) -> Result<Dataset, DataError> {
+    let folder = root.join("images");
+    let (labels_file, split_file) = (root.join("image_class_labels.txt"), root.join("train_test_split.txt"));
+    let classes = list(&root.join("classes.txt"))?;
+    let (labels, splits) = (list(&labels_file)?, list(&split_file)?);
+    // Classes are numbered without gaps in the distribution; a subset may have some.
+    let index: BTreeMap<&u64, usize> = classes.keys().zip(0..).collect();
+    let mut samples = Vec::new();
+    for (id, (line, path)) in list(&root.join("images.txt"))? {
+        let wrong = |file: &Path, line: usize, found: &str, expected: &str| DataError::Line {
+            file: file.into(),
+            line,
+            found: found.into(),
+            expected: expected.into(),
+        };
+        let path = walk::below(&folder, &path)
+            .ok_or_else(|| wrong(&root.join("images.txt"), line, &path, "a path inside images/"))?;
+        let absent = |file: &Path| DataError::file(file, format!("has no line for image {id} of images.txt"));
+        let (line, label) = labels.get(&id).ok_or_else(|| absent(&labels_file))?;
+        let class = label.parse().ok().and_then(|class: u64| index.get(&class).copied());
+        let class = class.ok_or_else(|| wrong(&labels_file, *line, label, "a class of classes.txt"))?;
+        let split = match splits.get(&id).ok_or_else(|| absent(&split_file))? {
+            (_, word) if word == "1" => Split::Train,
+            (_, word) if word == "0" => Split::Test,
+            (line, word) => return Err(wrong(&split_file, *line, word, "1 (training) or 0 (test)")),
+        };
+        samples.push(Sample { source: Source::File(path), class, split });
+    }
+    let mut notes = Vec::new();
+    if !folder.is_dir() {
+        notes.push(format!(
+            "{} is missing: the lists are complete, the images are not there",
+            folder.display()
+        ));
+    }
+    let classes = classes.into_values().map(|(_, name)| name).collect();
+    Ok(Dataset {
+        name: name_of(root),
+        root: root.into(),
+        layout: LAYOUT.id,
+        classes,
+        samples,
+        skipped: 0,
+        notes,
+    })
+}
+
+/// A list of `number value` lines: by number, the line it stands on and the value.
+fn list(file: &Path) -> Result<BTreeMap<u64, (usize, String)>, DataError> {
+    let mut out = BTreeMap::new();
+    for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong = |expected: &str| DataError::Line {
+            file: file.into(),
+            line: at + 1,
+            found: line.chars().take(80).collect(),
+            expected: expected.into(),
+        };
+        let (number, value) =
+            line.trim().split_once(char::is_whitespace).ok_or_else(|| wrong("a number and a value"))?;
+        let number = number.parse().map_err(|_| wrong("a number first"))?;
+        if out.insert(number, (at + 1, value.trim().to_owned())).is_some() {
+            return Err(wrong("every number once"));
+        }
+    }
+    Ok(out)
+}

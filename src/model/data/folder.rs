@@ -1,0 +1,102 @@
+//! The layout of torchvision's ImageFolder: a folder for every class, named so, either under
+//! `train`, `val` and `test`, or straight in the dataset's folder; then the split is made here.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{
+    DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, split_by_class, split_note, walk,
+};
+
+pub(super) const LAYOUT: Layout = Layout {
+    id: "folder",
+    what: "train/CLASS/IMAGE, val/CLASS/IMAGE, test/CLASS/IMAGE, or some of them",
+    recognise: |path| {
+        splits(path).iter().any(|(_, folder)| walk::folders(folder).is_ok_and(|inside| !inside.is_empty()))
+    },
+    read: read_splits,
+};
+
+pub(super) const SPLIT_HERE: Layout = Layout {
+    id: "classes",
+    what: "CLASS/IMAGE (two classes or more; a part of each is held out)",
+    recognise: |path| {
+        let folders = walk::folders(path).unwrap_or_default();
+        splits(path).is_empty()
+            && folders
+                .iter()
+                .filter(|class| walk::find(class, 1, &|p| p.is_file() && walk::is_image(p)).is_some())
+                .take(2)
+                .count()
+                == 2
+    },
+    read: read_classes,
+};
+
+/// The split folders of a dataset.
+fn splits(root: &Path) -> Vec<(Split, PathBuf)> {
+    let folders = walk::folders(root).unwrap_or_default();
+    folders.into_iter().filter_map(|path| Some((Split::from_word(&walk::name(&path))?, path))).collect()
+}
+
+fn read_splits(root: &Path, options: &Options) -> Result<Dataset, DataError> {
+    let splits = splits(root);
+    let mut dataset = gather(root, LAYOUT.id, &splits)?;
+    for (split, folder) in &splits {
+        let loose =
+            walk::entries(folder)?.iter().filter(|path| !path.is_dir() && walk::is_image(path)).count();
+        if loose > 0 {
+            let note = format!(
+                "{} holds {loose} images outside class folders, which were left out",
+                folder.display()
+            );
+            dataset.notes.push(note);
+        }
+        if loose == 0 && dataset.count(*split) == 0 {
+            dataset.notes.push(format!("{} holds no image", folder.display()));
+        }
+    }
+    if dataset.count(Split::Train) == 0 {
+        dataset.notes.push("there are no training images: probes can be tested here, not trained".into());
+    }
+    if dataset.held_out().is_none() {
+        split_by_class(&mut dataset.samples, dataset.classes.len(), options);
+        dataset.notes.push(split_note(options));
+    }
+    Ok(dataset)
+}
+
+fn read_classes(root: &Path, options: &Options) -> Result<Dataset, DataError> {
+    let mut dataset = gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())])?;
+    split_by_class(&mut dataset.samples, dataset.classes.len(), options);
+    dataset.notes.push(split_note(options));
+    Ok(dataset)
+}
+
+/// All images of the class folders in some folders. A class is any folder with an image in it.
+fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Result<Dataset, DataError> {
+    let (mut skipped, mut found, mut empty) = (0, Vec::new(), Vec::new());
+    for (split, folder) in splits {
+        for class in walk::folders(folder)? {
+            let images = walk::images(&class, &mut skipped)?;
+            if images.is_empty() {
+                empty.push(class.display().to_string());
+            }
+            found.extend(images.into_iter().map(|image| (walk::name(&class), *split, image)));
+        }
+    }
+    let names: BTreeSet<&String> = found.iter().map(|(class, ..)| class).collect();
+    let classes: Vec<String> = names.into_iter().cloned().collect();
+    let samples = found
+        .iter()
+        .map(|(class, split, image)| {
+            let class = classes.binary_search(class).unwrap_or_default(); // every name is among them
+            Sample { source: Source::File(image.clone()), class, split: *split }
+        })
+        .collect();
+    let mut notes = Vec::new();
+    if !empty.is_empty() {
+        notes.push(format!("folders without an image were left out: {}", empty.join(", ")));
+    }
+    Ok(Dataset { name: name_of(root), root: root.into(), layout, classes, samples, skipped, notes })
+}

@@ -1,0 +1,166 @@
+//! ImageNet-1k (Russakovsky et al. 2015) with its validation images in one flat folder, as the
+//! archives unpack. Their classes come from the devkit (`ILSVRC2012_validation_ground_truth.txt`, one
+//! number a line, and `meta.mat`, which says whose number it is) or from Kaggle's
+//! `LOC_val_solution.csv`. Classes are the WordNet ids, sorted; the training images, if there, lie in
+//! folders named by them. With the validation images in such folders too it is a plain `folder`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::mat::Value;
+use super::{DataError, Dataset, Layout, Options, Sample, Source, Split, cars, name_of, walk};
+
+const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
+const SOLUTION: &str = "LOC_val_solution.csv";
+/// How many folders deep the lists and the images may lie: Kaggle has ILSVRC/Data/CLS-LOC/val.
+const DEPTH: usize = 3;
+
+pub(super) const LAYOUT: Layout = Layout {
+    id: "imagenet",
+    what: "ImageNet-1k: a flat val/ with the devkit's ILSVRC2012_validation_ground_truth.txt and meta.mat or \
+           Kaggle's LOC_val_solution.csv, perhaps train/WNID/IMAGE",
+    recognise: |path| list(path).is_some() && flat(path).is_some(),
+    read,
+};
+
+fn list(root: &Path) -> Option<PathBuf> {
+    walk::find(root, DEPTH, &|path| walk::name(path) == SOLUTION || walk::name(path) == TRUTH)
+}
+
+/// The number of a validation image, from `ILSVRC2012_val_00000001.JPEG`; also its stem.
+fn number(path: &Path) -> Option<(usize, String)> {
+    let name = walk::name(path);
+    let (stem, _) = name.split_once('.')?;
+    let digits = stem.strip_prefix("ILSVRC2012_val_")?;
+    Some((digits.parse().ok()?, stem.to_owned()))
+}
+
+/// The folder the validation images lie in.
+fn flat(root: &Path) -> Option<PathBuf> {
+    let image = |path: &Path| number(path).is_some() && path.is_file();
+    if let Some(found) = walk::entries(root).ok()?.into_iter().find(|path| image(path)) {
+        return Some(found.parent()?.into());
+    }
+    let named = |path: &Path| {
+        let name = walk::name(path).to_ascii_lowercase();
+        path.is_dir() && ["val", "ilsvrc2012_img_val", "validation"].contains(&name.as_str())
+    };
+    walk::find(root, DEPTH, &|path| {
+        named(path) && walk::entries(path).is_ok_and(|inside| inside.iter().any(|path| image(path)))
+    })
+}
+
+fn read(root: &Path, _: &Options) -> Result<Dataset, DataError> {
+    let (Some(list), Some(folder)) = (list(root), flat(root)) else {
+        return Err(DataError::Layout { path: root.into() });
+    };
+    let (mut skipped, mut notes) = (0, Vec::new());
+    let mut found: Vec<(String, Split, PathBuf)> = Vec::new();
+    let images = walk::images(&folder, &mut skipped)?;
+    let labels = if walk::name(&list) == SOLUTION { solution(&list)? } else { ground_truth(root, &list)? };
+    let mut unlabelled = 0;
+    for image in images {
+        match number(&image)
+            .and_then(|(number, stem)| labels.get(&stem).or_else(|| labels.get(&number.to_string())))
+        {
+            Some(wnid) => found.push((wnid.clone(), Split::Val, image)),
+            None => unlabelled += 1,
+        }
+    }
+    if unlabelled > 0 {
+        notes.push(format!(
+            "{unlabelled} validation images have no label in {} and were left out",
+            list.display()
+        ));
+    }
+    let train =
+        |path: &Path| path.is_dir() && ["train", "ILSVRC2012_img_train"].contains(&walk::name(path).as_str());
+    match walk::find(root, DEPTH, &train) {
+        Some(train) => {
+            for class in walk::folders(&train)? {
+                let images = walk::images(&class, &mut skipped)?;
+                found.extend(images.into_iter().map(|image| (walk::name(&class), Split::Train, image)));
+            }
+        }
+        None => notes.push("there is no train folder: probes can be tested here, not trained".into()),
+    }
+    // Every class of the labels counts, so that a part of the images keeps the numbering.
+    let names: BTreeSet<&String> = labels.values().chain(found.iter().map(|(class, ..)| class)).collect();
+    let classes: Vec<String> = names.into_iter().cloned().collect();
+    let samples = found
+        .iter()
+        .map(|(class, split, image)| {
+            let class = classes.binary_search(class).unwrap_or_default(); // every name is among them
+            Sample { source: Source::File(image.clone()), class, split: *split }
+        })
+        .collect();
+    Ok(Dataset {
+        name: name_of(root),
+        root: root.into(),
+        layout: LAYOUT.id,
+        classes,
+        samples,
+        skipped,
+        notes,
+    })
+}
+
+/// Kaggle's list: `ImageId,PredictionString`, the string beginning with the WordNet id. By image stem.
+fn solution(file: &Path) -> Result<BTreeMap<String, String>, DataError> {
+    let mut labels = BTreeMap::new();
+    for (at, line) in
+        walk::text(file)?.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty())
+    {
+        let pair = line.split_once(',').and_then(|(id, rest)| Some((id, rest.split_whitespace().next()?)));
+        let (id, wnid) = pair.filter(|(_, wnid)| is_wnid(wnid)).ok_or_else(|| DataError::Line {
+            file: file.into(),
+            line: at + 1,
+            found: line.chars().take(80).collect(),
+            expected: "an image id, a comma and a WordNet id such as n01440764".into(),
+        })?;
+        labels.insert(id.to_owned(), wnid.to_owned());
+    }
+    Ok(labels)
+}
+
+/// The devkit's list: line `i` is the class of image `i`, numbered as `meta.mat` says. By image number.
+fn ground_truth(root: &Path, file: &Path) -> Result<BTreeMap<String, String>, DataError> {
+    let beside = file.with_file_name("meta.mat");
+    let meta = if beside.is_file() { Some(beside) } else { walk::find_named(root, DEPTH, "meta.mat") };
+    let meta = meta.ok_or_else(|| {
+        let why =
+            format!("is missing; the devkit holds it beside {TRUTH}, whose numbers mean nothing without it");
+        DataError::file(&file.with_file_name("meta.mat"), why)
+    })?;
+    let synsets = cars::variable(&meta, "synsets")?;
+    let Value::Structs(_, elements) = &synsets else {
+        return Err(DataError::file(&meta, "`synsets` is not a structure array"));
+    };
+    let mut wnids = BTreeMap::new();
+    for i in 0..elements.len() {
+        let id = synsets.field(i, "ILSVRC2012_ID").and_then(Value::number);
+        let wnid = synsets.field(i, "WNID").and_then(Value::text).filter(|wnid| is_wnid(wnid));
+        let (Some(id), Some(wnid)) = (id, wnid) else {
+            let why = format!("synset {} has no `ILSVRC2012_ID` and `WNID`", i + 1);
+            return Err(DataError::file(&meta, why));
+        };
+        wnids.insert(id as u64, wnid.to_owned());
+    }
+    let mut labels = BTreeMap::new();
+    for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wnid =
+            line.trim().parse().ok().and_then(|id: u64| wnids.get(&id)).ok_or_else(|| DataError::Line {
+                file: file.into(),
+                line: at + 1,
+                found: line.chars().take(80).collect(),
+                expected: "a class number of meta.mat".into(),
+            })?;
+        labels.insert((at + 1).to_string(), wnid.clone());
+    }
+    Ok(labels)
+}
+
+fn is_wnid(text: &str) -> bool {
+    text.strip_prefix('n')
+        .is_some_and(|digits| digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit()))
+}

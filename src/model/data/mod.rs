@@ -1,0 +1,285 @@
+//! Datasets: however one lies on disk, it becomes the same plain list of samples. A layout is one
+//! file here and one line in [`LAYOUTS`]; [`open`] recognises it by itself.
+//!
+//! Samples are sorted by path, classes by the dataset's own numbering or else by name, so that the
+//! same folder always gives the same list.
+
+mod cars;
+mod cub;
+mod folder;
+mod imagenet;
+pub mod mat;
+mod report;
+mod table;
+mod walk;
+
+use std::path::{Path, PathBuf};
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::image::{ImageError, Photo};
+pub use report::{Check, Report, describe};
+
+/// What a sample is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Split {
+    /// Probes learn from it.
+    Train,
+    /// Held out, to choose by.
+    Val,
+    /// Held out, to report.
+    Test,
+}
+
+impl Split {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Train, Self::Val, Self::Test];
+
+    /// Its name, as folders and tables have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Val => "val",
+            Self::Test => "test",
+        }
+    }
+
+    /// The split of a folder's or a table's word.
+    fn from_word(word: &str) -> Option<Self> {
+        match word.trim().to_ascii_lowercase().as_str() {
+            "train" | "training" => Some(Self::Train),
+            "val" | "valid" | "validation" => Some(Self::Val),
+            "test" | "testing" => Some(Self::Test),
+            _ => None,
+        }
+    }
+}
+
+/// Where a sample's image is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A file of its own.
+    File(PathBuf),
+}
+
+impl Source {
+    /// As a person reads it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// The bytes of the image file.
+    pub fn bytes(&self) -> Result<Vec<u8>, ImageError> {
+        match self {
+            Self::File(path) => super::image::read(path),
+        }
+    }
+
+    /// The image, decoded.
+    pub fn photo(&self) -> Result<Photo, ImageError> {
+        Photo::decode(self.name(), &self.bytes()?)
+    }
+}
+
+/// One labelled image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Where the image is.
+    pub source: Source,
+    /// Index into [`Dataset::classes`].
+    pub class: usize,
+    /// What it is for.
+    pub split: Split,
+}
+
+/// A labelled set of images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dataset {
+    /// The folder's name.
+    pub name: String,
+    /// The folder it was found in; below the opened one where an archive is nested.
+    pub root: PathBuf,
+    /// Id of the layout, one of [`LAYOUTS`].
+    pub layout: &'static str,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// The images, sorted by path.
+    pub samples: Vec<Sample>,
+    /// Files met among the images that are none, and were left out.
+    pub skipped: usize,
+    /// What a person should know: missing labels, folders left out, a split made here.
+    pub notes: Vec<String>,
+}
+
+impl Dataset {
+    /// The split that results are reported on: the test images, or the validation images where there
+    /// are no others; nothing where all are for training.
+    pub fn held_out(&self) -> Option<Split> {
+        [Split::Test, Split::Val].into_iter().find(|split| self.count(*split) > 0)
+    }
+
+    /// How many samples a split has.
+    pub fn count(&self, split: Split) -> usize {
+        self.samples.iter().filter(|sample| sample.split == split).count()
+    }
+}
+
+/// Why a dataset cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// Something cannot be read.
+    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// No known layout.
+    #[error(
+        "{path} holds no dataset of a known layout; expected one of:\n{known}",
+        path = path.display(),
+        known = LAYOUTS.iter().map(|layout| format!("  {}: {}", layout.id, layout.what)).collect::<Vec<_>>().join("\n")
+    )]
+    Layout {
+        /// What was opened.
+        path: PathBuf,
+    },
+    /// A line of a list says something impossible.
+    #[error("{file}, line {line}: found {found:?}, expected {expected}", file = file.display())]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: String,
+    },
+    /// A file does not hold what it should.
+    #[error("{file}: {why}", file = file.display())]
+    File {
+        /// The file or folder.
+        file: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+}
+
+impl DataError {
+    fn file(file: &Path, why: impl Into<String>) -> Self {
+        Self::File { file: file.into(), why: why.into() }
+    }
+}
+
+/// One way a dataset lies on disk.
+pub struct Layout {
+    /// Its id.
+    pub id: &'static str,
+    /// The files it is known by, as a person reads it.
+    pub what: &'static str,
+    /// Whether a folder (or file) is one, without reading more than a few names.
+    recognise: fn(&Path) -> bool,
+    read: fn(&Path, &Options) -> Result<Dataset, DataError>,
+}
+
+/// The layouts, the most particular first: almost anything is a folder of folders.
+pub const LAYOUTS: &[Layout] =
+    &[table::LAYOUT, cub::LAYOUT, cars::LAYOUT, imagenet::LAYOUT, folder::LAYOUT, folder::SPLIT_HERE];
+
+/// How a dataset without a split of its own is split.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Seed of the split.
+    pub seed: u64,
+    /// Share of every class that is held out for the test, more than 0 and less than 1.
+    pub held_out: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, held_out: 0.2 }
+    }
+}
+
+/// A folder with more folders in it is no archive around a dataset.
+const NESTED: usize = 16;
+
+/// Opens a dataset: the folder itself, or the only one in it that is of a known layout, because
+/// archives often hold one folder.
+pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
+    open_with(path, &Options::default())
+}
+
+/// [`open`], with a say in how a dataset without a split of its own is split.
+pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, DataError> {
+    let path = path.as_ref();
+    std::fs::metadata(path).map_err(|source| DataError::Read { path: path.into(), source })?;
+    let mut nested = if path.is_dir() { walk::folders(path)? } else { Vec::new() };
+    if nested.len() > NESTED {
+        nested.clear();
+    }
+    for layout in LAYOUTS {
+        let root = if (layout.recognise)(path) {
+            path
+        } else if layout.id == folder::SPLIT_HERE.id {
+            continue; // a folder of class folders is not taken for a nested archive of one
+        } else {
+            let inside: Vec<&PathBuf> = nested.iter().filter(|inner| (layout.recognise)(inner)).collect();
+            match inside[..] {
+                [one] => one,
+                _ => continue,
+            }
+        };
+        let mut dataset = (layout.read)(root, options)?;
+        dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
+        if dataset.samples.is_empty() {
+            let notes = dataset.notes.join("; ");
+            return Err(DataError::file(root, format!("holds no labelled image ({}) {notes}", layout.what)));
+        }
+        return Ok(dataset);
+    }
+    Err(DataError::Layout { path: path.into() })
+}
+
+/// The name of a folder, or of a table without its ending, as the dataset's.
+fn name_of(root: &Path) -> String {
+    let canonical = root.canonicalize().unwrap_or_else(|_| root.into());
+    let name = if canonical.is_file() { canonical.file_stem() } else { canonical.file_name() };
+    name.map_or("dataset".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Holds out a share of every class, at random but always the same for one seed. A class of one
+/// image stays for training.
+fn split_by_class(samples: &mut [Sample], classes: usize, options: &Options) {
+    samples.sort_by(|a, b| a.source.cmp(&b.source));
+    let mut of_class = vec![Vec::new(); classes];
+    for (i, sample) in samples.iter().enumerate() {
+        of_class[sample.class].push(i);
+    }
+    for (class, mut members) in of_class.into_iter().enumerate() {
+        // One stream for every class: a class added later does not stir the others.
+        let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
+        rng.set_stream(class as u64);
+        members.shuffle(&mut rng);
+        let held = (members.len() as f64 * options.held_out).round() as usize;
+        let held = held.max(1).min(members.len().saturating_sub(1));
+        for i in &members[..held] {
+            samples[*i].split = Split::Test;
+        }
+    }
+}
+
+/// What is told of a split made here.
+fn split_note(options: &Options) -> String {
+    let percent = options.held_out * 100.0;
+    format!(
+        "no split of its own: {percent:.0} % of every class are held out for the test (seed {})",
+        options.seed
+    )
+}

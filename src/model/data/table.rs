@@ -1,0 +1,126 @@
+//! A table of images: CSV or TSV with a header that names the columns `path`, `label` and perhaps
+//! `split` (train, val or test). Paths are relative to the table's folder, or absolute.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, split_by_class, split_note, walk,
+};
+
+pub(super) const LAYOUT: Layout = Layout {
+    id: "table",
+    what: "a CSV or TSV file with the columns path, label and perhaps split, or a folder with one such file in it",
+    recognise: |path| table(path).is_some(),
+    read,
+};
+
+/// The table: the file itself, or the only one of its kind in a folder.
+fn table(path: &Path) -> Option<PathBuf> {
+    let is_table = |path: &Path| {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        path.is_file() && ["csv", "tsv"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+    };
+    if path.is_file() {
+        return is_table(path).then(|| path.into());
+    }
+    let inside = walk::entries(path).ok()?;
+    let mut tables = inside.iter().filter(|path| is_table(path) && columns(path).is_ok());
+    let first = tables.next()?;
+    tables.next().is_none().then(|| first.clone())
+}
+
+struct Columns {
+    path: usize,
+    label: usize,
+    split: Option<usize>,
+}
+
+fn reader(file: &Path, text: String) -> csv::Reader<std::io::Cursor<String>> {
+    let tabs = file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tsv"));
+    let mut builder = csv::ReaderBuilder::new();
+    builder.delimiter(if tabs { b'\t' } else { b',' }).trim(csv::Trim::All);
+    builder.from_reader(std::io::Cursor::new(text))
+}
+
+fn columns(file: &Path) -> Result<Columns, DataError> {
+    let text = walk::text(file)?;
+    let first = text.lines().next().unwrap_or_default().to_owned();
+    let mut reader = reader(file, first.clone());
+    let header = reader.headers().map_err(|error| DataError::file(file, error.to_string()))?;
+    let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
+    match (find("path"), find("label")) {
+        (Some(path), Some(label)) => Ok(Columns { path, label, split: find("split") }),
+        _ => Err(DataError::Line {
+            file: file.into(),
+            line: 1,
+            found: first.chars().take(80).collect(),
+            expected: "a header with the columns path and label".into(),
+        }),
+    }
+}
+
+fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
+    let file = table(root).ok_or_else(|| DataError::Layout { path: root.into() })?;
+    let columns = columns(&file)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let mut rows = Vec::new();
+    for record in reader(&file, walk::text(&file)?).records() {
+        let record = record.map_err(|error| DataError::file(&file, error.to_string()))?;
+        let line = record.position().map_or(0, |at| at.line() as usize);
+        let cell = |column: usize, name: &str| {
+            record.get(column).filter(|cell| !cell.is_empty()).ok_or_else(|| DataError::Line {
+                file: file.clone(),
+                line,
+                found: record.iter().collect::<Vec<_>>().join(",").chars().take(80).collect(),
+                expected: format!("a {name}"),
+            })
+        };
+        let split = match columns.split {
+            None => Split::Train,
+            Some(column) => {
+                let word = cell(column, "split")?;
+                Split::from_word(word).ok_or_else(|| DataError::Line {
+                    file: file.clone(),
+                    line,
+                    found: word.into(),
+                    expected: "train, val or test".into(),
+                })?
+            }
+        };
+        rows.push((
+            folder.join(cell(columns.path, "path")?),
+            cell(columns.label, "label")?.to_owned(),
+            split,
+        ));
+    }
+    let mut classes: Vec<String> = rows.iter().map(|(_, label, _)| label.clone()).collect();
+    classes.sort();
+    classes.dedup();
+    // Numbers in the order of numbers: 2 before 10.
+    if classes.iter().all(|label| label.parse::<i64>().is_ok()) {
+        classes.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
+    }
+    let index: std::collections::HashMap<&String, usize> = classes.iter().zip(0..).collect();
+    let mut samples: Vec<Sample> = rows
+        .iter()
+        .map(|(path, label, split)| Sample {
+            source: Source::File(path.clone()),
+            class: index[label],
+            split: *split,
+        })
+        .collect();
+    let mut notes = Vec::new();
+    if columns.split.is_none() {
+        split_by_class(&mut samples, classes.len(), options);
+        notes.push(split_note(options));
+    }
+    Ok(Dataset {
+        name: name_of(&file),
+        root: folder.into(),
+        layout: LAYOUT.id,
+        classes,
+        samples,
+        skipped: 0,
+        notes,
+    })
+}

@@ -1,0 +1,139 @@
+//! Folders and text files, read in a fixed order and within bounds.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use super::DataError;
+use crate::model::image::looks_like_image;
+
+/// Longest list or annotation file read, in bytes.
+const TEXT_LIMIT: u64 = 1 << 28;
+/// A folder of more entries holds images or classes, not the parts of a dataset.
+const CROWD: usize = 100;
+/// How deep folders inside a class folder are followed.
+const DEPTH: usize = 8;
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> DataError + '_ {
+    |source| DataError::Read { path: path.into(), source }
+}
+
+/// What a folder holds, sorted by name; names that begin with a dot are left out.
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed(folder))? {
+        let entry = entry.map_err(failed(folder))?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            out.push(entry.path());
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// The folders in a folder, sorted by name.
+pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).collect())
+}
+
+/// A folder's own name.
+pub(super) fn name(path: &Path) -> String {
+    path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Whether a file is taken for an image: by its ending, or where that is unknown by its first bytes.
+pub(super) fn is_image(path: &Path) -> bool {
+    let known = ["jpg", "jpeg", "jpe", "png", "webp", "bmp", "tif", "tiff", "gif"];
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    if known.iter().any(|known| ending.eq_ignore_ascii_case(known)) {
+        return true;
+    }
+    let mut start = Vec::with_capacity(16);
+    let read = path.is_file().then(|| fs::File::open(path).ok()).flatten();
+    read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok() && looks_like_image(&start))
+}
+
+/// The images below a folder, sorted by path; counts in `skipped` what is none. Linked folders are
+/// not followed: they might lead in circles.
+pub(super) fn images(folder: &Path, skipped: &mut usize) -> Result<Vec<PathBuf>, DataError> {
+    fn collect(
+        folder: &Path,
+        depth: usize,
+        out: &mut Vec<PathBuf>,
+        skipped: &mut usize,
+    ) -> Result<(), DataError> {
+        for path in entries(folder)? {
+            if path.is_dir() {
+                if depth > 0 && !path.is_symlink() {
+                    collect(&path, depth - 1, out, skipped)?;
+                }
+            } else if is_image(&path) {
+                out.push(path);
+            } else {
+                *skipped += 1;
+            }
+        }
+        Ok(())
+    }
+    let mut out = Vec::new();
+    collect(folder, DEPTH, &mut out, skipped)?;
+    Ok(out)
+}
+
+/// The first file or folder for which `wanted` holds, in `folder` or at most `depth` folders deeper,
+/// the shallowest first. What lies in a crowded folder is not opened: it holds images or classes.
+pub(super) fn find(folder: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    let mut level = vec![folder.to_path_buf()];
+    for _ in 0..=depth {
+        let mut next = Vec::new();
+        for folder in &level {
+            let inside = entries(folder).unwrap_or_default();
+            if let Some(found) = inside.iter().find(|path| wanted(path)) {
+                return Some(found.clone());
+            }
+            if inside.len() <= CROWD {
+                next.extend(inside.into_iter().filter(|path| path.is_dir()));
+            }
+        }
+        level = next;
+    }
+    None
+}
+
+/// [`find`] by one name, whatever its case.
+pub(super) fn find_named(folder: &Path, depth: usize, wanted: &str) -> Option<PathBuf> {
+    find(folder, depth, &|path| name(path).eq_ignore_ascii_case(wanted))
+}
+
+/// The bytes of a list or annotation file.
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, DataError> {
+    let mut out = Vec::new();
+    if !path.is_file() {
+        let why = "is missing or no regular file; the dataset's archive holds it";
+        return Err(DataError::file(path, why));
+    }
+    let file = fs::File::open(path).map_err(failed(path))?;
+    file.take(TEXT_LIMIT + 1).read_to_end(&mut out).map_err(failed(path))?;
+    if out.len() as u64 > TEXT_LIMIT {
+        return Err(DataError::file(
+            path,
+            format!("is larger than {TEXT_LIMIT} bytes; no list is that long"),
+        ));
+    }
+    Ok(out)
+}
+
+/// The text of a list, without a byte-order mark.
+pub(super) fn text(path: &Path) -> Result<String, DataError> {
+    let text = String::from_utf8(bytes(path)?);
+    let text =
+        text.map_err(|error| DataError::file(path, format!("is not UTF-8 text: {error}; save it as UTF-8")))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// A list's path below a folder; nothing where it leads out of it.
+pub(super) fn below(folder: &Path, relative: &str) -> Option<PathBuf> {
+    let relative = Path::new(relative);
+    let inside = relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    (inside && !relative.as_os_str().is_empty()).then(|| folder.join(relative))
+}

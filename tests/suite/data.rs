@@ -1,0 +1,478 @@
+//! Datasets of every layout, made small in a temporary folder, and the real ones where they are.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ssmprobe::model::data::mat::{self, MatError, Value};
+use ssmprobe::model::data::{Check, Dataset, LAYOUTS, Options, Split, describe, open, open_with};
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// A folder to build a dataset in.
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+        self
+    }
+
+    /// A real image whose bytes are its own.
+    fn image(&self, path: &str) -> &Self {
+        let mut png = std::fs::read(fixture("images/files/one.png")).unwrap();
+        png.extend(path.as_bytes()); // behind the last chunk, where no decoder looks
+        self.write(path, png)
+    }
+
+    fn images(&self, paths: &[&str]) -> &Self {
+        for path in paths {
+            self.image(path);
+        }
+        self
+    }
+
+    fn copy(&self, from: &str, to: &str) -> &Self {
+        self.write(to, std::fs::read(fixture(from)).unwrap())
+    }
+}
+
+/// Path below the root, class name and split of every sample.
+fn listing(dataset: &Dataset) -> Vec<(String, &str, Split)> {
+    let root = dataset.root.to_str().unwrap();
+    let samples = dataset.samples.iter();
+    samples
+        .map(|s| {
+            let name = s.source.name();
+            let name = name.strip_prefix(root).unwrap_or(&name).trim_start_matches('/').replace('\\', "/");
+            (name, dataset.classes[s.class].as_str(), s.split)
+        })
+        .collect()
+}
+
+fn why(path: &Path) -> String {
+    open(path).map(|dataset| dataset.layout).unwrap_err().to_string()
+}
+
+#[test]
+fn image_folders_with_splits() {
+    let tree = Tree::new();
+    tree.images(&[
+        "train/dog/b.png",
+        "train/dog/a.JPG",
+        "train/cat/deep/er/x.png",
+        "valid/dog/v.png",
+        "Test/emu/t.png",
+    ])
+    .write("train/dog/notes.txt", "no image")
+    .write("train/dog/.DS_Store", "hidden")
+    .image("train/cat/no-ending")
+    .image("Test/loose.png");
+    std::fs::create_dir_all(tree.path().join("train/empty")).unwrap();
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.layout, data.skipped), ("folder", 1));
+    assert_eq!(data.classes, ["cat", "dog", "emu"]);
+    assert_eq!(
+        listing(&data),
+        [
+            ("Test/emu/t.png".into(), "emu", Split::Test),
+            ("train/cat/deep/er/x.png".into(), "cat", Split::Train),
+            ("train/cat/no-ending".into(), "cat", Split::Train),
+            ("train/dog/a.JPG".into(), "dog", Split::Train),
+            ("train/dog/b.png".into(), "dog", Split::Train),
+            ("valid/dog/v.png".into(), "dog", Split::Val),
+        ]
+    );
+    assert_eq!(data.held_out(), Some(Split::Test));
+    assert!(data.notes.iter().any(|note| note.contains("empty")), "{:?}", data.notes);
+    assert!(data.notes.iter().any(|note| note.contains("1 images outside")), "{:?}", data.notes);
+    // Nested one folder deeper, as archives are; and twice the same.
+    let outer = Tree::new();
+    std::fs::rename(tree.path(), outer.path().join("set-1.0")).unwrap();
+    let nested = open(outer.path()).unwrap();
+    assert_eq!((nested.name.as_str(), nested.samples.len()), ("set-1.0", 6));
+    assert_eq!(nested, open(outer.path()).unwrap());
+}
+
+#[test]
+fn class_folders_are_split_by_class_and_seed() {
+    let tree = Tree::new();
+    for class in ["a", "b", "single"] {
+        for i in 0..if class == "single" { 1 } else { 10 } {
+            tree.image(&format!("{class}/{i}.png"));
+        }
+    }
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.layout, data.classes.len(), data.samples.len()), ("classes", 3, 21));
+    let held = |data: &Dataset, class: usize| {
+        data.samples.iter().filter(|s| s.class == class && s.split == Split::Test).count()
+    };
+    assert_eq!([0, 1, 2].map(|class| held(&data, class)), [2, 2, 0]);
+    assert_eq!(open(tree.path()).unwrap(), data);
+    let half = Options { seed: 1, held_out: 0.5 };
+    let other = open_with(tree.path(), &half).unwrap();
+    assert_eq!([0, 1, 2].map(|class| held(&other, class)), [5, 5, 0]);
+    assert!(other.notes.iter().any(|note| note.contains("50 %") && note.contains("seed 1")));
+    let third = open_with(tree.path(), &Options { seed: 2, held_out: 0.5 }).unwrap();
+    assert_ne!(third.samples, other.samples);
+    // A test folder alone is for testing.
+    let alone = Tree::new();
+    alone.images(&["val/a/1.png", "val/b/2.png"]);
+    let alone = open(alone.path()).unwrap();
+    assert_eq!((alone.layout, alone.count(Split::Train), alone.held_out()), ("folder", 0, Some(Split::Val)));
+    assert!(alone.notes.iter().any(|note| note.contains("no training images")), "{:?}", alone.notes);
+    // A train folder alone is split likewise.
+    let alone = Tree::new();
+    alone.images(&["train/a/1.png", "train/a/2.png", "train/b/1.png", "train/b/2.png"]);
+    let alone = open(alone.path()).unwrap();
+    assert_eq!((alone.count(Split::Train), alone.count(Split::Test)), (2, 2));
+}
+
+fn cub() -> Tree {
+    let tree = Tree::new();
+    tree.write("CUB/images.txt", "2 b/two.png\n1 a/one.png\n3 b/three.png\n")
+        .write("CUB/image_class_labels.txt", "1 1\n2 7\n3 7\n")
+        .write("CUB/train_test_split.txt", "1 1\n2 0\n3 1\n")
+        .write("CUB/classes.txt", "1 001.Black_footed_Albatross\n7 007.Parakeet_Auklet\n")
+        .images(&["CUB/images/a/one.png", "CUB/images/b/two.png", "CUB/images/b/three.png"]);
+    tree
+}
+
+#[test]
+fn birds() {
+    let tree = cub();
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.layout, data.name.as_str()), ("cub", "CUB"));
+    assert_eq!(
+        listing(&data),
+        [
+            ("images/a/one.png".into(), "001.Black_footed_Albatross", Split::Train),
+            ("images/b/three.png".into(), "007.Parakeet_Auklet", Split::Train),
+            ("images/b/two.png".into(), "007.Parakeet_Auklet", Split::Test),
+        ]
+    );
+    for (file, text, says) in [
+        ("train_test_split.txt", "1 1\n2 2\n3 1\n", ["line 2", "\"2\"", "1 (training)"]),
+        ("train_test_split.txt", "1 1\n3 1\n", ["train_test_split.txt", "no line", "image 2"]),
+        ("image_class_labels.txt", "1 1\n2 7\n3 8\n", ["line 3", "\"8\"", "classes.txt"]),
+        ("images.txt", "1 ../../secret.png\n", ["line 1", "secret", "inside images/"]),
+        ("images.txt", "1 /etc/passwd\n", ["line 1", "passwd", "inside images/"]),
+        ("images.txt", "one a/one.png\n", ["line 1", "one a/one.png", "number"]),
+        ("images.txt", "1 a/one.png\n1 b/two.png\n", ["line 2", "b/two", "once"]),
+        ("images.txt", "1\n", ["line 1", "\"1\"", "value"]),
+        ("images.txt", "", ["no labelled image", "CUB", "images.txt"]),
+    ] {
+        let tree = cub();
+        tree.write(&format!("CUB/{file}"), text);
+        let error = why(tree.path());
+        assert!(says.iter().all(|says| error.contains(says)), "{text:?}: {error}");
+    }
+    let tree = cub();
+    std::fs::remove_file(tree.path().join("CUB/classes.txt")).unwrap();
+    assert!(why(tree.path()).contains("classes.txt: is missing"));
+    let tree = cub();
+    tree.write("CUB/classes.txt", [0xFF, 0xFE, 0x31]);
+    assert!(why(tree.path()).contains("not UTF-8"));
+}
+
+#[test]
+fn cars() {
+    let tree = Tree::new();
+    for file in ["cars_meta.mat", "cars_train_annos.mat", "cars_test_annos.mat"] {
+        tree.copy(&format!("mat/cars/{file}"), &format!("stanford/devkit/{file}"));
+    }
+    tree.images(&["stanford/cars_train/cars_train/00001.jpg", "stanford/cars_test/00001.jpg"]);
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.layout, data.samples.len(), data.count(Split::Test)), ("cars", 4, 0));
+    assert_eq!(data.classes, ["AM General Hummer SUV 2000", "Acura RL Sedan 2012", "Ford E-Séries 2009"]);
+    assert!(
+        data.notes.iter().any(|n| n.contains("3 test images") && n.contains("withlabels")),
+        "{:?}",
+        data.notes
+    );
+    assert_eq!(
+        listing(&data)[0],
+        ("cars_train/cars_train/00001.jpg".into(), "Acura RL Sedan 2012", Split::Train)
+    );
+    // With the labels, in torchvision's place for them.
+    tree.copy("mat/cars/cars_test_annos_withlabels.mat", "stanford/cars_test_annos_withlabels.mat");
+    let data = open(tree.path().join("stanford")).unwrap();
+    assert_eq!(
+        (data.count(Split::Train), data.count(Split::Test), data.held_out()),
+        (4, 3, Some(Split::Test))
+    );
+    assert_eq!(listing(&data)[1], ("cars_test/00002.jpg".into(), "Ford E-Séries 2009", Split::Test));
+    assert!(data.notes.is_empty(), "{:?}", data.notes);
+    // The devkit alone says that there are no images.
+    let data = open(tree.path().join("stanford/devkit")).unwrap();
+    assert_eq!(data.samples.len(), 4);
+    assert!(data.samples[0].source.name().contains("cars_train"));
+    tree.write("stanford/devkit/cars_meta.mat", "not a mat file");
+    assert!(why(tree.path()).contains("cars_meta.mat: is no MATLAB file of version 5"));
+    tree.copy("mat/kinds.mat", "stanford/devkit/cars_meta.mat");
+    let error = why(tree.path());
+    assert!(error.contains("no variable `class_names`") && error.contains("double"), "{error}");
+}
+
+#[test]
+fn imagenet_with_the_devkit() {
+    let tree = Tree::new();
+    let image = |i: usize| format!("val/ILSVRC2012_val_{i:08}.JPEG");
+    for i in 1..=4 {
+        tree.image(&image(i));
+    }
+    tree.write("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "3\n1\n2\n");
+    assert!(why(tree.path()).contains("meta.mat: is missing"));
+    tree.copy("mat/imagenet/meta.mat", "ILSVRC2012_devkit_t12/data/meta.mat");
+    tree.image("train/n01440764/x.JPEG");
+    let data = open(tree.path()).unwrap();
+    assert_eq!(data.layout, "imagenet");
+    assert_eq!(data.classes, ["n01440764", "n02100735", "n02119789"]);
+    assert_eq!(
+        listing(&data),
+        [
+            ("train/n01440764/x.JPEG".into(), "n01440764", Split::Train),
+            (image(1), "n01440764", Split::Val),
+            (image(2), "n02119789", Split::Val),
+            (image(3), "n02100735", Split::Val),
+        ]
+    );
+    assert!(data.notes.iter().any(|note| note.contains("1 validation images")), "{:?}", data.notes);
+    tree.write("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "3\n99\n");
+    let error = why(tree.path());
+    assert!(error.contains("line 2") && error.contains("\"99\"") && error.contains("meta.mat"), "{error}");
+}
+
+#[test]
+fn imagenet_from_kaggle() {
+    let tree = Tree::new();
+    let image = |i: usize| format!("ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_{i:08}.JPEG");
+    for i in 1..=2 {
+        tree.image(&image(i));
+    }
+    let header = "ImageId,PredictionString\n";
+    let rows = "ILSVRC2012_val_00000002,n01751748 111 108 370 318 \nILSVRC2012_val_00000001,n09193705 9 9 9 9 n09193705 1 1 1 1 \n";
+    tree.write("LOC_val_solution.csv", format!("{header}{rows}"));
+    let data = open(tree.path()).unwrap();
+    let expected = [(image(1), "n09193705", Split::Val), (image(2), "n01751748", Split::Val)];
+    assert_eq!(listing(&data), expected);
+    assert!(data.notes.iter().any(|note| note.contains("no train folder")), "{:?}", data.notes);
+    tree.write("LOC_val_solution.csv", format!("{header}ILSVRC2012_val_00000002,tench\n"));
+    assert!(why(tree.path()).contains("line 2"));
+}
+
+#[test]
+fn tables() {
+    let tree = Tree::new();
+    tree.images(&["im/a.png", "im/b, c.png", "im/d.png"]);
+    tree.write(
+        "list.csv",
+        "\u{feff}Path, Label ,split\nim/a.png,10,train\n\"im/b, c.png\",2,validation\nim/d.png,10,test\n",
+    );
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.layout, data.classes.clone()), ("table", vec!["2".to_owned(), "10".to_owned()]));
+    assert_eq!(
+        listing(&data),
+        [
+            ("im/a.png".into(), "10", Split::Train),
+            ("im/b, c.png".into(), "2", Split::Val),
+            ("im/d.png".into(), "10", Split::Test),
+        ]
+    );
+    assert_eq!(open(tree.path().join("list.csv")).unwrap().samples, data.samples);
+    let rows: String = (0..10).map(|i| format!("im/{i}.png\tbird\n")).collect();
+    tree.write("more.tsv", format!("path\tlabel\n{rows}"));
+    let data = open(tree.path().join("more.tsv")).unwrap();
+    assert_eq!((data.count(Split::Train), data.count(Split::Test)), (8, 2));
+    // Two tables in one folder are ambiguous.
+    assert!(why(tree.path()).contains("known layout"));
+    for (text, says) in [
+        ("file,class\na,b\n", ["known layout", "path, label"]),
+        ("path,label,split\na.png,b,later\n", ["line 2", "train, val or test"]),
+        ("path,label\n,b\n", ["line 2", "a path"]),
+        ("path,label\na.png\n", ["found record with 1 fields", "has 2 fields"]),
+        ("path,label\n", ["no labelled image", "label"]),
+    ] {
+        let tree = Tree::new();
+        tree.write("t.csv", text);
+        let error = why(&tree.path().join("t.csv"));
+        let nested = why(tree.path());
+        let told = |error: &str| says.iter().all(|says| error.contains(says));
+        assert!(told(&error) || told(&nested), "{text:?}: {error} / {nested}");
+    }
+}
+
+#[test]
+fn what_is_no_dataset_is_told_what_would_be() {
+    let tree = Tree::new();
+    tree.write("readme.txt", "hello");
+    let error = why(tree.path());
+    for layout in LAYOUTS {
+        assert!(error.contains(layout.what), "{error}");
+    }
+    assert!(why(&tree.path().join("absent")).contains("absent: cannot be read"));
+    assert!(why(&tree.path().join("readme.txt")).contains("known layout"));
+    tree.image("only/one.png");
+    assert!(why(tree.path()).contains("known layout"), "one class is nothing to learn");
+    tree.write("train/empty/readme.txt", "");
+    assert!(why(tree.path()).contains("no labelled image"));
+}
+
+#[test]
+fn a_report_counts_finds_twins_and_broken_files() {
+    let tree = Tree::new();
+    tree.images(&["train/a/1.png", "train/a/2.png", "train/b/3.png", "test/a/4.png", "test/b/5.png"]);
+    let twin = std::fs::read(tree.path().join("train/b/3.png")).unwrap();
+    tree.write("test/a/twin.png", twin).write("train/b/fake.png", "text").write("train/b/x.txt", "text");
+    let broken = &std::fs::read(fixture("images/files/rgb.png")).unwrap()[..200];
+    tree.write("train/a/broken.png", broken);
+    let data = open(tree.path()).unwrap();
+    let go = |_, _| ControlFlow::Continue(());
+    let report = describe(&data, Check::Pixels, &go);
+    assert_eq!(report.counts, [[3, 0, 2], [2, 0, 1]]);
+    assert_eq!((report.skipped, report.checked), (1, 8));
+    let names: Vec<_> = report.unreadable.iter().map(|(i, _)| data.samples[*i].source.name()).collect();
+    assert!(
+        names[0].ends_with("broken.png") && names[1].ends_with("fake.png") && names.len() == 2,
+        "{names:?}"
+    );
+    let [(train, test)] = report.shared[..] else { panic!("{:?}", report.shared) };
+    assert!(data.samples[train].source.name().ends_with("3.png"));
+    assert!(data.samples[test].source.name().ends_with("twin.png"));
+    let text = report.to_string();
+    assert!(text.contains("2 classes, 5 train, 0 val, 3 test"), "{text}");
+    assert!(text.contains("2 unreadable, 1 in both"), "{text}");
+    // Less closely: the cut file begins as an image does.
+    assert_eq!(describe(&data, Check::Bytes, &go).unreadable.len(), 1);
+    assert_eq!(describe(&data, Check::Lists, &go).checked, 0);
+    let stopped = describe(&data, Check::Bytes, &|_, _| ControlFlow::Break(()));
+    assert!(stopped.checked < 8 || rayon_threads() >= 8, "{}", stopped.checked);
+}
+
+fn rayon_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get())
+}
+
+#[test]
+fn matlab_files_of_every_kind() {
+    let read = |name: &str| mat::read(&std::fs::read(fixture("mat").join(name)).unwrap()).unwrap();
+    for name in ["kinds.mat", "kinds-plain.mat"] {
+        let variables = read(name);
+        let get = |name: &str| &variables.iter().find(|(n, _)| n == name).unwrap().1;
+        assert_eq!(get("double"), &Value::Numbers(vec![1.5, -2.0, 1e300]));
+        assert_eq!(get("single").number(), Some(0.25));
+        assert_eq!(get("empty"), &Value::Numbers(vec![]));
+        assert_eq!(get("int8"), &Value::Numbers(vec![-128.0, 127.0]));
+        assert_eq!(get("int16").number(), Some(-300.0));
+        assert_eq!(get("uint32").number(), Some(4e9));
+        assert_eq!(get("int64").number(), Some(-5.0));
+        assert_eq!(get("truth"), &Value::Numbers(vec![1.0, 0.0]));
+        assert_eq!(get("text").text(), Some("Grüße, 車"));
+        assert_eq!(get("lines").text(), Some("ab\ncd"));
+        assert_eq!(get("matrix"), &Value::Numbers(vec![0.0, 3.0, 1.0, 4.0, 2.0, 5.0]));
+        assert_eq!(get("complex").number(), Some(1.0));
+        let Value::Cells(cells) = get("nested") else { panic!("{:?}", get("nested")) };
+        assert_eq!(cells[1].text(), Some("flat"));
+        assert_eq!(cells[0], Value::Cells(vec![Value::Text("deep".into()), Value::Numbers(vec![7.0])]));
+    }
+    assert_eq!(read("big-endian.mat"), [("big".into(), Value::Numbers(vec![-7.0, 300.0]))]);
+}
+
+#[test]
+fn hostile_matlab_files() {
+    assert_eq!(mat::read(b""), Err(MatError::Kind("its header is another")));
+    assert!(mat::read(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("-v7"));
+    for name in ["kinds.mat", "kinds-plain.mat", "big-endian.mat", "cars/cars_test_annos_withlabels.mat"] {
+        let bytes = std::fs::read(fixture("mat").join(name)).unwrap();
+        for cut in 0..bytes.len() {
+            let _ = mat::read(&bytes[..cut]);
+        }
+        for at in 128..bytes.len() {
+            for value in [0x00, 0x0E, 0x7F, 0xFF] {
+                let mut changed = bytes.clone();
+                changed[at] = value;
+                let _ = mat::read(&changed);
+            }
+        }
+    }
+    // A megabyte that decompresses to 300.
+    let mut packed = Vec::new();
+    let bomb = std::io::Read::take(std::io::repeat(0), 300 << 20);
+    let mut encoder =
+        flate2::read::ZlibEncoder::new(std::io::BufReader::new(bomb), flate2::Compression::fast());
+    std::io::Read::read_to_end(&mut encoder, &mut packed).unwrap();
+    let mut file = std::fs::read(fixture("mat/kinds.mat")).unwrap()[..128].to_vec();
+    file.extend([15, 0, 0, 0]);
+    file.extend((packed.len() as u32).to_le_bytes());
+    file.extend(packed);
+    assert_eq!(mat::read(&file), Err(MatError::Bomb));
+    // Cells in cells in cells, without end.
+    let mut inner = Vec::new();
+    for _ in 0..200 {
+        let mut array = Vec::new();
+        for (kind, data) in
+            [(6u32, &[1u8, 0, 0, 0, 0, 0, 0, 0][..]), (5, &[1, 0, 0, 0, 1, 0, 0, 0]), (1, &[])]
+        {
+            array.extend(kind.to_le_bytes());
+            array.extend((data.len() as u32).to_le_bytes());
+            array.extend(data);
+        }
+        array.extend(&inner);
+        inner = [&14u32.to_le_bytes()[..], &(array.len() as u32).to_le_bytes(), &array].concat();
+    }
+    let deep = [&file[..128], &inner].concat();
+    assert_eq!(mat::read(&deep), Err(MatError::Broken("arrays are nested too deep")));
+}
+
+fn shared(name: &str) -> Option<PathBuf> {
+    let data = std::env::var_os("SSMPROBE_DATA").map_or("../shared/data".into(), PathBuf::from).join(name);
+    if !data.exists() {
+        println!("left out: no {} (set SSMPROBE_DATA)", data.display());
+        return None;
+    }
+    Some(data)
+}
+
+#[test]
+fn the_real_datasets() {
+    if let Some(path) = shared("imagenette10") {
+        let data = open(path).unwrap();
+        let counts = (data.classes.len(), data.count(Split::Train), data.count(Split::Val));
+        assert_eq!((data.layout, counts), ("folder", (10, 1000, 500)));
+        let report = describe(&data, Check::Bytes, &|_, _| ControlFlow::Continue(()));
+        assert_eq!((report.checked, report.unreadable.len()), (1500, 0));
+        println!("{report}");
+    }
+    if let Some(path) = shared("cub50") {
+        let data = open(path).unwrap();
+        let counts = (data.classes.len(), data.count(Split::Train), data.count(Split::Test));
+        assert_eq!((data.layout, counts), ("cub", (50, 1500, 1389)));
+        assert!(data.samples.iter().all(|sample| sample.source.bytes().is_ok()));
+    }
+    if let Some(path) = shared("annotations/CUB_200_2011_full") {
+        let data = open(path).unwrap();
+        assert_eq!(
+            (data.classes.len(), data.count(Split::Train), data.count(Split::Test)),
+            (200, 5994, 5794)
+        );
+        assert!(data.notes.iter().any(|note| note.contains("missing")));
+    }
+    if let Some(path) = shared("annotations/stanford_cars") {
+        let data = open(path).unwrap();
+        assert_eq!((data.classes.len(), data.count(Split::Train), data.count(Split::Test)), (196, 8144, 0));
+        assert_eq!(data.classes[0], "AM General Hummer SUV 2000");
+        assert_eq!(data.classes[data.samples[0].class], "Audi TTS Coupe 2012");
+        assert!(data.notes.iter().any(|note| note.contains("8041 test images")), "{:?}", data.notes);
+    }
+}
