@@ -13,7 +13,7 @@ use ssmprobe::model::params::Constraint;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::reading::Form;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::{evidence, readout};
+use ssmprobe::model::{device, evidence, readout};
 
 const GRIDS: [(&str, Grid); 2] = [("3x3", Grid::new(3, 3)), ("2x6", Grid::new(2, 6))];
 const LABELS: [i32; 3] = [0, 3, 1];
@@ -344,6 +344,49 @@ fn settings_are_written_out_and_refused_by_name() {
         match start(id, config, 24).map(|_| ()) {
             Err(ModelError::Config { head, source }) => assert_eq!((head, source.field), (id, field)),
             other => panic!("{id} with another {field}: {other:?}"),
+        }
+    }
+}
+
+/// Files whose heads together use every operation that heads use; each costs seconds of compiling
+/// kernels where the adapter is a software one.
+const OPERATIONS: [&str; 5] = ["topk", "random-fixed-channel", "random-dynamic", "transformer", "bi-gru"];
+
+/// The first graphics adapter here, be it a software one, trains heads as the processor does; with
+/// `SSMPROBE_GRAPHICS=all` every head.
+#[test]
+fn graphics_adapters_give_the_same_logits_and_gradients() {
+    let found = device::list().into_iter().find(|found| found.name.starts_with("wgpu"));
+    let Some(name) = found.map(|found| found.name) else {
+        println!("left out: no graphics adapter");
+        return;
+    };
+    let graphics = device::open(&name).expect("a listed adapter");
+    let all = std::env::var_os("SSMPROBE_GRAPHICS").is_some_and(|which| which == "all");
+    let expected = expected();
+    for kind in HEADS {
+        for path in files(kind.id) {
+            if !all && !OPERATIONS.contains(&stem(&path)) {
+                continue;
+            }
+            let probe = Probe::load(&path).expect("a probe");
+            let images = images(&expected, "2x6", Grid::new(2, 6));
+            let run = |device: &Device| {
+                let model = Model::from_probe(&probe, images[0].grid, device).expect("a probe that fits");
+                let model = model.clone().with_params(model.params().tracked());
+                let logits = model.logits(&batch(&images, device));
+                let gradients = loss(logits.clone()).backward();
+                let mut found = vec![values(logits)];
+                let trained = model.params().iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed);
+                found.extend(trained.map(|(_, value)| values(value.grad(&gradients).expect("a gradient"))));
+                found
+            };
+            let processor = run(&Device::flex().autodiff());
+            for (i, (a, b)) in run(&graphics.clone().autodiff()).iter().zip(&processor).enumerate() {
+                let least = processor[1..].iter().map(|g| largest(g)).fold(0.0, f64::max) / 100.0;
+                let error = relative_to(least, a, b);
+                assert!(error < 1e-3, "{} on {name}, value {i}: {error:e}", stem(&path));
+            }
         }
     }
 }
