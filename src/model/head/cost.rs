@@ -2,7 +2,8 @@
 //!
 //! Counted is one forward pass of one image as this program runs it, the classifier included: a
 //! multiply and an add are two operations, an exponential or a comparison one. What all images of a
-//! batch share (the S4 kernel, folded projections) is not counted.
+//! batch share (the S4 kernel, folded projections) is not counted. Routers count by the formula in
+//! their module's doc, whatever shorter way a device knows.
 
 use super::{Config, Dims, Head};
 use crate::model::params::Constraint;
