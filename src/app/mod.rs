@@ -1,3 +1,7 @@
 //! The wiring: command line, threads and window. The only folder that knows `model` and `viz`.
 
 pub mod cli;
+pub mod extract;
+pub mod pace;
+pub mod report;
+pub mod training;
