@@ -17,6 +17,9 @@ pub struct Question<'a> {
     pub tokens: &'a TokenCache,
     /// The images and their classes.
     pub images: &'a Labelled,
+    /// For each of `images`, what seeds random orders: its index in the whole dataset, so that the
+    /// answers do not depend on which part of it is asked about.
+    pub draws: &'a [u64],
     /// Whether the order is disturbed too.
     pub ablations: bool,
     /// Seed of the disturbed orders.
@@ -71,9 +74,9 @@ pub fn evaluate(
     let has_cls = cache.cls(&[]).is_some();
     probe.fits(cache.width(), cache.grid().len(), has_cls)?;
     let ask = |at: usize| -> Result<Answer, ProbeError> {
-        let (image, class) = (images.images[at], images.classes[at]);
+        let (image, class, draw) = (images.images[at], images.classes[at], question.draws[at]);
         let tokens = cache.tokens(image);
-        let reading = probe.reading(&tokens, image as u64)?;
+        let reading = probe.reading(&tokens, draw)?;
         let classifier = &probe.classifier;
         let features = classifier.weight.len() / classifier.bias.len().max(1);
         let truth = question.covers.get(at).and_then(Option::as_ref).map(|cover| {
@@ -81,7 +84,7 @@ pub fn evaluate(
             truth::truth(&reading, &tokens, row, classifier.bias[class], cover)
         });
         let ways = match question.ablations {
-            true => ablation::logits(probe, &tokens, reading, question.seed, image as u64)?,
+            true => ablation::logits(probe, &tokens, reading, question.seed, draw)?,
             false => {
                 let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
                 vec![(Ablation::Normal, logits)]

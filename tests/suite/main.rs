@@ -1,5 +1,7 @@
 //! The tests, in one program so that the large dependencies are linked once. One module a subject.
 
+mod ablation;
+mod anchors;
 mod backbones;
 mod data;
 mod devices;

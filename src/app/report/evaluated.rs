@@ -39,7 +39,9 @@ impl Evaluations {
     /// Takes in what is newer: a probe or an anchor that was asked again replaces what it said.
     pub fn merge(&mut self, newer: Self) {
         for probe in newer.probes {
-            let same = |old: &Evaluated| (&old.head, old.seed, &old.which) == (&probe.head, probe.seed, &probe.which);
+            let same = |old: &Evaluated| {
+                (&old.head, old.seed, &old.which) == (&probe.head, probe.seed, &probe.which)
+            };
             match self.probes.iter().position(same) {
                 Some(at) => {
                     let old = std::mem::replace(&mut self.probes[at], probe);

@@ -38,9 +38,9 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
         rows.push(Row { ruled: own != tier, cells });
         tier = own;
     }
-    let notes = ordered.iter().flat_map(|source| {
-        source.notes().into_iter().map(|note| format!("{}: {note}", source.name()))
-    });
+    let notes = ordered
+        .iter()
+        .flat_map(|source| source.notes().into_iter().map(|note| format!("{}: {note}", source.name())));
     let title = "Top-1 accuracy (%) at the best epoch, across backbones and datasets".to_owned();
     let mut table = Table { id: "fine-grained".into(), title, notes: notes.collect(), columns, rows };
     table.mark_largest(1..=ordered.len());

@@ -51,10 +51,12 @@ fn table(source: &Source, sources: &[Source], head: &str) -> Option<Table> {
 
 /// Marks the largest number of the whole table.
 fn mark(table: &mut Table) {
-    let numbers = || table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
-        Cell::Number(number) => Some(number.value),
-        _ => None,
-    });
+    let numbers = || {
+        table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
+            Cell::Number(number) => Some(number.value),
+            _ => None,
+        })
+    };
     let most = numbers().fold(f64::NEG_INFINITY, f64::max);
     for cell in table.rows.iter_mut().flat_map(|row| &mut row.cells) {
         if let Cell::Number(number) = cell {

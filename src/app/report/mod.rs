@@ -141,11 +141,16 @@ impl Source {
                 if seeds == 1 { "" } else { "s" },
             ),
             match manifest.selection {
-                Selection::Test => "Best: the epoch with the highest accuracy on the test images themselves, as \
+                Selection::Test => {
+                    "Best: the epoch with the highest accuracy on the test images themselves, as \
                     in the paper, which flatters it; last: after the last epoch, which does not"
-                    .to_owned(),
+                        .to_owned()
+                }
                 Selection::Val => {
-                    format!("Best: the epoch picked on {} validation images; last: after the last epoch", dataset.select)
+                    format!(
+                        "Best: the epoch picked on {} validation images; last: after the last epoch",
+                        dataset.select
+                    )
                 }
                 Selection::PartOfTrain(share) => format!(
                     "Best: the epoch picked on {:.0} % of the training images ({}), which were not trained on; \

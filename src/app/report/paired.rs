@@ -63,7 +63,9 @@ fn row(source: &Source, variant: &Variant, reference: &Variant) -> Option<Row> {
     let mut differences = vec![0.0; images];
     let mut tests = Vec::new();
     for outcome in source.of(&variant.name) {
-        let Some(other) = source.of(&reference.name).find(|other| other.seed == outcome.seed) else { continue };
+        let Some(other) = source.of(&reference.name).find(|other| other.seed == outcome.seed) else {
+            continue;
+        };
         let (Some(own), Some(other)) = (right(outcome), right(other)) else { continue };
         for (sum, (&own, &other)) in differences.iter_mut().zip(own.iter().zip(&other)) {
             *sum += 100.0 * (f64::from(own) - f64::from(other));

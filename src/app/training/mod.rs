@@ -5,6 +5,7 @@
 mod error;
 pub mod order;
 mod split;
+pub mod sweep;
 
 use std::ops::ControlFlow;
 use std::path::Path;
