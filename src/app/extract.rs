@@ -283,7 +283,7 @@ impl Plan {
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<TokenCache, ExtractError> {
         let (mut done, mut readable, mut first) = (writer.done(), writer.done() > 0, None);
-        let mut pace = Pace::new(self.images, done);
+        let pace = Pace::new(self.images, done);
         for batch in batches {
             let mut pixels = Vec::with_capacity(batch.len());
             let mut slots = Vec::with_capacity(batch.len());

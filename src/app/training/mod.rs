@@ -26,7 +26,7 @@ use crate::model::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
 use crate::model::run::checkpoint::Checkpoint;
 use crate::model::run::{DatasetMeta, FORMAT, Manifest, Outcome, Run, Truth, Which};
-use crate::model::train::{self, Learner, Position, Protocol, Saved, Task, train};
+use crate::model::train::{self, Learner, Position, Saved, Task, train};
 
 /// Told while a training runs. Breaking stops it after the running batch or step, saved.
 pub enum Event<'a> {
@@ -34,11 +34,18 @@ pub enum Event<'a> {
     Plan {
         /// Tokens.
         tokens: &'a Plan,
+        /// Of which images.
+        dataset: &'a Dataset,
         /// Steps of all seeds together.
         steps: usize,
     },
     /// Tokens are taken.
-    Extract(extract::Event<'a>),
+    Extract {
+        /// What happened.
+        event: extract::Event<'a>,
+        /// Of which images.
+        dataset: &'a Dataset,
+    },
     /// Tokens are there, and the run's folder; training begins or goes on.
     Begin(&'a Run),
     /// A step of all heads is done.
@@ -101,10 +108,11 @@ pub fn start(
     for &seed in &order.seeds {
         fresh(order, dims, seed, &choice.device)?;
     }
-    if tell(Event::Plan { tokens: &plan, steps: steps * order.seeds.len() }).is_break() {
+    if tell(Event::Plan { tokens: &plan, dataset: &dataset, steps: steps * order.seeds.len() }).is_break() {
         return Err(ExtractError::Stopped { done: plan.done, images: plan.images }.into());
     }
-    let tokens = plan.run(&dataset, &choice.device, &mut |event| tell(Event::Extract(event)))?;
+    let tokens =
+        plan.run(&dataset, &choice.device, &mut |event| tell(Event::Extract { event, dataset: &dataset }))?;
     let parts = parts.readable(&tokens)?;
     let manifest = manifest(order, &dataset, &plan, &parts, &tokens, &choice.found.name);
     let run = match before {
@@ -323,9 +331,4 @@ fn truth(dataset: &Dataset, parts: &Parts) -> Truth {
         indices: parts.test.images.clone(),
         classes: parts.test.classes.clone(),
     }
-}
-
-/// Steps one seed takes.
-pub fn steps(images: usize, protocol: &Protocol) -> usize {
-    images.div_ceil(protocol.batch) * protocol.epochs
 }

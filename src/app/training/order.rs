@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use super::TrainingError;
 use crate::app::extract::Wanted;
+use crate::model::backbone::order::MaeOrder;
 use crate::model::head::{self, Config, HEADS};
-use crate::model::run::{Manifest, Run, Variant};
+use crate::model::run::{Manifest, Run, RunError, Selection, Variant};
 use crate::model::train::Protocol;
 
 /// The heads of the paper's tables (SPEC section 4).
@@ -53,6 +54,45 @@ pub struct Order {
     pub selection: Option<f64>,
     /// Where it is computed: `cpu`, `wgpu`, `cuda`, `auto`.
     pub device: String,
+}
+
+impl Order {
+    /// The order a run was begun with, its tokens kept in `root`. `folder` is the backbone's;
+    /// `device` is where it goes on, if not where it began.
+    pub fn of_run(
+        run: &Run,
+        folder: PathBuf,
+        root: PathBuf,
+        limit: u64,
+        device: Option<String>,
+    ) -> Result<Self, TrainingError> {
+        let Manifest { backbone_source, dataset, tokens, size, heads, protocol, seeds, selection, .. } =
+            run.manifest.clone();
+        let (layer, mae_order) = read_layer(&tokens.layer).ok_or_else(|| RunError::Damaged {
+            path: run.folder().join("run.json"),
+            found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
+        })?;
+        let tokens =
+            Wanted { backbone: folder, layer, mae_order, size, precision: tokens.precision, root, limit };
+        let selection = match selection {
+            Selection::PartOfTrain(share) => Some(share),
+            Selection::Test | Selection::Val => None,
+        };
+        let device = device.unwrap_or_else(|| run.manifest.device.clone());
+        Ok(Self { backbone_source, tokens, data: dataset.path, heads, protocol, seeds, selection, device })
+    }
+}
+
+/// Layer and order as [`features::Source`](crate::model::features::Source) names them.
+fn read_layer(text: &str) -> Option<(Option<usize>, MaeOrder)> {
+    let (layer, order) = match text.split_once(", shuffled by seed ") {
+        Some((layer, seed)) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
+        None => (text, MaeOrder::Kept),
+    };
+    match layer {
+        "last" => Some((None, order)),
+        number => Some((Some(number.parse().ok()?), order)),
+    }
 }
 
 /// The heads a person lists: ids, `all` or `paper`, each once, with settings `KEY=VALUE` for all
