@@ -14,6 +14,7 @@ mod hub;
 mod images;
 mod inspect;
 mod probe_files;
+mod report;
 mod routing;
 mod traces;
 mod training;

@@ -6,6 +6,7 @@
 mod cache;
 mod dataset;
 mod devices;
+mod eval;
 mod extract;
 mod fault;
 mod fetch;
@@ -13,6 +14,8 @@ mod figures;
 mod inspect;
 mod interrupt;
 mod progress;
+mod report;
+mod sweep;
 mod tokens;
 mod train;
 
@@ -34,9 +37,12 @@ enum Verb {
     Cache(cache::Cache),
     Dataset(dataset::DatasetVerb),
     Devices(devices::Devices),
+    Eval(eval::Eval),
     Extract(extract::Extract),
     Figures(figures::Figures),
     Inspect(inspect::Inspect),
+    Report(report::Report),
+    Sweep(Box<sweep::Sweep>),
     Train(Box<train::Train>),
 }
 
@@ -47,9 +53,12 @@ impl Verb {
             Self::Cache(verb) => verb.run(),
             Self::Dataset(verb) => verb.run(),
             Self::Devices(verb) => verb.run(),
+            Self::Eval(verb) => verb.run(),
             Self::Extract(verb) => verb.run(),
             Self::Figures(verb) => verb.run(),
             Self::Inspect(verb) => verb.run(),
+            Self::Report(verb) => verb.run(),
+            Self::Sweep(verb) => verb.run(),
             Self::Train(verb) => verb.run(),
         }
     }

@@ -51,9 +51,9 @@ fn kind(text: &str) -> Result<String, String> {
 impl Report {
     /// Makes the tables.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let sources: Vec<Source> =
-            self.runs.iter().map(|run| Source::open(run)).collect::<Result<_, _>>()?;
-        let wanted = TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
+        let sources: Vec<Source> = self.runs.iter().map(|run| Source::open(run)).collect::<Result<_, _>>()?;
+        let wanted =
+            TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
         let tables: Vec<Table> = wanted.flat_map(|kind| (kind.build)(&sources)).collect();
         if tables.is_empty() {
             let asked = if self.table.is_empty() { "any table".into() } else { self.table.join(", ") };
@@ -63,7 +63,9 @@ impl Report {
             let format = match self.format[..] {
                 [] => &FORMATS[0],
                 [one] => one,
-                _ => return Err(Usage("several formats are written, not printed; add --out DIR".into()).into()),
+                _ => {
+                    return Err(Usage("several formats are written, not printed; add --out DIR".into()).into());
+                }
             };
             let texts: Vec<String> = tables.iter().map(|table| (format.render)(table)).collect();
             print!("{}", texts.join("\n"));

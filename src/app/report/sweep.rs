@@ -3,7 +3,7 @@
 //! dimension"), and so has the grid of temperature and iterations ([`super::grid`]).
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id};
+use super::Source;
 use crate::model::head;
 use crate::model::run::{Variant, Which};
 use crate::model::stats::mean_and_deviation;

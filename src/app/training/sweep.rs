@@ -42,7 +42,8 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
     let kind = head::find(id).ok_or_else(|| TrainingError::UnknownHead { found: id.to_owned() })?;
     let given = || axes.iter().map(|axis| axis.field.as_str()).collect::<Vec<_>>().join(" ");
     let wrong = |why: String| TrainingError::Grid { given: given(), why };
-    if let Some(twice) = axes.iter().enumerate().find(|(i, a)| axes[..*i].iter().any(|b| b.field == a.field)) {
+    if let Some(twice) = axes.iter().enumerate().find(|(i, a)| axes[..*i].iter().any(|b| b.field == a.field))
+    {
         return Err(wrong(format!("`{}` is there twice", twice.1.field)));
     }
     let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
