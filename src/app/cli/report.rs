@@ -64,7 +64,9 @@ impl Report {
                 [] => &FORMATS[0],
                 [one] => one,
                 _ => {
-                    return Err(Usage("several formats are written, not printed; add --out DIR".into()).into());
+                    return Err(
+                        Usage("several formats are written, not printed; add --out DIR".into()).into()
+                    );
                 }
             };
             let texts: Vec<String> = tables.iter().map(|table| (format.render)(table)).collect();

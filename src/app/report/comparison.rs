@@ -21,7 +21,7 @@ fn table(source: &Source, sources: &[Source]) -> Table {
         if own != tier && tier == "Floor" {
             rows.extend(anchors(source));
         }
-        let mut cells = vec![Cell::text(if own == tier { "" } else { own }), Cell::text(title(variant))];
+        let mut cells = vec![Cell::text(own), Cell::text(title(variant))];
         cells.push(Cell::over(&source.accuracies(&variant.name, Which::Best), 2));
         cells.push(Cell::over(&source.accuracies(&variant.name, Which::Last), 2));
         cells.extend(truth(source, &variant.name));
@@ -32,7 +32,7 @@ fn table(source: &Source, sources: &[Source]) -> Table {
         rows.extend(anchors(source));
     }
     let columns = vec![
-        Column::words("Tier"),
+        Column::shared("Tier"),
         Column::words("Method"),
         Column::numbers("best").within("Top-1 (%)"),
         Column::numbers("last").within("Top-1 (%)"),
@@ -83,7 +83,7 @@ fn anchors(source: &Source) -> Vec<Row> {
     let row = |anchor: &crate::model::anchors::Anchor| {
         let name = if anchor.method == "knn" { "kNN" } else { "Logistic regression" };
         let accuracy = || Cell::maybe(anchor.accuracy, 2);
-        let mut cells = vec![Cell::text(""), Cell::text(format!("{name} ({})", anchor.view.name()))];
+        let mut cells = vec![Cell::text("Floor"), Cell::text(format!("{name} ({})", anchor.view.name()))];
         cells.extend([accuracy(), accuracy(), Cell::None, Cell::None, Cell::None, Cell::None]);
         Row { ruled: false, cells }
     };

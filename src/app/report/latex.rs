@@ -11,7 +11,7 @@ pub fn render(table: &Table) -> String {
     text.push_str(&groups(table));
     let heads = table.columns.iter().map(|column| escape(&column.title));
     text.push_str(&format!("{} \\\\\n\\midrule\n", heads.collect::<Vec<_>>().join(" & ")));
-    for (index, row) in table.rows.iter().enumerate() {
+    for (index, row) in table.read().iter().enumerate() {
         if row.ruled && index > 0 {
             text.push_str("\\midrule\n");
         }
@@ -71,7 +71,7 @@ fn escape(text: &str) -> String {
             '±' => out.push_str("$\\pm$"),
             '–' => out.push_str("--"),
             '×' => out.push_str("$\\times$"),
-            '<' | '>' => out.extend(['$', c, '$']),
+            '<' | '>' | '|' => out.extend(['$', c, '$']),
             'Δ' => out.push_str("$\\Delta$"),
             '\n' | '\r' => out.push(' '),
             c => out.push(c),

@@ -19,7 +19,7 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
         return None;
     }
     let columns = vec![
-        Column::words("Method"),
+        Column::shared("Method"),
         Column::words("Configuration"),
         Column::numbers("Top-1 (%)"),
         Column::numbers("Change (points)"),
@@ -58,7 +58,7 @@ fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
         let first = index == 0;
         let change = |cell: Cell| if first { Cell::None } else { signed(cell) };
         let cells = vec![
-            Cell::text(if first { title(variant) } else { String::new() }),
+            Cell::text(title(variant)),
             Cell::text(ablation.name()),
             Cell::over(&of(ablation, &|outcome, _| outcome.accuracy), 2),
             change(Cell::over(&of(ablation, &|outcome, normal| outcome.accuracy - normal.accuracy), 2)),

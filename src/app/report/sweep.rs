@@ -2,8 +2,8 @@
 //! as `ssmprobe sweep` trains them. State sizes have their own table (paper, "Effect of state
 //! dimension"), and so has the grid of temperature and iterations ([`super::grid`]).
 
-use super::table::{Cell, Column, Row, Table};
 use super::Source;
+use super::table::{Cell, Column, Row, Table};
 use crate::model::head;
 use crate::model::run::{Variant, Which};
 use crate::model::stats::mean_and_deviation;

@@ -24,6 +24,8 @@ pub struct Column {
     pub title: String,
     /// Whether it holds numbers.
     pub numbers: bool,
+    /// Whether rows below a word that is theirs too leave it out where people read.
+    pub merged: bool,
 }
 
 /// A row.
@@ -64,12 +66,17 @@ pub struct Number {
 impl Column {
     /// A column of words.
     pub fn words(title: impl Into<String>) -> Self {
-        Self { group: String::new(), title: title.into(), numbers: false }
+        Self { group: String::new(), title: title.into(), numbers: false, merged: false }
     }
 
     /// A column of numbers.
     pub fn numbers(title: impl Into<String>) -> Self {
-        Self { group: String::new(), title: title.into(), numbers: true }
+        Self { group: String::new(), title: title.into(), numbers: true, merged: false }
+    }
+
+    /// A column of words that several rows share.
+    pub fn shared(title: impl Into<String>) -> Self {
+        Self { merged: true, ..Self::words(title) }
     }
 
     /// The same below the word `group`.
@@ -151,6 +158,19 @@ impl Table {
                 }
             }
         }
+    }
+
+    /// The rows as people read them: a word that the row above has too is left out.
+    pub fn read(&self) -> Vec<Row> {
+        let mut rows = self.rows.clone();
+        for at in (1..rows.len()).rev() {
+            for (c, column) in self.columns.iter().enumerate() {
+                if column.merged && self.rows[at].cells[c] == self.rows[at - 1].cells[c] {
+                    rows[at].cells[c] = Cell::text("");
+                }
+            }
+        }
+        rows
     }
 
     /// The table without columns that hold nothing in any row.
