@@ -13,6 +13,7 @@ mod images;
 mod inspect;
 mod probe_files;
 mod routing;
+mod run;
 mod traces;
 mod training;
 mod viz;

@@ -76,7 +76,7 @@ Every file is written whole or not at all.
 "select", "test"}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
 "finished", "results"}.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
+Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -119,7 +119,12 @@ impl Train {
             other => other?,
         };
         self.finish(&summary);
-        Ok(if summary.finished { ExitCode::SUCCESS } else { interrupt::code() })
+        let all_failed = summary.outcomes.iter().all(|outcome| outcome.failure.is_some());
+        Ok(match summary.finished {
+            true if all_failed => ExitCode::FAILURE,
+            true => ExitCode::SUCCESS,
+            false => interrupt::code(),
+        })
     }
 
     /// What is to be trained: as the flags say, or as the run says that is gone on with.

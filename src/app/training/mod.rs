@@ -117,6 +117,7 @@ pub fn start(
     let run = match before {
         Some(run) => {
             order::compare(&run, &manifest)?;
+            run.tidy()?;
             run
         }
         None => Run::create(out, manifest, &truth(&dataset, &parts))?,
@@ -166,7 +167,10 @@ impl Training<'_> {
             let end = train(&task, &mut learners, position, &mut |event| match event {
                 train::Event::Step { position, steps, learners } => {
                     let progress = pace.at(done(position));
-                    tell(Event::Step { seed, position, steps, learners, progress })
+                    match all_failed(learners) {
+                        true => ControlFlow::Break(()),
+                        false => tell(Event::Step { seed, position, steps, learners, progress }),
+                    }
                 }
                 train::Event::Epoch { position, learners } => {
                     if let Err(error) = self.close_epoch(index, position, learners, &outcomes) {
@@ -179,7 +183,7 @@ impl Training<'_> {
             if let Some(error) = failed {
                 return Err(error);
             }
-            let finished = end.epoch >= self.order.protocol.epochs;
+            let finished = end.epoch >= self.order.protocol.epochs || all_failed(&learners);
             self.write_probes(seed, &learners)?;
             for learner in &learners {
                 let outcome = Outcome::of(learner, seed);
@@ -275,6 +279,11 @@ fn fresh(order: &Order, dims: Dims, seed: u64, device: &Device) -> Result<Vec<Le
         Ok(Learner::new(&variant.name, Model::start(kind, &variant.config, dims, seed, device)?))
     };
     order.heads.iter().map(build).collect()
+}
+
+/// Whether there is nothing left to train.
+fn all_failed(learners: &[Learner]) -> bool {
+    learners.iter().all(|learner| learner.failure.is_some())
 }
 
 fn checkpoint(seeds_done: usize, position: Position, learners: &[Learner]) -> Checkpoint {
