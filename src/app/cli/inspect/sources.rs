@@ -56,7 +56,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let context = || format!("{}: the folder cannot be read", folder.display());
     let entries = std::fs::read_dir(folder).with_context(context)?;
     let mut entries = entries.collect::<Result<Vec<_>, _>>().with_context(context)?;
-    entries.sort_by_key(|entry| entry.file_name());
+    entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         if entry.file_name().to_string_lossy().starts_with('.') {
