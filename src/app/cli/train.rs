@@ -172,7 +172,7 @@ impl Train {
                     self.print(display, || json!({"event": "unreadable", "image": image, "error": why}));
                 }
             }
-            Event::Begin(run) => {
+            Event::Begin { run, device } => {
                 let data = &run.manifest.dataset;
                 display.say(&format!(
                     "{}: {} images to train on, {} to test on, {} classes, on {}",
@@ -180,7 +180,7 @@ impl Train {
                     data.train,
                     data.test,
                     data.classes.len(),
-                    run.manifest.device
+                    device
                 ));
                 if let Some(warning) = &run.manifest.warning {
                     display.say(&format!("note: {warning}"));
@@ -192,7 +192,8 @@ impl Train {
             }
             Event::Epoch { seed, position, learners } => {
                 let heads = progress::closed(learners);
-                display.say(&format!("seed {seed}, epoch {} of {epochs}: {heads}", position.epoch));
+                let line = format!("seed {seed}, epoch {} of {epochs}: {heads}", position.epoch);
+                display.milestone(&line, position.epoch == epochs);
                 for learner in *learners {
                     if let (None, Some(epoch)) = (&learner.failure, learner.history.last()) {
                         let (head, epoch) = (learner.name.clone(), epoch.clone());

@@ -19,7 +19,7 @@ use super::pace::{Pace, Progress};
 use crate::model::array::Arrays;
 use crate::model::classifier::Model;
 use crate::model::data::{self, Dataset};
-use crate::model::device;
+use crate::model::device::{self, Choice};
 use crate::model::features::TokenCache;
 use crate::model::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
@@ -46,7 +46,12 @@ pub enum Event<'a> {
         dataset: &'a Dataset,
     },
     /// Tokens are there, and the run's folder; training begins or goes on.
-    Begin(&'a Run),
+    Begin {
+        /// Its folder.
+        run: &'a Run,
+        /// Where it is computed.
+        device: &'a str,
+    },
     /// A step of all heads is done.
     Step {
         /// The seed under way.
@@ -122,7 +127,7 @@ pub fn start(
         }
         None => Run::create(out, manifest, &truth(&dataset, &parts))?,
     };
-    Training { order, dims, run, tokens, parts, device: choice.device }.go(tell)
+    Training { order, dims, run, tokens, parts, choice }.go(tell)
 }
 
 /// Everything at hand.
@@ -132,7 +137,7 @@ struct Training<'a> {
     run: Run,
     tokens: TokenCache,
     parts: Parts,
-    device: Device,
+    choice: Choice,
 }
 
 impl Training<'_> {
@@ -144,7 +149,7 @@ impl Training<'_> {
         let images = self.parts.train.images.len();
         let of_seed = images * self.order.protocol.epochs;
         let mut pace = None;
-        if tell(Event::Begin(&self.run)).is_break() {
+        if tell(Event::Begin { run: &self.run, device: &self.choice.found.name }).is_break() {
             return Ok(Summary { run: self.run, outcomes, finished: false });
         }
         for (index, &seed) in seeds.iter().enumerate().skip(seeds_done) {
@@ -160,7 +165,7 @@ impl Training<'_> {
                 select: &self.parts.select,
                 test: &self.parts.test,
                 protocol: &self.order.protocol,
-                device: &self.device,
+                device: &self.choice.device,
                 seed,
             };
             let mut failed = None;
@@ -206,7 +211,7 @@ impl Training<'_> {
 
     /// The heads of a seed: fresh, or as they were saved.
     fn learners(&self, seed: u64, saved: Vec<(String, Saved)>) -> Result<Vec<Learner>, TrainingError> {
-        let fresh = fresh(self.order, self.dims, seed, &self.device)?;
+        let fresh = fresh(self.order, self.dims, seed, &self.choice.device)?;
         if saved.is_empty() {
             return Ok(fresh);
         }
@@ -214,7 +219,7 @@ impl Training<'_> {
         let restored = fresh.into_iter().map(|learner| {
             let name = learner.name.clone();
             let own = saved.remove(&name);
-            own.and_then(|saved| learner.restore(saved, &self.device))
+            own.and_then(|saved| learner.restore(saved, &self.choice.device))
                 .ok_or(TrainingError::Checkpoint { path: self.run.checkpoint_path(), name })
         });
         restored.collect()
