@@ -16,6 +16,7 @@ mod inspect;
 mod probe_files;
 mod report;
 mod routing;
+mod run;
 mod traces;
 mod training;
 mod viz;

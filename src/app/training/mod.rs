@@ -20,7 +20,7 @@ use super::pace::{Pace, Progress};
 use crate::model::array::Arrays;
 use crate::model::classifier::Model;
 use crate::model::data::{self, Dataset};
-use crate::model::device;
+use crate::model::device::{self, Choice};
 use crate::model::features::TokenCache;
 use crate::model::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
@@ -47,7 +47,12 @@ pub enum Event<'a> {
         dataset: &'a Dataset,
     },
     /// Tokens are there, and the run's folder; training begins or goes on.
-    Begin(&'a Run),
+    Begin {
+        /// Its folder.
+        run: &'a Run,
+        /// Where it is computed.
+        device: &'a str,
+    },
     /// A step of all heads is done.
     Step {
         /// The seed under way.
@@ -118,11 +123,12 @@ pub fn start(
     let run = match before {
         Some(run) => {
             order::compare(&run, &manifest)?;
+            run.tidy()?;
             run
         }
         None => Run::create(out, manifest, &truth(&dataset, &parts))?,
     };
-    Training { order, dims, run, tokens, parts, device: choice.device }.go(tell)
+    Training { order, dims, run, tokens, parts, choice }.go(tell)
 }
 
 /// Everything at hand.
@@ -132,7 +138,7 @@ struct Training<'a> {
     run: Run,
     tokens: TokenCache,
     parts: Parts,
-    device: Device,
+    choice: Choice,
 }
 
 impl Training<'_> {
@@ -144,7 +150,7 @@ impl Training<'_> {
         let images = self.parts.train.images.len();
         let of_seed = images * self.order.protocol.epochs;
         let mut pace = None;
-        if tell(Event::Begin(&self.run)).is_break() {
+        if tell(Event::Begin { run: &self.run, device: &self.choice.found.name }).is_break() {
             return Ok(Summary { run: self.run, outcomes, finished: false });
         }
         for (index, &seed) in seeds.iter().enumerate().skip(seeds_done) {
@@ -160,14 +166,17 @@ impl Training<'_> {
                 select: &self.parts.select,
                 test: &self.parts.test,
                 protocol: &self.order.protocol,
-                device: &self.device,
+                device: &self.choice.device,
                 seed,
             };
             let mut failed = None;
             let end = train(&task, &mut learners, position, &mut |event| match event {
                 train::Event::Step { position, steps, learners } => {
                     let progress = pace.at(done(position));
-                    tell(Event::Step { seed, position, steps, learners, progress })
+                    match all_failed(learners) {
+                        true => ControlFlow::Break(()),
+                        false => tell(Event::Step { seed, position, steps, learners, progress }),
+                    }
                 }
                 train::Event::Epoch { position, learners } => {
                     if let Err(error) = self.close_epoch(index, position, learners, &outcomes) {
@@ -180,7 +189,7 @@ impl Training<'_> {
             if let Some(error) = failed {
                 return Err(error);
             }
-            let finished = end.epoch >= self.order.protocol.epochs;
+            let finished = end.epoch >= self.order.protocol.epochs || all_failed(&learners);
             self.write_probes(seed, &learners)?;
             for learner in &learners {
                 let outcome = Outcome::of(learner, seed);
@@ -203,7 +212,7 @@ impl Training<'_> {
 
     /// The heads of a seed: fresh, or as they were saved.
     fn learners(&self, seed: u64, saved: Vec<(String, Saved)>) -> Result<Vec<Learner>, TrainingError> {
-        let fresh = fresh(self.order, self.dims, seed, &self.device)?;
+        let fresh = fresh(self.order, self.dims, seed, &self.choice.device)?;
         if saved.is_empty() {
             return Ok(fresh);
         }
@@ -211,7 +220,7 @@ impl Training<'_> {
         let restored = fresh.into_iter().map(|learner| {
             let name = learner.name.clone();
             let own = saved.remove(&name);
-            own.and_then(|saved| learner.restore(saved, &self.device))
+            own.and_then(|saved| learner.restore(saved, &self.choice.device))
                 .ok_or(TrainingError::Checkpoint { path: self.run.checkpoint_path(), name })
         });
         restored.collect()
@@ -276,6 +285,11 @@ fn fresh(order: &Order, dims: Dims, seed: u64, device: &Device) -> Result<Vec<Le
         Ok(Learner::new(&variant.name, Model::start(kind, &variant.config, dims, seed, device)?))
     };
     order.heads.iter().map(build).collect()
+}
+
+/// Whether there is nothing left to train.
+fn all_failed(learners: &[Learner]) -> bool {
+    learners.iter().all(|learner| learner.failure.is_some())
 }
 
 fn checkpoint(seeds_done: usize, position: Position, learners: &[Learner]) -> Checkpoint {

@@ -85,7 +85,7 @@ fn own_files(folder: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
         let file = file.map_err(io_error("list it", folder))?;
         let name = file.file_name().to_string_lossy().into_owned();
         let shard = name.starts_with("tokens-") && name.ends_with(".safetensors");
-        if name == MANIFEST || shard || name.starts_with(".tmp") {
+        if name == MANIFEST || shard || name.starts_with(".tmp") || name.starts_with(".ssmprobe-") {
             files.push(file.path());
         }
     }

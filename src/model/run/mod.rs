@@ -18,6 +18,7 @@ mod error;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -182,7 +183,7 @@ impl Outcome {
             parameters: learner.model.parameters(),
             seconds: learner.seconds,
             failure: learner.failure.clone(),
-            epochs: learner.history.clone(),
+            epochs: learner.history.iter().map(rounded).collect(),
             best: learner.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
             last: learner.answers.clone(),
         }
@@ -206,6 +207,14 @@ impl Outcome {
         };
         answers.iter().zip(&truth.classes).map(|(&answer, &class)| answer as usize == class).collect()
     }
+}
+
+/// An epoch to nine decimals: a JSON reader may miss the last bit of a number of seventeen digits,
+/// and what is read and written again should stay the same.
+fn rounded(epoch: &Epoch) -> Epoch {
+    let round = |x: f64| (x * 1e9).round() / 1e9;
+    let Epoch { epoch, loss, train, select, test } = *epoch;
+    Epoch { epoch, loss: round(loss), train: round(train), select: round(select), test: round(test) }
 }
 
 /// Which of a head's two probes.
@@ -268,6 +277,14 @@ impl Run {
             return Err(RunError::Format { path, found: manifest.format });
         }
         Ok(Self { folder: folder.to_owned(), manifest })
+    }
+
+    /// Removes temporary files that a kill has left; only for who goes on with the run.
+    pub fn tidy(&self) -> Result<(), RunError> {
+        for folder in ["", "probes", "answers", "state"].map(|name| self.folder.join(name)) {
+            whole::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
+        }
+        Ok(())
     }
 
     /// Where it lies.
