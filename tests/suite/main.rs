@@ -6,6 +6,7 @@ mod backbones;
 mod data;
 mod devices;
 mod diagnostics;
+mod eval;
 mod evidence;
 mod figures;
 mod heads;
