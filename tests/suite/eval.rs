@@ -116,7 +116,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));
     let mut table = csv::Reader::from_reader(results.as_bytes());
     for record in table.records().map(Result::unwrap) {
-        let same = |p: &&&Value| p["head"] == record[0] && p["seed"].to_string() == record[1];
+        let same = |p: &&&Value| p["head"] == record[0] && p["seed"].as_u64() == record[1].parse().ok();
         let evaluation = &probes.iter().find(same).unwrap()["evaluation"];
         // As training found it, up to an image on the edge between float32 and float64.
         let (accuracy, trained) =

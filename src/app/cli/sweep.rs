@@ -31,13 +31,13 @@ pub struct Sweep {
     how: How,
 }
 
-const LONG: &str = r#"The paper's sweeps:
+const LONG: &str = "The paper's sweeps:
   --grid temperature=0.1,0.2,0.5,1.0 iterations=1,5,10,20
   --grid state_dim=1,2,4,8,16,32,64,128,256 --with gap,cls
 Every point is a head of the run, called HEAD[FIELD=VALUE,...]; `ssmprobe report RUN` makes the
 table. A run is gone on with as any other: --resume --out RUN.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved)."#;
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved).";
 
 impl Sweep {
     /// Trains every point.

@@ -165,7 +165,7 @@ impl Source {
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
         }
         let expected = manifest.heads.len() * seeds;
-        let cut = self.outcomes.iter().filter(|o| o.failure.is_none() && o.epochs.len() < epochs.to_owned());
+        let cut = self.outcomes.iter().filter(|o| o.failure.is_none() && o.epochs.len() < *epochs);
         let open = expected - self.outcomes.len().min(expected) + cut.count();
         if open > 0 {
             notes.push(format!("Not finished: {open} of {expected} trainings are missing or were stopped"));

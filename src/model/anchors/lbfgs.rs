@@ -7,6 +7,9 @@ const MEMORY: usize = 10;
 /// Share of the fall that the gradient promises which a step must bring.
 const ENOUGH: f64 = 1e-4;
 
+/// A function's value and gradient at a point.
+pub type Slope<'a> = &'a dyn Fn(&[f64]) -> (f64, Vec<f64>);
+
 /// Where a minimisation ended.
 pub struct Minimum {
     /// The point.
@@ -17,14 +20,9 @@ pub struct Minimum {
     pub converged: bool,
 }
 
-/// Minimises `f` (value and gradient) from `start` until the largest entry of the gradient is at most
+/// Minimises `f` from `start` until the largest entry of the gradient is at most
 /// `tolerance`, or for `most` iterations.
-pub fn minimise(
-    start: Vec<f64>,
-    f: &dyn Fn(&[f64]) -> (f64, Vec<f64>),
-    tolerance: f64,
-    most: usize,
-) -> Minimum {
+pub fn minimise(start: Vec<f64>, f: Slope, tolerance: f64, most: usize) -> Minimum {
     let mut at = start;
     let (mut value, mut gradient) = f(&at);
     let mut past: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new(); // step, change of gradient, 1 / their product
