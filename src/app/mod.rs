@@ -8,6 +8,7 @@ pub mod command;
 pub mod facts;
 pub mod fault;
 pub mod job;
+mod listing;
 pub mod settings;
 pub mod state;
 mod whole;
