@@ -1,6 +1,7 @@
 //! The window's state as stories: what a person does, what the worker says, what is asked of it. No
 //! thread, no window, no weights.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,9 +89,10 @@ fn trace(image: &str) -> Trace {
 }
 
 /// Plays the worker: opens what is asked with the facts above, keeps the last look unanswered.
-fn play(state: &mut State, mut requests: Vec<Request>) -> Option<Look> {
+fn play(state: &mut State, requests: Vec<Request>) -> Option<Look> {
+    let mut requests = VecDeque::from(requests);
     let mut last = None;
-    while let Some(request) = requests.pop() {
+    while let Some(request) = requests.pop_front() {
         let events = match request {
             Request::OpenBackbone { job, entry, source, .. } => {
                 let facts = backbone(&source, 24, Grid::new(2, 2));
@@ -211,8 +213,14 @@ fn a_changed_column_is_asked_for_alone() {
 #[test]
 fn what_does_not_fit_says_so_and_is_not_asked_for() {
     let mut state = story();
+    let requests = state.dispatch(Command::OpenBackbone("nowhere".into()));
+    state.apply(Event::Failed(requests[0].job().expect("a job"), Fault::new("no such folder")));
+    assert!(state.library.backbone().is_some(), "a wrong name costs nothing");
     let requests = state.dispatch(Command::OpenBackbone("wide".into()));
     let [Request::OpenBackbone { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    assert!(state.library.backbone().is_some(), "in use until the other is being loaded");
+    state.apply(Event::Started(*job));
+    assert!(state.library.backbone().is_none(), "the worker has dropped it");
     let facts = backbone("wide", 32, Grid::new(2, 2));
     let requests = state.apply(Event::BackboneOpened { job: *job, entry: *entry, facts });
     assert!(requests.is_empty(), "{requests:?}");

@@ -49,7 +49,7 @@ struct Desk {
 impl Desk {
     fn new(world: World) -> Self {
         let (ring, bell) = sync_channel(1);
-        let waker = Arc::new(move || drop(ring.try_send(())));
+        let waker = Arc::new(move || ring.try_send(()).unwrap_or_default());
         Self { worker: Worker::start(world, waker).expect("threads"), bell }
     }
 
@@ -288,6 +288,7 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     let options = ssmprobe::app::job::BackboneOptions::default();
     let events = desk.job(Request::OpenBackbone { job, entry, source, device, options });
     assert!(fault(&events).lines[0].contains("nowhere"));
+    assert!(seen(&desk.job(look(10, &fixture("images/one.png"), 1))).is_ok(), "the open one still is");
 }
 
 #[test]
