@@ -176,9 +176,7 @@ impl State {
             }
             Change::Options(options) => {
                 let before = std::mem::replace(&mut self.backbone_options, options);
-                if let Some((open, _)) = self.library.backbone() {
-                    requests.extend(self.load_backbone(open));
-                }
+                requests.extend(self.reload_backbone());
                 Change::Options(before)
             }
         };
