@@ -110,9 +110,8 @@ pub fn start(
     let steps = parts.train.images.len().div_ceil(order.protocol.batch) * order.protocol.epochs;
     // Heads are built before the backbone runs: a wrong setting is told at once.
     let dims = Dims { width: plan.backbone.hidden_size, grid: plan.grid, classes: dataset.classes.len() };
-    for &seed in &order.seeds {
-        fresh(order, dims, seed, &choice.device)?;
-    }
+    order.check()?;
+    fresh(order, dims, 0, &choice.device)?;
     if tell(Event::Plan { tokens: &plan, dataset: &dataset, steps: steps * order.seeds.len() }).is_break() {
         return Err(ExtractError::Stopped { done: plan.done, images: plan.images }.into());
     }
@@ -311,7 +310,7 @@ fn manifest(
         format: FORMAT,
         program: format!("ssmprobe {}", env!("CARGO_PKG_VERSION")),
         backbone: plan.backbone.clone(),
-        backbone_source: order.backbone_source.clone(),
+        backbone_source: place(&order.backbone_source),
         dataset: DatasetMeta {
             name: dataset.name.clone(),
             layout: dataset.layout.to_owned(),
@@ -332,6 +331,13 @@ fn manifest(
         warning: parts.selection.warning().map(str::to_owned),
         device: device.to_owned(),
     }
+}
+
+/// A folder by its whole path, so that the run goes on from wherever; an id of the Hub as it is.
+fn place(source: &str) -> String {
+    let path = Path::new(source);
+    let absolute = path.is_dir().then(|| std::path::absolute(path).ok()).flatten();
+    absolute.map_or_else(|| source.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 fn truth(dataset: &Dataset, parts: &Parts) -> Truth {

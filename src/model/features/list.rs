@@ -70,7 +70,8 @@ fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
     let bytes = sizes.sum();
     let manifest = fs::read(folder.join(MANIFEST)).ok().and_then(|text| parse_manifest(folder, &text).ok());
     let about = manifest.map(|manifest| {
-        let shards = (0..).take_while(|&shard| shard_path(folder, shard).exists()).count();
+        let shards = 0..manifest.images.div_ceil(SHARD);
+        let shards = shards.take_while(|&shard| shard_path(folder, shard).exists()).count();
         let done = (shards * SHARD).min(manifest.images);
         let super::Manifest { source, grid, width, images, .. } = manifest;
         About { source, grid, width, images, done }

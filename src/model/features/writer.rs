@@ -38,7 +38,7 @@ impl Writer {
         let folder = root.join(source.key());
         fs::create_dir_all(&folder).map_err(io_error("make the folder", &folder))?;
         // A shard takes seconds to write: what is older was left by a kill.
-        whole::tidy(&folder, Duration::from_secs(600)).map_err(io_error("tidy it", &folder))?;
+        whole::tidy(&folder, Duration::from_mins(10)).map_err(io_error("tidy it", &folder))?;
         let manifest = match fs::read(folder.join(MANIFEST)) {
             Ok(bytes) => Some(parse_manifest(&folder, &bytes)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

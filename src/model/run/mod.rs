@@ -261,8 +261,8 @@ impl Run {
         {
             fs::create_dir_all(&folder).map_err(error::io("make", &folder))?;
         }
-        run.write_json(&folder.join("answers/truth.json"), truth)?;
-        run.write_json(&run.manifest_path(), &run.manifest)?;
+        write_json(&folder.join("answers/truth.json"), truth)?;
+        write_json(&run.manifest_path(), &run.manifest)?;
         Ok(run)
     }
 
@@ -317,7 +317,7 @@ impl Run {
 
     /// Writes `answers/` of an outcome.
     pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RunError> {
-        self.write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
+        write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
     }
 
     /// Writes `metrics.jsonl` and `results.csv`.
@@ -330,7 +330,7 @@ impl Run {
                 lines.push(b'\n');
             }
         }
-        self.write(&self.folder.join("metrics.jsonl"), &lines)?;
+        write(&self.folder.join("metrics.jsonl"), &lines)?;
         let mut table = csv::Writer::from_writer(Vec::new());
         let whole = "a table in memory";
         table
@@ -349,7 +349,7 @@ impl Run {
             ];
             table.write_record(record).expect(whole);
         }
-        self.write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
+        write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
     }
 
     /// Where the checkpoint lies.
@@ -364,16 +364,16 @@ impl Run {
     fn outcome_path(&self, head: &str, seed: u64) -> PathBuf {
         self.folder.join(format!("answers/{head}-s{seed}.json"))
     }
+}
 
-    fn write_json<T: Serialize>(&self, path: &Path, value: &T) -> Result<(), RunError> {
-        let mut bytes = serde_json::to_vec_pretty(value).expect("plain data serialises");
-        bytes.push(b'\n');
-        self.write(path, &bytes)
-    }
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunError> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("plain data serialises");
+    bytes.push(b'\n');
+    write(path, &bytes)
+}
 
-    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-        whole::write(path, bytes).map_err(error::io("write", path))
-    }
+fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    whole::write(path, bytes).map_err(error::io("write", path))
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
