@@ -5,11 +5,18 @@
 
 pub mod cli;
 pub mod command;
+pub mod desk;
 pub mod facts;
 pub mod fault;
 pub mod job;
+mod look;
+pub mod panel;
 pub mod settings;
+mod shell;
 pub mod state;
 mod whole;
+mod window;
 pub mod worker;
 pub mod workspace;
+
+pub use shell::{App, Engine};

@@ -8,6 +8,7 @@ mod fault;
 mod fetch;
 mod figures;
 mod inspect;
+mod open;
 
 use std::process::ExitCode;
 
@@ -18,7 +19,7 @@ use clap::{Parser, Subcommand};
 #[command(version, about)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 /// What the program can be asked to do.
@@ -27,6 +28,7 @@ enum Verb {
     Devices(devices::Devices),
     Figures(figures::Figures),
     Inspect(inspect::Inspect),
+    Open(open::Open),
 }
 
 impl Verb {
@@ -36,13 +38,14 @@ impl Verb {
             Self::Devices(verb) => verb.run(),
             Self::Figures(verb) => verb.run(),
             Self::Inspect(verb) => verb.run(),
+            Self::Open(verb) => verb.run(),
         }
     }
 }
 
 /// Runs the program and returns its exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
-    match Cli::parse().verb.run() {
+    match Cli::parse().verb.unwrap_or(Verb::Open(open::Open::default())).run() {
         Ok(code) => code,
         Err(error) => fault::report(&error),
     }

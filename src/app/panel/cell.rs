@@ -8,7 +8,7 @@ use eframe::egui;
 use egui::{Rect, Response, Ui, Vec2};
 
 use super::notice;
-use crate::model::trace::{Routing, Trace};
+use crate::model::trace::Trace;
 use crate::viz::paint::Canvas;
 use crate::viz::scene::{Hover, Scene};
 use crate::viz::theme::Theme;
@@ -27,14 +27,17 @@ pub struct Lit {
 }
 
 impl Lit {
-    /// Takes over what this frame found; true where that changes what is lit.
-    pub fn settle(&mut self) -> bool {
-        let changed = self.token != self.found;
-        (self.token, self.found) = (self.found, None);
-        changed
+    /// With this token lit as the last frame left it.
+    pub fn of(token: Option<usize>) -> Self {
+        Self { token, found: None }
     }
 
-    /// Points at a token, from now on and for this frame.
+    /// The token this frame points at.
+    pub fn found(&self) -> Option<usize> {
+        self.found
+    }
+
+    /// Points at a token.
     pub fn point(&mut self, token: usize) {
         self.found = Some(token);
     }
@@ -138,9 +141,4 @@ impl Positions {
     fn position(&mut self, trace: &Trace, token: usize) -> Option<usize> {
         self.known(trace).1.get(&token).copied()
     }
-}
-
-/// Whether a trace says when its tokens are read.
-pub fn ordered(trace: &Trace) -> bool {
-    !matches!(trace.routing, Routing::None)
 }

@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::Ui;
 
 use super::cell::Cell;
-use super::{Cx, Panel, Place};
+use super::{Cx, Panel, Place, controls};
 use crate::viz::Figure;
 
 /// Room around a figure.
@@ -14,12 +14,13 @@ const EDGE: f32 = 8.0;
 pub struct View {
     figure: &'static dyn Figure,
     cell: Cell,
+    playing: Option<(f64, usize)>,
 }
 
 impl View {
     /// Of this figure.
     pub fn new(figure: &'static dyn Figure) -> Self {
-        Self { figure, cell: Cell::default() }
+        Self { figure, cell: Cell::default(), playing: None }
     }
 }
 
@@ -42,10 +43,12 @@ impl Panel for View {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
         let Some(trace) = cx.trace(ui) else { return };
+        ui.add_space(6.0);
+        controls::show(ui, cx, self.figure.id(), &trace, &mut self.playing);
         let rect = ui.available_rect_before_wrap().shrink(EDGE);
         let zoom = zoom(rect.width());
         let options = cx.options(self.figure.id());
-        let Self { figure, cell } = self;
+        let Self { figure, cell, .. } = self;
         if let Some(response) = cell.show(ui, &trace, *figure, &options, cx.theme, rect, zoom, cx.lit) {
             cx.menu(&response, *figure, &trace);
         }

@@ -1,0 +1,56 @@
+//! `ssmprobe open`: the window, on files and folders of any kind.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::app::App;
+use crate::app::command::Command;
+use crate::app::worker::{Worker, World};
+use crate::app::{settings, window};
+
+/// Opens the window on backbones, probes, runs and images; on nothing, too.
+#[derive(Args, Default)]
+pub struct Open {
+    /// Backbone folders, probe files, folders of runs, images, folders of images
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// A backbone: a folder or an id of the Hugging Face Hub
+    #[arg(long, value_name = "DIR or ID")]
+    backbone: Option<String>,
+    /// Where to compute: cpu, wgpu, cuda or auto; remembered
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// The pane to show first: a figure's id, compare or tokens
+    #[arg(long, value_name = "ID")]
+    pane: Option<String>,
+}
+
+impl Open {
+    /// Returns once the window is closed.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let paths: Vec<PathBuf> = self
+            .paths
+            .iter()
+            .map(|path| std::path::absolute(path).with_context(|| format!("{}", path.display())))
+            .collect::<anyhow::Result<_>>()?;
+        window::open(move |ctx| {
+            let wake = ctx.clone();
+            let worker = Worker::start(World::default(), Arc::new(move || wake.request_repaint()))
+                .context("cannot start the threads that compute")?;
+            let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
+            let commands = [
+                self.device.map(Command::SetDevice),
+                self.backbone.map(Command::OpenBackbone),
+                (!paths.is_empty()).then_some(Command::OpenAny(paths)),
+            ];
+            commands.into_iter().flatten().for_each(|command| app.dispatch(command));
+            self.pane.iter().for_each(|pane| app.desk.show(pane));
+            Ok(app)
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

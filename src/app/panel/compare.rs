@@ -1,0 +1,270 @@
+//! Probes side by side: a column each, figures as rows, all of a row on one scale, the token that is
+//! pointed at lit everywhere. One column can be pinned; the others then say how far they are from it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
+
+use super::cell::Cell;
+use super::{Cx, Panel, Place, Wish, notice};
+use crate::app::command::Command;
+use crate::app::job::ColumnId;
+use crate::app::state::Shown;
+use crate::model::intervention::Intervention;
+use crate::model::trace::{Routing, Trace};
+use crate::viz::paint::color32;
+use crate::viz::{FIGURES, Figure, font};
+
+/// Narrowest column.
+const NARROW: f32 = 250.0;
+/// Widest column.
+const WIDE: f32 = 460.0;
+/// Gap between columns and rows.
+const GAP: f32 = 12.0;
+/// Height of the head of a column.
+const HEAD: f32 = 62.0;
+/// Figures shown at first.
+const FIRST: [&str; 4] = ["photo", "scan_path", "token_map", "evidence"];
+
+/// The panel.
+pub struct Compare {
+    rows: Vec<&'static str>,
+    cells: HashMap<(ColumnId, &'static str), Cell>,
+}
+
+impl Default for Compare {
+    fn default() -> Self {
+        Self { rows: FIRST.into(), cells: HashMap::new() }
+    }
+}
+
+impl Panel for Compare {
+    fn id(&self) -> &'static str {
+        "compare"
+    }
+
+    fn title(&self) -> &'static str {
+        "Compare"
+    }
+
+    fn about(&self) -> &'static str {
+        "Probes side by side, on shared scales"
+    }
+
+    fn place(&self) -> Place {
+        Place::Middle
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
+        if cx.state.columns.is_empty() {
+            return cx.hint(ui);
+        }
+        ui.add_space(6.0);
+        ui.horizontal_wrapped(|ui| {
+            ui.add_space(8.0);
+            self.choose_rows(ui, cx);
+        });
+        ui.add_space(2.0);
+        self.cells.retain(|(column, figure), _| {
+            cx.state.columns.contains_key(column) && self.rows.contains(figure)
+        });
+        let columns: Vec<ColumnId> = cx.state.columns.keys().copied().collect();
+        let room = ui.available_width() - 2.0 * GAP - ui.spacing().scroll.allocated_width();
+        let width = ((room + GAP) / columns.len() as f32 - GAP).clamp(NARROW, WIDE);
+        ScrollArea::both().auto_shrink(false).show(ui, |ui| {
+            ui.spacing_mut().item_spacing = Vec2::splat(0.0);
+            strip(ui, &columns, width, HEAD, |ui, id| head(ui, cx, id, width));
+            for figure in FIGURES.iter().filter(|figure| self.rows.contains(&figure.id())) {
+                let height = self.row_height(cx, *figure, width);
+                strip(ui, &columns, width, height, |ui, id| self.one(ui, cx, *figure, id));
+            }
+        });
+    }
+}
+
+/// One row of boxes, `width` by `height` each; those out of sight are not drawn.
+fn strip(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut one: impl FnMut(&mut Ui, ColumnId)) {
+    let whole = Vec2::new(columns.len() as f32 * (width + GAP) + GAP, height + GAP);
+    let (row, _) = ui.allocate_exact_size(whole, Sense::hover());
+    for (at, id) in columns.iter().enumerate() {
+        let corner = row.min + Vec2::new(GAP + at as f32 * (width + GAP), GAP / 2.0);
+        let rect = Rect::from_min_size(corner, Vec2::new(width, height));
+        if ui.is_rect_visible(rect) {
+            ui.scope_builder(UiBuilder::new().max_rect(rect).id_salt((id, at)), |ui| one(ui, *id));
+        }
+    }
+}
+
+/// Pixels a point in a column.
+fn zoom(width: f32) -> f32 {
+    (width / 215.0).clamp(1.15, 1.75)
+}
+
+impl Compare {
+    fn choose_rows(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
+        for figure in FIGURES {
+            let shown = self.rows.contains(&figure.id());
+            if ui.selectable_label(shown, figure.title()).on_hover_text(figure.about()).clicked() {
+                if shown {
+                    self.rows.retain(|id| *id != figure.id());
+                } else {
+                    self.rows.push(figure.id());
+                }
+            }
+        }
+        let traces: Vec<Arc<Trace>> =
+            cx.state.columns.values().filter_map(|c| c.shown.trace().cloned()).collect();
+        ui.separator();
+        let mut shared = cx.state.views.shared;
+        let shared = ui.checkbox(&mut shared, "Shared scales").on_hover_text("The same colour means the same value everywhere");
+        if shared.clicked() {
+            cx.send(Command::SetShared(!cx.state.views.shared));
+        }
+        let rows = FIGURES.iter().map(|f| f.id()).filter(|id| self.rows.contains(id)).collect();
+        let ready = !traces.is_empty() && !self.rows.is_empty();
+        if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
+            cx.wishes.push(Wish::Export(rows, traces));
+        }
+    }
+
+    /// The height that suits the figure in the column that needs most.
+    fn row_height(&self, cx: &Cx<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
+        let (zoom, options) = (zoom(width), cx.options(figure.id()));
+        let traces = cx.state.columns.values().filter_map(|column| column.shown.trace());
+        let natural = traces.map(|trace| figure.height(trace, &options, width / zoom) * zoom);
+        natural.fold(110.0, f32::max).min(620.0) + 6.0
+    }
+
+    fn one(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, figure: &'static dyn Figure, id: ColumnId) {
+        let Some(column) = cx.state.columns.get(&id) else { return };
+        let rect = ui.max_rect();
+        let trace = match &column.shown {
+            Shown::Ready(trace) | Shown::Waiting(Some(trace)) => trace.clone(),
+            Shown::Waiting(None) => return notice::busy(ui, "Looking…", None),
+            Shown::Failed(fault) => return notice::failed(ui, fault),
+            Shown::Nothing => return notice::empty(ui, &cx.state.why_nothing(id)),
+        };
+        let options = cx.options(figure.id());
+        let cell = self.cells.entry((id, figure.id())).or_default();
+        let zoom = zoom(rect.width());
+        if let Some(response) = cell.show(ui, &trace, figure, &options, cx.theme, rect, zoom, cx.lit) {
+            cx.menu(&response, figure, &trace);
+        }
+    }
+}
+
+/// The head of a column: its name, what it predicts, what can be done with it.
+fn head(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId, width: f32) {
+    let Some(column) = cx.state.columns.get(&id) else { return };
+    let pinned = cx.state.selection.reference == Some(id);
+    let title = cx.state.column_title(id);
+    ui.spacing_mut().item_spacing = Vec2::new(6.0, 2.0);
+    ui.horizontal(|ui| {
+        let text = RichText::new(font::fit(&title, 14.5, width - 128.0)).size(14.5).strong();
+        let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
+        if name.clicked() {
+            cx.wishes.push(Wish::Focus(id));
+        }
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.menu_button("More", |ui| more(ui, cx, id)).response.on_hover_text("Intervene, move, remove");
+            let pin = ui.selectable_label(pinned, if pinned { "Pinned" } else { "Pin" });
+            if pin.on_hover_text("The others say how far they are from this one").clicked() {
+                cx.send(Command::Pin((!pinned).then_some(id)));
+            }
+        });
+    });
+    let Some(trace) = column.shown.trace() else { return };
+    if let Some(best) = trace.top.first() {
+        let text = format!("{}, {:.1} %", best.name, 100.0 * best.probability);
+        ui.label(font::fit(&text, 13.0, width - 8.0));
+    }
+    ui.horizontal(|ui| {
+        if let Some(text) = against(cx, id, trace) {
+            ui.label(RichText::new(text).small().weak());
+        }
+        if column.change != Intervention::None {
+            let text = RichText::new("Not retrained").small().color(color32(cx.theme.series(1)));
+            ui.label(text).on_hover_text("The probe was trained without this change; only its reading is changed");
+        }
+    });
+}
+
+/// How far a column is from the pinned one: the logit of the pinned column's class.
+fn against(cx: &Cx<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
+    let class = |trace: &Trace| {
+        let index = trace.evidence.class;
+        let known = trace.top.iter().find(|p| p.index == index);
+        known.map_or_else(|| format!("class {index}"), |p| p.name.clone())
+    };
+    let number = |x: f32| format!("{x:+.2}").replace('-', "−");
+    let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
+    let Some(reference) = reference else {
+        let logit = trace.logits.get(trace.evidence.class)?;
+        return Some(format!("Logit of {}: {}", class(trace), number(*logit)));
+    };
+    if trace.logits.len() != reference.logits.len() {
+        return Some("Other classes than the pinned column".to_owned());
+    }
+    let at = reference.evidence.class;
+    let change = trace.logits.get(at)? - reference.logits.get(at)?;
+    Some(format!("Logit of {}: {} against the pinned", class(reference), number(change)))
+}
+
+/// Interventions and what else can be done with a column.
+fn more(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId) {
+    let Some(column) = cx.state.columns.get(&id) else { return };
+    let routing = column.shown.trace().map(|trace| &trace.routing);
+    let (probe, image) = (column.probe, column.image);
+    let routed = cx.state.library.probes.get(&probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
+    if !matches!(routing, None | Some(Routing::None)) {
+        ui.weak("The same probe beside it, not retrained");
+        for (text, change) in interventions(routed) {
+            if ui.button(text).clicked() {
+                cx.send(Command::AddColumn { probe, image, change });
+            }
+        }
+        ui.separator();
+    }
+    if column.change != Intervention::None && ui.button("Read as trained").clicked() {
+        cx.send(Command::SetChange(id, Intervention::None));
+    }
+    if column.image.is_some() {
+        if ui.button("Follow the current image").clicked() {
+            cx.send(Command::SetImage(id, None));
+        }
+    } else if cx.state.selection.image.is_some() && ui.button("Keep this image").clicked() {
+        cx.send(Command::SetImage(id, cx.state.selection.image));
+    }
+    let at = cx.state.columns.get_index_of(&id).unwrap_or(0);
+    if at > 0 && ui.button("Move left").clicked() {
+        cx.send(Command::MoveColumn(id, at - 1));
+    }
+    if at + 1 < cx.state.columns.len() && ui.button("Move right").clicked() {
+        cx.send(Command::MoveColumn(id, at + 1));
+    }
+    if ui.button("Remove column").clicked() {
+        cx.send(Command::RemoveColumn(id));
+    }
+}
+
+/// What can be changed in a reading.
+pub fn interventions(routed: bool) -> Vec<(&'static str, Intervention)> {
+    let mut all = vec![
+        ("Scrambled after routing", Intervention::Scrambled(0)),
+        ("No routing: row by row", Intervention::NoRouting),
+        ("Random order", Intervention::Random(0)),
+    ];
+    if routed {
+        all.extend([
+            ("Temperature 0.01", Intervention::Temperature(0.01)),
+            ("Temperature 0.05", Intervention::Temperature(0.05)),
+            ("Temperature 0.5", Intervention::Temperature(0.5)),
+            ("1 iteration", Intervention::Iterations(1)),
+            ("5 iterations", Intervention::Iterations(5)),
+            ("100 iterations", Intervention::Iterations(100)),
+        ]);
+    }
+    all
+}
