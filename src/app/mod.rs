@@ -9,6 +9,7 @@ pub mod desk;
 pub mod facts;
 pub mod fault;
 pub mod job;
+mod listing;
 mod look;
 pub mod panel;
 pub mod settings;

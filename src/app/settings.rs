@@ -59,12 +59,7 @@ pub struct Recent {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            theme: ThemeChoice::default(),
-            scale: 1.0,
-            device: "auto".into(),
-            recent: Recent::default(),
-        }
+        Self { theme: ThemeChoice::default(), scale: 1.0, device: "auto".into(), recent: Recent::default() }
     }
 }
 
@@ -108,9 +103,9 @@ impl Settings {
     /// Reads the file `path`; a file that is not there holds the defaults.
     pub fn load(path: &Path) -> Result<Self, SettingsError> {
         match whole::read(path, FILE_LIMIT) {
-            Ok(bytes) => serde_json::from_slice::<Self>(&bytes).map(Self::bounded).map_err(|error| {
-                SettingsError::Json { path: path.to_owned(), why: error.to_string() }
-            }),
+            Ok(bytes) => serde_json::from_slice::<Self>(&bytes)
+                .map(Self::bounded)
+                .map_err(|error| SettingsError::Json { path: path.to_owned(), why: error.to_string() }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(source) => Err(SettingsError::Io { path: path.to_owned(), what: "read", source }),
         }

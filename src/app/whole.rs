@@ -17,16 +17,16 @@ pub fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
 }
 
 /// Writes a file as a whole or not at all.
-pub fn write(
+pub fn write<E: From<Error>>(
     path: &Path,
-    content: impl FnOnce(&mut BufWriter<&File>) -> std::io::Result<()>,
-) -> std::io::Result<()> {
+    content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
+) -> Result<(), E> {
     let file = beside(path)?;
     let mut buffer = BufWriter::new(file.as_file());
     content(&mut buffer)?;
     buffer.flush()?;
     drop(buffer);
-    file.persist(path)?;
+    file.persist(path).map_err(|failed| failed.error)?;
     Ok(())
 }
 

@@ -8,10 +8,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::probe::{Probe, ProbeError};
+use super::probe::Probe;
 use super::reading::{Direction, Form, Order, Plan, Reading};
 use super::router::scan;
-use super::tokens::Tokens;
 
 /// What is changed in how a probe reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -150,15 +149,4 @@ impl Intervention {
     pub fn unroutes(self) -> bool {
         matches!(self, Self::NoRouting | Self::Random(_))
     }
-}
-
-/// How `probe` reads `tokens` under `change`; the settings of `change` are those of `probe` already
-/// ([`Intervention::probe`]).
-pub fn reading(
-    probe: &Probe,
-    change: Intervention,
-    tokens: &Tokens,
-    draw: u64,
-) -> Result<Result<Reading, InterventionError>, ProbeError> {
-    Ok(change.reading(&probe.meta.head, probe.reading(tokens, draw)?))
 }

@@ -7,6 +7,7 @@ mod dispatch;
 mod jobs;
 mod library;
 mod look;
+mod restore;
 mod thumbnails;
 mod undo;
 
