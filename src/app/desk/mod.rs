@@ -107,7 +107,7 @@ impl Desk {
             self.chosen(what, paths, state, &mut orders);
         }
         let dropped = ctx.input(|i| i.raw.dropped_files.clone());
-        let dropped: Vec<PathBuf> = dropped.into_iter().filter_map(|file| file.path).collect();
+        let dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
         if !dropped.is_empty() {
             orders.push(Order::Command(Command::OpenAny(dropped)));
         }
@@ -189,7 +189,7 @@ impl Desk {
             wishes.extend(source.map(|source| Wish::Command(Command::OpenBackbone(source))));
         }
         let Some(dialog) = &mut self.export else { return };
-        let modal = egui::Modal::new("export".into()).show(ui.ctx(), |ui| dialog.ui(ui));
+        let modal = egui::Modal::new(egui::Id::unique("export")).show(ui.ctx(), |ui| dialog.ui(ui));
         let decision = if modal.should_close() { Decision::Close } else { modal.inner };
         let started = match decision {
             Decision::Open => return,
@@ -294,7 +294,7 @@ impl Desk {
 
 /// Asks for an id of the Hub: `Some(None)` once it was called off.
 fn hub(ui: &Ui, text: &mut String) -> Option<Option<String>> {
-    let modal = egui::Modal::new("hub".into()).show(ui.ctx(), |ui| {
+    let modal = egui::Modal::new(egui::Id::unique("hub")).show(ui.ctx(), |ui| {
         ui.set_width(440.0);
         ui.heading("Open backbone from the Hub");
         ui.weak("The id of a model, for example facebook/vit-mae-base; a folder's path is taken too");

@@ -47,7 +47,7 @@ pub fn first() -> Tree<Pane> {
     let mut tabs = Tabs::new([vec![one], others].concat());
     tabs.set_active(one);
     let root = tiles.insert_container(Container::Tabs(tabs));
-    Tree::new("panes", root, tiles)
+    Tree::new(egui::Id::unique("panes"), root, tiles)
 }
 
 /// Shows the pane of a panel: the one that is open, or a new one.
@@ -57,7 +57,7 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) {
         let new = tree.tiles.insert_pane(pane.clone());
         match tree.root() {
             Some(root) => tree.move_tile_to_container(new, root, usize::MAX, false),
-            None => *tree = Tree::new_tabs("panes", vec![pane.clone()]),
+            None => *tree = Tree::new_tabs(egui::Id::unique("panes"), vec![pane.clone()]),
         }
     }
     tree.make_active(|_, tile| matches!(tile, Tile::Pane(other) if *other == pane));

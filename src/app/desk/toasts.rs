@@ -34,7 +34,7 @@ impl Toasts {
             return;
         }
         let (now, theme) = (ui.input(|i| i.time), look::theme(ui));
-        let area = egui::Area::new("notes".into())
+        let area = egui::Area::new(egui::Id::unique("notes"))
             .order(Order::Foreground)
             .anchor(Align2::RIGHT_BOTTOM, Vec2::new(-14.0, -44.0));
         area.show(ui.ctx(), |ui| {

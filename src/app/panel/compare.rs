@@ -76,7 +76,8 @@ impl Panel for Compare {
         ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
             strip(ui, &columns, width, HEAD, |ui, id| head(ui, cx, id, width));
-            for figure in FIGURES.iter().filter(|figure| self.rows.contains(&figure.id())) {
+            let rows = self.rows.clone();
+            for figure in FIGURES.iter().filter(|figure| rows.contains(&figure.id())) {
                 let height = self.row_height(cx, *figure, width);
                 strip(ui, &columns, width, height, |ui, id| self.one(ui, cx, *figure, id));
             }
