@@ -17,3 +17,4 @@ mod traces;
 mod training;
 mod viz;
 mod weights;
+mod window;

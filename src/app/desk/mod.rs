@@ -117,7 +117,7 @@ impl Desk {
     /// Draws everything.
     pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<Order> {
         self.focus = self.focus.filter(|id| state.columns.contains_key(id));
-        self.focus = self.focus.or_else(|| state.columns.keys().next().copied());
+        self.focus = self.focus.or_else(|| first_to_see(state));
         let theme = look::theme(ui);
         let mut lit = Lit::of(state.selection.hover.token);
         let mut wishes = Vec::new();
@@ -290,6 +290,14 @@ impl Desk {
         });
         self.workspace = Some(path);
     }
+}
+
+/// The column to look at where none was chosen: the first that learned an order, which has most to
+/// show.
+fn first_to_see(state: &State) -> Option<ColumnId> {
+    let routed = |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
+    let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
+    found.or_else(|| state.columns.first()).map(|(id, _)| *id)
 }
 
 /// Asks for an id of the Hub: `Some(None)` once it was called off.

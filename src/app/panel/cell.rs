@@ -95,7 +95,7 @@ impl Cell {
         let scene = match drawn {
             Ok(scene) => scene,
             Err(why) => {
-                ui.scope_builder(egui::UiBuilder::new().max_rect(rect), |ui| notice::empty(ui, &why.0));
+                notice::empty(&mut ui.new_child(egui::UiBuilder::new().max_rect(rect)), &why.0);
                 return None;
             }
         };
@@ -111,11 +111,6 @@ impl Cell {
             self.canvas.mark(ui, scene, Hover { token: Some(token), position }, theme);
         }
         Some(painted.response)
-    }
-
-    /// The scene that was shown last.
-    pub fn scene(&self) -> Option<&Scene> {
-        self.kept.as_ref()?.2.as_ref().ok()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
+use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
 
 use super::cell::Cell;
 use super::{Cx, Panel, Place, Wish, notice};
@@ -61,12 +61,10 @@ impl Panel for Compare {
         if cx.state.columns.is_empty() {
             return cx.hint(ui);
         }
-        ui.add_space(6.0);
-        ui.horizontal_wrapped(|ui| {
-            ui.add_space(8.0);
-            self.choose_rows(ui, cx);
+        Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
+            ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
+            ui.horizontal_wrapped(|ui| self.choose_rows(ui, cx));
         });
-        ui.add_space(2.0);
         self.cells.retain(|(column, figure), _| {
             cx.state.columns.contains_key(column) && self.rows.contains(figure)
         });
@@ -93,7 +91,10 @@ fn strip(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut one: im
         let corner = row.min + Vec2::new(GAP + at as f32 * (width + GAP), GAP / 2.0);
         let rect = Rect::from_min_size(corner, Vec2::new(width, height));
         if ui.is_rect_visible(rect) {
-            ui.scope_builder(UiBuilder::new().max_rect(rect).id_salt((id, at)), |ui| one(ui, *id));
+            // A child leaves the row's own cursor where it is.
+            let mut cell = ui.new_child(UiBuilder::new().max_rect(rect).id_salt((id, at)));
+            cell.shrink_clip_rect(rect.expand(2.0));
+            one(&mut cell, *id);
         }
     }
 }
@@ -117,7 +118,7 @@ impl Compare {
         }
         let traces: Vec<Arc<Trace>> =
             cx.state.columns.values().filter_map(|c| c.shown.trace().cloned()).collect();
-        ui.separator();
+        ui.add_space(10.0);
         let mut shared = cx.state.views.shared;
         let shared = ui.checkbox(&mut shared, "Shared scales").on_hover_text("The same colour means the same value everywhere");
         if shared.clicked() {
@@ -179,9 +180,9 @@ fn head(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId, width: f32) {
     let Some(trace) = column.shown.trace() else { return };
     if let Some(best) = trace.top.first() {
         let text = format!("{}, {:.1} %", best.name, 100.0 * best.probability);
-        ui.label(font::fit(&text, 13.0, width - 8.0));
+        indented(ui, |ui| drop(ui.label(font::fit(&text, 13.0, width - 16.0))));
     }
-    ui.horizontal(|ui| {
+    indented(ui, |ui| {
         if let Some(text) = against(cx, id, trace) {
             ui.label(RichText::new(text).small().weak());
         }
@@ -189,6 +190,14 @@ fn head(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId, width: f32) {
             let text = RichText::new("Not retrained").small().color(color32(cx.theme.series(1)));
             ui.label(text).on_hover_text("The probe was trained without this change; only its reading is changed");
         }
+    });
+}
+
+/// A line under the name, which has a button's padding.
+fn indented(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
+    ui.horizontal(|ui| {
+        ui.add_space(2.0);
+        add(ui);
     });
 }
 
