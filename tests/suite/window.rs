@@ -107,7 +107,9 @@ impl Window {
     fn open(&mut self) {
         let app = self.harness.state_mut();
         app.dispatch(Command::OpenBackbone("tiny".into()));
-        app.dispatch(Command::OpenProbes(["sinkhorn", "gap"].map(|n| format!("{n}.safetensors").into()).into()));
+        app.dispatch(Command::OpenProbes(
+            ["sinkhorn", "gap"].map(|n| format!("{n}.safetensors").into()).into(),
+        ));
         app.dispatch(Command::OpenImages(vec!["birds".into()]));
     }
 
@@ -206,7 +208,11 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
     window.open();
     window.harness.run();
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
-    let job = asked.iter().find_map(|r| matches!(r, Request::OpenBackbone { .. }).then(|| r.job())).flatten().unwrap();
+    let job = asked
+        .iter()
+        .find_map(|r| matches!(r, Request::OpenBackbone { .. }).then(|| r.job()))
+        .flatten()
+        .unwrap();
     let progress = Progress {
         what: "Downloading".into(),
         done: 12_000_000,
@@ -230,7 +236,7 @@ fn what_is_ready_is_drawn() {
     }
     assert!(window.has("Evidence by position"));
     window.click("Compare");
-    assert!(window.has("Shared scales") && window.has("gap reads no order"));
+    assert!(window.has("Shared scales") && window.has("Pin") && window.has("More"));
     window.click("Token table");
     assert!(window.has("Token 0"));
     window.click("Evidence");
@@ -242,7 +248,9 @@ fn a_failure_stays_readable() {
     let mut window = Window::new();
     window.open();
     window.answer_with(|request| match request {
-        Request::Look(look) => vec![Event::Failed(look.job, Fault::new("The device was lost").remedy("Run on the CPU instead"))],
+        Request::Look(look) => {
+            vec![Event::Failed(look.job, Fault::new("The device was lost").remedy("Run on the CPU instead"))]
+        }
         Request::OpenProbe { job, entry, path } if path.starts_with("gap.safetensors") => {
             let name = "gap";
             vec![Event::ProbeOpened { job, entry, facts: probe(name, 768) }, Event::Finished(job)]
@@ -332,7 +340,8 @@ fn a_figure_is_exported_with_its_trace() {
     }
     let svg = std::fs::read_to_string(&file).unwrap();
     assert!(svg.contains("<svg") && svg.contains("Hard order"));
-    let trace: Trace = serde_json::from_slice(&std::fs::read(file.with_extension("trace.json")).unwrap()).unwrap();
+    let trace: Trace =
+        serde_json::from_slice(&std::fs::read(file.with_extension("trace.json")).unwrap()).unwrap();
     assert_eq!(trace, traces::sinkhorn_trace());
     let said = |c: &egui::OutputCommand| matches!(c, egui::OutputCommand::CopyText(t) if t.contains("--figure scan_path"));
     assert!(copied.iter().any(said) || copied.is_empty(), "{copied:?}");
@@ -353,8 +362,11 @@ fn a_figure_is_exported_with_its_trace() {
 fn panes_close_and_come_back() {
     let mut window = Window::ready();
     window.click("Panes");
-    window.click("Predictions");
+    let role = egui::accesskit::Role::CheckBox;
+    window.harness.get_by_role_and_label(role, "Predictions").click();
+    window.harness.run();
     window.press(Modifiers::NONE, Key::Escape);
+    assert!(!window.has("Predictions"), "a closed pane is still there");
     window.press(Modifiers::COMMAND, Key::K);
     window.harness.event(egui::Event::Text("show predictions".to_owned()));
     window.harness.run();
@@ -388,6 +400,7 @@ fn every_figure_has_a_pane_and_no_look_is_lost() {
         window.harness.run();
         assert!(window.has(figure.title()), "{}", figure.id());
     }
-    let shown = window.harness.state().state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_)));
+    let shown =
+        window.harness.state().state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_)));
     assert!(shown);
 }

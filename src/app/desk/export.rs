@@ -64,10 +64,17 @@ pub enum Outcome {
 
 impl Export {
     /// Of these figures of these traces, as they are shown.
-    pub fn new(figures: &[&'static str], traces: Vec<Arc<Trace>>, views: &Views, limits: Option<(f64, f64)>) -> Self {
+    pub fn new(
+        figures: &[&'static str],
+        traces: Vec<Arc<Trace>>,
+        views: &Views,
+        limits: Option<(f64, f64)>,
+    ) -> Self {
         let figures: Vec<&'static dyn Figure> = figures.iter().filter_map(|id| find(id)).collect();
         let one = figures.len() == 1 && traces.len() == 1;
-        let stem = |name: &str| Path::new(name).file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+        let stem = |name: &str| {
+            Path::new(name).file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
+        };
         let name = match (one, traces.first(), figures.first()) {
             (true, Some(trace), Some(figure)) => {
                 format!("{}-{}-{}", stem(&trace.image), stem(&trace.probe), figure.id())
@@ -102,10 +109,11 @@ impl Export {
         });
         ui.add_space(4.0);
         Grid::new("export").num_columns(2).spacing([14.0, 8.0]).show(ui, |ui| {
-            ui.label("Format");
+            let label = ui.label("Format").id;
             let shown = FORMATS.iter().find(|(id, _)| *id == self.format).map_or("", |(_, name)| *name);
             let formats = FORMATS.iter().filter(|(id, _)| one || !matches!(*id, "csv" | "npz"));
-            ComboBox::from_id_salt("format").width(150.0).selected_text(shown).show_ui(ui, |ui| {
+            let combo = ComboBox::from_id_salt("format").width(150.0).selected_text(shown);
+            let list = combo.show_ui(ui, |ui| {
                 for (id, name) in formats {
                     if ui.selectable_label(self.format == *id, *name).clicked() {
                         self.format = id;
@@ -113,12 +121,14 @@ impl Export {
                     }
                 }
             });
+            list.response.labelled_by(label);
             ui.end_row();
             let picture = !matches!(self.format, "csv" | "npz");
             if picture {
-                ui.label("Width");
+                let label = ui.label("Width").id;
                 ui.horizontal(|ui| {
-                    ui.add(DragValue::new(&mut self.width).range(20.0..=2000.0).suffix(" mm"));
+                    ui.add(DragValue::new(&mut self.width).range(20.0..=2000.0).suffix(" mm"))
+                        .labelled_by(label);
                     for (text, width) in [("Column", 85.0), ("Page", 174.0)] {
                         if ui.selectable_label(self.width == width, text).clicked() {
                             self.width = width;
@@ -128,8 +138,8 @@ impl Export {
                 ui.end_row();
             }
             if self.format == "png" {
-                ui.label("Resolution");
-                ui.add(DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi"));
+                let label = ui.label("Resolution").id;
+                ui.add(DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi")).labelled_by(label);
                 ui.end_row();
             }
             ui.label("File");
@@ -137,7 +147,8 @@ impl Export {
                 let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(280.0));
                 edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "File"));
                 if ui.button("Choose…").clicked() {
-                    let name = Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
+                    let name =
+                        Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
                     decision = Decision::Choose(name.unwrap_or_default());
                 }
             });
@@ -185,10 +196,16 @@ impl Export {
     pub fn command_line(&self) -> String {
         let quoted = |text: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
-            if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+            if text.chars().all(plain) {
+                text.to_owned()
+            } else {
+                format!("'{}'", text.replace('\'', r"'\''"))
+            }
         };
         let mut words = vec!["ssmprobe figures".to_owned()];
-        words.extend(self.trace_files().iter().map(|p| format!("--trace {}", quoted(&p.display().to_string()))));
+        words.extend(
+            self.trace_files().iter().map(|p| format!("--trace {}", quoted(&p.display().to_string()))),
+        );
         words.extend(self.figures.iter().map(|figure| format!("--figure {}", figure.id())));
         words.push(format!("--out {} --width {}", quoted(&self.path), self.width));
         let Options { map, log, rows, opacity, grid, step, .. } = &self.options;
@@ -273,7 +290,11 @@ impl Default for Exporter {
 
 impl Exporter {
     /// Does `work` and wakes the window.
-    pub fn start(&self, ctx: &egui::Context, work: impl FnOnce() -> Outcome + Send + 'static) -> Result<(), String> {
+    pub fn start(
+        &self,
+        ctx: &egui::Context,
+        work: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Result<(), String> {
         let (sender, ctx) = (self.sender.clone(), ctx.clone());
         let run = move || {
             // The window may be gone; then nobody wants to know.

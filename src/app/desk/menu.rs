@@ -50,7 +50,10 @@ fn item(ui: &mut Ui, cx: &mut Cx<'_>, action: Action) {
 fn name(what: &str, step: Option<&str>) -> String {
     let lower = |step: &str| {
         let mut letters = step.chars();
-        letters.next().map(|first| first.to_lowercase().chain(letters).collect::<String>()).unwrap_or_default()
+        letters
+            .next()
+            .map(|first| first.to_lowercase().chain(letters).collect::<String>())
+            .unwrap_or_default()
     };
     step.map_or_else(|| what.to_owned(), |step| format!("{what}: {}", lower(step)))
 }

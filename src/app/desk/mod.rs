@@ -278,11 +278,8 @@ impl Desk {
     }
 
     fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<Order>) {
-        let path = if path.extension().is_none() {
-            path.with_extension(super::workspace::EXTENSION)
-        } else {
-            path
-        };
+        let path =
+            if path.extension().is_none() { path.with_extension(super::workspace::EXTENSION) } else { path };
         let layout = serde_json::to_value(&self.tree).unwrap_or_default();
         orders.push(match state.workspace(layout).save(&path) {
             Ok(()) => Order::Note(Weight::Info, format!("Wrote {}", path.display())),
@@ -295,7 +292,8 @@ impl Desk {
 /// The column to look at where none was chosen: the first that learned an order, which has most to
 /// show.
 fn first_to_see(state: &State) -> Option<ColumnId> {
-    let routed = |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
+    let routed =
+        |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
     let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
     found.or_else(|| state.columns.first()).map(|(id, _)| *id)
 }

@@ -27,10 +27,7 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
             ui.label(RichText::new(&facts.id).small()).on_hover_text(facts.summary());
         }
         ui.separator();
-        let counts = [
-            (cx.state.library.probes.len(), "probe"),
-            (cx.state.library.images.len(), "image"),
-        ];
+        let counts = [(cx.state.library.probes.len(), "probe"), (cx.state.library.images.len(), "image")];
         for (count, name) in counts {
             let s = if count == 1 { "" } else { "s" };
             ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
@@ -73,7 +70,9 @@ fn jobs(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
     let running = cx.state.jobs.iter().filter(|(_, job)| job.fault.is_none());
     // A look takes a moment; a job that shows how far it is says more.
-    let Some((id, job)) = running.max_by_key(|(_, job)| (job.progress.is_some(), job.started)) else { return };
+    let Some((id, job)) = running.max_by_key(|(_, job)| (job.progress.is_some(), job.started)) else {
+        return;
+    };
     let cancel = egui::Button::new(RichText::new("Cancel").small());
     if ui.add_enabled(!job.cancelling, cancel).clicked() {
         cx.wishes.push(Wish::Command(Command::Cancel(*id)));

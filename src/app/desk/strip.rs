@@ -69,10 +69,14 @@ fn reading(ui: &mut Ui, cx: &mut Cx<'_>) {
         return;
     }
     let change = column.change;
-    let routed = cx.state.library.probes.get(&column.probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
+    let routed =
+        cx.state.library.probes.get(&column.probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
     let label = ui.label("Reads").id;
     let all = [vec![("As trained", Intervention::None)], interventions(routed)].concat();
-    let shown = all.iter().find(|(_, known)| *known == change).map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
+    let shown = all
+        .iter()
+        .find(|(_, known)| *known == change)
+        .map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
     let combo = ComboBox::from_id_salt("reading").width(175.0).selected_text(shown);
     let list = |ui: &mut Ui| {
         for (name, other) in all {
@@ -111,15 +115,20 @@ fn class(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
         ui.add(egui::TextEdit::singleline(&mut desk.class_filter).hint_text("Filter classes"));
         let text = desk.class_filter.to_lowercase();
         let found: Vec<&String> = classes.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
-        ScrollArea::vertical().max_height(280.0).auto_shrink([false, true]).show_rows(ui, 24.0, found.len(), |ui, rows| {
-            for name in &found[rows] {
-                let chosen = cx.state.selection.class == ClassChoice::Named((*name).clone());
-                if ui.selectable_label(chosen, *name).clicked() {
-                    cx.send(Command::SetClass(ClassChoice::Named((*name).clone())));
-                    ui.close();
+        ScrollArea::vertical().max_height(280.0).auto_shrink([false, true]).show_rows(
+            ui,
+            24.0,
+            found.len(),
+            |ui, rows| {
+                for name in &found[rows] {
+                    let chosen = cx.state.selection.class == ClassChoice::Named((*name).clone());
+                    if ui.selectable_label(chosen, *name).clicked() {
+                        cx.send(Command::SetClass(ClassChoice::Named((*name).clone())));
+                        ui.close();
+                    }
                 }
-            }
-        });
+            },
+        );
     };
     combo.show_ui(ui, list).response.labelled_by(label);
 }

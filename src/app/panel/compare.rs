@@ -8,6 +8,7 @@ use eframe::egui;
 use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
 
 use super::cell::Cell;
+use super::difference::{self, Differences};
 use super::{Cx, Panel, Place, Wish, notice};
 use crate::app::command::Command;
 use crate::app::job::ColumnId;
@@ -24,7 +25,7 @@ const WIDE: f32 = 460.0;
 /// Gap between columns and rows.
 const GAP: f32 = 12.0;
 /// Height of the head of a column.
-const HEAD: f32 = 62.0;
+const HEAD: f32 = 78.0;
 /// Figures shown at first.
 const FIRST: [&str; 4] = ["photo", "scan_path", "token_map", "evidence"];
 
@@ -32,11 +33,12 @@ const FIRST: [&str; 4] = ["photo", "scan_path", "token_map", "evidence"];
 pub struct Compare {
     rows: Vec<&'static str>,
     cells: HashMap<(ColumnId, &'static str), Cell>,
+    differences: Differences,
 }
 
 impl Default for Compare {
     fn default() -> Self {
-        Self { rows: FIRST.into(), cells: HashMap::new() }
+        Self { rows: FIRST.into(), cells: HashMap::new(), differences: Differences::default() }
     }
 }
 
@@ -68,6 +70,7 @@ impl Panel for Compare {
         self.cells.retain(|(column, figure), _| {
             cx.state.columns.contains_key(column) && self.rows.contains(figure)
         });
+        self.differences.retain(|column| cx.state.columns.contains_key(&column));
         let columns: Vec<ColumnId> = cx.state.columns.keys().copied().collect();
         let room = ui.available_width() - 2.0 * GAP - ui.spacing().scroll.allocated_width();
         let width = ((room + GAP) / columns.len() as f32 - GAP).clamp(NARROW, WIDE);
@@ -120,9 +123,18 @@ impl Compare {
             cx.state.columns.values().filter_map(|c| c.shown.trace().cloned()).collect();
         ui.add_space(10.0);
         let mut shared = cx.state.views.shared;
-        let shared = ui.checkbox(&mut shared, "Shared scales").on_hover_text("The same colour means the same value everywhere");
+        let shared = ui
+            .checkbox(&mut shared, "Shared scales")
+            .on_hover_text("The same colour means the same value everywhere");
         if shared.clicked() {
             cx.send(Command::SetShared(!cx.state.views.shared));
+        }
+        let mut difference = cx.state.views.difference;
+        let checkbox = egui::Checkbox::new(&mut difference, "Differences from the pinned");
+        let pinned = cx.state.selection.reference.is_some();
+        let about = "Weights and evidence minus those of the pinned column";
+        if ui.add_enabled(pinned, checkbox).on_hover_text(about).clicked() {
+            cx.send(Command::SetDifference(!cx.state.views.difference));
         }
         let rows = FIGURES.iter().map(|f| f.id()).filter(|id| self.rows.contains(id)).collect();
         let ready = !traces.is_empty() && !self.rows.is_empty();
@@ -148,7 +160,22 @@ impl Compare {
             Shown::Failed(fault) => return notice::failed(ui, fault),
             Shown::Nothing => return notice::empty(ui, &cx.state.why_nothing(id)),
         };
-        let options = cx.options(figure.id());
+        let mut options = cx.options(figure.id());
+        let reference = cx.state.reference().filter(|_| {
+            cx.state.views.difference
+                && cx.state.selection.reference != Some(id)
+                && difference::FIGURES.contains(&figure.id())
+        });
+        let trace = match reference {
+            None => trace,
+            Some(reference) => match self.differences.of(id, &trace, reference) {
+                Ok(difference) => {
+                    options.limits = None;
+                    difference
+                }
+                Err(why) => return notice::empty(ui, &why),
+            },
+        };
         let cell = self.cells.entry((id, figure.id())).or_default();
         let zoom = zoom(rect.width());
         if let Some(response) = cell.show(ui, &trace, figure, &options, cx.theme, rect, zoom, cx.lit) {
@@ -186,9 +213,14 @@ fn head(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId, width: f32) {
         if let Some(text) = against(cx, id, trace) {
             ui.label(RichText::new(text).small().weak());
         }
+        let pinned = cx.state.selection.reference.is_some_and(|pinned| pinned != id);
+        if cx.state.views.difference && pinned {
+            ui.label(RichText::new("Differences").small().color(color32(cx.theme.series(0))));
+        }
         if column.change != Intervention::None {
             let text = RichText::new("Not retrained").small().color(color32(cx.theme.series(1)));
-            ui.label(text).on_hover_text("The probe was trained without this change; only its reading is changed");
+            ui.label(text)
+                .on_hover_text("The probe was trained without this change; only its reading is changed");
         }
     });
 }

@@ -39,7 +39,13 @@ fn heeded(figure: &str) -> &'static [Control] {
 
 /// Draws the controls of `figure`; sends the options once they change. `playing` is when a path
 /// began to be played, and from which step.
-pub fn show(ui: &mut Ui, cx: &mut Cx<'_>, figure: &str, trace: &Arc<Trace>, playing: &mut Option<(f64, usize)>) {
+pub fn show(
+    ui: &mut Ui,
+    cx: &mut Cx<'_>,
+    figure: &str,
+    trace: &Arc<Trace>,
+    playing: &mut Option<(f64, usize)>,
+) {
     let controls = heeded(figure);
     if controls.is_empty() || (figure == "scan_path" && trace.routing == Routing::None) {
         return;

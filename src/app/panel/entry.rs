@@ -65,7 +65,8 @@ impl Entry<'_> {
 /// The button that forgets an entry, a cross drawn by hand: no font has to have it.
 fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 14.0, rect.center().y), Vec2::splat(18.0));
-    let response = ui.interact(square, ui.scope_id().with(("close", name, rect.top().to_bits())), Sense::click());
+    let response =
+        ui.interact(square, ui.scope_id().with(("close", name, rect.top().to_bits())), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Close {name}")));
     let visuals = ui.style().interact(&response);
     if response.hovered() {

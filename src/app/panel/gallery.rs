@@ -119,8 +119,8 @@ impl Gallery {
                 let size = texture.size_vec2();
                 let part = Vec2::splat(size.min_elem()) / size / 2.0;
                 let uv = Rect::from_min_max(Pos2::new(0.5, 0.5) - part, Pos2::new(0.5, 0.5) + part);
-                let mesh = egui::epaint::RectShape::filled(rect, 4.0, Color32::WHITE)
-                    .with_texture(texture.id(), uv);
+                let mesh =
+                    egui::epaint::RectShape::filled(rect, 4.0, Color32::WHITE).with_texture(texture.id(), uv);
                 ui.painter().add(mesh);
             }
             Some(Thumbnail::Failed(_)) => word(ui, rect, "Unreadable"),

@@ -66,9 +66,7 @@ fn header(ui: &mut Ui, cx: &mut Cx<'_>, title: &str, actions: &[(Action, &str)])
             ui.spacing_mut().item_spacing.x = 4.0;
             for (action, text) in actions.iter().rev() {
                 let response = ui.small_button(*text).on_hover_text(action.text());
-                response.widget_info(|| {
-                    egui::WidgetInfo::labeled(egui::Role::Button, true, action.text())
-                });
+                response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, action.text()));
                 if response.clicked() {
                     cx.choose(*action);
                 }
@@ -101,7 +99,8 @@ fn words<F>(ui: &Ui, cx: &Cx<'_>, status: &Status<F>, ready: impl Fn(&F) -> Stri
         }
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
-            let words = progress.map_or("Opening…".to_owned(), |p| format!("{} {}", p.what, notice::amounts(p)));
+            let words =
+                progress.map_or("Opening…".to_owned(), |p| format!("{} {}", p.what, notice::amounts(p)));
             (words, color32(theme.series(4)))
         }
     }

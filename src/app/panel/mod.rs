@@ -5,6 +5,7 @@
 mod cell;
 mod compare;
 mod controls;
+mod difference;
 mod entry;
 mod figure;
 mod gallery;
@@ -150,7 +151,10 @@ impl Cx<'_> {
             }
             None => {
                 let why = self.focus.map(|id| self.state.why_nothing(id));
-                notice::empty(ui, why.as_deref().unwrap_or("Choose a probe in the library to look through it"));
+                notice::empty(
+                    ui,
+                    why.as_deref().unwrap_or("Choose a probe in the library to look through it"),
+                );
             }
         }
     }

@@ -30,7 +30,8 @@ const COLUMNS: [(&str, &str); 7] = [
 pub struct Tokens {
     sort: usize,
     down: bool,
-    kept: Option<(Arc<Trace>, Vec<[f64; 7]>)>,
+    /// The trace, its numbers, and with how many places they are shown.
+    kept: Option<(Arc<Trace>, Vec<[f64; 7]>, [usize; 7])>,
     sorted: Option<(usize, bool, Vec<usize>)>,
 }
 
@@ -53,11 +54,13 @@ impl Panel for Tokens {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
         let Some(trace) = cx.trace(ui) else { return };
-        if self.kept.as_ref().is_none_or(|(kept, _)| !Arc::ptr_eq(kept, &trace)) {
-            self.kept = Some((trace.clone(), rows(&trace)));
+        if self.kept.as_ref().is_none_or(|(kept, ..)| !Arc::ptr_eq(kept, &trace)) {
+            let rows = rows(&trace);
+            let places = std::array::from_fn(|column| places(&rows, column));
+            self.kept = Some((trace.clone(), rows, places));
             self.sorted = None;
         }
-        let Some((_, rows)) = &self.kept else { return };
+        let Some((_, rows, places)) = &self.kept else { return };
         if rows.is_empty() {
             return notice::empty(ui, "The trace does not hold together");
         }
@@ -72,7 +75,7 @@ impl Panel for Tokens {
             });
             self.sorted = Some((self.sort, self.down, order));
         }
-        let width = (ui.available_width() / COLUMNS.len() as f32).clamp(64.0, 130.0);
+        let width = (ui.available_width() / COLUMNS.len() as f32).clamp(64.0, 160.0);
         if let Some(column) = head(ui, width, self.sort, self.down) {
             self.down = if column == self.sort { !self.down } else { column > 3 };
             self.sort = column;
@@ -82,7 +85,7 @@ impl Panel for Tokens {
         ScrollArea::both().auto_shrink(false).show_rows(ui, ROW, order.len(), |ui, shown| {
             for at in shown {
                 let token = order[at];
-                if row(ui, width, &rows[token], cx.lit.token == Some(token), at).hovered() {
+                if row(ui, width, &rows[token], places, cx.lit.token == Some(token), at).hovered() {
                     cx.lit.point(token);
                 }
             }
@@ -114,27 +117,43 @@ fn rows(trace: &Trace) -> Vec<[f64; 7]> {
         .collect()
 }
 
+/// Where the numbers of a column end, and its head.
+fn end(left: f32, width: f32, column: usize) -> f32 {
+    left + (column as f32 + 1.0) * width - 12.0
+}
+
 /// The heads of the columns; the one clicked.
 fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
+    let size = Vec2::new(width * COLUMNS.len() as f32, ROW + 6.0);
+    let (line, _) = ui.allocate_exact_size(size, Sense::hover());
     let mut clicked = None;
-    ui.horizontal(|ui| {
-        ui.spacing_mut().item_spacing.x = 0.0;
-        for (i, (name, about)) in COLUMNS.iter().enumerate() {
-            let text = match (i == sort, down) {
-                (true, true) => format!("{name} ⏷"),
-                (true, false) => format!("{name} ⏶"),
-                _ => (*name).to_owned(),
-            };
-            let button = egui::Button::new(text).frame(false).min_size(Vec2::new(width, ROW));
-            if ui.add(button).on_hover_text(*about).clicked() {
-                clicked = Some(i);
-            }
+    for (i, (name, about)) in COLUMNS.iter().enumerate() {
+        let corner = line.min + Vec2::new(i as f32 * width, 0.0);
+        let rect = Rect::from_min_size(corner, Vec2::new(width, line.height()));
+        let response = ui.interact(rect, ui.scope_id().with(("head", i)), Sense::click());
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, *name));
+        let text = match (i == sort, down) {
+            (true, true) => format!("⬇ {name}"),
+            (true, false) => format!("⬆ {name}"),
+            _ => (*name).to_owned(),
+        };
+        let color = ui.style().interact(&response).fg_stroke.color;
+        let at = egui::Pos2::new(end(line.left(), width, i), line.center().y);
+        ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color);
+        if response.on_hover_text(*about).clicked() {
+            clicked = Some(i);
         }
-    });
+    }
     clicked
 }
 
-fn row(ui: &mut Ui, width: f32, values: &[f64; 7], lit: bool, at: usize) -> Response {
+/// How many places behind the point tell the values of a column apart.
+fn places(rows: &[[f64; 7]], column: usize) -> usize {
+    let largest = rows.iter().map(|row| row[column].abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
+    if largest > 0.0 { (3.0 - largest.log10().floor()).clamp(2.0, 8.0) as usize } else { 2 }
+}
+
+fn row(ui: &mut Ui, width: f32, values: &[f64; 7], places: &[usize; 7], lit: bool, at: usize) -> Response {
     let size = Vec2::new(width * COLUMNS.len() as f32, ROW);
     let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Token {}", values[0])));
@@ -145,13 +164,12 @@ fn row(ui: &mut Ui, width: f32, values: &[f64; 7], lit: bool, at: usize) -> Resp
         ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
     }
     for (i, value) in values.iter().enumerate() {
-        let cell = Rect::from_min_size(rect.min + Vec2::new(i as f32 * width, 0.0), Vec2::new(width, ROW));
         let (text, color) = match (value.is_nan(), i) {
             (true, _) => ("–".to_owned(), theme.muted),
             (_, 0..=3) => (format!("{value}"), theme.ink),
-            _ => (format!("{value:+.4}").replace('-', "−"), theme.ink),
+            _ => (format!("{value:+.*}", places[i]).replace('-', "−"), theme.ink),
         };
-        let at = cell.center() + Vec2::new(width * 0.22, 0.0);
+        let at = egui::Pos2::new(end(rect.left(), width, i), rect.center().y);
         ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color32(color));
     }
     response
