@@ -177,6 +177,10 @@ impl Workspace {
             .map_err(|source| WorkspaceError::Read { path: path.to_owned(), source })?;
         let json =
             |error: serde_json::Error| WorkspaceError::Json { path: path.to_owned(), why: error.to_string() };
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+            let why = "expected a JSON object".into();
+            return Err(WorkspaceError::Json { path: path.to_owned(), why });
+        }
         // The version first: a later one may have other fields.
         #[derive(Deserialize)]
         struct Version {

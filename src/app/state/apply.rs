@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::fault::Fault;
-use super::super::job::{ColumnId, Event, ImageId, JobId, Kind, ProbeId, Request};
+use super::super::job::{BackboneId, ColumnId, Event, ImageId, JobId, Kind, Request};
 use super::super::settings::remember;
 use super::jobs::Weight;
 use super::library::{Image, Status};
@@ -31,11 +31,7 @@ impl State {
                 let changed = expected.is_some_and(|expected| expected != facts.fingerprint);
                 let name = facts.id.clone();
                 backbone.status = Status::Ready(Arc::new(facts));
-                for (_, other) in self.library.backbones.iter_mut().filter(|(id, _)| **id != entry) {
-                    if matches!(other.status, Status::Ready(_)) {
-                        other.status = Status::Closed;
-                    }
-                }
+                self.close_others(entry);
                 if changed {
                     self.note(
                         Weight::Warning,
@@ -86,12 +82,27 @@ impl State {
                 self.settle(job, None);
                 Vec::new()
             }
+            Event::Started(job) => {
+                let opening = |status: &Status<_>| *status == Status::Opening(job);
+                let mut all = self.library.backbones.iter();
+                if let Some(entry) = all.find(|(_, b)| opening(&b.status)).map(|(id, _)| *id) {
+                    self.close_others(entry);
+                }
+                Vec::new()
+            }
             // Told by the job itself.
-            Event::Started(_)
-            | Event::Progress(..)
-            | Event::Looked { .. }
-            | Event::Warning { .. }
-            | Event::Finished(_) => Vec::new(),
+            Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } | Event::Finished(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The worker drops the backbone it has before it loads `entry`.
+    fn close_others(&mut self, entry: BackboneId) {
+        for (_, other) in self.library.backbones.iter_mut().filter(|(id, _)| **id != entry) {
+            if matches!(other.status, Status::Ready(_)) {
+                other.status = Status::Closed;
+            }
         }
     }
 
@@ -155,10 +166,5 @@ impl State {
             self.note(Weight::Warning, text);
         }
         requests
-    }
-
-    /// Whether any column shows this probe.
-    pub(super) fn has_column(&self, probe: ProbeId) -> bool {
-        self.columns.values().any(|column| column.probe == probe)
     }
 }

@@ -167,14 +167,7 @@ impl State {
         }
         let job = self.begin(JobKind::Open, format!("Opening {source}"));
         let (device, options) = (self.settings.device.clone(), self.backbone_options);
-        for (other, backbone) in &mut self.library.backbones {
-            match &backbone.status {
-                _ if *other == id => backbone.status = Status::Opening(job),
-                // The worker drops it before it loads another.
-                Status::Ready(_) => backbone.status = Status::Closed,
-                _ => {}
-            }
-        }
+        self.library.backbones[&id].status = Status::Opening(job);
         requests.push(Request::OpenBackbone { job, entry: id, source, device, options });
         requests
     }

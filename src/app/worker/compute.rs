@@ -100,6 +100,7 @@ impl Compute {
             return;
         };
         let device = self.device_of(&request);
+        let tears = device.is_some(); // what runs on a device may leave it lost
         let result = outbox.job(job, cancel, |clock| match request {
             Request::OpenBackbone { job, entry, source, device, options } => {
                 let recipe = Recipe { entry, folder: source.into(), device, options };
@@ -110,7 +111,9 @@ impl Compute {
             _ => Ok(()),
         });
         if let Err(fault) = result {
-            self.recover();
+            if tears {
+                self.recover();
+            }
             let remedy = match device.as_deref() {
                 Some("cpu") | None => {
                     "The program goes on. Try again; if it comes back, copy the log and report it"

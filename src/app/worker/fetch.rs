@@ -8,7 +8,9 @@ use super::Task;
 use super::outbox::{Clock, Outbox, guard};
 use crate::app::fault::Fault;
 use crate::app::job::{Event, Request, Unit};
+use crate::model::backbone::config::Config;
 use crate::model::backbone::hub;
+use crate::model::preprocess::Preprocessor;
 
 /// From what a person typed to a folder. The job goes on with the compute thread.
 pub(super) fn fetch(outbox: &Outbox, to_compute: &SyncSender<Task>, task: Task) {
@@ -18,7 +20,7 @@ pub(super) fn fetch(outbox: &Outbox, to_compute: &SyncSender<Task>, task: Task) 
     let clock = Clock::new(outbox, job);
     let mut told = Instant::now();
     let resolved = guard(|| {
-        hub::resolve(&source, &mut |progress| {
+        let folder = hub::resolve(&source, &mut |progress| {
             // Ten times a second is as often as anyone looks.
             if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
                 told = Instant::now();
@@ -26,7 +28,11 @@ pub(super) fn fetch(outbox: &Outbox, to_compute: &SyncSender<Task>, task: Task) 
                 clock.progress(what, progress.done, Some(progress.total), Unit::Bytes);
             }
             if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
+        })?;
+        // What is no backbone is told before the one in use is dropped for it.
+        Config::open(&folder)?;
+        Preprocessor::open(&folder)?;
+        anyhow::Ok(folder)
     });
     let fault = match resolved {
         _ if cancel.is_cancelled() => return outbox.tell(Event::Cancelled(job)),
