@@ -1,3 +1,4 @@
 //! The wiring: command line, threads and window. The only folder that knows `model` and `viz`.
 
+pub mod assets;
 pub mod cli;

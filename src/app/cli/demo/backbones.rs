@@ -1,0 +1,104 @@
+//! Pre-training the demo's backbones.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use burn::tensor::Device;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+
+use super::build::whole;
+use crate::model::array::{Array, Arrays};
+use crate::model::backbone::config::Config;
+use crate::model::backbone::keys;
+use crate::model::backbone::weights::Weights;
+use crate::model::pretrain::folder::{Precision, save};
+use crate::model::pretrain::{Plan, pretrain};
+
+/// Steps behind one point of the curve.
+const STRIDE: usize = 20;
+/// How a pre-training went, in the backbone's folder.
+const FILE: &str = "pretraining.json";
+
+/// What was asked for, and the curve that came.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    plan: Plan,
+    curve: Vec<Point>,
+}
+
+/// Means over the last steps.
+#[derive(Serialize, Deserialize)]
+struct Point {
+    step: usize,
+    loss: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accuracy: Option<f64>,
+}
+
+/// Pre-trains the backbones that `out` does not hold yet, in turn; each starts from the weights of
+/// the one before it, as they are in its file.
+pub fn make(out: &Path, plans: &[(&'static str, Plan)], device: &Device) -> anyhow::Result<()> {
+    let mut start = Arrays::new();
+    for (id, plan) in plans {
+        let folder = out.join(id);
+        if !is_there(&folder, plan) {
+            one(&folder, plan, &start, device)?;
+        }
+        start = weights(&folder)?;
+    }
+    Ok(())
+}
+
+/// The weights in a folder.
+fn weights(folder: &Path) -> anyhow::Result<Arrays> {
+    let weights = Weights::open(folder)?;
+    let expected = keys::expected(&Config::open(folder)?, "");
+    expected
+        .into_iter()
+        .map(|(name, shape)| {
+            let values = weights.tensor(&name)?.try_to_vec::<f32>();
+            let values = values.map_err(|error| anyhow::anyhow!("{name}: {error:?}"))?;
+            Ok((name, Array::new(shape, values)))
+        })
+        .collect()
+}
+
+/// Whether a folder holds what `plan` makes.
+fn is_there(folder: &Path, plan: &Plan) -> bool {
+    let record = std::fs::read(folder.join(FILE)).ok();
+    let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
+    record.is_some_and(|record| record.plan == *plan) && folder.join("model.safetensors").is_file()
+}
+
+fn one(folder: &Path, plan: &Plan, start: &Arrays, device: &Device) -> anyhow::Result<()> {
+    let bar = ProgressBar::new(plan.steps as u64);
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} steps, {msg} {eta} left");
+    bar.set_style(style.expect("a valid template"));
+    bar.set_prefix(folder.display().to_string());
+    let (mut curve, mut losses, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    let mean = |values: &mut Vec<f64>| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.clear();
+        mean
+    };
+    let weights = pretrain(plan, start, device, &mut |progress| {
+        losses.push(f64::from(progress.loss));
+        shares.extend(progress.accuracy.map(f64::from));
+        if progress.step % STRIDE == 0 || progress.step == plan.steps {
+            let accuracy = (!shares.is_empty()).then(|| mean(&mut shares));
+            let point = Point { step: progress.step, loss: mean(&mut losses), accuracy };
+            bar.set_message(match point.accuracy {
+                Some(share) => format!("loss {:.3}, {:.0} % right,", point.loss, 100.0 * share),
+                None => format!("loss {:.4},", point.loss),
+            });
+            curve.push(point);
+        }
+        bar.set_position(progress.step as u64);
+        ControlFlow::Continue(())
+    });
+    bar.finish();
+    save(folder, plan, &weights, Precision::Half)?;
+    let record = serde_json::to_string_pretty(&Record { plan: *plan, curve })? + "\n";
+    whole(&folder.join(FILE), record.as_bytes())
+}
