@@ -124,13 +124,17 @@ pub(super) fn norm_specs(name: &str, d: usize) -> [Spec; 2] {
     ]
 }
 
+/// By what the slowest of the waves is slower than the fastest: a wave longer than the grid by far
+/// would tell no place from another (He et al. take 10,000, with eight times the channels).
+const SLOWEST: f32 = 20.0;
+
 /// Fixed two-dimensional sine and cosine positions, `[1 + N, d]`; zero for CLS (He et al. 2022).
 fn sine_positions(d: usize) -> Vec<f32> {
     let mut table = vec![0.0; d];
     for token in 0..TOKENS {
         for place in [token % GRID, token / GRID] {
             let angles: Vec<f32> =
-                (0..d / 4).map(|i| place as f32 / 10_000_f32.powf(i as f32 / (d / 4) as f32)).collect();
+                (0..d / 4).map(|i| place as f32 / SLOWEST.powf(i as f32 / (d / 4) as f32)).collect();
             table.extend(angles.iter().map(|angle| angle.sin()));
             table.extend(angles.iter().map(|angle| angle.cos()));
         }

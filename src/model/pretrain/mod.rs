@@ -68,11 +68,11 @@ impl Plan {
     }
 
     /// Share of the distractors at a step: a supervised pre-training starts with the object alone,
-    /// and has all of them from a quarter of its steps on.
+    /// and has all of them from half of its steps on.
     fn clutter(&self, step: usize) -> f64 {
         match self.objective {
             Objective::Masked => 1.0,
-            Objective::Supervised => (4.0 * step as f64 / self.steps as f64).min(1.0),
+            Objective::Supervised => (2.0 * step as f64 / self.steps as f64).min(1.0),
         }
     }
 
@@ -111,7 +111,12 @@ pub fn pretrain(
         Objective::Masked => masked::specs(plan),
         Objective::Supervised => supervised::specs(plan),
     });
-    let fresh = |spec: &Spec| spec.start(plan.seed, "backbone");
+    // Keys start as queries: every token first attends to those like it, which by their positions
+    // are its neighbours. From independent ones it takes a thousand steps to look nearby.
+    let fresh = |spec: &Spec| {
+        let name = spec.name.replace(".attention.key.", ".attention.query.");
+        Spec { name, ..spec.clone() }.start(plan.seed, "backbone")
+    };
     let value = |spec: &Spec| start.get(&spec.name).cloned().unwrap_or_else(|| fresh(spec));
     let values = specs.iter().map(|spec| (spec.name.clone(), value(spec))).collect();
     let mut params = Params::from_arrays(specs, &values, device);

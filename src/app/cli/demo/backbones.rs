@@ -38,10 +38,13 @@ struct Point {
 
 /// Pre-trains the backbones that `out` does not hold yet, in turn; each starts from the weights of
 /// the one before it, as they are in its file.
-pub fn make(out: &Path, plans: &[(&'static str, Plan)], device: &Device) -> anyhow::Result<()> {
+pub fn make(out: &Path, plans: &[(&'static str, Plan)], device: &Device, only: &str) -> anyhow::Result<()> {
     let mut start = Arrays::new();
     for (id, plan) in plans {
         let folder = out.join(id);
+        if only == "scratch-vit" && *id == "mae" || only == "mae" && *id == "vit" {
+            continue;
+        }
         if !is_there(&folder, plan) {
             one(&folder, plan, &start, device)?;
         }
@@ -76,6 +79,7 @@ fn one(folder: &Path, plan: &Plan, start: &Arrays, device: &Device) -> anyhow::R
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} steps, {msg} {eta} left");
     bar.set_style(style.expect("a valid template"));
     bar.set_prefix(folder.display().to_string());
+    let id = folder.display();
     let (mut curve, mut losses, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     let mean = |values: &mut Vec<f64>| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -92,6 +96,7 @@ fn one(folder: &Path, plan: &Plan, start: &Arrays, device: &Device) -> anyhow::R
                 Some(share) => format!("loss {:.3}, {:.0} % right,", point.loss, 100.0 * share),
                 None => format!("loss {:.4},", point.loss),
             });
+            eprintln!("{id} {} {:.4} {:?}", point.step, point.loss, point.accuracy);
             curve.push(point);
         }
         bar.set_position(progress.step as u64);

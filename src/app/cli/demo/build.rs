@@ -55,6 +55,12 @@ pub struct Build {
     /// Learning rate of the probes at the start of the cosine
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
+    /// x
+    #[arg(long, default_value = "")]
+    only: String,
+    /// x
+    #[arg(long, default_value_t = 1e-3)]
+    vit_rate: f64,
     /// Where to compute: cpu, wgpu, cuda or auto
     #[arg(long, default_value = "cpu")]
     device: String,
@@ -79,7 +85,10 @@ impl Build {
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("{}: the folder cannot be made", self.out.display()))?;
         let plans = self.plans();
-        backbones::make(&self.out, &plans, &device)?;
+        backbones::make(&self.out, &plans, &device, &self.only)?;
+        if !self.only.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
 
         let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
         clear(&self.out.join("scenes"))?;
@@ -117,7 +126,7 @@ impl Build {
             seed: self.seed,
         };
         let steps = self.vit_steps as usize;
-        let supervised = Plan { objective: Objective::Supervised, steps, rate: 5e-4, ..plan };
+        let supervised = Plan { objective: Objective::Supervised, steps, rate: self.vit_rate, ..plan };
         [("mae", plan), ("vit", supervised)]
     }
 }
