@@ -2,3 +2,6 @@
 
 pub mod assets;
 pub mod cli;
+pub mod extract;
+pub mod pace;
+pub mod training;

@@ -1,7 +1,6 @@
 //! A pre-trained backbone as a folder of the Hub: `config.json`, `preprocessor_config.json` and
 //! `model.safetensors`, under transformers' names, so that transformers opens it too.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use half::f16;
@@ -12,6 +11,7 @@ use serde_json::{Value, json};
 use super::{Objective, PATCH, Plan};
 use crate::model::array::{Array, Arrays};
 use crate::model::scenes::SIDE;
+use crate::model::whole;
 
 /// How weights are kept in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,14 +106,6 @@ fn text(value: &Value) -> Vec<u8> {
     format!("{value:#}\n").into_bytes()
 }
 
-/// Whole or not at all: a reader never sees half a file.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(parent)?;
-        file.write_all(bytes)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|source| FolderError::Write { path: path.to_owned(), source })
+    whole::write(path, bytes).map_err(|source| FolderError::Write { path: path.to_owned(), source })
 }

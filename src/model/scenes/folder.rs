@@ -4,7 +4,6 @@
 //! A file is named by its place in its split, so no name is used twice there. The same settings
 //! give the same bytes.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use image::ExtendedColorType;
@@ -125,13 +124,7 @@ fn png(path: &Path, bytes: &[u8], colour: ExtendedColorType) -> Result<(), Scene
     whole(path, &file)
 }
 
-/// Writes a file whole or not at all.
 fn whole(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
-    let write = || {
-        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-        file.write_all(bytes)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|source| SceneError::Write { path: path.to_owned(), source })
+    crate::model::whole::write(path, bytes)
+        .map_err(|source| SceneError::Write { path: path.to_owned(), source })
 }

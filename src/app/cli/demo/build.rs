@@ -159,11 +159,5 @@ fn clear(folder: &Path) -> anyhow::Result<()> {
 
 /// Writes a file whole or not at all.
 pub fn whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let write = || -> std::io::Result<()> {
-        let mut file = super::super::inspect::beside(path)?;
-        std::io::Write::write_all(&mut file, bytes)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().with_context(|| format!("{} cannot be written", path.display()))
+    crate::model::whole::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
 }

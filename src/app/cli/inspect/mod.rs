@@ -8,8 +8,6 @@ mod report;
 mod sources;
 mod write;
 
-pub use self::write::beside;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
