@@ -68,11 +68,11 @@ impl Plan {
     }
 
     /// Share of the distractors at a step: a supervised pre-training starts with the object alone,
-    /// and has all of them from half of its steps on.
+    /// and has all of them from a quarter of its steps on.
     fn clutter(&self, step: usize) -> f64 {
         match self.objective {
             Objective::Masked => 1.0,
-            Objective::Supervised => (2.0 * step as f64 / self.steps as f64).min(1.0),
+            Objective::Supervised => (4.0 * step as f64 / self.steps as f64).min(1.0),
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use burn::tensor::Device;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
 use super::build::whole;
@@ -36,21 +36,19 @@ struct Point {
     accuracy: Option<f64>,
 }
 
-/// Pre-trains the backbones that `out` does not hold yet, in turn; each starts from the weights of
-/// the one before it, as they are in its file.
-pub fn make(out: &Path, plans: &[(&'static str, Plan)], device: &Device, only: &str) -> anyhow::Result<()> {
-    let mut start = Arrays::new();
-    for (id, plan) in plans {
-        let folder = out.join(id);
-        if only == "scratch-vit" && *id == "mae" || only == "mae" && *id == "vit" {
-            continue;
-        }
-        if !is_there(&folder, plan) {
-            one(&folder, plan, &start, device)?;
-        }
-        start = weights(&folder)?;
+/// Pre-trains a backbone from the weights `start` on, unless `folder` holds it already; its weights
+/// as they are in its file.
+pub fn make(
+    folder: &Path,
+    plan: &Plan,
+    start: &Arrays,
+    device: &Device,
+    bars: &MultiProgress,
+) -> anyhow::Result<Arrays> {
+    if !is_there(folder, plan) {
+        one(folder, plan, start, device, bars)?;
     }
-    Ok(())
+    weights(folder)
 }
 
 /// The weights in a folder.
@@ -74,12 +72,17 @@ fn is_there(folder: &Path, plan: &Plan) -> bool {
     record.is_some_and(|record| record.plan == *plan) && folder.join("model.safetensors").is_file()
 }
 
-fn one(folder: &Path, plan: &Plan, start: &Arrays, device: &Device) -> anyhow::Result<()> {
-    let bar = ProgressBar::new(plan.steps as u64);
+fn one(
+    folder: &Path,
+    plan: &Plan,
+    start: &Arrays,
+    device: &Device,
+    bars: &MultiProgress,
+) -> anyhow::Result<()> {
+    let bar = bars.add(ProgressBar::new(plan.steps as u64));
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} steps, {msg} {eta} left");
     bar.set_style(style.expect("a valid template"));
     bar.set_prefix(folder.display().to_string());
-    let id = folder.display();
     let (mut curve, mut losses, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     let mean = |values: &mut Vec<f64>| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -92,11 +95,11 @@ fn one(folder: &Path, plan: &Plan, start: &Arrays, device: &Device) -> anyhow::R
         if progress.step % STRIDE == 0 || progress.step == plan.steps {
             let accuracy = (!shares.is_empty()).then(|| mean(&mut shares));
             let point = Point { step: progress.step, loss: mean(&mut losses), accuracy };
-            bar.set_message(match point.accuracy {
-                Some(share) => format!("loss {:.3}, {:.0} % right,", point.loss, 100.0 * share),
-                None => format!("loss {:.4},", point.loss),
-            });
-            eprintln!("{id} {} {:.4} {:?}", point.step, point.loss, point.accuracy);
+            let right = point.accuracy.map(|share| format!(" {:.0} % right,", 100.0 * share));
+            bar.set_message(format!("loss {:.4},{}", point.loss, right.unwrap_or_default()));
+            if bar.is_hidden() {
+                eprintln!("{}: step {} of {}: {}", bar.prefix(), point.step, plan.steps, bar.message());
+            }
             curve.push(point);
         }
         bar.set_position(progress.step as u64);

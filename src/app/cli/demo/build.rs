@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use burn::tensor::Device;
 use clap::Args;
+use indicatif::MultiProgress;
 
 use super::super::fault::Usage;
 use super::{backbones, heads};
 use crate::app::assets::{About, BackboneAbout};
+use crate::model::array::Arrays;
 use crate::model::device;
 use crate::model::pretrain::{Objective, Plan};
 use crate::model::scenes::{self, folder::Set};
@@ -29,10 +32,10 @@ pub struct Build {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Optimiser steps of the masked autoencoder, 64 scenes each
-    #[arg(long, value_name = "STEPS", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "STEPS", default_value_t = 1100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     mae_steps: u64,
     /// Optimiser steps of the supervised backbone, 64 scenes each, from the other's weights on
-    #[arg(long, value_name = "STEPS", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "STEPS", default_value_t = 160, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     vit_steps: u64,
     /// Hidden size of the backbones, a multiple of 96
     #[arg(long, default_value_t = 96)]
@@ -41,13 +44,13 @@ pub struct Build {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     layers: u16,
     /// Scenes the probes are trained on
-    #[arg(long, default_value_t = 2400, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     train: u64,
     /// Scenes the probes are validated on
-    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(24..=100_000))]
+    #[arg(long, default_value_t = 480, value_parser = clap::value_parser!(u64).range(24..=100_000))]
     val: u64,
     /// Passes of the probes over their scenes
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     epochs: u64,
     /// Scenes a step of the probes
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -55,12 +58,6 @@ pub struct Build {
     /// Learning rate of the probes at the start of the cosine
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
-    /// x
-    #[arg(long, default_value = "")]
-    only: String,
-    /// x
-    #[arg(long, default_value_t = 1e-3)]
-    vit_rate: f64,
     /// Where to compute: cpu, wgpu, cuda or auto
     #[arg(long, default_value = "cpu")]
     device: String,
@@ -84,12 +81,6 @@ impl Build {
         let device = device::open(&self.device)?;
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("{}: the folder cannot be made", self.out.display()))?;
-        let plans = self.plans();
-        backbones::make(&self.out, &plans, &device, &self.only)?;
-        if !self.only.is_empty() {
-            return Ok(ExitCode::SUCCESS);
-        }
-
         let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
         clear(&self.out.join("scenes"))?;
         Set { train: 0, val: SHIPPED, ..scenes }.write(&self.out.join("scenes"), &|| ())?;
@@ -103,16 +94,37 @@ impl Build {
             protocol,
             backbones: Vec::new(),
         };
-        for (id, plan) in plans {
-            let mut backbone = BackboneAbout { id: id.to_owned(), plan, heads: Vec::new() };
-            clear(&self.out.join("probes").join(id))?;
-            backbone.heads = heads::train_all(&self.out, &backbone, &about, &device)?;
-            about.backbones.push(backbone);
-        }
+        about.backbones = self.backbones(&about, &device)?;
         let text = serde_json::to_string_pretty(&about)? + "\n";
         whole(&self.out.join(About::FILE), text.as_bytes())?;
         print!("{}", table(&about));
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Makes the backbones in turn, each from the weights of the one before; meanwhile the heads of
+    /// that one are trained, since one job alone leaves processors idle.
+    fn backbones(&self, about: &About, device: &Device) -> anyhow::Result<Vec<BackboneAbout>> {
+        let bars = MultiProgress::new();
+        let mut start = Arrays::new();
+        std::thread::scope(|scope| {
+            let mut running = Vec::new();
+            for (id, plan) in self.plans() {
+                start = backbones::make(&self.out.join(id), &plan, &start, device, &bars)?;
+                let bars = &bars;
+                let heads = move || -> anyhow::Result<BackboneAbout> {
+                    clear(&self.out.join("probes").join(id))?;
+                    let backbone = BackboneAbout { id: id.to_owned(), plan, heads: Vec::new() };
+                    let heads = heads::train_all(&self.out, &backbone, about, device, bars)?;
+                    Ok(BackboneAbout { heads, ..backbone })
+                };
+                let thread = std::thread::Builder::new().name(format!("heads of {id}"));
+                running.push(thread.spawn_scoped(scope, heads).context("a thread cannot be started")?);
+            }
+            let done = running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            done.collect()
+        })
     }
 
     fn plans(&self) -> [(&'static str, Plan); 2] {
@@ -126,7 +138,7 @@ impl Build {
             seed: self.seed,
         };
         let steps = self.vit_steps as usize;
-        let supervised = Plan { objective: Objective::Supervised, steps, rate: self.vit_rate, ..plan };
+        let supervised = Plan { objective: Objective::Supervised, steps, rate: 1e-3, ..plan };
         [("mae", plan), ("vit", supervised)]
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use burn::tensor::Device;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use serde_json::json;
 
@@ -35,11 +35,12 @@ pub fn train_all(
     backbone: &BackboneAbout,
     about: &About,
     device: &Device,
+    bars: &MultiProgress,
 ) -> anyhow::Result<Vec<HeadAbout>> {
     let opened = Backbone::open(&backbone.folder(out), device)?;
     let preprocessor = Preprocessor::open(backbone.folder(out))?;
     let folder = tempfile::tempdir().context("no folder for tokens can be made")?;
-    let tokens = extract(&opened, &preprocessor, &about.scenes, folder.path())?;
+    let tokens = extract(&opened, &preprocessor, &about.scenes, folder.path(), bars)?;
     let (train_set, val_set) = split(&about.scenes);
     let seed = about.seed;
     let task = Task {
@@ -56,7 +57,7 @@ pub fn train_all(
         .iter()
         .map(|kind| Ok(Learner::new(kind.id, Model::start(kind, &Config::default(), dims, seed, device)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    run(&backbone.id, &task, &mut learners);
+    run(&backbone.id, &task, &mut learners, bars);
 
     let meta = BackboneMeta {
         id: opened.id().to_owned(),
@@ -99,6 +100,7 @@ fn extract(
     preprocessor: &Preprocessor,
     set: &Set,
     folder: &Path,
+    bars: &MultiProgress,
 ) -> anyhow::Result<TokenCache> {
     let source = Source {
         weights: backbone.fingerprint().to_owned(),
@@ -108,7 +110,7 @@ fn extract(
         precision: Precision::Float16,
     };
     let indices: Vec<u64> = set.places().map(|place| place.index).collect();
-    let bar = bar(indices.len(), "{prefix} {wide_bar} {pos}/{len} scenes, {eta} left", backbone.id());
+    let bar = bar(bars, indices.len(), "{prefix} {wide_bar} {pos}/{len} scenes, {eta} left", backbone.id());
     let mut writer = Writer::open(folder, source, indices.len())?;
     for chunk in indices.chunks(BATCH) {
         let pixels = chunk
@@ -138,19 +140,22 @@ fn split(set: &Set) -> (Labelled, Labelled) {
 }
 
 /// Trains all heads together.
-fn run(id: &str, task: &Task, learners: &mut [Learner]) {
+fn run(id: &str, task: &Task, learners: &mut [Learner], bars: &MultiProgress) {
     let steps = task.train.images.len().div_ceil(task.protocol.batch) * task.protocol.epochs;
-    let bar = bar(steps, "{prefix} {wide_bar} {pos}/{len} steps of all heads {msg} {eta} left", id);
+    let bar = bar(bars, steps, "{prefix} {wide_bar} {pos}/{len} steps of all heads {msg} {eta} left", id);
     train(task, learners, Position::default(), &mut |event| {
         match event {
             Event::Step { .. } => bar.inc(1),
-            Event::Epoch { learners, .. } => {
+            Event::Epoch { position, learners } => {
                 let best = learners
                     .iter()
                     .filter_map(|learner| Some((learner.history.last()?.test, &learner.name)))
                     .max_by(|a, b| a.0.total_cmp(&b.0));
                 if let Some((accuracy, name)) = best {
                     bar.set_message(format!("(best: {name}, {accuracy:.1} %)"));
+                    if bar.is_hidden() {
+                        eprintln!("heads of {id}: {} epochs done {}", position.epoch, bar.message());
+                    }
                 }
             }
         }
@@ -175,8 +180,8 @@ fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &About) -> anyho
     Ok((!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64))
 }
 
-fn bar(len: usize, template: &str, id: &str) -> ProgressBar {
-    let bar = ProgressBar::new(len as u64);
+fn bar(bars: &MultiProgress, len: usize, template: &str, id: &str) -> ProgressBar {
+    let bar = bars.add(ProgressBar::new(len as u64));
     bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
     bar.set_prefix(id.to_owned());
     bar
