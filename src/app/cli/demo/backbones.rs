@@ -20,10 +20,20 @@ const STRIDE: usize = 20;
 /// How a pre-training went, in the backbone's folder.
 const FILE: &str = "pretraining.json";
 
+/// Weights a pre-training starts from.
+#[derive(Default)]
+pub struct Start {
+    weights: Arrays,
+    fingerprint: Option<String>,
+}
+
 /// What was asked for, and the curve that came.
 #[derive(Serialize, Deserialize)]
 struct Record {
     plan: Plan,
+    /// SHA-256 of the weights it started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
     curve: Vec<Point>,
 }
 
@@ -36,46 +46,46 @@ struct Point {
     accuracy: Option<f64>,
 }
 
-/// Pre-trains a backbone from the weights `start` on, unless `folder` holds it already; its weights
-/// as they are in its file.
+/// Pre-trains a backbone from `start` on, unless `folder` holds it already; its weights as they are
+/// in its file.
 pub fn make(
     folder: &Path,
     plan: &Plan,
-    start: &Arrays,
+    start: &Start,
     device: &Device,
     bars: &MultiProgress,
-) -> anyhow::Result<Arrays> {
-    if !is_there(folder, plan) {
+) -> anyhow::Result<Start> {
+    if !is_there(folder, plan, start) {
         one(folder, plan, start, device, bars)?;
     }
-    weights(folder)
+    open(folder)
 }
 
 /// The weights in a folder.
-fn weights(folder: &Path) -> anyhow::Result<Arrays> {
+fn open(folder: &Path) -> anyhow::Result<Start> {
     let weights = Weights::open(folder)?;
     let expected = keys::expected(&Config::open(folder)?, "");
-    expected
-        .into_iter()
-        .map(|(name, shape)| {
-            let values = weights.tensor(&name)?.try_to_vec::<f32>();
-            let values = values.map_err(|error| anyhow::anyhow!("{name}: {error:?}"))?;
-            Ok((name, Array::new(shape, values)))
-        })
-        .collect()
+    let arrays = expected.into_iter().map(|(name, shape)| {
+        let values = weights.tensor(&name)?.try_to_vec::<f32>();
+        let values = values.map_err(|error| anyhow::anyhow!("{name}: {error:?}"))?;
+        Ok((name, Array::new(shape, values)))
+    });
+    let fingerprint = Some(weights.fingerprint().to_owned());
+    Ok(Start { weights: arrays.collect::<anyhow::Result<Arrays>>()?, fingerprint })
 }
 
-/// Whether a folder holds what `plan` makes.
-fn is_there(folder: &Path, plan: &Plan) -> bool {
+/// Whether a folder holds what `plan` makes of `start`.
+fn is_there(folder: &Path, plan: &Plan, start: &Start) -> bool {
     let record = std::fs::read(folder.join(FILE)).ok();
     let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
-    record.is_some_and(|record| record.plan == *plan) && folder.join("model.safetensors").is_file()
+    record.is_some_and(|record| record.plan == *plan && record.from == start.fingerprint)
+        && folder.join("model.safetensors").is_file()
 }
 
 fn one(
     folder: &Path,
     plan: &Plan,
-    start: &Arrays,
+    start: &Start,
     device: &Device,
     bars: &MultiProgress,
 ) -> anyhow::Result<()> {
@@ -89,7 +99,7 @@ fn one(
         values.clear();
         mean
     };
-    let weights = pretrain(plan, start, device, &mut |progress| {
+    let weights = pretrain(plan, &start.weights, device, &mut |progress| {
         losses.push(f64::from(progress.loss));
         shares.extend(progress.accuracy.map(f64::from));
         if progress.step % STRIDE == 0 || progress.step == plan.steps {
@@ -107,6 +117,7 @@ fn one(
     });
     bar.finish();
     save(folder, plan, &weights, Precision::Half)?;
-    let record = serde_json::to_string_pretty(&Record { plan: *plan, curve })? + "\n";
+    let record =
+        serde_json::to_string_pretty(&Record { plan: *plan, from: start.fingerprint.clone(), curve })? + "\n";
     whole(&folder.join(FILE), record.as_bytes())
 }

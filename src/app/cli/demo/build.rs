@@ -12,7 +12,6 @@ use indicatif::MultiProgress;
 use super::super::fault::Usage;
 use super::{backbones, heads};
 use crate::app::assets::{About, BackboneAbout};
-use crate::model::array::Arrays;
 use crate::model::device;
 use crate::model::pretrain::{Objective, Plan};
 use crate::model::scenes::{self, folder::Set};
@@ -105,7 +104,7 @@ impl Build {
     /// that one are trained, since one job alone leaves processors idle.
     fn backbones(&self, about: &About, device: &Device) -> anyhow::Result<Vec<BackboneAbout>> {
         let bars = MultiProgress::new();
-        let mut start = Arrays::new();
+        let mut start = backbones::Start::default();
         std::thread::scope(|scope| {
             let mut running = Vec::new();
             for (id, plan) in self.plans() {
