@@ -5,7 +5,10 @@
 //! beside others gives the same bits. Everything a run needs to go on lives in [`Learner`] and
 //! [`Position`]; a caller that saves both can be killed at any moment.
 
+mod saved;
+
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, TensorData, loss};
 use rand::SeedableRng;
@@ -19,6 +22,7 @@ use super::features::TokenCache;
 use super::head::Batch;
 use super::optim::{AdamW, cosine};
 use super::params::Params;
+pub use saved::Saved;
 
 /// How all heads are trained (paper, "Optimization").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,6 +101,8 @@ pub struct Learner {
     pub failure: Option<String>,
     /// Loss sum, right answers and images of the epoch under way.
     pub running: Running,
+    /// Time its own steps took, in seconds: without reading tokens, without evaluation.
+    pub seconds: f64,
     /// The parameters that gave the last finite loss.
     good: Option<Params>,
 }
@@ -112,31 +118,24 @@ pub struct Snapshot {
     pub answers: Vec<u32>,
 }
 
-/// A learner between two steps, on the host.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Saved {
-    /// Trained values, bit for bit as the optimiser left them.
-    pub params: Arrays,
-    /// The optimiser's moments.
-    pub adam: Arrays,
-    /// As in [`Learner`].
-    pub history: Vec<Epoch>,
-    /// As in [`Learner`].
-    pub best: Option<Snapshot>,
-    /// As in [`Learner`].
-    pub answers: Vec<u32>,
-    /// As in [`Learner`].
-    pub failure: Option<String>,
-    /// As in [`Learner`].
-    pub running: Running,
-}
-
 /// Sums over the epoch under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Running {
     loss: f64,
     right: usize,
     images: usize,
+}
+
+impl Running {
+    /// Mean training loss so far; absent before the first step.
+    pub fn loss(&self) -> Option<f64> {
+        (self.images > 0).then(|| self.loss / self.images as f64)
+    }
+
+    /// Training accuracy so far, in percent; absent before the first step.
+    pub fn accuracy(&self) -> Option<f64> {
+        (self.images > 0).then(|| 100.0 * self.right as f64 / self.images as f64)
+    }
 }
 
 impl Learner {
@@ -151,39 +150,9 @@ impl Learner {
             answers: Vec::new(),
             failure: None,
             running: Running::default(),
+            seconds: 0.0,
             good: None,
         }
-    }
-
-    /// Everything it needs to go on.
-    pub fn save(&self) -> Saved {
-        Saved {
-            params: self.model.params().to_trained(),
-            adam: self.adam.to_arrays(),
-            history: self.history.clone(),
-            best: self.best.clone(),
-            answers: self.answers.clone(),
-            failure: self.failure.clone(),
-            running: self.running,
-        }
-    }
-
-    /// The learner as it was saved; `None` if its parameters are not this head's.
-    pub fn restore(self, saved: Saved, device: &Device) -> Option<Self> {
-        let params = self.model.params().clone().restore(&saved.params, device)?;
-        let adam = AdamW::from_arrays(&saved.adam, device)?;
-        let Saved { history, best, answers, failure, running, .. } = saved;
-        Some(Self {
-            name: self.name,
-            model: self.model.with_params(params),
-            adam,
-            history,
-            best,
-            answers,
-            failure,
-            running,
-            good: None,
-        })
     }
 
     /// One step on one batch; a loss that is not finite takes back the step that led to it.
@@ -282,7 +251,9 @@ pub fn train(
                 Labels::new(&classes, learners.first().map_or(0, |l| l.model.dims().classes), task.device);
             let rate = cosine(rate, done, epochs * steps);
             for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
-                learner.step(&batch, &labels, rate);
+                let begun = Instant::now();
+                learner.step(&batch, &labels, rate); // waits for its loss, so the device is done
+                learner.seconds += begun.elapsed().as_secs_f64();
             }
             position.step = step + 1;
             if tell(Event::Step { position, steps, learners }).is_break() {

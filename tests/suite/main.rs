@@ -2,6 +2,7 @@
 
 mod backbones;
 mod data;
+mod demo;
 mod devices;
 mod diagnostics;
 mod evidence;

@@ -3,12 +3,21 @@
 //! A verb is a `clap::Args` struct whose `run` does it. Results go to standard output, everything
 //! said about the work (progress, warnings, errors) to standard error.
 
+mod cache;
+mod dataset;
+mod demo;
 mod devices;
+mod extract;
 mod fault;
 mod fetch;
 mod figures;
 mod inspect;
+mod interrupt;
 mod open;
+mod progress;
+mod scenes;
+mod tokens;
+mod train;
 
 use std::process::ExitCode;
 
@@ -25,20 +34,32 @@ struct Cli {
 /// What the program can be asked to do.
 #[derive(Subcommand)]
 enum Verb {
+    Cache(cache::Cache),
+    Dataset(dataset::DatasetVerb),
+    Demo(demo::Demo),
     Devices(devices::Devices),
+    Extract(extract::Extract),
     Figures(figures::Figures),
     Inspect(inspect::Inspect),
     Open(open::Open),
+    Scenes(scenes::Scenes),
+    Train(Box<train::Train>),
 }
 
 impl Verb {
     /// Does it. The exit code is the verb's own where it ran to its end; an error means failed.
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Cache(verb) => verb.run(),
+            Self::Dataset(verb) => verb.run(),
+            Self::Demo(verb) => verb.run(),
             Self::Devices(verb) => verb.run(),
+            Self::Extract(verb) => verb.run(),
             Self::Figures(verb) => verb.run(),
             Self::Inspect(verb) => verb.run(),
             Self::Open(verb) => verb.run(),
+            Self::Scenes(verb) => verb.run(),
+            Self::Train(verb) => verb.run(),
         }
     }
 }

@@ -117,18 +117,7 @@ impl Backbone {
 
     /// The patch grid of an image, if it can be cut into patches.
     pub fn grid(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
-        let [down, right] = self.patch();
-        if height == 0 || width == 0 || !height.is_multiple_of(down) || !width.is_multiple_of(right) {
-            return Err(BackboneError::Size { height, width, down, right });
-        }
-        let grid = Grid::new(height / down, width / right);
-        match grid.rows.checked_mul(grid.cols) {
-            Some(patches) if patches <= PATCH_LIMIT => Ok(grid),
-            patches => {
-                let patches = patches.unwrap_or(usize::MAX);
-                Err(BackboneError::Patches { height, width, patches })
-            }
-        }
+        self.config().grid_of(height, width)
     }
 
     /// The tokens of each image: transformers' `last_hidden_state`.
@@ -197,9 +186,27 @@ impl Backbone {
     }
 }
 
-/// What a folder is called: the Hub's cache keeps `owner/name` in
+impl Config {
+    /// The patch grid of an image, if it can be cut into patches.
+    pub fn grid_of(&self, height: usize, width: usize) -> Result<Grid, BackboneError> {
+        let [down, right] = self.patch;
+        if height == 0 || width == 0 || !height.is_multiple_of(down) || !width.is_multiple_of(right) {
+            return Err(BackboneError::Size { height, width, down, right });
+        }
+        let grid = Grid::new(height / down, width / right);
+        match grid.rows.checked_mul(grid.cols) {
+            Some(patches) if patches <= PATCH_LIMIT => Ok(grid),
+            patches => {
+                let patches = patches.unwrap_or(usize::MAX);
+                Err(BackboneError::Patches { height, width, patches })
+            }
+        }
+    }
+}
+
+/// What the backbone in a folder is called: the Hub's cache keeps `owner/name` in
 /// `models--owner--name/snapshots/revision`.
-fn id(dir: &Path) -> String {
+pub fn id(dir: &Path) -> String {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let names: Vec<_> = dir.iter().map(|part| part.to_string_lossy()).collect();
     let cached = names.iter().rev().find_map(|part| part.strip_prefix("models--"));

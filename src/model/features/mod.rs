@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use super::grid::Grid;
 
 mod cache;
+pub mod list;
 mod writer;
 
 pub use cache::TokenCache;

@@ -1,0 +1,108 @@
+//! `ssmprobe cache`: which tokens lie on the disk, and away with them.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::fault::Usage;
+use super::tokens::CacheRoot;
+use crate::app::extract::bytes_text;
+use crate::model::features::list::{self, Entry};
+
+/// List or clear cached tokens.
+#[derive(Args)]
+pub struct Cache {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// What is there.
+    List {
+        #[command(flatten)]
+        root: CacheRoot,
+        /// Write JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove caches by their names, or all of them.
+    Clear {
+        #[command(flatten)]
+        root: CacheRoot,
+        /// Names, as `cache list` shows them; their beginnings do where only one fits.
+        #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+        names: Vec<String>,
+        /// All of them.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+impl Cache {
+    /// Does it.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.what {
+            What::List { root, json } => {
+                let root = root.path()?;
+                let entries = list::entries(&root)?;
+                if json {
+                    println!("{:#}", json!({"root": root, "caches": entries}));
+                } else {
+                    for entry in &entries {
+                        println!("{}", line(entry));
+                    }
+                    let bytes = entries.iter().map(|entry| entry.bytes).sum();
+                    eprintln!("{} caches, {}, in {}", entries.len(), bytes_text(bytes), root.display());
+                }
+            }
+            What::Clear { root, names, all } => {
+                let root = root.path()?;
+                let entries = list::entries(&root)?;
+                let doomed = if all { entries } else { choose(entries, &names)? };
+                for entry in &doomed {
+                    list::remove(&root, &entry.name)?;
+                }
+                let bytes = doomed.iter().map(|entry| entry.bytes).sum();
+                eprintln!("{} caches removed, {} freed", doomed.len(), bytes_text(bytes));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn line(entry: &Entry) -> String {
+    let Entry { name, bytes, about, .. } = entry;
+    let about = match about {
+        Some(about) => format!(
+            "{} of {} images, {} x {} tokens of width {}, layer {}, weights {}",
+            about.done,
+            about.images,
+            about.grid.rows,
+            about.grid.cols,
+            about.width,
+            about.source.layer,
+            about.source.weights.get(..12).unwrap_or(&about.source.weights)
+        ),
+        None => "nothing yet".to_owned(),
+    };
+    format!("{name}  {:>9}  {about}", bytes_text(*bytes))
+}
+
+/// The caches of these names.
+fn choose(entries: Vec<Entry>, names: &[String]) -> anyhow::Result<Vec<Entry>> {
+    for name in names {
+        match entries.iter().filter(|entry| entry.name.starts_with(name.as_str())).count() {
+            1 => {}
+            0 => {
+                return Err(
+                    Usage(format!("no cache is called {name}; `ssmprobe cache list` shows all")).into()
+                );
+            }
+            more => return Err(Usage(format!("{more} caches begin with {name}; name more of it")).into()),
+        }
+    }
+    let wanted = |entry: &Entry| names.iter().any(|name| entry.name.starts_with(name.as_str()));
+    Ok(entries.into_iter().filter(wanted).collect())
+}

@@ -1,0 +1,108 @@
+//! `ssmprobe dataset`: what is in a dataset, before anything is trained on it.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::interrupt;
+use super::progress::Display;
+use crate::app::pace::Pace;
+use crate::model::data::{self, Check, Split, describe};
+
+/// Describe a dataset: layout, images of every class and split, unreadable ones, twins.
+#[derive(Args)]
+pub struct DatasetVerb {
+    /// Its folder, or a table of paths and labels (CSV, TSV).
+    #[arg(value_name = "DIR|TABLE")]
+    data: PathBuf,
+    /// How closely images are looked at.
+    #[arg(long, value_enum, default_value_t = Depth::Bytes)]
+    check: Depth,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How closely images are looked at.
+#[derive(Clone, Copy, ValueEnum)]
+enum Depth {
+    /// Not at all: the lists are counted.
+    Lists,
+    /// Every file is read; its first bytes must be an image's.
+    Bytes,
+    /// Every file is decoded.
+    Pixels,
+}
+
+impl DatasetVerb {
+    /// Describes it. Unreadable images and twins are told, and no failure.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen()?;
+        let dataset = data::open(&self.data)?;
+        let check = match self.check {
+            Depth::Lists => Check::Lists,
+            Depth::Bytes => Check::Bytes,
+            Depth::Pixels => Check::Pixels,
+        };
+        let display = Mutex::new(Display::new());
+        let pace = Pace::new(dataset.samples.len(), 0);
+        let report = describe(&dataset, check, &|done, _| -> ControlFlow<()> {
+            // A thread that finds another one showing has nothing to add.
+            if let Ok(mut display) = display.try_lock() {
+                display.show("check", &pace.at(done), "");
+            }
+            interrupt::flow()
+        });
+        if let Ok(display) = display.into_inner() {
+            display.clear();
+        }
+        let name = |sample: usize| dataset.samples[sample].source.name();
+        if self.json {
+            let counts = |counts: &[usize; 3]| -> Value {
+                Split::ALL
+                    .iter()
+                    .map(|split| (split.name().to_owned(), json!(counts[*split as usize])))
+                    .collect()
+            };
+            let classes = report.classes.iter().zip(&report.counts);
+            let unreadable = report.unreadable.iter();
+            println!(
+                "{:#}",
+                json!({
+                    "name": dataset.name,
+                    "layout": dataset.layout,
+                    "root": dataset.root,
+                    "images": dataset.samples.len(),
+                    "splits": counts(&Split::ALL.map(|split| report.total(split))),
+                    "held_out": dataset.held_out().map(Split::name),
+                    "classes": classes
+                        .map(|(name, own)| json!({"name": name, "images": counts(own)}))
+                        .collect::<Vec<_>>(),
+                    "skipped": report.skipped,
+                    "checked": report.checked,
+                    "unreadable": unreadable
+                        .map(|(sample, why)| json!({"image": name(*sample), "error": why}))
+                        .collect::<Vec<_>>(),
+                    "in_train_and_held_out": report.shared
+                        .iter()
+                        .map(|(train, held)| json!([name(*train), name(*held)]))
+                        .collect::<Vec<_>>(),
+                    "notes": report.notes,
+                })
+            );
+        } else {
+            print!("{report}");
+            for (train, held) in report.shared.iter().take(20) {
+                println!("  the same image: {} and {}", name(*train), name(*held));
+            }
+        }
+        match interrupt::flow() {
+            ControlFlow::Continue(()) => Ok(ExitCode::SUCCESS),
+            ControlFlow::Break(()) => Ok(interrupt::code()),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `ssmprobe extract`: takes the tokens of a dataset into the cache, so that trainings start at once.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+
+use super::interrupt;
+use super::progress::Display;
+use super::tokens::TokenFlags;
+use crate::app::extract::{ExtractError, Plan, bytes_text};
+use crate::model::{data, device};
+
+/// Run a frozen backbone once over a dataset and keep its tokens on disk.
+#[derive(Args)]
+pub struct Extract {
+    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    #[arg(long, value_name = "DIR|HUB_ID")]
+    backbone: String,
+    /// The dataset: a folder, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE")]
+    data: PathBuf,
+    #[command(flatten)]
+    tokens: TokenFlags,
+    /// Where to compute: cpu, wgpu, cuda or auto.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Only say what it would take.
+    #[arg(long)]
+    plan: bool,
+    /// Print one JSON document to standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Extract {
+    /// Takes what is missing.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen()?;
+        let dataset = data::open(&self.data)?;
+        let plan = Plan::new(self.tokens.wanted(&self.backbone)?, &dataset)?;
+        eprintln!("{}", describe(&plan));
+        let mut document = json!({
+            "cache": plan.folder(),
+            "images": plan.images,
+            "done": plan.done,
+            "grid": plan.grid,
+            "bytes": plan.bytes,
+            "bytes_missing": plan.missing(),
+            "bytes_free": plan.free,
+        });
+        plan.check()?;
+        if !self.plan {
+            let begun = Instant::now();
+            let device = device::open(&self.device)?;
+            let mut display = Display::new();
+            let result = plan.run(&dataset, &device, &mut |event| {
+                display.extract(&event, |sample| dataset.samples[sample].source.name());
+                interrupt::flow()
+            });
+            display.clear();
+            let cache = match result {
+                Err(ExtractError::Stopped { done, images }) => {
+                    eprintln!("{}", ExtractError::Stopped { done, images });
+                    return Ok(interrupt::code());
+                }
+                other => other?,
+            };
+            let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
+            let seconds = begun.elapsed().as_secs_f64();
+            eprintln!(
+                "tokens of {} of {} images in {} ({seconds:.1} s)",
+                cache.len() - unreadable,
+                cache.len(),
+                cache.folder().display()
+            );
+            document["done"] = json!(cache.len());
+            document["unreadable"] = json!(unreadable);
+            document["seconds"] = json!(seconds);
+        }
+        if self.json {
+            println!("{document}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A plan as a person reads it.
+pub fn describe(plan: &Plan) -> String {
+    let (rows, cols) = (plan.grid.rows, plan.grid.cols);
+    let free = plan.free.map_or(String::new(), |free| format!(", {} free", bytes_text(free)));
+    let there = match plan.done {
+        0 => String::new(),
+        done if done == plan.images => ", all there already".to_owned(),
+        done => format!(", {done} there already"),
+    };
+    format!(
+        "tokens: {} images of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
+        plan.images,
+        plan.backbone.hidden_size,
+        bytes_text(plan.bytes),
+        plan.folder().display()
+    )
+}

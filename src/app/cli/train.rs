@@ -1,0 +1,259 @@
+//! `ssmprobe train`: heads on the tokens of a frozen backbone, by the paper's protocol.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::fault::Usage;
+use super::progress::{self, Display};
+use super::tokens::TokenFlags;
+use super::{extract, fetch, interrupt};
+use crate::app::extract::ExtractError;
+use crate::app::training::{self, Event, Order, Summary, TrainingError, order};
+use crate::model::run::{Metric, Outcome, Run};
+use crate::model::train::Protocol;
+
+/// Train probes on a dataset, all heads together, into a run's folder.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Train {
+    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
+    backbone: Option<String>,
+    /// The dataset: a folder, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
+    data: Option<PathBuf>,
+    /// Heads, with commas between them; `paper` and `all` are lists of them.
+    #[arg(long, value_name = "HEADS", value_delimiter = ',', required_unless_present = "resume")]
+    heads: Vec<String>,
+    /// Settings of heads: KEY=VALUE for all that know it, HEAD.KEY=VALUE for one.
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    config: Vec<String>,
+    /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars).
+    #[arg(long, value_name = "E", default_value_t = 100, value_parser = at_least_one)]
+    epochs: usize,
+    /// Number of seeds (0, 1, ...), one training of all heads each.
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = at_least_one)]
+    seeds: usize,
+    /// Images in one step.
+    #[arg(long, value_name = "B", default_value_t = 256, value_parser = at_least_one)]
+    batch: usize,
+    /// Learning rate at the start of its cosine.
+    #[arg(long, value_name = "RATE", default_value_t = 1e-3, value_parser = rate)]
+    rate: f64,
+    /// Pick the best epoch on this share of the training images, which are then not trained on
+    /// [default: on the validation split where there is a test split too, else on the test images].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    select_split: Option<f64>,
+    /// Folder of the run.
+    #[arg(long, value_name = "RUN")]
+    out: PathBuf,
+    /// Go on with the run in RUN, where there is one; `--resume --out RUN` is enough then.
+    #[arg(long)]
+    resume: bool,
+    #[command(flatten)]
+    tokens: TokenFlags,
+    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where the run was begun].
+    #[arg(long)]
+    device: Option<String>,
+    /// Print one JSON document a line, and nothing else, to standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+const LONG: &str = r#"The run's folder:
+  run.json        configuration, versions, hashes, seeds, backbone and dataset
+  metrics.jsonl   one line for every seed, head and epoch
+  results.csv     head, seed, best, last, best_epoch, parameters, seconds (accuracies in percent)
+  probes/         <head>-s<seed>-best.safetensors and -last: `ssmprobe inspect` reads them
+  answers/        predicted class of every test image, and the true ones
+  state/          what a stopped or killed run goes on from (--resume), on the CPU to the same bits
+Every file is written whole or not at all.
+
+--json prints {"event": "plan", ...}, {"event": "epoch", "head", "seed", "epoch", "loss", "train",
+"select", "test"}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
+"finished", "results"}.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=1_000_000).contains(&count) => Ok(count),
+        _ => Err("expected a whole number from 1 to 1000000".into()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
+        _ => Err("expected a number above 0".into()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err("expected a number between 0 and 1".into()),
+    }
+}
+
+impl Train {
+    /// Trains. A stopped training is saved and no failure.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen()?;
+        let order = self.order()?;
+        let mut display = Display::new();
+        let epochs = order.protocol.epochs;
+        let result = training::start(&order, &self.out, self.resume, &mut |event| {
+            self.tell(&event, epochs, &mut display);
+            interrupt::flow()
+        });
+        display.clear();
+        let summary = match result {
+            Err(TrainingError::Extract(stopped @ ExtractError::Stopped { .. })) => {
+                eprintln!("{stopped}");
+                return Ok(interrupt::code());
+            }
+            other => other?,
+        };
+        self.finish(&summary);
+        Ok(if summary.finished { ExitCode::SUCCESS } else { interrupt::code() })
+    }
+
+    /// What is to be trained: as the flags say, or as the run says that is gone on with.
+    fn order(&self) -> anyhow::Result<Order> {
+        let (Some(source), Some(data), false) = (&self.backbone, &self.data, self.heads.is_empty()) else {
+            if !self.out.join("run.json").exists() {
+                let out = self.out.display();
+                return Err(Usage(format!(
+                    "{out} holds no run to go on with; --backbone, --data and --heads begin one"
+                ))
+                .into());
+            }
+            let run = Run::open(&self.out)?;
+            let folder = fetch::backbone(&run.manifest.backbone_source)?;
+            let (root, limit) = (self.tokens.root()?, self.tokens.limit());
+            return Ok(Order::of_run(&run, folder, root, limit, self.device.clone())?);
+        };
+        Ok(Order {
+            backbone_source: source.clone(),
+            tokens: self.tokens.wanted(source)?,
+            data: data.clone(),
+            heads: order::variants(&self.heads, &self.config)?,
+            protocol: Protocol { epochs: self.epochs, batch: self.batch, rate: self.rate },
+            seeds: (0..self.seeds as u64).collect(),
+            selection: self.select_split,
+            device: self.device.clone().unwrap_or_else(|| "auto".into()),
+        })
+    }
+
+    /// Tells what happens.
+    fn tell(&self, event: &Event, epochs: usize, display: &mut Display) {
+        match event {
+            Event::Plan { tokens, dataset, steps } => {
+                display.say(&extract::describe(tokens));
+                display.say(&format!("training: {steps} steps of all heads"));
+                self.print(display, || {
+                    json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,
+                           "bytes": tokens.bytes, "done": tokens.done})
+                });
+            }
+            Event::Extract { event, dataset } => {
+                display.extract(event, |sample| dataset.samples[sample].source.name());
+                if let crate::app::extract::Event::Unreadable { sample, why } = event {
+                    let image = dataset.samples[*sample].source.name();
+                    self.print(display, || json!({"event": "unreadable", "image": image, "error": why}));
+                }
+            }
+            Event::Begin(run) => {
+                let data = &run.manifest.dataset;
+                display.say(&format!(
+                    "{}: {} images to train on, {} to test on, {} classes, on {}",
+                    data.name,
+                    data.train,
+                    data.test,
+                    data.classes.len(),
+                    run.manifest.device
+                ));
+                if let Some(warning) = &run.manifest.warning {
+                    display.say(&format!("note: {warning}"));
+                }
+            }
+            Event::Step { seed, position, learners, progress, .. } => {
+                let what = format!("seed {seed}, epoch {} of {epochs}", position.epoch + 1);
+                display.show(&what, progress, &progress::running(learners));
+            }
+            Event::Epoch { seed, position, learners } => {
+                let heads = progress::closed(learners);
+                display.say(&format!("seed {seed}, epoch {} of {epochs}: {heads}", position.epoch));
+                for learner in *learners {
+                    if let (None, Some(epoch)) = (&learner.failure, learner.history.last()) {
+                        let (head, epoch) = (learner.name.clone(), epoch.clone());
+                        self.print(display, || event_of(&Metric { head, seed: *seed, epoch }));
+                    }
+                }
+            }
+            Event::Seed(_) => {}
+        }
+    }
+
+    /// The results, and where they lie.
+    fn finish(&self, summary: &Summary) {
+        let Summary { run, outcomes, finished } = summary;
+        for outcome in outcomes {
+            if let Some(failure) = &outcome.failure {
+                eprintln!("warning: {} with seed {} stopped: {failure}", outcome.head, outcome.seed);
+            }
+        }
+        let out = run.folder().display();
+        if self.json {
+            let results: Vec<Value> = outcomes.iter().map(result).collect();
+            println!(
+                "{}",
+                json!({"event": "end", "run": run.folder(), "finished": finished, "results": results})
+            );
+        } else {
+            println!("{:<18} {:>4} {:>7} {:>7} {:>10}", "head", "seed", "best", "last", "best_epoch");
+            for outcome in outcomes {
+                let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+                let (best, last) = (percent(outcome.best_accuracy()), percent(outcome.last_accuracy()));
+                let epoch = outcome.best_epoch.map_or("-".into(), |epoch| (epoch + 1).to_string());
+                println!("{:<18} {:>4} {best:>7} {last:>7} {epoch:>10}", outcome.head, outcome.seed);
+            }
+        }
+        match finished {
+            true => eprintln!("the run is in {out}"),
+            false => eprintln!("stopped and saved; `ssmprobe train --resume --out {out}` goes on"),
+        }
+    }
+
+    fn print(&self, display: &Display, document: impl FnOnce() -> Value) {
+        if self.json {
+            display.print(&document().to_string());
+        }
+    }
+}
+
+fn event_of(metric: &Metric) -> Value {
+    let mut value = json!({"event": "epoch"});
+    if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(metric)) {
+        all.extend(own);
+    }
+    value
+}
+
+/// An outcome without its answers.
+fn result(outcome: &Outcome) -> Value {
+    json!({
+        "head": outcome.head,
+        "seed": outcome.seed,
+        "best": outcome.best_accuracy(),
+        "last": outcome.last_accuracy(),
+        "best_epoch": outcome.best_epoch.map(|epoch| epoch + 1),
+        "parameters": outcome.parameters,
+        "seconds": outcome.seconds,
+        "failure": outcome.failure,
+    })
+}

@@ -1,0 +1,373 @@
+//! From a dataset to a token cache: the backbone runs once per image.
+//!
+//! A thread decodes and prepares the next images while the calling one, which owns every tensor,
+//! runs the backbone on those before; a bounded channel lies between, so memory does not grow with
+//! the dataset. What is stopped, killed or runs out of disk goes on after its last whole shard.
+
+use std::io::ErrorKind;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::UNIX_EPOCH;
+
+use burn::tensor::Device;
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::pace::{Pace, Progress};
+use crate::model::backbone::config::Config;
+use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::weights::{Weights, WeightsError};
+use crate::model::backbone::{self, Backbone, BackboneError};
+use crate::model::data::{Dataset, Sample, Source as Place};
+use crate::model::features::{CacheError, Precision, SHARD, Source, TokenCache, Writer, image_bytes};
+use crate::model::grid::Grid;
+use crate::model::preprocess::{Pixels, PreprocessError, Preprocessor};
+use crate::model::probe::BackboneMeta;
+
+/// Whose tokens, and how they are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The backbone's folder.
+    pub backbone: PathBuf,
+    /// The layer whose tokens are taken; the last where absent.
+    pub layer: Option<usize>,
+    /// In which order ViT-MAE hands out its patch tokens.
+    pub mae_order: MaeOrder,
+    /// Side of the images in pixels, where it is not the backbone's own.
+    pub size: Option<usize>,
+    /// How tokens are kept.
+    pub precision: Precision,
+    /// Folder of all token caches.
+    pub root: PathBuf,
+    /// Most bytes a cache may take.
+    pub limit: u64,
+}
+
+/// Images in one forward pass: a divisor of a shard, so that an extraction that goes on meets the
+/// same batches as one that was never stopped, and gives the same bits.
+const BATCH: usize = SHARD / 2;
+
+/// Why tokens cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtractError {
+    /// The backbone's configuration.
+    #[error(transparent)]
+    Config(#[from] backbone::config::ConfigError),
+    /// The backbone's weights.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// The backbone.
+    #[error(transparent)]
+    Backbone(#[from] BackboneError),
+    /// What prepares the images.
+    #[error(transparent)]
+    Preprocess(#[from] PreprocessError),
+    /// The cache.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The cache would be larger than allowed.
+    #[error(
+        "the tokens of {images} images take {} and the limit is {}; allow more (--cache-limit), keep them in \
+         float16 (--precision float16), or make the dataset or the images (--size) smaller",
+        bytes_text(*bytes), bytes_text(*limit)
+    )]
+    Limit {
+        /// Number of images.
+        images: usize,
+        /// Bytes of their tokens.
+        bytes: u64,
+        /// Most bytes allowed.
+        limit: u64,
+    },
+    /// The disk would be full.
+    #[error(
+        "{root}: the tokens still to be taken need {} and the disk has {} left; free some (`ssmprobe cache \
+         clear`), name a folder on another disk (--cache), or keep them in float16 (--precision float16)",
+        bytes_text(*bytes), bytes_text(*free), root = root.display()
+    )]
+    Disk {
+        /// Folder of all caches.
+        root: PathBuf,
+        /// Bytes still to be written.
+        bytes: u64,
+        /// Bytes there are.
+        free: u64,
+    },
+    /// Images keep their proportions.
+    #[error(
+        "{folder}: its preprocessor_config.json neither crops nor resizes to one size, so images have \
+         different numbers of tokens; probes are trained on one grid: add a crop_size",
+        folder = folder.display()
+    )]
+    Sizes {
+        /// The backbone's folder.
+        folder: PathBuf,
+    },
+    /// Nothing to train on.
+    #[error("none of the {images} images can be read; the first: {why}")]
+    Unreadable {
+        /// Number of images.
+        images: usize,
+        /// What is wrong with the first.
+        why: String,
+    },
+    /// A thread could not be started.
+    #[error("the decoding thread cannot be started: {0}")]
+    Thread(std::io::Error),
+    /// Whoever listens asked for it.
+    #[error("stopped after {done} of {images} images; the same command goes on from there")]
+    Stopped {
+        /// Images whose tokens are kept.
+        done: usize,
+        /// All images.
+        images: usize,
+    },
+}
+
+/// Told while tokens are taken.
+pub enum Event<'a> {
+    /// A batch is done.
+    Progress(Progress),
+    /// An image was left out.
+    Unreadable {
+        /// Index of the sample.
+        sample: usize,
+        /// Why.
+        why: &'a str,
+    },
+}
+
+/// What taking the tokens of a dataset comes to, known before it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    wanted: Wanted,
+    preprocessor: Preprocessor,
+    layer: usize,
+    /// What the tokens depend on.
+    pub source: Source,
+    /// Whose they are.
+    pub backbone: BackboneMeta,
+    /// How the patch tokens lie.
+    pub grid: Grid,
+    /// Number of images.
+    pub images: usize,
+    /// Those whose tokens are there already.
+    pub done: usize,
+    /// Bytes of all tokens.
+    pub bytes: u64,
+    /// Bytes the disk has left, where the system says.
+    pub free: Option<u64>,
+}
+
+impl Plan {
+    /// Reads configuration and hashes, no image.
+    pub fn new(wanted: Wanted, dataset: &Dataset) -> Result<Self, ExtractError> {
+        let folder = &wanted.backbone;
+        let config = Config::open(folder)?;
+        let mut preprocessor = Preprocessor::open(folder)?;
+        if let Some(size) = wanted.size {
+            preprocessor = preprocessor.with_size(size)?;
+        }
+        let (height, width) =
+            preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
+        let grid = config.grid_of(height, width)?;
+        let layer = wanted.layer.unwrap_or(config.layers);
+        if layer > config.layers {
+            return Err(BackboneError::Layer { layer, layers: config.layers }.into());
+        }
+        let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
+        let order = match wanted.mae_order {
+            MaeOrder::Shuffled(seed) if *config.family == backbone::family::VIT_MAE => {
+                format!(", shuffled by seed {seed}")
+            }
+            _ => String::new(),
+        };
+        let source = Source {
+            weights: fingerprint.clone(),
+            preprocessing: preprocessor.key(),
+            dataset: key(dataset),
+            layer: if layer == config.layers { format!("last{order}") } else { format!("{layer}{order}") },
+            precision: wanted.precision,
+        };
+        let images = dataset.samples.len();
+        let complete = TokenCache::find(&wanted.root, &source)?.map(|cache| cache.len());
+        let done = match complete {
+            Some(done) => done,
+            None if wanted.root.join(source.key()).exists() => {
+                Writer::open(&wanted.root, source.clone(), images)?.done()
+            }
+            None => 0,
+        };
+        Ok(Self {
+            backbone: BackboneMeta {
+                id: backbone::id(folder),
+                model_type: config.family.model_type.to_owned(),
+                hidden_size: config.width,
+                fingerprint: Some(fingerprint),
+                ..BackboneMeta::default()
+            },
+            bytes: image_bytes(grid, config.width, true, wanted.precision) * images as u64,
+            free: free(&wanted.root),
+            wanted,
+            preprocessor,
+            layer,
+            source,
+            grid,
+            images,
+            done,
+        })
+    }
+
+    /// Whether all tokens are there already.
+    pub fn complete(&self) -> bool {
+        self.done == self.images
+    }
+
+    /// Bytes still to be written.
+    pub fn missing(&self) -> u64 {
+        self.bytes / self.images.max(1) as u64 * (self.images - self.done) as u64
+    }
+
+    /// The folder of this cache.
+    pub fn folder(&self) -> PathBuf {
+        self.wanted.root.join(self.source.key())
+    }
+
+    /// Refuses what the limit or the disk forbids. Nothing is refused that is there already.
+    pub fn check(&self) -> Result<(), ExtractError> {
+        let missing = self.missing();
+        let (bytes, limit) = (self.bytes, self.wanted.limit);
+        if missing > 0 && bytes > limit {
+            return Err(ExtractError::Limit { images: self.images, bytes, limit });
+        }
+        match self.free {
+            Some(free) if missing > free => {
+                Err(ExtractError::Disk { root: self.wanted.root.clone(), bytes: missing, free })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the tokens that are missing. `tell` may stop it; what was done is kept.
+    pub fn run(
+        &self,
+        dataset: &Dataset,
+        device: &Device,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<TokenCache, ExtractError> {
+        self.check()?;
+        if let Some(cache) = TokenCache::find(&self.wanted.root, &self.source)? {
+            return Ok(cache);
+        }
+        let backbone = Backbone::open(&self.wanted.backbone, device)?.with_mae_order(self.wanted.mae_order);
+        let writer = Writer::open(&self.wanted.root, self.source.clone(), self.images)?;
+        let samples = &dataset.samples[writer.done()..];
+        std::thread::scope(|scope| {
+            // One batch waits while another is prepared and a third is read.
+            let (send, receive) = sync_channel(1);
+            std::thread::Builder::new()
+                .name("decode".into())
+                .spawn_scoped(scope, || decode(samples, &self.preprocessor, send))
+                .map_err(ExtractError::Thread)?;
+            self.read(&backbone, writer, receive, tell)
+        })
+    }
+
+    /// Runs the backbone on every batch that comes.
+    fn read(
+        &self,
+        backbone: &Backbone,
+        mut writer: Writer,
+        batches: Receiver<Vec<Prepared>>,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<TokenCache, ExtractError> {
+        let (mut done, mut readable, mut first) = (writer.done(), writer.done() > 0, None);
+        let pace = Pace::new(self.images, done);
+        for batch in batches {
+            let mut pixels = Vec::with_capacity(batch.len());
+            let mut slots = Vec::with_capacity(batch.len());
+            for prepared in batch {
+                let (slot, sample) = (prepared.is_ok(), done + slots.len());
+                slots.push(slot);
+                match prepared {
+                    Ok(ready) => pixels.push(ready),
+                    Err(why) => {
+                        // The answer to the batch's progress decides.
+                        let _ = tell(Event::Unreadable { sample, why: &why });
+                        first.get_or_insert(why);
+                    }
+                }
+            }
+            let mut tokens = backbone.forward_layers(&pixels, &[self.layer], true)?.into_iter().flatten();
+            for &slot in &slots {
+                let tokens = if slot { tokens.next() } else { None };
+                readable |= tokens.is_some();
+                writer.push(tokens)?;
+            }
+            done += slots.len();
+            if tell(Event::Progress(pace.at(done))).is_break() && done < self.images {
+                return Err(ExtractError::Stopped { done: writer.done(), images: self.images });
+            }
+        }
+        match first {
+            Some(why) if !readable => Err(ExtractError::Unreadable { images: self.images, why }),
+            _ => Ok(writer.finish()?),
+        }
+    }
+}
+
+/// Pixels of an image, or why there are none.
+type Prepared = Result<Pixels, String>;
+
+/// Prepares batch after batch until all are sent or nobody takes them any more.
+fn decode(samples: &[Sample], preprocessor: &Preprocessor, send: SyncSender<Vec<Prepared>>) {
+    let prepare = |sample: &Sample| -> Prepared {
+        let photo = sample.source.photo().map_err(|error| error.to_string())?;
+        preprocessor.apply(&photo).map_err(|error| error.to_string())
+    };
+    for batch in samples.chunks(BATCH) {
+        if send.send(batch.par_iter().map(prepare).collect()).is_err() {
+            break;
+        }
+    }
+}
+
+/// What tells a dataset's images from others: paths within it, sizes and times of change, in order.
+/// Classes and splits are not in it: tokens do not depend on them.
+fn key(dataset: &Dataset) -> String {
+    let mut hash = Sha256::new();
+    for sample in &dataset.samples {
+        let Place::File(path) = &sample.source;
+        let about = std::fs::metadata(path).ok();
+        let changed = about.as_ref().and_then(|about| about.modified().ok());
+        let changed =
+            changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |t| t.as_nanos());
+        let name = path.strip_prefix(&dataset.root).unwrap_or(path).to_string_lossy();
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name.as_bytes());
+        hash.update(about.map_or(u64::MAX, |about| about.len()).to_le_bytes());
+        hash.update(changed.to_le_bytes());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes left on the disk of `folder`, which need not exist yet.
+fn free(folder: &Path) -> Option<u64> {
+    let mut folder = folder;
+    loop {
+        match fs4::available_space(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
+            Err(error) if error.kind() == ErrorKind::NotFound => folder = folder.parent()?,
+            other => return other.ok(),
+        }
+    }
+}
+
+/// Bytes as a person reads them, in decimal units as disks are sold.
+pub fn bytes_text(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
+        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        bytes => format!("{:.1} kB", bytes / 1e3),
+    }
+}

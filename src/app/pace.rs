@@ -1,0 +1,38 @@
+//! How fast a job goes, and how long it still takes.
+
+use std::time::{Duration, Instant};
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Images done, those of earlier attempts included.
+    pub done: usize,
+    /// All images.
+    pub total: usize,
+    /// Images a second since this attempt began.
+    pub rate: f64,
+    /// Time left at this rate.
+    pub left: Duration,
+}
+
+/// Measures one attempt at a job.
+pub struct Pace {
+    total: usize,
+    start: usize,
+    begun: Instant,
+}
+
+impl Pace {
+    /// Begins now, with `start` of `total` images done before.
+    pub fn new(total: usize, start: usize) -> Self {
+        Self { total, start, begun: Instant::now() }
+    }
+
+    /// The progress with `done` images done.
+    pub fn at(&self, done: usize) -> Progress {
+        let seconds = self.begun.elapsed().as_secs_f64().max(1e-6);
+        let rate = done.saturating_sub(self.start) as f64 / seconds;
+        let left = if rate > 0.0 { self.total.saturating_sub(done) as f64 / rate } else { 0.0 };
+        Progress { done, total: self.total, rate, left: Duration::from_secs_f64(left.min(1e9)) }
+    }
+}

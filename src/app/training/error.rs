@@ -1,0 +1,93 @@
+//! Why a training cannot begin or go on.
+
+use std::path::PathBuf;
+
+use crate::app::extract::ExtractError;
+use crate::model::classifier::ModelError;
+use crate::model::data::DataError;
+use crate::model::device::DeviceError;
+use crate::model::head::HEADS;
+use crate::model::probe::ProbeError;
+use crate::model::run::RunError;
+
+/// Why a training cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainingError {
+    /// The dataset.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The tokens.
+    #[error(transparent)]
+    Extract(#[from] ExtractError),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A head's settings.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The run's folder.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A probe file.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// No head is called so.
+    #[error("there is no head `{found}`; there are: {}", known())]
+    UnknownHead {
+        /// What was asked for.
+        found: String,
+    },
+    /// Two variants of one name.
+    #[error("`{name}` is there twice; every head and setting is trained once a run")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// A setting that is none.
+    #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
+    Setting {
+        /// What was given.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A split without images.
+    #[error("{dataset}: no readable image {what}; {remedy}")]
+    Empty {
+        /// The dataset.
+        dataset: String,
+        /// Of which split.
+        what: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The run there is another one.
+    #[error(
+        "{run} was begun with another `{field}`: {found} there, {asked} now; go on with `--resume --out` alone, \
+         or train into another folder",
+        run = run.display()
+    )]
+    Differs {
+        /// The run's folder.
+        run: PathBuf,
+        /// What differs.
+        field: String,
+        /// In the run.
+        found: String,
+        /// As asked for.
+        asked: String,
+    },
+    /// The checkpoint is another head's.
+    #[error("{path}: holds no state that fits `{name}`; train into another folder", path = path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// The variant.
+        name: String,
+    },
+}
+
+/// Ids of all heads.
+fn known() -> String {
+    HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ")
+}

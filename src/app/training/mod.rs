@@ -1,0 +1,333 @@
+//! A training from beginning to end: tokens of a dataset, then every seed's heads on them, into a
+//! run's folder. The command line and the window's worker run this same code and listen to its
+//! [`Event`]s; either may stop it between two steps, and what was stopped or killed goes on.
+
+mod error;
+pub mod order;
+mod split;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use burn::tensor::Device;
+
+pub use self::error::TrainingError;
+pub use self::order::Order;
+use self::split::Parts;
+use super::extract::{self, ExtractError, Plan};
+use super::pace::{Pace, Progress};
+use crate::model::array::Arrays;
+use crate::model::classifier::Model;
+use crate::model::data::{self, Dataset};
+use crate::model::device;
+use crate::model::features::TokenCache;
+use crate::model::head::{self, Dims};
+use crate::model::probe::{Classifier, Probe};
+use crate::model::run::checkpoint::Checkpoint;
+use crate::model::run::{DatasetMeta, FORMAT, Manifest, Outcome, Run, Truth, Which};
+use crate::model::train::{self, Learner, Position, Saved, Task, train};
+
+/// Told while a training runs. Breaking stops it after the running batch or step, saved.
+pub enum Event<'a> {
+    /// What it will come to, before anything is done.
+    Plan {
+        /// Tokens.
+        tokens: &'a Plan,
+        /// Of which images.
+        dataset: &'a Dataset,
+        /// Steps of all seeds together.
+        steps: usize,
+    },
+    /// Tokens are taken.
+    Extract {
+        /// What happened.
+        event: extract::Event<'a>,
+        /// Of which images.
+        dataset: &'a Dataset,
+    },
+    /// Tokens are there, and the run's folder; training begins or goes on.
+    Begin(&'a Run),
+    /// A step of all heads is done.
+    Step {
+        /// The seed under way.
+        seed: u64,
+        /// Where it stands.
+        position: Position,
+        /// Steps of an epoch.
+        steps: usize,
+        /// All heads.
+        learners: &'a [Learner],
+        /// Images trained on, over all seeds.
+        progress: Progress,
+    },
+    /// An epoch of all heads is done, evaluated and saved.
+    Epoch {
+        /// The seed under way.
+        seed: u64,
+        /// Where it stands.
+        position: Position,
+        /// All heads.
+        learners: &'a [Learner],
+    },
+    /// A seed is done: its probes lie in the run's folder.
+    Seed(u64),
+}
+
+/// What a training has come to.
+#[derive(Debug)]
+pub struct Summary {
+    /// Its folder.
+    pub run: Run,
+    /// What came out, seed by seed and head by head; of a stopped training, what there is.
+    pub outcomes: Vec<Outcome>,
+    /// Whether it ran to its end.
+    pub finished: bool,
+}
+
+/// Does what `order` says in the folder `out`, or goes on with it where `resume` and a run is there.
+pub fn start(
+    order: &Order,
+    out: &Path,
+    resume: bool,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<Summary, TrainingError> {
+    let before = match out.join("run.json").exists() {
+        true if !resume => return Err(crate::model::run::RunError::Exists { folder: out.to_owned() }.into()),
+        true => Some(Run::open(out)?),
+        false => None,
+    };
+    let dataset = data::open(&order.data)?;
+    let parts = Parts::of(&dataset, order.selection)?;
+    let plan = Plan::new(order.tokens.clone(), &dataset)?;
+    plan.check()?;
+    let choice = device::choose(&order.device)?;
+    let steps = parts.train.images.len().div_ceil(order.protocol.batch) * order.protocol.epochs;
+    // Heads are built before the backbone runs: a wrong setting is told at once.
+    let dims = Dims { width: plan.backbone.hidden_size, grid: plan.grid, classes: dataset.classes.len() };
+    for &seed in &order.seeds {
+        fresh(order, dims, seed, &choice.device)?;
+    }
+    if tell(Event::Plan { tokens: &plan, dataset: &dataset, steps: steps * order.seeds.len() }).is_break() {
+        return Err(ExtractError::Stopped { done: plan.done, images: plan.images }.into());
+    }
+    let tokens =
+        plan.run(&dataset, &choice.device, &mut |event| tell(Event::Extract { event, dataset: &dataset }))?;
+    let parts = parts.readable(&tokens)?;
+    let manifest = manifest(order, &dataset, &plan, &parts, &tokens, &choice.found.name);
+    let run = match before {
+        Some(run) => {
+            order::compare(&run, &manifest)?;
+            run
+        }
+        None => Run::create(out, manifest, &truth(&dataset, &parts))?,
+    };
+    Training { order, dims, run, tokens, parts, device: choice.device }.go(tell)
+}
+
+/// Everything at hand.
+struct Training<'a> {
+    order: &'a Order,
+    dims: Dims,
+    run: Run,
+    tokens: TokenCache,
+    parts: Parts,
+    device: Device,
+}
+
+impl Training<'_> {
+    /// Trains what the checkpoint leaves to be done.
+    fn go(self, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<Summary, TrainingError> {
+        let Checkpoint { seeds_done, mut position, learners: mut saved } = self.run.checkpoint()?;
+        let seeds = &self.order.seeds;
+        let mut outcomes = self.run.outcomes_of(&seeds[..seeds_done.min(seeds.len())])?;
+        let images = self.parts.train.images.len();
+        let of_seed = images * self.order.protocol.epochs;
+        let mut pace = None;
+        if tell(Event::Begin(&self.run)).is_break() {
+            return Ok(Summary { run: self.run, outcomes, finished: false });
+        }
+        for (index, &seed) in seeds.iter().enumerate().skip(seeds_done) {
+            let mut learners = self.learners(seed, std::mem::take(&mut saved))?;
+            let done = |position: Position| {
+                let of_epoch = (position.step * self.order.protocol.batch).min(images);
+                index * of_seed + position.epoch * images + of_epoch
+            };
+            let pace = pace.get_or_insert_with(|| Pace::new(seeds.len() * of_seed, done(position)));
+            let task = Task {
+                tokens: &self.tokens,
+                train: &self.parts.train,
+                select: &self.parts.select,
+                test: &self.parts.test,
+                protocol: &self.order.protocol,
+                device: &self.device,
+                seed,
+            };
+            let mut failed = None;
+            let end = train(&task, &mut learners, position, &mut |event| match event {
+                train::Event::Step { position, steps, learners } => {
+                    let progress = pace.at(done(position));
+                    tell(Event::Step { seed, position, steps, learners, progress })
+                }
+                train::Event::Epoch { position, learners } => {
+                    if let Err(error) = self.close_epoch(index, position, learners, &outcomes) {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                    tell(Event::Epoch { seed, position, learners })
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            let finished = end.epoch >= self.order.protocol.epochs;
+            self.write_probes(seed, &learners)?;
+            for learner in &learners {
+                let outcome = Outcome::of(learner, seed);
+                self.run.write_outcome(&outcome)?;
+                outcomes.push(outcome);
+            }
+            self.run.write_tables(&outcomes)?;
+            if !finished {
+                self.run.save(&checkpoint(index, end, &learners))?;
+                return Ok(Summary { run: self.run, outcomes, finished });
+            }
+            position = Position::default();
+            self.run.save(&Checkpoint { seeds_done: index + 1, ..Checkpoint::default() })?;
+            if tell(Event::Seed(seed)).is_break() && index + 1 < seeds.len() {
+                return Ok(Summary { run: self.run, outcomes, finished: false });
+            }
+        }
+        Ok(Summary { run: self.run, outcomes, finished: true })
+    }
+
+    /// The heads of a seed: fresh, or as they were saved.
+    fn learners(&self, seed: u64, saved: Vec<(String, Saved)>) -> Result<Vec<Learner>, TrainingError> {
+        let fresh = fresh(self.order, self.dims, seed, &self.device)?;
+        if saved.is_empty() {
+            return Ok(fresh);
+        }
+        let mut saved: std::collections::HashMap<String, Saved> = saved.into_iter().collect();
+        let restored = fresh.into_iter().map(|learner| {
+            let name = learner.name.clone();
+            let own = saved.remove(&name);
+            own.and_then(|saved| learner.restore(saved, &self.device))
+                .ok_or(TrainingError::Checkpoint { path: self.run.checkpoint_path(), name })
+        });
+        restored.collect()
+    }
+
+    /// Writes the tables, then the checkpoint.
+    fn close_epoch(
+        &self,
+        seed_index: usize,
+        position: Position,
+        learners: &[Learner],
+        before: &[Outcome],
+    ) -> Result<(), TrainingError> {
+        let seed = self.order.seeds[seed_index];
+        let now = learners.iter().map(|learner| Outcome::of(learner, seed));
+        let outcomes: Vec<Outcome> = before.iter().cloned().chain(now).collect();
+        self.run.write_tables(&outcomes)?;
+        Ok(self.run.save(&checkpoint(seed_index, position, learners))?)
+    }
+
+    /// Writes both probes of every head that has finished an epoch.
+    fn write_probes(&self, seed: u64, learners: &[Learner]) -> Result<(), TrainingError> {
+        for learner in learners {
+            let Some(best) = &learner.best else { continue };
+            let last = learner.model.params().to_arrays();
+            let places =
+                [(Which::Best, best.epoch, &best.arrays), (Which::Last, learner.history.len() - 1, &last)];
+            for (which, epoch, arrays) in places {
+                let probe = self.probe(seed, learner, epoch, arrays.clone());
+                probe.save(self.run.probe(&learner.name, seed, which))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A head as it was after one epoch. No time of day and no duration is in it: the same training
+    /// writes the same bytes.
+    fn probe(&self, seed: u64, learner: &Learner, epoch: usize, mut arrays: Arrays) -> Probe {
+        let Manifest { backbone, dataset, protocol, selection, program, .. } = &self.run.manifest;
+        let training = serde_json::json!({
+            "program": program,
+            "variant": learner.name,
+            "dataset": dataset.name,
+            "seed": seed,
+            "protocol": protocol,
+            "selection": selection,
+            "epoch": learner.history[epoch],
+            "failure": learner.failure,
+        });
+        let now = learner.model.to_probe(backbone.clone(), dataset.classes.clone(), Some(training));
+        let mut take = |name| arrays.shift_remove(name).expect("a model has a classifier").data;
+        let classifier = Classifier { weight: take("classifier.weight"), bias: take("classifier.bias") };
+        Probe::new(now.meta, arrays, classifier)
+    }
+}
+
+/// All heads at their start.
+fn fresh(order: &Order, dims: Dims, seed: u64, device: &Device) -> Result<Vec<Learner>, TrainingError> {
+    let build = |variant: &crate::model::run::Variant| {
+        let kind = head::find(&variant.head)
+            .ok_or_else(|| TrainingError::UnknownHead { found: variant.head.clone() })?;
+        Ok(Learner::new(&variant.name, Model::start(kind, &variant.config, dims, seed, device)?))
+    };
+    order.heads.iter().map(build).collect()
+}
+
+fn checkpoint(seeds_done: usize, position: Position, learners: &[Learner]) -> Checkpoint {
+    let learners = learners.iter().map(|learner| (learner.name.clone(), learner.save())).collect();
+    Checkpoint { seeds_done, position, learners }
+}
+
+/// What is trained on what.
+fn manifest(
+    order: &Order,
+    dataset: &Dataset,
+    plan: &Plan,
+    parts: &Parts,
+    tokens: &TokenCache,
+    device: &str,
+) -> Manifest {
+    let unreadable = (0..tokens.len()).filter(|&image| !tokens.readable(image)).count();
+    Manifest {
+        format: FORMAT,
+        program: format!("ssmprobe {}", env!("CARGO_PKG_VERSION")),
+        backbone: plan.backbone.clone(),
+        backbone_source: order.backbone_source.clone(),
+        dataset: DatasetMeta {
+            name: dataset.name.clone(),
+            layout: dataset.layout.to_owned(),
+            path: std::path::absolute(&order.data).unwrap_or_else(|_| order.data.clone()),
+            classes: dataset.classes.clone(),
+            train: parts.train.images.len(),
+            select: parts.select.images.len(),
+            test: parts.test.images.len(),
+            unreadable,
+        },
+        tokens: plan.source.clone(),
+        size: order.tokens.size,
+        grid: plan.grid,
+        heads: order.heads.clone(),
+        protocol: order.protocol.clone(),
+        seeds: order.seeds.clone(),
+        selection: parts.selection,
+        warning: parts.selection.warning().map(str::to_owned),
+        device: device.to_owned(),
+    }
+}
+
+fn truth(dataset: &Dataset, parts: &Parts) -> Truth {
+    let name = |&index: &usize| {
+        let name = dataset.samples[index].source.name();
+        let root = dataset.root.display().to_string();
+        name.strip_prefix(&root).map_or(name.as_str(), |name| name.trim_start_matches(['/', '\\'])).to_owned()
+    };
+    Truth {
+        images: parts.test.images.iter().map(name).collect(),
+        indices: parts.test.images.clone(),
+        classes: parts.test.classes.clone(),
+    }
+}

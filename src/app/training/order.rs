@@ -1,0 +1,231 @@
+//! What a person asks to be trained: which heads, with which settings, on what, how.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::TrainingError;
+use crate::app::extract::Wanted;
+use crate::model::backbone::order::MaeOrder;
+use crate::model::head::{self, Config, HEADS};
+use crate::model::run::{Manifest, Run, RunError, Selection, Variant};
+use crate::model::train::Protocol;
+
+/// The heads of the paper's tables (SPEC section 4).
+pub const PAPER: &[&str] = &[
+    "gap",
+    "cls",
+    "attention",
+    "content",
+    "topk",
+    "raster",
+    "vmamba",
+    "snake",
+    "diagonal",
+    "random-fixed",
+    "random-dynamic",
+    "sinkhorn",
+    "neuralsort",
+    "softsort",
+    "sinkhorn-conv",
+    "sinkhorn-gap",
+    "transformer",
+    "deepsets",
+    "bi-gru",
+];
+
+/// What is to be trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// The backbone as it was asked for: a folder, or an id of the Hub.
+    pub backbone_source: String,
+    /// Whose tokens, and how they are kept.
+    pub tokens: Wanted,
+    /// The dataset's folder or table.
+    pub data: PathBuf,
+    /// What is trained, every name once.
+    pub heads: Vec<Variant>,
+    /// How.
+    pub protocol: Protocol,
+    /// One training of all heads each.
+    pub seeds: Vec<u64>,
+    /// The share of train that picks the best epoch, if any.
+    pub selection: Option<f64>,
+    /// Where it is computed: `cpu`, `wgpu`, `cuda`, `auto`.
+    pub device: String,
+}
+
+impl Order {
+    /// The order a run was begun with, its tokens kept in `root`. `folder` is the backbone's;
+    /// `device` is where it goes on, if not where it began.
+    pub fn of_run(
+        run: &Run,
+        folder: PathBuf,
+        root: PathBuf,
+        limit: u64,
+        device: Option<String>,
+    ) -> Result<Self, TrainingError> {
+        let Manifest { backbone_source, dataset, tokens, size, heads, protocol, seeds, selection, .. } =
+            run.manifest.clone();
+        let (layer, mae_order) = read_layer(&tokens.layer).ok_or_else(|| RunError::Damaged {
+            path: run.folder().join("run.json"),
+            found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
+        })?;
+        let tokens =
+            Wanted { backbone: folder, layer, mae_order, size, precision: tokens.precision, root, limit };
+        let selection = match selection {
+            Selection::PartOfTrain(share) => Some(share),
+            Selection::Test | Selection::Val => None,
+        };
+        let device = device.unwrap_or_else(|| run.manifest.device.clone());
+        Ok(Self { backbone_source, tokens, data: dataset.path, heads, protocol, seeds, selection, device })
+    }
+}
+
+/// Layer and order as [`features::Source`](crate::model::features::Source) names them.
+fn read_layer(text: &str) -> Option<(Option<usize>, MaeOrder)> {
+    let (layer, order) = match text.split_once(", shuffled by seed ") {
+        Some((layer, seed)) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
+        None => (text, MaeOrder::Kept),
+    };
+    match layer {
+        "last" => Some((None, order)),
+        number => Some((Some(number.parse().ok()?), order)),
+    }
+}
+
+/// The heads a person lists: ids, `all` or `paper`, each once, with settings `KEY=VALUE` for all
+/// heads or `HEAD.KEY=VALUE` for one.
+pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, TrainingError> {
+    let ids: Vec<&str> = heads
+        .iter()
+        .flat_map(|head| match head.trim() {
+            "all" => HEADS.iter().map(|kind| kind.id).collect(),
+            "paper" => PAPER.to_vec(),
+            id => vec![id],
+        })
+        .collect();
+    if let Some(id) = ids.iter().find(|id| head::find(id).is_none()) {
+        return Err(TrainingError::UnknownHead { found: (*id).to_owned() });
+    }
+    let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
+    let mut seen = HashSet::new();
+    let once = ids.into_iter().filter(|id| seen.insert(*id));
+    once.map(|id| Ok(Variant { name: id.to_owned(), head: id.to_owned(), config: config(id, &settings)? }))
+        .collect()
+}
+
+/// One `--config`.
+struct Setting {
+    given: String,
+    head: Option<String>,
+    key: String,
+    value: Value,
+}
+
+impl Setting {
+    fn parse(given: &str, ids: &[&str]) -> Result<Self, TrainingError> {
+        let wrong = |why: &str| TrainingError::Setting { given: given.to_owned(), why: why.to_owned() };
+        let (name, value) = given.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+        let (head, key) = match name.rsplit_once('.') {
+            Some((head, key)) => (Some(head.to_owned()), key),
+            None => (None, name),
+        };
+        if head.as_deref().is_some_and(|head| !ids.contains(&head)) {
+            return Err(wrong("the head is not among those trained"));
+        }
+        // What is no number is a word.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        Ok(Self { given: given.to_owned(), head, key: key.to_owned(), value })
+    }
+}
+
+/// The settings of one head.
+fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
+    let mut config = Config::default();
+    let mut map = Map::new();
+    for setting in settings.iter().filter(|setting| setting.head.as_deref().is_none_or(|head| head == id)) {
+        let wrong = |why: String| TrainingError::Setting { given: setting.given.clone(), why };
+        map.insert(setting.key.clone(), setting.value.clone());
+        config =
+            serde_json::from_value(Value::Object(map.clone())).map_err(|error| wrong(error.to_string()))?;
+        if config.rest.contains_key(&setting.key) {
+            return Err(wrong(format!("no head has a setting `{}`", setting.key)));
+        }
+    }
+    Ok(config)
+}
+
+/// An error that names the first thing in which the run on disk is another than the one asked for.
+/// Where it is computed and by which version may change.
+pub(super) fn compare(run: &Run, asked: &Manifest) -> Result<(), TrainingError> {
+    let fields = |manifest: &Manifest| match serde_json::to_value(manifest) {
+        Ok(Value::Object(map)) => map,
+        _ => unreachable!("a manifest is a JSON object"),
+    };
+    let (found, asked) = (fields(&run.manifest), fields(asked));
+    for (field, asked) in &asked {
+        let free = ["device", "program", "backbone_source", "warning"].contains(&field.as_str());
+        let found = found.get(field).unwrap_or(&Value::Null);
+        let (found, asked) = match field.as_str() {
+            // A dataset or a backbone may have moved.
+            "dataset" | "backbone" => (without_place(found), without_place(asked)),
+            _ => (found.clone(), asked.clone()),
+        };
+        if !free && found != asked {
+            return Err(TrainingError::Differs {
+                run: run.folder().to_owned(),
+                field: field.clone(),
+                found: found.to_string(),
+                asked: asked.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn without_place(value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Value::Object(map) = &mut value {
+        for key in ["path", "name", "id"] {
+            map.shift_remove(key);
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn heads_are_listed_once_and_settings_find_their_head() {
+        let variants =
+            variants(&words("gap sinkhorn gap"), &words("state_dim=4 sinkhorn.temperature=0.5")).unwrap();
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(names, ["gap", "sinkhorn"]);
+        assert_eq!((variants[0].config.state_dim, variants[0].config.temperature), (Some(4), None));
+        assert_eq!((variants[1].config.state_dim, variants[1].config.temperature), (Some(4), Some(0.5)));
+        assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), PAPER.len());
+        assert_eq!(super::variants(&words("all gap"), &[]).unwrap().len(), HEADS.len());
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused_by_name() {
+        for (heads, settings, said) in [
+            ("gap", "colour=red", "colour"),
+            ("gap", "temperature", "no `=`"),
+            ("gap", "raster.state_dim=3", "not among"),
+            ("gap", "state_dim=many", "state_dim"),
+            ("pooling", "state_dim=3", "gap, cls"),
+        ] {
+            let error = variants(&words(heads), &words(settings)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Which images are trained on, which pick the best epoch, and which are reported.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::TrainingError;
+use crate::model::data::{Dataset, Split};
+use crate::model::features::TokenCache;
+use crate::model::run::Selection;
+use crate::model::train::Labelled;
+
+/// The three parts of a dataset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts {
+    dataset: String,
+    /// What is trained on.
+    pub train: Labelled,
+    /// What picks the best epoch.
+    pub select: Labelled,
+    /// What is reported.
+    pub test: Labelled,
+    /// How the best epoch is picked.
+    pub selection: Selection,
+}
+
+impl Parts {
+    /// The parts of `dataset`. `share` of every class of train picks the best epoch, if given; else
+    /// the validation split where there is a test split beside it; else the test images themselves.
+    pub fn of(dataset: &Dataset, share: Option<f64>) -> Result<Self, TrainingError> {
+        let of = |split: Option<Split>| {
+            let own = dataset.samples.iter().enumerate().filter(|(_, sample)| Some(sample.split) == split);
+            let (images, classes) = own.map(|(index, sample)| (index, sample.class)).unzip();
+            Labelled { images, classes }
+        };
+        let (all, test) = (of(Some(Split::Train)), of(dataset.held_out()));
+        let val = of(Some(Split::Val));
+        let own_val = dataset.held_out() == Some(Split::Test) && !val.images.is_empty();
+        let (train, select, selection) = match share {
+            Some(share) => {
+                let (train, select) = set_aside(&all, dataset.classes.len(), share);
+                (train, select, Selection::PartOfTrain(share))
+            }
+            None if own_val => (all, val, Selection::Val),
+            None => (all, test.clone(), Selection::Test),
+        };
+        let parts = Self { dataset: dataset.name.clone(), train, select, test, selection };
+        parts.check()?;
+        Ok(parts)
+    }
+
+    /// The same without the images that could not be read.
+    pub fn readable(self, tokens: &TokenCache) -> Result<Self, TrainingError> {
+        let keep = |part: Labelled| {
+            let pairs = part.images.into_iter().zip(part.classes);
+            let (images, classes) = pairs.filter(|(image, _)| tokens.readable(*image)).unzip();
+            Labelled { images, classes }
+        };
+        let Self { dataset, train, select, test, selection } = self;
+        let parts = Self { dataset, train: keep(train), select: keep(select), test: keep(test), selection };
+        parts.check()?;
+        Ok(parts)
+    }
+
+    fn check(&self) -> Result<(), TrainingError> {
+        let cases = [
+            (&self.train, "to train on", "put some under train/CLASS"),
+            (&self.test, "to test on", "put some under test/CLASS or val/CLASS"),
+            (&self.select, "to pick the best epoch by", "use a larger --select-split"),
+        ];
+        for (part, what, remedy) in cases {
+            if part.images.is_empty() {
+                return Err(TrainingError::Empty { dataset: self.dataset.clone(), what, remedy });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets a share of every class aside, always the same whatever the training's seed. Of a class of
+/// two images or more, at least one is set aside and one is left.
+fn set_aside(all: &Labelled, classes: usize, share: f64) -> (Labelled, Labelled) {
+    let mut aside = vec![false; all.images.len()];
+    for class in 0..classes {
+        let mut own: Vec<usize> = (0..aside.len()).filter(|&i| all.classes[i] == class).collect();
+        let mut rng = ChaCha8Rng::seed_from_u64(0);
+        rng.set_stream(class as u64);
+        own.shuffle(&mut rng);
+        let count = (own.len() as f64 * share).round() as usize;
+        for &i in &own[..count.max(1).min(own.len().saturating_sub(1))] {
+            aside[i] = true;
+        }
+    }
+    let part = |wanted: bool| {
+        let own = (0..aside.len()).filter(|&i| aside[i] == wanted);
+        let (images, classes) = own.map(|i| (all.images[i], all.classes[i])).unzip();
+        Labelled { images, classes }
+    };
+    (part(false), part(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_every_class_is_set_aside() {
+        let all = Labelled { images: (10..41).collect(), classes: (0..31).map(|i| i % 3 / 2).collect() };
+        let (train, aside) = set_aside(&all, 2, 0.2);
+        assert_eq!(set_aside(&all, 2, 0.2), (train.clone(), aside.clone()));
+        let count = |part: &Labelled, class| part.classes.iter().filter(|&&c| c == class).count();
+        assert_eq!((count(&aside, 0), count(&aside, 1)), (4, 2));
+        assert_eq!((count(&train, 0), count(&train, 1)), (17, 8));
+        assert!(aside.images.iter().all(|image| !train.images.contains(image)));
+    }
+}

@@ -1,0 +1,60 @@
+//! What can go wrong with a run's folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::FORMAT;
+
+/// What can go wrong with a run's folder.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is a run already.
+    #[error(
+        "{folder} holds a run already; go on with it (--resume), or choose another folder",
+        folder = folder.display()
+    )]
+    Exists {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// There is none.
+    #[error("{folder} holds no run (no run.json); `ssmprobe train` makes one", folder = folder.display())]
+    Absent {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The disk refuses.
+    #[error(
+        "{path}: cannot {what} it: {source}; what is there is whole, and the run can go on from it",
+        path = path.display()
+    )]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is not what a run wrote.
+    #[error("{path}: {found}; the run cannot be read with it, train into another folder", path = path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// A run of another version.
+    #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it", path = path.display())]
+    Format {
+        /// The manifest.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+}
+
+pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunError {
+    let path = path.to_owned();
+    move |source| RunError::Io { what, path, source }
+}

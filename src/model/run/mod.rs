@@ -1,0 +1,366 @@
+//! The folder of a training run: what was trained on what, how it went, and what came out.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `run.json` | [`Manifest`]: configuration, versions, hashes, seeds, written once |
+//! | `metrics.jsonl` | one line for every seed, head and epoch ([`Metric`]) |
+//! | `results.csv` | `head,seed,best,last,best_epoch,parameters,seconds`, accuracies in percent |
+//! | `probes/<head>-s<seed>-best.safetensors`, `-last` | the probes, once a seed is done or stopped |
+//! | `answers/truth.json` | test images and their classes ([`Truth`]) |
+//! | `answers/<head>-s<seed>.json` | [`Outcome`]: history and answers, once a seed is done or stopped |
+//! | `state/checkpoint.safetensors` | what a killed run goes on from ([`checkpoint`]) |
+//!
+//! Every file is written whole or not at all; the checkpoint comes last, so that a run killed
+//! anywhere repeats what was not finished and ends with the same files.
+
+pub mod checkpoint;
+mod error;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+pub use self::error::RunError;
+use super::features;
+use super::grid::Grid;
+use super::head::Config;
+use super::probe::BackboneMeta;
+use super::train::{Epoch, Learner, Protocol};
+use super::whole;
+
+/// The version of the folder's format.
+pub const FORMAT: u64 = 1;
+
+/// A head with settings, under a name of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// What it is called in the run and its files: the head's id, where it occurs once.
+    pub name: String,
+    /// The head's id.
+    pub head: String,
+    /// Its settings; defaults where absent.
+    #[serde(default)]
+    pub config: Config,
+}
+
+/// What picks the best epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selection {
+    /// The images the result is reported on, as the paper does. It flatters.
+    Test,
+    /// The dataset's own validation split; the result is reported on its test split.
+    Val,
+    /// This share of every class of the training images, which are then not trained on.
+    PartOfTrain(f64),
+}
+
+impl Selection {
+    /// What a reader must know of the numbers.
+    pub fn warning(self) -> Option<&'static str> {
+        match self {
+            Self::Test => Some(
+                "the best epoch was picked on the test images themselves, which flatters it; \
+                 `last` does not, nor does --select-split",
+            ),
+            Self::Val | Self::PartOfTrain(_) => None,
+        }
+    }
+}
+
+/// The dataset of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DatasetMeta {
+    /// Its name.
+    pub name: String,
+    /// Its layout.
+    pub layout: String,
+    /// Where it was.
+    pub path: PathBuf,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// Images trained on.
+    pub train: usize,
+    /// Images that pick the best epoch.
+    pub select: usize,
+    /// Images of the reported accuracy.
+    pub test: usize,
+    /// Images left out because they cannot be read.
+    pub unreadable: usize,
+}
+
+/// What was trained on what, and how: fixed for the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the folder's format, [`FORMAT`].
+    pub format: u64,
+    /// The program and its version.
+    pub program: String,
+    /// Whose tokens.
+    pub backbone: BackboneMeta,
+    /// Where the backbone is: a folder, or an id of the Hub.
+    pub backbone_source: String,
+    /// Of which images.
+    pub dataset: DatasetMeta,
+    /// What the cached tokens depend on.
+    pub tokens: features::Source,
+    /// Image size asked for, where it is not the backbone's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<usize>,
+    /// How the patch tokens lie.
+    pub grid: Grid,
+    /// What is trained.
+    pub heads: Vec<Variant>,
+    /// How.
+    pub protocol: Protocol,
+    /// One training of all heads each.
+    pub seeds: Vec<u64>,
+    /// What picks the best epoch.
+    pub selection: Selection,
+    /// What a reader must know of the numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+    /// Where it was computed first.
+    pub device: String,
+}
+
+/// The test images.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truth {
+    /// Image files, below the dataset's folder where they lie there.
+    pub images: Vec<String>,
+    /// Their indices in the token cache.
+    pub indices: Vec<usize>,
+    /// The class of each.
+    pub classes: Vec<usize>,
+}
+
+/// A line of `metrics.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Name of the variant.
+    pub head: String,
+    /// Its seed.
+    pub seed: u64,
+    /// How the epoch went.
+    #[serde(flatten)]
+    pub epoch: Epoch,
+}
+
+/// What came out of one head with one seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Name of the variant.
+    pub head: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Index into `epochs` of the best on the selection split; absent if no epoch was finished.
+    pub best_epoch: Option<usize>,
+    /// Number of trained values.
+    pub parameters: usize,
+    /// Time its own steps took, in seconds.
+    pub seconds: f64,
+    /// Why it stopped before the end, if it did.
+    pub failure: Option<String>,
+    /// All epochs.
+    pub epochs: Vec<Epoch>,
+    /// Predicted class of every test image at the best epoch.
+    pub best: Vec<u32>,
+    /// The same after the last one.
+    pub last: Vec<u32>,
+}
+
+impl Outcome {
+    /// What a learner has come to.
+    pub fn of(learner: &Learner, seed: u64) -> Self {
+        Self {
+            head: learner.name.clone(),
+            seed,
+            best_epoch: learner.best.as_ref().map(|best| best.epoch),
+            parameters: learner.model.parameters(),
+            seconds: learner.seconds,
+            failure: learner.failure.clone(),
+            epochs: learner.history.clone(),
+            best: learner.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
+            last: learner.answers.clone(),
+        }
+    }
+
+    /// Test accuracy at the best epoch, in percent.
+    pub fn best_accuracy(&self) -> Option<f64> {
+        self.best_epoch.map(|epoch| self.epochs[epoch].test)
+    }
+
+    /// Test accuracy after the last epoch, in percent.
+    pub fn last_accuracy(&self) -> Option<f64> {
+        self.epochs.last().map(|epoch| epoch.test)
+    }
+
+    /// Which test images were right, at the best epoch or after the last.
+    pub fn right(&self, truth: &Truth, which: Which) -> Vec<bool> {
+        let answers = match which {
+            Which::Best => &self.best,
+            Which::Last => &self.last,
+        };
+        answers.iter().zip(&truth.classes).map(|(&answer, &class)| answer as usize == class).collect()
+    }
+}
+
+/// Which of a head's two probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// At its best on the selection split.
+    Best,
+    /// After the last epoch.
+    Last,
+}
+
+impl Which {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Best, Self::Last];
+
+    /// As file names have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Last => "last",
+        }
+    }
+}
+
+/// A run's folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    folder: PathBuf,
+    /// What is trained on what.
+    pub manifest: Manifest,
+}
+
+impl Run {
+    /// Begins a run in `folder`, which is made if absent.
+    ///
+    /// # Errors
+    /// If it holds a run already, or cannot be written.
+    pub fn create(folder: &Path, manifest: Manifest, truth: &Truth) -> Result<Self, RunError> {
+        let run = Self { folder: folder.to_owned(), manifest };
+        if run.manifest_path().exists() {
+            return Err(RunError::Exists { folder: folder.to_owned() });
+        }
+        for folder in [folder.to_owned(), folder.join("probes"), folder.join("answers"), folder.join("state")]
+        {
+            fs::create_dir_all(&folder).map_err(error::io("make", &folder))?;
+        }
+        run.write_json(&folder.join("answers/truth.json"), truth)?;
+        run.write_json(&run.manifest_path(), &run.manifest)?;
+        Ok(run)
+    }
+
+    /// Opens the run in `folder`, finished or not.
+    pub fn open(folder: &Path) -> Result<Self, RunError> {
+        let path = folder.join("run.json");
+        if !path.exists() {
+            return Err(RunError::Absent { folder: folder.to_owned() });
+        }
+        let manifest: Manifest = read_json(&path)?;
+        if manifest.format != FORMAT {
+            return Err(RunError::Format { path, found: manifest.format });
+        }
+        Ok(Self { folder: folder.to_owned(), manifest })
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The test images.
+    pub fn truth(&self) -> Result<Truth, RunError> {
+        read_json(&self.folder.join("answers/truth.json"))
+    }
+
+    /// The probe of a variant.
+    pub fn probe(&self, head: &str, seed: u64, which: Which) -> PathBuf {
+        self.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", which.name()))
+    }
+
+    /// What came out so far, in the order of seeds, then of heads; trainings that have not come to
+    /// an end or a stop are left out.
+    pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
+        self.outcomes_of(&self.manifest.seeds)
+    }
+
+    /// [`outcomes`](Self::outcomes) of some seeds.
+    pub fn outcomes_of(&self, seeds: &[u64]) -> Result<Vec<Outcome>, RunError> {
+        let pairs = seeds.iter().flat_map(|seed| self.manifest.heads.iter().map(move |head| (seed, head)));
+        let paths = pairs.map(|(seed, head)| self.outcome_path(&head.name, *seed));
+        paths.filter(|path| path.exists()).map(|path| read_json(&path)).collect()
+    }
+
+    /// Writes `answers/` of an outcome.
+    pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RunError> {
+        self.write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
+    }
+
+    /// Writes `metrics.jsonl` and `results.csv`.
+    pub fn write_tables(&self, outcomes: &[Outcome]) -> Result<(), RunError> {
+        let mut lines = Vec::new();
+        for outcome in outcomes {
+            for epoch in &outcome.epochs {
+                let metric = Metric { head: outcome.head.clone(), seed: outcome.seed, epoch: epoch.clone() };
+                serde_json::to_writer(&mut lines, &metric).expect("plain data serialises");
+                lines.push(b'\n');
+            }
+        }
+        self.write(&self.folder.join("metrics.jsonl"), &lines)?;
+        let mut table = csv::Writer::from_writer(Vec::new());
+        let whole = "a table in memory";
+        table
+            .write_record(["head", "seed", "best", "last", "best_epoch", "parameters", "seconds"])
+            .expect(whole);
+        let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+        for outcome in outcomes {
+            let record = [
+                outcome.head.clone(),
+                outcome.seed.to_string(),
+                percent(outcome.best_accuracy()),
+                percent(outcome.last_accuracy()),
+                outcome.best_epoch.map_or(String::new(), |epoch| (epoch + 1).to_string()),
+                outcome.parameters.to_string(),
+                format!("{:.3}", outcome.seconds),
+            ];
+            table.write_record(record).expect(whole);
+        }
+        self.write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
+    }
+
+    /// Where the checkpoint lies.
+    pub fn checkpoint_path(&self) -> PathBuf {
+        self.folder.join("state/checkpoint.safetensors")
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.folder.join("run.json")
+    }
+
+    fn outcome_path(&self, head: &str, seed: u64) -> PathBuf {
+        self.folder.join(format!("answers/{head}-s{seed}.json"))
+    }
+
+    fn write_json<T: Serialize>(&self, path: &Path, value: &T) -> Result<(), RunError> {
+        let mut bytes = serde_json::to_vec_pretty(value).expect("plain data serialises");
+        bytes.push(b'\n');
+        self.write(path, &bytes)
+    }
+
+    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+        whole::write(path, bytes).map_err(error::io("write", path))
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
+    let bytes = fs::read(path).map_err(error::io("read", path))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| RunError::Damaged { path: path.to_owned(), found: error.to_string() })
+}

@@ -1,0 +1,82 @@
+//! A learner between two steps, as a checkpoint holds it: restored, it goes on to the same bits.
+
+use burn::tensor::Device;
+
+use super::{Epoch, Learner, Running, Snapshot};
+use crate::model::array::Arrays;
+use crate::model::optim::AdamW;
+
+/// A learner between two steps, on the host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Saved {
+    /// Trained values, bit for bit as the optimiser left them.
+    pub params: Arrays,
+    /// Those of the step before, which a loss that breaks falls back to; empty where there is none.
+    pub good: Arrays,
+    /// The optimiser's moments.
+    pub adam: Arrays,
+    /// As in [`Learner`].
+    pub history: Vec<Epoch>,
+    /// As in [`Learner`].
+    pub best: Option<Snapshot>,
+    /// As in [`Learner`].
+    pub answers: Vec<u32>,
+    /// As in [`Learner`].
+    pub failure: Option<String>,
+    /// As in [`Learner`].
+    pub running: Running,
+    /// As in [`Learner`].
+    pub seconds: f64,
+}
+
+impl Running {
+    /// Sum of losses, right answers, images: for a checkpoint, exactly.
+    pub fn to_values(self) -> [f64; 3] {
+        [self.loss, self.right as f64, self.images as f64]
+    }
+
+    /// What [`to_values`](Self::to_values) gave.
+    pub fn from_values([loss, right, images]: [f64; 3]) -> Self {
+        Self { loss, right: right as usize, images: images as usize }
+    }
+}
+
+impl Learner {
+    /// Everything it needs to go on.
+    pub fn save(&self) -> Saved {
+        Saved {
+            params: self.model.params().to_trained(),
+            good: self.good.as_ref().map(|params| params.to_trained()).unwrap_or_default(),
+            adam: self.adam.to_arrays(),
+            history: self.history.clone(),
+            best: self.best.clone(),
+            answers: self.answers.clone(),
+            failure: self.failure.clone(),
+            running: self.running,
+            seconds: self.seconds,
+        }
+    }
+
+    /// The learner as it was saved; `None` if its parameters are not this head's.
+    pub fn restore(self, saved: Saved, device: &Device) -> Option<Self> {
+        let good = match saved.good.is_empty() {
+            true => None,
+            false => Some(self.model.params().clone().restore(&saved.good, device)?),
+        };
+        let params = self.model.params().clone().restore(&saved.params, device)?;
+        let adam = AdamW::from_arrays(&saved.adam, device)?;
+        let Saved { history, best, answers, failure, running, seconds, .. } = saved;
+        Some(Self {
+            name: self.name,
+            model: self.model.with_params(params),
+            adam,
+            history,
+            best,
+            answers,
+            failure,
+            running,
+            seconds,
+            good,
+        })
+    }
+}
