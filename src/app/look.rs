@@ -25,6 +25,7 @@ pub fn install(ctx: &egui::Context) {
         style.spacing.item_spacing = Vec2::new(8.0, 6.0);
         style.spacing.button_padding = Vec2::new(8.0, 3.0);
         style.spacing.interact_size.y = 24.0;
+        style.spacing.window_margin = egui::Margin::same(14);
         style.spacing.menu_margin = egui::Margin::same(6);
         style.interaction.selectable_labels = false;
         style.animation_time = 0.08;
@@ -62,7 +63,7 @@ fn visuals(theme: &Theme) -> Visuals {
     v.window_fill = color32(theme.ground);
     v.window_stroke = Stroke::new(1.0, color32(theme.band));
     v.extreme_bg_color = color32(theme.ground);
-    v.text_edit_bg_color = Some(color32(theme.ground));
+    v.text_edit_bg_color = Some(color32(theme.ground.mix(theme.band, if theme.dark { 0.45 } else { 0.3 })));
     v.faint_bg_color = color32(theme.faint.alpha(0.35));
     v.code_bg_color = color32(theme.faint.alpha(0.6));
     v.hyperlink_color = color32(accent);

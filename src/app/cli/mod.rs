@@ -1,4 +1,4 @@
-//! The headless verbs, as a person types them: one file a verb, one line each in [`Verb`].
+//! The verbs, as a person types them: one file a verb, one line each in [`Verb`].
 //!
 //! A verb is a `clap::Args` struct whose `run` does it. Results go to standard output, everything
 //! said about the work (progress, warnings, errors) to standard error.
@@ -24,6 +24,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
+///
+/// Without a command, opens the window on the bundled demo.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
@@ -46,6 +48,13 @@ enum Verb {
     Train(Box<train::Train>),
 }
 
+impl Cli {
+    /// Does what was asked; with no verb, opens the window.
+    fn run(self) -> anyhow::Result<ExitCode> {
+        self.verb.unwrap_or(Verb::Open(open::Open::default())).run()
+    }
+}
+
 impl Verb {
     /// Does it. The exit code is the verb's own where it ran to its end; an error means failed.
     fn run(self) -> anyhow::Result<ExitCode> {
@@ -66,7 +75,7 @@ impl Verb {
 
 /// Runs the program and returns its exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
-    match Cli::parse().verb.unwrap_or(Verb::Open(open::Open::default())).run() {
+    match Cli::parse().run() {
         Ok(code) => code,
         Err(error) => fault::report(&error),
     }
