@@ -327,7 +327,7 @@ fn a_figure_is_exported_with_its_trace() {
     }
     window.harness.run();
     window.click("Export…");
-    window.click("File");
+    window.click("Export to");
     window.press(Modifiers::COMMAND, Key::A);
     window.harness.event(egui::Event::Text(file.display().to_string()));
     window.harness.run();

@@ -145,7 +145,7 @@ impl Export {
             ui.label("File");
             ui.horizontal(|ui| {
                 let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(280.0));
-                edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "File"));
+                edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Export to"));
                 if ui.button("Choose…").clicked() {
                     let name =
                         Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());

@@ -69,10 +69,9 @@ fn reading(ui: &mut Ui, cx: &mut Cx<'_>) {
         return;
     }
     let change = column.change;
-    let routed =
-        cx.state.library.probes.get(&column.probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
+    let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready()).cloned();
     let label = ui.label("Reads").id;
-    let all = [vec![("As trained", Intervention::None)], interventions(routed)].concat();
+    let all = [vec![("As trained", Intervention::None)], interventions(facts.as_deref())].concat();
     let shown = all
         .iter()
         .find(|(_, known)| *known == change)

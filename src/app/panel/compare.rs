@@ -11,6 +11,7 @@ use super::cell::Cell;
 use super::difference::{self, Differences};
 use super::{Cx, Panel, Place, Wish, notice};
 use crate::app::command::Command;
+use crate::app::facts::ProbeFacts;
 use crate::app::job::ColumnId;
 use crate::app::state::Shown;
 use crate::model::intervention::Intervention;
@@ -259,10 +260,10 @@ fn more(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId) {
     let Some(column) = cx.state.columns.get(&id) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
     let (probe, image) = (column.probe, column.image);
-    let routed = cx.state.library.probes.get(&probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
+    let facts = cx.state.library.probes.get(&probe).and_then(|probe| probe.status.ready()).cloned();
     if !matches!(routing, None | Some(Routing::None)) {
         ui.weak("The same probe beside it, not retrained");
-        for (text, change) in interventions(routed) {
+        for (text, change) in interventions(facts.as_deref()) {
             if ui.button(text).clicked() {
                 cx.send(Command::AddColumn { probe, image, change });
             }
@@ -291,18 +292,24 @@ fn more(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId) {
     }
 }
 
-/// What can be changed in a reading.
-pub fn interventions(routed: bool) -> Vec<(&'static str, Intervention)> {
+/// What can be changed in how a probe reads.
+pub fn interventions(facts: Option<&ProbeFacts>) -> Vec<(&'static str, Intervention)> {
     let mut all = vec![
         ("Scrambled after routing", Intervention::Scrambled(0)),
         ("No routing: row by row", Intervention::NoRouting),
         ("Random order", Intervention::Random(0)),
     ];
-    if routed {
+    let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
+    // A hard sort has no temperature; only Sinkhorn's plan is iterated.
+    if facts.head != "hard-sort" {
         all.extend([
             ("Temperature 0.01", Intervention::Temperature(0.01)),
             ("Temperature 0.05", Intervention::Temperature(0.05)),
             ("Temperature 0.5", Intervention::Temperature(0.5)),
+        ]);
+    }
+    if facts.head.contains("sinkhorn") {
+        all.extend([
             ("1 iteration", Intervention::Iterations(1)),
             ("5 iterations", Intervention::Iterations(5)),
             ("100 iterations", Intervention::Iterations(100)),

@@ -132,19 +132,24 @@ fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
         let rect = Rect::from_min_size(corner, Vec2::new(width, line.height()));
         let response = ui.interact(rect, ui.scope_id().with(("head", i)), Sense::click());
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, *name));
-        let text = match (i == sort, down) {
-            (true, true) => format!("⬇ {name}"),
-            (true, false) => format!("⬆ {name}"),
-            _ => (*name).to_owned(),
-        };
         let color = ui.style().interact(&response).fg_stroke.color;
         let at = egui::Pos2::new(end(line.left(), width, i), line.center().y);
-        ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color);
+        let text = ui.painter().text(at, Align2::RIGHT_CENTER, name, FontId::proportional(13.0), color);
+        if i == sort {
+            arrow(ui, text.left_center() - Vec2::new(9.0, 0.0), down, color);
+        }
         if response.on_hover_text(*about).clicked() {
             clicked = Some(i);
         }
     }
     clicked
+}
+
+/// Which way a column is sorted, drawn by hand: no font has to have it.
+fn arrow(ui: &Ui, at: egui::Pos2, down: bool, color: egui::Color32) {
+    let tip = if down { 3.5 } else { -3.5 };
+    let corners = [(-4.0, -tip), (4.0, -tip), (0.0, tip)].map(|(x, y)| at + Vec2::new(x, y));
+    ui.painter().add(egui::Shape::convex_polygon(corners.into(), color, egui::Stroke::NONE));
 }
 
 /// How many places behind the point tell the values of a column apart.
