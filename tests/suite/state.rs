@@ -193,6 +193,33 @@ fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
 }
 
 #[test]
+fn an_answer_does_not_replace_what_came_after_it_was_asked() {
+    let mut state = story();
+    let look = does(&mut state, Command::Step(1)).expect("a look");
+    let images: Vec<_> = state.library.images.keys().copied().collect();
+    assert!(does(&mut state, Command::CloseImages(images)).is_none());
+    answer(&mut state, &look);
+    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Nothing)));
+    assert_eq!(state.why_nothing(column(&state, 0)), "Choose an image");
+}
+
+#[test]
+fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
+    let mut state = State::new(Settings::default());
+    let first = state.dispatch(Command::OpenBackbone("one".into()))[0].job().expect("a job");
+    let requests = state.dispatch(Command::SetDevice("cpu".into()));
+    let [Request::Cancel(cancelled), Request::OpenBackbone { device, .. }] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
+    assert_eq!((*cancelled, device.as_str()), (first, "cpu"));
+    let options = BackboneOptions { layer: Some(1), pixels: None };
+    let requests = state.dispatch(Command::SetBackboneOptions(options));
+    assert!(matches!(&requests[1], Request::OpenBackbone { options: asked, .. } if *asked == options));
+    play(&mut state, requests);
+    assert!(state.library.backbone().is_some());
+}
+
+#[test]
 fn a_changed_column_is_asked_for_alone() {
     let mut state = story();
     let (first, second) = (column(&state, 0), column(&state, 1));

@@ -25,7 +25,7 @@ use ssmprobe::model::trace::{Routing, Trace};
 use tempfile::TempDir;
 
 /// Longer than any job here takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Random scores behind null bands: few, to be quick.
 const DRAWS: usize = 16;
 

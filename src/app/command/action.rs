@@ -57,16 +57,16 @@ pub struct Shortcut {
     pub key: &'static str,
 }
 
-const fn plain(key: &'static str) -> Option<Shortcut> {
-    Some(Shortcut { ctrl: false, shift: false, key })
+const fn plain(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: false, shift: false, key }
 }
 
-const fn ctrl(key: &'static str) -> Option<Shortcut> {
-    Some(Shortcut { ctrl: true, shift: false, key })
+const fn ctrl(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: true, shift: false, key }
 }
 
-const fn ctrl_shift(key: &'static str) -> Option<Shortcut> {
-    Some(Shortcut { ctrl: true, shift: true, key })
+const fn ctrl_shift(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: true, shift: true, key }
 }
 
 impl Shortcut {
@@ -258,33 +258,33 @@ impl Action {
     fn words(self) -> Words {
         use Menu::*;
         let (menu, text, tooltip, shortcut) = match self {
-            Self::OpenBackbone => (File, "Open backbone folder…", "A folder as the Hugging Face Hub lays it out", ctrl("B")),
-            Self::OpenHub => (File, "Open backbone from the Hub…", "Fetched into the cache shared with Python", ctrl_shift("B")),
-            Self::OpenProbes => (File, "Open probes…", "Probe files (.safetensors)", ctrl("P")),
-            Self::OpenRun => (File, "Open run…", "All probes of a folder", ctrl_shift("P")),
-            Self::OpenImages => (File, "Open images…", "Photographs of any common format", ctrl("O")),
-            Self::OpenImageFolder => (File, "Open folder of images…", "Its subfolders are searched too", ctrl_shift("O")),
-            Self::OpenWorkspace => (File, "Open workspace…", "Everything as it was when the file was saved", ctrl("W")),
-            Self::SaveWorkspace => (File, "Save workspace", "Everything open, the layout and the settings", ctrl("S")),
-            Self::SaveWorkspaceAs => (File, "Save workspace as…", "Under another name", ctrl_shift("S")),
-            Self::Quit => (File, "Quit", "End the program", ctrl("Q")),
-            Self::Undo => (Edit, "Undo", "Take back the last closing or setting", ctrl("Z")),
-            Self::Redo => (Edit, "Redo", "Do again what was taken back", ctrl_shift("Z")),
-            Self::CancelAll => (Edit, "Cancel all jobs", "End everything under way", ctrl("Period")),
+            Self::OpenBackbone => (File, "Open backbone folder…", "A folder as the Hugging Face Hub lays it out", Some(ctrl("B"))),
+            Self::OpenHub => (File, "Open backbone from the Hub…", "Fetched into the cache shared with Python", Some(ctrl_shift("B"))),
+            Self::OpenProbes => (File, "Open probes…", "Probe files (.safetensors)", Some(ctrl("P"))),
+            Self::OpenRun => (File, "Open run…", "All probes of a folder", Some(ctrl_shift("P"))),
+            Self::OpenImages => (File, "Open images…", "Photographs of any common format", Some(ctrl("O"))),
+            Self::OpenImageFolder => (File, "Open folder of images…", "Its subfolders are searched too", Some(ctrl_shift("O"))),
+            Self::OpenWorkspace => (File, "Open workspace…", "Everything as it was when the file was saved", Some(ctrl("W"))),
+            Self::SaveWorkspace => (File, "Save workspace", "Everything open, the layout and the settings", Some(ctrl("S"))),
+            Self::SaveWorkspaceAs => (File, "Save workspace as…", "Under another name", Some(ctrl_shift("S"))),
+            Self::Quit => (File, "Quit", "End the program", Some(ctrl("Q"))),
+            Self::Undo => (Edit, "Undo", "Take back the last closing or setting", Some(ctrl("Z"))),
+            Self::Redo => (Edit, "Redo", "Do again what was taken back", Some(ctrl_shift("Z"))),
+            Self::CancelAll => (Edit, "Cancel all jobs", "End everything under way", Some(ctrl("Period"))),
             Self::CopyLog => (Edit, "Copy log", "What was noted and what failed, as text", None),
-            Self::Palette => (Edit, "Find action…", "All actions, by their names", ctrl("K")),
-            Self::NextImage => (Look, "Next image", "The one after the current one", plain("ArrowRight")),
-            Self::PreviousImage => (Look, "Previous image", "The one before the current one", plain("ArrowLeft")),
-            Self::FirstImage => (Look, "First image", "The first of the library", plain("Home")),
-            Self::LastImage => (Look, "Last image", "The last of the library", plain("End")),
-            Self::Retry => (Look, "Look again", "Try again what failed", ctrl("R")),
+            Self::Palette => (Edit, "Find action…", "All actions, by their names", Some(ctrl("K"))),
+            Self::NextImage => (Look, "Next image", "The one after the current one", Some(plain("ArrowRight"))),
+            Self::PreviousImage => (Look, "Previous image", "The one before the current one", Some(plain("ArrowLeft"))),
+            Self::FirstImage => (Look, "First image", "The first of the library", Some(plain("Home"))),
+            Self::LastImage => (Look, "Last image", "The last of the library", Some(plain("End"))),
+            Self::Retry => (Look, "Look again", "Try again what failed", Some(ctrl("R"))),
             Self::PredictedClass => (Look, "Evidence for the predicted class", "Each probe for its own", None),
             Self::Unpin => (Look, "Unpin the reference", "Compare with no column", None),
-            Self::ToggleShared => (Look, "Share limits between columns", "The same colour means the same value everywhere", ctrl("L")),
-            Self::ToggleDifference => (Look, "Show differences from the reference", "What each column has more or less than the pinned one", ctrl("D")),
-            Self::ScaleUp => (Look, "Larger", "Everything in the window", ctrl("Plus")),
-            Self::ScaleDown => (Look, "Smaller", "Everything in the window", ctrl("Minus")),
-            Self::ScaleReset => (Look, "Usual size", "As the system has it", ctrl("0")),
+            Self::ToggleShared => (Look, "Share limits between columns", "The same colour means the same value everywhere", Some(ctrl("L"))),
+            Self::ToggleDifference => (Look, "Show differences from the reference", "What each column has more or less than the pinned one", Some(ctrl("D"))),
+            Self::ScaleUp => (Look, "Larger", "Everything in the window", Some(ctrl("Plus"))),
+            Self::ScaleDown => (Look, "Smaller", "Everything in the window", Some(ctrl("Minus"))),
+            Self::ScaleReset => (Look, "Usual size", "As the system has it", Some(ctrl("0"))),
             Self::Theme => (Look, "Change theme", "As the system has it, light, dark", None),
         };
         Words { menu, text, tooltip, shortcut }

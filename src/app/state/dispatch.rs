@@ -222,8 +222,14 @@ impl State {
             return Vec::new();
         }
         self.settings.device = device;
-        let busy = |status: &Status<_>| matches!(status, Status::Opening(_) | Status::Ready(_));
-        let used = self.library.backbones.iter().find(|(_, backbone)| busy(&backbone.status));
+        self.reload_backbone()
+    }
+
+    /// Opens the backbone in use again, as the device and the options are now.
+    pub(super) fn reload_backbone(&mut self) -> Vec<Request> {
+        let all = &self.library.backbones;
+        let opening = all.iter().find(|(_, backbone)| matches!(backbone.status, Status::Opening(_)));
+        let used = opening.or_else(|| all.iter().find(|(_, backbone)| backbone.status.ready().is_some()));
         used.map(|(id, _)| *id).map_or_else(Vec::new, |id| self.load_backbone(id))
     }
 

@@ -127,7 +127,9 @@ impl State {
                         let text = format!("{}: {fault}", self.column_title(answer.column));
                         self.record(Weight::Error, text);
                     }
-                    if let Some(column) = self.columns.get_mut(&answer.column) {
+                    // A column that waits no more has been given something else to show.
+                    let column = self.columns.get_mut(&answer.column);
+                    if let Some(column) = column.filter(|c| matches!(c.shown, Shown::Waiting(_))) {
                         column.shown = match &answer.result {
                             Ok(trace) => Shown::Ready(trace.clone()),
                             Err(fault) => Shown::Failed(fault.clone()),

@@ -58,8 +58,8 @@ impl State {
         let (opposite, requests) = self.make(change);
         self.undo.forth.clear();
         // One step for a slider that moves, not one for each of its places.
-        let same = |last: &&Step| last.text == text && opposite.is_setting() && last.change.is_setting();
-        if self.undo.back.back().filter(same).is_none() {
+        let same = |last: &Step| last.text == text && opposite.is_setting() && last.change.is_setting();
+        if self.undo.back.back().is_none_or(|last| !same(last)) {
             self.keep(Step { text, change: opposite });
         }
         requests
@@ -176,9 +176,7 @@ impl State {
             }
             Change::Options(options) => {
                 let before = std::mem::replace(&mut self.backbone_options, options);
-                if let Some((open, _)) = self.library.backbone() {
-                    requests.extend(self.load_backbone(open));
-                }
+                requests.extend(self.reload_backbone());
                 Change::Options(before)
             }
         };
