@@ -14,6 +14,7 @@ mod images;
 mod inspect;
 mod probe_files;
 mod routing;
+mod run;
 mod state;
 mod traces;
 mod training;
