@@ -48,7 +48,7 @@ impl App {
     /// A window on `ctx` over what `engine` answers. Settings are kept in `settings`, if anywhere.
     pub fn new(ctx: &egui::Context, engine: Box<dyn Engine>, settings: Option<&Path>) -> Self {
         look::install(ctx);
-        let loaded = settings.map(Settings::load).unwrap_or_else(|| Ok(Settings::default()));
+        let loaded = settings.map_or_else(|| Ok(Settings::default()), Settings::load);
         let (remembered, fault) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
         let mut state = State::new(remembered.clone());
         if let Some(fault) = fault {

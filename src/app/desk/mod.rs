@@ -41,6 +41,16 @@ pub enum Order {
     Restore(Box<Workspace>),
 }
 
+/// What a dialog says in a frame.
+enum Answer<T> {
+    /// Nothing yet.
+    Open,
+    /// It was called off.
+    Closed,
+    /// This.
+    Given(T),
+}
+
 /// The window's own.
 pub struct Desk {
     panels: Vec<Box<dyn Panel>>,
@@ -169,24 +179,29 @@ impl Desk {
     }
 
     fn dialogs(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<Wish>) {
-        if let Some(palette) = &mut self.palette
-            && let Some(chosen) = palette.ui(ui, state, &self.panels)
-        {
-            self.palette = None;
-            match chosen {
-                Some(Chosen::Action(action)) => wishes.push(match action.effect(state) {
+        if let Some(palette) = &mut self.palette {
+            let answer = palette.ui(ui, state, &self.panels);
+            if !matches!(answer, Answer::Open) {
+                self.palette = None;
+            }
+            match answer {
+                Answer::Given(Chosen::Action(action)) => wishes.push(match action.effect(state) {
                     super::command::Effect::Command(command) => Wish::Command(command),
                     super::command::Effect::Ask(ask) => Wish::Ask(ask),
                 }),
-                Some(Chosen::Pane(id)) => self.show(id),
-                None => {}
+                Answer::Given(Chosen::Pane(id)) => self.show(id),
+                Answer::Open | Answer::Closed => {}
             }
         }
-        if let Some(text) = &mut self.hub
-            && let Some(source) = hub(ui, text)
-        {
-            self.hub = None;
-            wishes.extend(source.map(|source| Wish::Command(Command::OpenBackbone(source))));
+        if let Some(text) = &mut self.hub {
+            match hub(ui, text) {
+                Answer::Open => {}
+                Answer::Closed => self.hub = None,
+                Answer::Given(source) => {
+                    self.hub = None;
+                    wishes.push(Wish::Command(Command::OpenBackbone(source)));
+                }
+            }
         }
         let Some(dialog) = &mut self.export else { return };
         let modal = egui::Modal::new(egui::Id::unique("export")).show(ui.ctx(), |ui| dialog.ui(ui));
@@ -298,8 +313,8 @@ fn first_to_see(state: &State) -> Option<ColumnId> {
     found.or_else(|| state.columns.first()).map(|(id, _)| *id)
 }
 
-/// Asks for an id of the Hub: `Some(None)` once it was called off.
-fn hub(ui: &Ui, text: &mut String) -> Option<Option<String>> {
+/// Asks for an id of the Hub.
+fn hub(ui: &Ui, text: &mut String) -> Answer<String> {
     let modal = egui::Modal::new(egui::Id::unique("hub")).show(ui.ctx(), |ui| {
         ui.set_width(440.0);
         ui.heading("Open backbone from the Hub");
@@ -311,17 +326,17 @@ fn hub(ui: &Ui, text: &mut String) -> Option<Option<String>> {
         if !edit.lost_focus() {
             edit.request_focus();
         }
-        let mut done = None;
+        let mut done = Answer::Open;
         ui.horizontal(|ui| {
             let ready = !text.trim().is_empty();
             if ui.add_enabled(ready, egui::Button::new("Open")).clicked() || (enter && ready) {
-                done = Some(Some(text.clone()));
+                done = Answer::Given(text.clone());
             }
             if ui.button("Cancel").clicked() {
-                done = Some(None);
+                done = Answer::Closed;
             }
         });
         done
     });
-    if modal.should_close() { Some(None) } else { modal.inner }
+    if modal.should_close() { Answer::Closed } else { modal.inner }
 }

@@ -3,7 +3,8 @@
 use eframe::egui;
 use egui::{Align2, Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
 
-use crate::app::command::Action;
+use super::Answer;
+use crate::app::command::{Action, Shortcut};
 use crate::app::panel::Panel;
 use crate::app::state::State;
 
@@ -33,8 +34,8 @@ struct Line {
 }
 
 impl Palette {
-    /// Draws it. What was chosen, or `Some(None)` once it was closed.
-    pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Option<Option<Chosen>> {
+    /// Draws it.
+    pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<Chosen> {
         let lines = lines(state, panels, &self.text);
         let ctx = ui.ctx();
         let (up, down, enter, escape) = ctx.input_mut(|i| {
@@ -81,9 +82,9 @@ impl Palette {
         });
         let outside = shown.is_some_and(|shown| shown.response.clicked_elsewhere());
         match chosen {
-            Some(chosen) => Some(Some(chosen)),
-            None if escape || outside => Some(None),
-            None => None,
+            Some(chosen) => Answer::Given(chosen),
+            None if escape || outside => Answer::Closed,
+            None => Answer::Open,
         }
     }
 }
@@ -100,7 +101,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
         text: action.text().to_owned(),
         about: action.tooltip(),
-        key: action.shortcut().map(|key| key.text()).unwrap_or_default(),
+        key: action.shortcut().map(Shortcut::text).unwrap_or_default(),
         enabled: action.enabled(state),
         chosen: Chosen::Action(*action),
     });

@@ -80,7 +80,7 @@ impl Panel for Compare {
             strip(ui, &columns, width, HEAD, |ui, id| head(ui, cx, id, width));
             let rows = self.rows.clone();
             for figure in FIGURES.iter().filter(|figure| rows.contains(&figure.id())) {
-                let height = self.row_height(cx, *figure, width);
+                let height = Self::row_height(cx, *figure, width);
                 strip(ui, &columns, width, height, |ui, id| self.one(ui, cx, *figure, id));
             }
         });
@@ -145,7 +145,7 @@ impl Compare {
     }
 
     /// The height that suits the figure in the column that needs most.
-    fn row_height(&self, cx: &Cx<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
+    fn row_height(cx: &Cx<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
         let (zoom, options) = (zoom(width), cx.options(figure.id()));
         let traces = cx.state.columns.values().filter_map(|column| column.shown.trace());
         let natural = traces.map(|trace| figure.height(trace, &options, width / zoom) * zoom);

@@ -7,7 +7,7 @@ use super::entry::{self, Entry};
 use super::gallery::Gallery;
 use super::{Cx, Panel, Place, Wish, notice};
 use crate::app::command::{Action, Command};
-use crate::app::facts::Fit;
+use crate::app::facts::{BackboneFacts, Fit, ProbeFacts};
 use crate::app::job::ProbeId;
 use crate::app::look;
 use crate::app::state::Status;
@@ -108,7 +108,7 @@ fn words<F>(ui: &Ui, cx: &Cx<'_>, status: &Status<F>, ready: impl Fn(&F) -> Stri
 
 fn backbone(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     let Some((id, backbone)) = cx.state.library.backbones.get_index(at) else { return };
-    let (about, dot) = words(ui, cx, &backbone.status, |facts| facts.summary());
+    let (about, dot) = words(ui, cx, &backbone.status, BackboneFacts::summary);
     let ready = backbone.status.ready();
     let name = backbone.name();
     let done = Entry { name: &name, about: &about, dot, selected: ready.is_some() }.show(ui);
@@ -134,7 +134,7 @@ fn backbone(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
 
 fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
-    let (mut about, mut dot) = words(ui, cx, &probe.status, |facts| facts.summary());
+    let (mut about, mut dot) = words(ui, cx, &probe.status, ProbeFacts::summary);
     let fit = cx.state.library.fit(*id);
     let theme = look::theme(ui);
     match &fit {
@@ -142,9 +142,8 @@ fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
             (about, dot) = (format!("Does not fit: {why}"), color32(look::failed(&theme)));
         }
         Some(Fit::Doubtful(_)) => dot = color32(theme.series(4)),
-        Some(Fit::Fits) => {}
         None if probe.status.ready().is_some() => dot = color32(theme.band),
-        None => {}
+        Some(Fit::Fits) | None => {}
     }
     let column = column_of(cx, *id);
     let selected = cx.focus.is_some_and(|focus| cx.state.columns.get(&focus).is_some_and(|c| c.probe == *id));
@@ -170,8 +169,7 @@ fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
         }
         match fit {
             Some(Fit::Fits) => drop(ui.weak("Fits the open backbone")),
-            Some(Fit::Doubtful(why)) => drop(ui.label(why)),
-            Some(Fit::DoesNot(why)) => drop(ui.label(why)),
+            Some(Fit::Doubtful(why) | Fit::DoesNot(why)) => drop(ui.label(why)),
             None => drop(ui.weak("Open a backbone to see whether it fits")),
         }
         if column.is_none() {

@@ -25,13 +25,16 @@ const COLUMNS: [(&str, &str); 7] = [
     ("Evidence", "What the token adds to the logit of the class"),
 ];
 
+/// The numbers of every token, one a column.
+type Rows = Vec<[f64; 7]>;
+
 /// The panel.
 #[derive(Default)]
 pub struct Tokens {
     sort: usize,
     down: bool,
     /// The trace, its numbers, and with how many places they are shown.
-    kept: Option<(Arc<Trace>, Vec<[f64; 7]>, [usize; 7])>,
+    kept: Option<(Arc<Trace>, Rows, [usize; 7])>,
     sorted: Option<(usize, bool, Vec<usize>)>,
 }
 
@@ -94,7 +97,7 @@ impl Panel for Tokens {
 }
 
 /// The numbers of every token.
-fn rows(trace: &Trace) -> Vec<[f64; 7]> {
+fn rows(trace: &Trace) -> Rows {
     let n = trace.grid.len();
     let mut position = vec![f64::NAN; n];
     if let [order] = &order::orders(trace)[..] {
