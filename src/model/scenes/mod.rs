@@ -5,6 +5,8 @@
 //! pattern on a blob. So no bag of local features is enough, the tokens that matter lie where the
 //! object lies, and its mask says where that is: a router can be judged against the truth.
 
+pub mod folder;
+
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -12,6 +14,10 @@ use super::trace::Picture;
 
 /// Side of a scene in pixels: 14 patches of 8.
 pub const SIDE: usize = 112;
+/// Version of the drawing: it changes whenever the same seed gives other pixels.
+pub const VERSION: u32 = 1;
+/// Index of the first scene for validation; those for training count from 0.
+pub const FIRST_VAL: u64 = (CLASSES as u64) << 32;
 
 const SHAPES: [(&str, Outline); 4] = [
     ("disc", Outline::Disc),
@@ -42,9 +48,28 @@ pub struct Scene {
     pub class: usize,
 }
 
+impl Scene {
+    /// Which patches of `patch` pixels show the object, row-major: those of which at least a quarter
+    /// belongs to it.
+    pub fn truth(&self, patch: usize) -> Vec<bool> {
+        let grid = SIDE / patch;
+        let covered = |token: usize| {
+            let (top, left) = (token / grid * patch, token % grid * patch);
+            let rows = (top..top + patch).map(|row| &self.mask[row * SIDE + left..][..patch]);
+            rows.flatten().filter(|&&inside| inside).count()
+        };
+        (0..grid * grid).map(|token| 4 * covered(token) >= patch * patch).collect()
+    }
+}
+
 /// Draws scene `index` of the set `seed`. The same pair gives the same pixels everywhere; classes
 /// take turns, so that every run of [`CLASSES`] scenes holds each class once.
 pub fn draw(seed: u64, index: u64) -> Scene {
+    draw_with(seed, index, 1.0)
+}
+
+/// The same with a share of the distractors, 0 to 1: none make a scene that is easy to learn from.
+pub fn draw_with(seed: u64, index: u64, clutter: f64) -> Scene {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index);
     let class = (index % CLASSES as u64) as usize;
@@ -68,27 +93,26 @@ pub fn draw(seed: u64, index: u64) -> Scene {
             distractors.push(item); // the object is always whole
         }
     }
+    distractors.truncate((distractors.len() as f64 * clutter).round() as usize);
     render(&ground, &distractors, &object, class, &mut rng)
 }
 
-/// Paints the layers with 2 x 2 samples a pixel, then a little sensor noise.
+/// Paints the layers, then a little sensor noise. The ground is smooth and sampled once a pixel;
+/// items have edges and are sampled 2 x 2 times.
 fn render(ground: &Ground, distractors: &[Item], object: &Item, class: usize, rng: &mut ChaCha8Rng) -> Scene {
     let mut rgb = Vec::with_capacity(SIDE * SIDE * 3);
     let mut mask = Vec::with_capacity(SIDE * SIDE);
     for y in 0..SIDE {
         for x in 0..SIDE {
+            let ground = ground.colour((x as f32 + 0.5, y as f32 + 0.5));
             let mut sum = [0.0; 3];
             let mut inside = 0;
             for (dx, dy) in [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)] {
                 let point = (x as f32 + dx, y as f32 + dy);
-                let mut colour = ground.colour(point);
-                for item in distractors {
-                    colour = item.colour(point).unwrap_or(colour);
-                }
-                if let Some(own) = object.colour(point) {
-                    colour = own;
-                    inside += 1;
-                }
+                let own = object.colour(point);
+                inside += usize::from(own.is_some());
+                let over = || distractors.iter().rev().find_map(|item| item.colour(point));
+                let colour = own.or_else(over).unwrap_or(ground);
                 for (total, part) in sum.iter_mut().zip(colour) {
                     *total += part / 4.0;
                 }
@@ -164,7 +188,7 @@ impl Item {
     /// Its colour at a point, if the point lies inside.
     fn colour(&self, (x, y): (f32, f32)) -> Option<Colour> {
         let (dx, dy) = (x - self.centre.0, y - self.centre.1);
-        if dx.hypot(dy) > 1.05 * self.radius {
+        if dx * dx + dy * dy > (1.05 * self.radius).powi(2) {
             return None;
         }
         let (sin, cos) = self.angle.sin_cos();
@@ -258,6 +282,16 @@ mod tests {
         assert_eq!(draw(7, 3), draw(7, 3));
         assert_ne!(draw(7, 3).picture, draw(8, 3).picture);
         assert_ne!(draw(7, 3).picture, draw(7, 3 + CLASSES as u64).picture);
+    }
+
+    #[test]
+    fn every_object_covers_some_patches_and_few() {
+        for index in 0..4 * CLASSES as u64 {
+            let scene = draw(3, FIRST_VAL + index);
+            assert_eq!(scene.class as u64, index % CLASSES as u64);
+            let covered = scene.truth(8).iter().filter(|&&on| on).count();
+            assert!((2..=16).contains(&covered), "{}: {covered} patches", class_name(scene.class));
+        }
     }
 
     #[test]

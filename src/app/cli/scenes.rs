@@ -1,0 +1,69 @@
+//! `ssmprobe scenes`: a labelled dataset in which the truth is known.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::fault::Usage;
+use crate::model::scenes::folder::{MOST, Set};
+
+/// Draw a labelled dataset whose objects and their places are known
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Scenes {
+    /// Folder to write to; new or empty
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Scenes for training
+    #[arg(long, value_name = "N", default_value_t = 2400)]
+    train: u64,
+    /// Scenes for validation
+    #[arg(long, value_name = "M", default_value_t = 600)]
+    val: u64,
+    /// Seed; the same gives the same bytes
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+const LONG: &str = "\
+A scene is a textured background of 112 x 112 pixels with distractors and one small object. The
+class, one of 12, is the object's shape AND pattern; every distractor has only one of the two.
+
+  DIR/train/<class>/00000.png, DIR/val/<class>/00000.png   the scenes
+  DIR/masks/<split>/<class>/<same name>                    white where the object is
+  DIR/scenes.json                                          seed, sizes, classes, version";
+
+impl Scenes {
+    /// Draws them.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let set = Set { seed: self.seed, train: self.train, val: self.val };
+        if set.train + set.val == 0 || set.train > MOST || set.val > MOST {
+            return Err(Usage(format!(
+                "--train {} --val {}: give 1 to {MOST} scenes, in one of them at least",
+                set.train, set.val
+            ))
+            .into());
+        }
+        if !empty(&self.out) {
+            return Err(Usage(format!(
+                "--out {}: the folder is not empty; name a new one, so that no other set's scenes are mixed in",
+                self.out.display()
+            ))
+            .into());
+        }
+        let bar = ProgressBar::new(set.train + set.val);
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} scenes, {eta} left");
+        bar.set_style(style.expect("a valid template"));
+        set.write(&self.out, &|| bar.inc(1))?;
+        bar.finish_and_clear();
+        eprintln!("wrote {} scenes to {}", set.train + set.val, self.out.display());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Whether a folder holds nothing, or is not there.
+fn empty(folder: &std::path::Path) -> bool {
+    std::fs::read_dir(folder).map_or(!folder.exists(), |mut entries| entries.next().is_none())
+}

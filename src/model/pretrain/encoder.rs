@@ -1,0 +1,143 @@
+//! The encoder that is pre-trained: a plain pre-norm ViT (Dosovitskiy et al. 2021), differentiable,
+//! under transformers' names, with fixed two-dimensional positions (He et al. 2022).
+
+use burn::tensor::{Int, Tensor, activation, module};
+
+use super::{GRID, PATCH, PIXELS, Plan, TOKENS};
+use crate::model::params::{Constraint, Init, Params, Spec};
+
+/// The encoder: patches `[B * V, P]` at `places` (all of them where absent) to tokens `[B, 1 + V, d]`.
+pub(super) fn encode(
+    params: &Params,
+    plan: &Plan,
+    patches: Tensor<2>,
+    places: Option<Tensor<1, Int>>,
+    batch: usize,
+) -> Tensor<3> {
+    let d = plan.width;
+    let projection = "embeddings.patch_embeddings.projection";
+    let weight = params.get::<4>(&format!("{projection}.weight")).reshape([d, PIXELS]);
+    let bias = params.get::<1>(&format!("{projection}.bias")).unsqueeze();
+    let x = patches.matmul(weight.transpose()) + bias; // [B * V, d]
+    let visible = x.dims()[0] / batch;
+    let positions = params.get::<3>("embeddings.position_embeddings"); // [1, 1 + N, d]
+    let at_cls = positions.clone().slice([0..1, 0..1, 0..d]);
+    let at_patches = positions.slice([0..1, 1..1 + TOKENS, 0..d]);
+    let x = x.reshape([batch, visible, d]);
+    let x = match places {
+        Some(places) => x + at_patches.reshape([TOKENS, d]).select(0, places).reshape([batch, visible, d]),
+        None => x + at_patches,
+    };
+    let cls = (params.get::<3>("embeddings.cls_token") + at_cls).expand([batch, 1, d]);
+    let mut x = Tensor::cat(vec![cls, x], 1); // [B, 1 + V, d]
+    for layer in 0..plan.layers {
+        x = block(params, &format!("encoder.layer.{layer}"), x, plan.heads());
+    }
+    norm(params, "layernorm", x)
+}
+
+/// A pre-norm transformer layer, `[B, T, d]` to the same.
+pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize) -> Tensor<3> {
+    let [batch, tokens, d] = x.dims();
+    let normed = norm(params, &format!("{name}.layernorm_before"), x.clone());
+    let [query, key, value] = ["query", "key", "value"].map(|part| {
+        linear(params, &format!("{name}.attention.attention.{part}"), normed.clone())
+            .reshape([batch, tokens, heads, d / heads])
+            .swap_dims(1, 2) // [B, h, T, d / h]
+    });
+    let scale = (d as f32 / heads as f32).sqrt();
+    let shares = activation::softmax(query.matmul(key.transpose()) / scale, 3); // [B, h, T, T]
+    let mixed = shares.matmul(value).swap_dims(1, 2).reshape([batch, tokens, d]);
+    let x = x + linear(params, &format!("{name}.attention.output.dense"), mixed);
+    let normed = norm(params, &format!("{name}.layernorm_after"), x.clone());
+    let inner = activation::gelu(linear(params, &format!("{name}.intermediate.dense"), normed));
+    x + linear(params, &format!("{name}.output.dense"), inner)
+}
+
+pub(super) fn linear(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
+    let [batch, tokens, d] = x.dims();
+    let weight = params.get::<2>(&format!("{name}.weight")); // [o, d]
+    let out = weight.dims()[0];
+    let y = x.reshape([batch * tokens, d]).matmul(weight.transpose());
+    (y + params.get::<1>(&format!("{name}.bias")).unsqueeze()).reshape([batch, tokens, out])
+}
+
+pub(super) fn norm(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
+    let (weight, bias) = (params.get(&format!("{name}.weight")), params.get(&format!("{name}.bias")));
+    module::layer_norm(x, weight, Some(bias), 1e-12)
+}
+
+/// All parameters of the encoder, by transformers' names.
+pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
+    let d = plan.width;
+    let projection = "embeddings.patch_embeddings.projection";
+    let mut specs = vec![
+        Spec::new("embeddings.cls_token", [1, 1, d], Init::Normal(0.02)),
+        positions("embeddings.position_embeddings", d),
+        Spec::new(format!("{projection}.weight"), [d, 3, PATCH, PATCH], Init::Uniform(0.07)),
+        Spec::new(format!("{projection}.bias"), [d], Init::Constant(0.0)),
+    ];
+    for layer in 0..plan.layers {
+        specs.extend(block_specs(&format!("encoder.layer.{layer}"), d));
+    }
+    specs.extend(norm_specs("layernorm", d));
+    specs
+}
+
+/// A table of fixed positions, `[1, 1 + N, width]`.
+pub(super) fn positions(name: &str, width: usize) -> Spec {
+    let table = Init::Values(sine_positions(width));
+    Spec::new(name, [1, 1 + TOKENS, width], table).with(Constraint::Fixed)
+}
+
+pub(super) fn block_specs(name: &str, d: usize) -> Vec<Spec> {
+    let dense = [
+        ("attention.attention.query", d, d),
+        ("attention.attention.key", d, d),
+        ("attention.attention.value", d, d),
+        ("attention.output.dense", d, d),
+        ("intermediate.dense", d, 4 * d),
+        ("output.dense", 4 * d, d),
+    ];
+    let mut specs: Vec<Spec> = dense
+        .iter()
+        .flat_map(|(part, from, to)| linear_specs(&format!("{name}.{part}"), *from, *to))
+        .collect();
+    specs.extend(norm_specs(&format!("{name}.layernorm_before"), d));
+    specs.extend(norm_specs(&format!("{name}.layernorm_after"), d));
+    specs
+}
+
+/// Xavier's uniform start, as MAE's.
+pub(super) fn linear_specs(name: &str, from: usize, to: usize) -> [Spec; 2] {
+    let bound = (6.0 / (from + to) as f32).sqrt();
+    [
+        Spec::new(format!("{name}.weight"), [to, from], Init::Uniform(bound)),
+        Spec::new(format!("{name}.bias"), [to], Init::Constant(0.0)),
+    ]
+}
+
+pub(super) fn norm_specs(name: &str, d: usize) -> [Spec; 2] {
+    [
+        Spec::new(format!("{name}.weight"), [d], Init::Constant(1.0)),
+        Spec::new(format!("{name}.bias"), [d], Init::Constant(0.0)),
+    ]
+}
+
+/// By what the slowest of the waves is slower than the fastest: a wave longer than the grid by far
+/// would tell no place from another (He et al. take 10,000, with eight times the channels).
+const SLOWEST: f32 = 20.0;
+
+/// Fixed two-dimensional sine and cosine positions, `[1 + N, d]`; zero for CLS (He et al. 2022).
+fn sine_positions(d: usize) -> Vec<f32> {
+    let mut table = vec![0.0; d];
+    for token in 0..TOKENS {
+        for place in [token % GRID, token / GRID] {
+            let angles: Vec<f32> =
+                (0..d / 4).map(|i| place as f32 / SLOWEST.powf(i as f32 / (d / 4) as f32)).collect();
+            table.extend(angles.iter().map(|angle| angle.sin()));
+            table.extend(angles.iter().map(|angle| angle.cos()));
+        }
+    }
+    table
+}

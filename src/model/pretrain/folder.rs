@@ -1,0 +1,111 @@
+//! A pre-trained backbone as a folder of the Hub: `config.json`, `preprocessor_config.json` and
+//! `model.safetensors`, under transformers' names, so that transformers opens it too.
+
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensorError};
+use serde_json::{Value, json};
+
+use super::{Objective, PATCH, Plan};
+use crate::model::array::{Array, Arrays};
+use crate::model::scenes::SIDE;
+use crate::model::whole;
+
+/// How weights are kept in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Half as large; what a demo ships.
+    Half,
+    /// As they were trained.
+    Single,
+}
+
+/// A folder that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The system refused.
+    #[error("{} cannot be written; check that the folder may be written to and the disk has room", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The weights do not make a safetensors file.
+    #[error("the weights do not fit a safetensors file")]
+    Weights(#[from] SafeTensorError),
+}
+
+/// Writes the weights of `plan` to `folder`, which is made where absent.
+pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) -> Result<(), FolderError> {
+    std::fs::create_dir_all(folder)
+        .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
+    let named: Vec<(&String, &Array, Vec<u8>)> =
+        weights.iter().map(|(name, array)| (name, array, bytes(&array.data, precision))).collect();
+    let dtype = match precision {
+        Precision::Half => Dtype::F16,
+        Precision::Single => Dtype::F32,
+    };
+    let views = named
+        .iter()
+        .map(|(name, array, bytes)| Ok((*name, TensorView::new(dtype, array.shape.clone(), bytes)?)))
+        .collect::<Result<Vec<_>, SafeTensorError>>()?;
+    let metadata = [("format".to_owned(), "pt".to_owned())].into_iter().collect();
+    let weights = safetensors::serialize(views, Some(metadata))?;
+    write_whole(&folder.join("config.json"), &text(&config(plan)))?;
+    write_whole(&folder.join("preprocessor_config.json"), &text(&preprocessor()))?;
+    write_whole(&folder.join("model.safetensors"), &weights)
+}
+
+fn bytes(values: &[f32], precision: Precision) -> Vec<u8> {
+    match precision {
+        Precision::Half => values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
+        Precision::Single => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
+}
+
+fn config(plan: &Plan) -> Value {
+    let (model_type, architecture) = match plan.objective {
+        Objective::Masked => ("vit_mae", "ViTMAEModel"),
+        Objective::Supervised => ("vit", "ViTModel"),
+    };
+    json!({
+        "architectures": [architecture],
+        "model_type": model_type,
+        "hidden_size": plan.width,
+        "num_hidden_layers": plan.layers,
+        "num_attention_heads": plan.heads(),
+        "intermediate_size": 4 * plan.width,
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12,
+        "qkv_bias": true,
+        "image_size": SIDE,
+        "patch_size": PATCH,
+        "num_channels": 3,
+        "mask_ratio": 0.6,
+    })
+}
+
+fn preprocessor() -> Value {
+    json!({
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": true,
+        "size": {"height": SIDE, "width": SIDE},
+        "resample": 2,
+        "do_rescale": true,
+        "rescale_factor": 1.0 / 255.0,
+        "do_normalize": true,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+    })
+}
+
+fn text(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+    whole::write(path, bytes).map_err(|source| FolderError::Write { path: path.to_owned(), source })
+}

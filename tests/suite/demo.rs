@@ -1,0 +1,198 @@
+//! Scenes as a dataset, and the bundled demo: that it is whole, quick to open, small, and right.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use burn::tensor::Device;
+use ssmprobe::app::assets::{self, About};
+use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::data::{self, Split};
+use ssmprobe::model::head::HEADS;
+use ssmprobe::model::image::Photo;
+use ssmprobe::model::preprocess::Preprocessor;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::readout::token_weight;
+use ssmprobe::model::scenes::{self, FIRST_VAL, Scene};
+use ssmprobe::model::stats::roc_auc;
+
+fn program() -> Command {
+    let mut program = Command::cargo_bin("ssmprobe").unwrap();
+    program.env_remove(assets::VARIABLE);
+    program
+}
+
+/// Every file below a folder, by its path in it.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in std::fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn demo() -> (PathBuf, About) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
+    let about = About::open(&folder).unwrap();
+    (folder, about)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second, other] = ["first", "second", "other"].map(|name| folder.path().join(name));
+    for (out, seed) in [(&first, "4"), (&second, "4"), (&other, "5")] {
+        let sizes = ["scenes", "--train", "13", "--val", "12", "--seed", seed, "--out"];
+        program().args(sizes).arg(out).assert().success();
+    }
+    assert!(files(&first) == files(&second));
+    assert!(files(&first) != files(&other));
+
+    let dataset = data::open(&first).unwrap();
+    assert_eq!(dataset.classes.len(), scenes::CLASSES);
+    assert_eq!((dataset.count(Split::Train), dataset.count(Split::Val)), (13, 12), "masks are no images");
+    assert!(dataset.notes.is_empty(), "{:?}", dataset.notes);
+
+    // The file says what the drawing says.
+    let scene = scenes::draw(4, FIRST_VAL + 1);
+    let file = Path::new("val").join(scenes::class_name(scene.class)).join("00001.png");
+    assert_eq!(Photo::open(first.join(&file)).unwrap().picture, scene.picture);
+    assert_eq!(mask(&first.join("masks").join(&file)), scene.mask);
+}
+
+/// A mask from its file.
+fn mask(path: &Path) -> Vec<bool> {
+    Photo::open(path).unwrap().picture.rgb.chunks(3).map(|pixel| pixel[0] > 127).collect()
+}
+
+#[test]
+fn a_folder_in_use_is_not_mixed_with_other_scenes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("note.txt"), "mine").unwrap();
+    let told = program().args(["scenes", "--out"]).arg(folder.path()).assert().code(2);
+    assert!(String::from_utf8_lossy(&told.get_output().stderr).contains("not empty"));
+    assert_eq!(files(folder.path()).len(), 1);
+}
+
+#[test]
+fn the_bundled_demo_is_small_and_whole() {
+    let (folder, about) = demo();
+    let bytes: usize = files(&folder).values().map(Vec::len).sum();
+    assert!(bytes < 25 << 20, "{bytes} bytes");
+    assert_eq!(about.scenes_version, scenes::VERSION, "make the demo again");
+    assert_eq!(about.images(&folder).len(), 2 * scenes::CLASSES);
+    for backbone in &about.backbones {
+        let ids: Vec<&str> = backbone.heads.iter().map(|head| head.id.as_str()).collect();
+        let all: Vec<&str> = HEADS.iter().map(|kind| kind.id).collect();
+        assert_eq!(ids, all, "{}", backbone.id);
+    }
+}
+
+#[test]
+fn the_bundled_demo_opens_within_a_second() {
+    let (folder, about) = demo();
+    let device = Device::flex();
+    let open = || {
+        let start = Instant::now();
+        for about in &about.backbones {
+            let backbone = Backbone::open(&about.folder(&folder), &device).unwrap();
+            for head in &about.heads {
+                let probe = Probe::load(about.probe(&folder, &head.id)).unwrap();
+                assert_eq!(probe.meta.backbone.fingerprint.as_deref(), Some(backbone.fingerprint()));
+            }
+        }
+        start.elapsed()
+    };
+    let quickest = (0..3).map(|_| open()).min().unwrap(); // other tests run beside this one
+    assert!(quickest < Duration::from_secs(1), "{quickest:?}");
+}
+
+#[test]
+fn the_sinkhorn_probe_of_the_bundled_demo_finds_the_object() {
+    let (folder, about) = demo();
+    let device = Device::flex();
+    let backbone = about.backbones.iter().find(|backbone| backbone.id == "mae").unwrap();
+    let probe = Probe::load(backbone.probe(&folder, "sinkhorn")).unwrap();
+    let preprocessor = Preprocessor::open(backbone.folder(&folder)).unwrap();
+    let images = about.images(&folder);
+    let pixels: Vec<_> =
+        images.iter().map(|path| preprocessor.apply(&Photo::open(path).unwrap()).unwrap()).collect();
+    let tokens = Backbone::open(&backbone.folder(&folder), &device).unwrap().forward(&pixels).unwrap();
+    let (mut sum, mut right) = (0.0, 0);
+    for (number, (path, tokens)) in images.iter().zip(&tokens).enumerate() {
+        let reading = probe.reading(tokens, 0).unwrap();
+        let masks = folder.join("scenes/masks");
+        let picture = Photo::open(path).unwrap().picture;
+        let file = path.strip_prefix(folder.join("scenes")).unwrap();
+        let scene = Scene { picture, mask: mask(&masks.join(file)), class: number % scenes::CLASSES };
+        assert_eq!(scene, scenes::draw(about.scenes.seed, FIRST_VAL + number as u64));
+        sum += roc_auc(&token_weight(&reading).unwrap(), &scene.truth(8)).unwrap();
+        let logits = ssmprobe::model::readout::logits(
+            &reading,
+            tokens,
+            &probe.classifier.weight,
+            &probe.classifier.bias,
+        );
+        let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+        right += usize::from(best == Some(scene.class));
+    }
+    let auc = sum / images.len() as f64;
+    assert!(auc > 0.6, "{auc}");
+    // 24 scenes are few: chance would get 2 of them.
+    assert!(right >= 5, "{right} of {}", images.len());
+}
+
+#[test]
+fn results_of_the_demo_are_written_without_a_display() {
+    let out = tempfile::tempdir().unwrap();
+    let mut command = program();
+    command.args(["demo", "results", "--scenes", "1", "--out"]).arg(out.path()).assert().success();
+    let written = files(out.path());
+    for backbone in ["mae", "vit"] {
+        let summary = String::from_utf8(written[&Path::new(backbone).join("summary.csv")].clone()).unwrap();
+        assert_eq!(summary.lines().count(), 1 + HEADS.len(), "{summary}");
+        let compare = String::from_utf8_lossy(&written[&Path::new(backbone).join("00000-compare.svg")]);
+        assert!(compare.contains("<svg") && compare.len() > 5000);
+        assert!(written.contains_key(&Path::new(backbone).join("00000-sinkhorn-assignment.svg")));
+    }
+}
+
+#[test]
+fn a_demo_that_is_elsewhere_or_nowhere() {
+    let empty = tempfile::tempdir().unwrap();
+    let mut command = program();
+    command
+        .env(assets::VARIABLE, empty.path())
+        .args(["demo", "results", "--out"])
+        .arg(empty.path().join("x"));
+    let told = command.assert().code(1);
+    let text = String::from_utf8_lossy(&told.get_output().stderr).into_owned();
+    assert!(text.contains("demo build") && text.contains(assets::VARIABLE), "{text}");
+}
+
+#[test]
+fn a_demo_is_built_and_built_again_to_the_same_bytes() {
+    let out = tempfile::tempdir().unwrap();
+    let build = || {
+        let settings =
+            "demo build --mae-steps 2 --vit-steps 2 --layers 1 --train 24 --val 24 --epochs 1 --batch 12";
+        program().args(settings.split(' ')).arg("--out").arg(out.path()).assert().success();
+        files(out.path())
+    };
+    let first = build();
+    std::fs::remove_dir_all(out.path().join("vit")).unwrap(); // made again; the other is kept
+    let second = build();
+    assert!(first == second);
+    let about = About::open(out.path()).unwrap();
+    assert_eq!(about.backbones.len(), 2);
+    assert!(about.backbones.iter().all(|backbone| backbone.heads.len() == HEADS.len()));
+}
