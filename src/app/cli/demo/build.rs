@@ -34,7 +34,7 @@ pub struct Build {
     #[arg(long, value_name = "STEPS", default_value_t = 1100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     mae_steps: u64,
     /// Optimiser steps of the supervised backbone, 64 scenes each, from the other's weights on
-    #[arg(long, value_name = "STEPS", default_value_t = 160, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "STEPS", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     vit_steps: u64,
     /// Hidden size of the backbones, a multiple of 96
     #[arg(long, default_value_t = 96)]
@@ -49,14 +49,17 @@ pub struct Build {
     #[arg(long, default_value_t = 480, value_parser = clap::value_parser!(u64).range(24..=100_000))]
     val: u64,
     /// Passes of the probes over their scenes
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     epochs: u64,
     /// Scenes a step of the probes
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     batch: u64,
     /// Learning rate of the probes at the start of the cosine
-    #[arg(long, default_value_t = 3e-3)]
+    #[arg(long, default_value_t = 6e-3)]
     rate: f64,
+    /// Make only this backbone and its probes; what the folder holds of the other is kept
+    #[arg(long, value_parser = ["mae", "vit"])]
+    backbone: Option<String>,
     /// Where to compute: cpu, wgpu, cuda or auto
     #[arg(long, default_value = "cpu")]
     device: String,
@@ -93,6 +96,11 @@ impl Build {
             protocol,
             backbones: Vec::new(),
         };
+        if let Ok(earlier) = About::open(&self.out)
+            && (About { backbones: Vec::new(), ..earlier.clone() }) == about
+        {
+            about.backbones = earlier.backbones;
+        }
         about.backbones = self.backbones(&about, &device)?;
         let text = serde_json::to_string_pretty(&about)? + "\n";
         whole(&self.out.join(About::FILE), text.as_bytes())?;
@@ -107,8 +115,14 @@ impl Build {
         let mut start = backbones::Start::default();
         std::thread::scope(|scope| {
             let mut running = Vec::new();
-            for (id, plan) in self.plans() {
+            // The first does not need the second; the second starts from the first.
+            let wanted = if self.backbone.as_deref() == Some("mae") { 1 } else { 2 };
+            for (id, plan) in self.plans().into_iter().take(wanted) {
                 start = backbones::make(&self.out.join(id), &plan, &start, device, &bars)?;
+                match &self.backbone {
+                    Some(asked) if asked != id => continue,
+                    _ => {}
+                }
                 let bars = &bars;
                 let heads = move || -> anyhow::Result<BackboneAbout> {
                     clear(&self.out.join("probes").join(id))?;
@@ -122,7 +136,11 @@ impl Build {
             let done = running
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            done.collect()
+            let done = done.collect::<anyhow::Result<Vec<_>>>()?;
+            let kept = about.backbones.iter().filter(|kept| done.iter().all(|done| done.id != kept.id));
+            let mut all: Vec<BackboneAbout> = kept.cloned().chain(done.iter().cloned()).collect();
+            all.sort_by(|a, b| a.id.cmp(&b.id));
+            Ok(all)
         })
     }
 
