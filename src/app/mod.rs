@@ -1,7 +1,20 @@
 //! The wiring: command line, threads and window. The only folder that knows `model` and `viz`.
+//!
+//! Front ends send [`job::Request`]s to the [`worker`] and hear [`job::Event`]s. The window keeps a
+//! [`state`], plain data: events and [`command`]s change it and may ask for more.
 
 pub mod assets;
 pub mod cli;
+pub mod command;
 pub mod extract;
+pub mod facts;
+pub mod fault;
+pub mod job;
+mod listing;
 pub mod pace;
+pub mod settings;
+pub mod state;
 pub mod training;
+mod whole;
+pub mod worker;
+pub mod workspace;

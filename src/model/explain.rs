@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 
 use super::diagnostics::{MEASURES, measure};
 use super::evidence::{exact, proxy};
+use super::intervention::{Intervention, InterventionError};
 use super::null::{NullBands, untrained};
 use super::probe::{Probe, ProbeError};
 use super::reading::{Direction, Form, Order, Plan, Reading};
@@ -39,6 +40,9 @@ pub enum ExplainError {
     /// The probe does not fit the tokens.
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    /// The probe cannot be changed so.
+    #[error(transparent)]
+    Intervention(#[from] InterventionError),
     /// The probe has no such class.
     #[error("class {class} asked for; the probe has {classes} classes, counted from 0")]
     Class {
@@ -64,11 +68,23 @@ pub fn explain(
     seen: Picture,
     question: Question<'_>,
 ) -> Result<Trace, ExplainError> {
+    explain_changed(probe, Intervention::None, tokens, seen, question)
+}
+
+/// The same with one thing changed in how the probe reads.
+pub fn explain_changed(
+    probe: &Probe,
+    change: Intervention,
+    tokens: &Tokens,
+    seen: Picture,
+    question: Question<'_>,
+) -> Result<Trace, ExplainError> {
+    let probe = &*change.probe(probe)?;
     let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
         return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
     }
-    let reading = probe.reading(tokens, question.draw)?;
+    let reading = change.reading(&probe.meta.head, probe.reading(tokens, question.draw)?)?;
     let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
     let logits = logits(&reading, tokens, weight, bias);
     if !logits.iter().all(|x| x.is_finite()) {
@@ -82,7 +98,7 @@ pub fn explain(
     let features = weight.len() / bias.len();
     let row = &weight[class * features..][..features];
 
-    let router = probe.head().router();
+    let router = probe.head().router().filter(|_| !change.unroutes());
     let plan = plan_of(&reading, router);
     let diagnostics = match &plan {
         Some(plan) => diagnose(plan, tokens, router, &settings(probe), &question),

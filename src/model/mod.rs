@@ -17,6 +17,7 @@ pub mod features;
 pub mod grid;
 pub mod head;
 pub mod image;
+pub mod intervention;
 pub mod npz;
 pub mod null;
 pub mod optim;

@@ -361,7 +361,7 @@ fn a_report_counts_finds_twins_and_broken_files() {
 }
 
 fn rayon_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |threads| threads.get())
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 #[test]

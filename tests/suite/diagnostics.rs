@@ -87,7 +87,10 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
         let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
         let (low, high) = band[at];
         assert!(low < high && high - low < 0.1, "{name}: {low} to {high}");
-        assert!(((low + high) / 2.0 - known).abs() < within, "{name}: {low} to {high} instead of {known}");
+        assert!(
+            (f64::midpoint(low, high) - known).abs() < within,
+            "{name}: {low} to {high} instead of {known}"
+        );
     }
     // The same seed gives the same band, found or computed again; another one another.
     assert_eq!(band, bands.band("sinkhorn 0.1 20", &router, grid));

@@ -129,7 +129,7 @@ fn every_array_equals_the_reference() {
             assert_eq!(document["why_no_exact_evidence"].is_string(), !found.contains_key("evidence_token"));
             let (found, want) =
                 (&document["diagnostics"], want["diagnostics"].as_object().expect("an object"));
-            assert_eq!(found.as_object().map(|d| d.len()), Some(want.len()), "{own}");
+            assert_eq!(found.as_object().map(serde_json::Map::len), Some(want.len()), "{own}");
             for (name, value) in want {
                 let found = &found[name];
                 assert!(close(number(&found["value"]), number(value)), "{own} {name}: {found}, {value}");

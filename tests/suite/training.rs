@@ -116,7 +116,7 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let protocol = Protocol { epochs: 4, batch: 8, rate: 1e30 };
+    let protocol = Protocol { epochs: 4, batch: 8, rate: 1e38 };
     let learners = run(&tokens, &kinds, &protocol, None);
     for learner in &learners {
         assert!(

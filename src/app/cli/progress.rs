@@ -11,6 +11,8 @@ use crate::model::train::Learner;
 
 /// How long nothing is said where there is no terminal.
 const SILENCE: Duration = Duration::from_secs(15);
+/// How long after one line the next may come.
+const PAUSE: Duration = Duration::from_secs(2);
 /// Unreadable images told one by one; the others are counted.
 const TOLD: usize = 20;
 
@@ -66,8 +68,18 @@ impl Display {
             self.bar.set_message(if more.is_empty() { text } else { format!("{text}\n{more}") });
         } else if self.told.elapsed() >= SILENCE || (done == total && more.is_empty()) {
             self.told = Instant::now();
-            let more = more.replace('\n', "  ");
+            let more: Vec<&str> = more.split_whitespace().collect();
+            let more = more.join(" ");
             eprintln!("{what}: {text}{}{more}", if more.is_empty() { "" } else { "; " });
+        }
+    }
+
+    /// A line for a step of the work: all of them on a terminal, elsewhere one now and then and the
+    /// last.
+    pub fn milestone(&mut self, line: &str, last: bool) {
+        if self.terminal || last || self.told.elapsed() >= PAUSE {
+            self.told = Instant::now();
+            self.say(line);
         }
     }
 

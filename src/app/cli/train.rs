@@ -76,7 +76,7 @@ Every file is written whole or not at all.
 "select", "test"}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
 "finished", "results"}.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
+Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -119,7 +119,12 @@ impl Train {
             other => other?,
         };
         self.finish(&summary);
-        Ok(if summary.finished { ExitCode::SUCCESS } else { interrupt::code() })
+        let all_failed = summary.outcomes.iter().all(|outcome| outcome.failure.is_some());
+        Ok(match summary.finished {
+            true if all_failed => ExitCode::FAILURE,
+            true => ExitCode::SUCCESS,
+            false => interrupt::code(),
+        })
     }
 
     /// What is to be trained: as the flags say, or as the run says that is gone on with.
@@ -167,7 +172,7 @@ impl Train {
                     self.print(display, || json!({"event": "unreadable", "image": image, "error": why}));
                 }
             }
-            Event::Begin(run) => {
+            Event::Begin { run, device } => {
                 let data = &run.manifest.dataset;
                 display.say(&format!(
                     "{}: {} images to train on, {} to test on, {} classes, on {}",
@@ -175,7 +180,7 @@ impl Train {
                     data.train,
                     data.test,
                     data.classes.len(),
-                    run.manifest.device
+                    device
                 ));
                 if let Some(warning) = &run.manifest.warning {
                     display.say(&format!("note: {warning}"));
@@ -187,7 +192,8 @@ impl Train {
             }
             Event::Epoch { seed, position, learners } => {
                 let heads = progress::closed(learners);
-                display.say(&format!("seed {seed}, epoch {} of {epochs}: {heads}", position.epoch));
+                let line = format!("seed {seed}, epoch {} of {epochs}: {heads}", position.epoch);
+                display.milestone(&line, position.epoch == epochs);
                 for learner in *learners {
                     if let (None, Some(epoch)) = (&learner.failure, learner.history.last()) {
                         let (head, epoch) = (learner.name.clone(), epoch.clone());

@@ -37,9 +37,9 @@ pub enum TrainingError {
         /// What was asked for.
         found: String,
     },
-    /// Two variants of one name.
-    #[error("`{name}` is there twice; every head and setting is trained once a run")]
-    Twice {
+    /// A variant's name.
+    #[error("`{name}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.")]
+    Name {
         /// The name.
         name: String,
     },

@@ -19,7 +19,7 @@ use super::pace::{Pace, Progress};
 use crate::model::array::Arrays;
 use crate::model::classifier::Model;
 use crate::model::data::{self, Dataset};
-use crate::model::device;
+use crate::model::device::{self, Choice};
 use crate::model::features::TokenCache;
 use crate::model::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
@@ -46,7 +46,12 @@ pub enum Event<'a> {
         dataset: &'a Dataset,
     },
     /// Tokens are there, and the run's folder; training begins or goes on.
-    Begin(&'a Run),
+    Begin {
+        /// Its folder.
+        run: &'a Run,
+        /// Where it is computed.
+        device: &'a str,
+    },
     /// A step of all heads is done.
     Step {
         /// The seed under way.
@@ -104,9 +109,8 @@ pub fn start(
     let steps = parts.train.images.len().div_ceil(order.protocol.batch) * order.protocol.epochs;
     // Heads are built before the backbone runs: a wrong setting is told at once.
     let dims = Dims { width: plan.backbone.hidden_size, grid: plan.grid, classes: dataset.classes.len() };
-    for &seed in &order.seeds {
-        fresh(order, dims, seed, &choice.device)?;
-    }
+    order.check()?;
+    fresh(order, dims, 0, &choice.device)?;
     if tell(Event::Plan { tokens: &plan, dataset: &dataset, steps: steps * order.seeds.len() }).is_break() {
         return Err(ExtractError::Stopped { done: plan.done, images: plan.images }.into());
     }
@@ -117,11 +121,12 @@ pub fn start(
     let run = match before {
         Some(run) => {
             order::compare(&run, &manifest)?;
+            run.tidy()?;
             run
         }
         None => Run::create(out, manifest, &truth(&dataset, &parts))?,
     };
-    Training { order, dims, run, tokens, parts, device: choice.device }.go(tell)
+    Training { order, dims, run, tokens, parts, choice }.go(tell)
 }
 
 /// Everything at hand.
@@ -131,7 +136,7 @@ struct Training<'a> {
     run: Run,
     tokens: TokenCache,
     parts: Parts,
-    device: Device,
+    choice: Choice,
 }
 
 impl Training<'_> {
@@ -143,7 +148,7 @@ impl Training<'_> {
         let images = self.parts.train.images.len();
         let of_seed = images * self.order.protocol.epochs;
         let mut pace = None;
-        if tell(Event::Begin(&self.run)).is_break() {
+        if tell(Event::Begin { run: &self.run, device: &self.choice.found.name }).is_break() {
             return Ok(Summary { run: self.run, outcomes, finished: false });
         }
         for (index, &seed) in seeds.iter().enumerate().skip(seeds_done) {
@@ -159,14 +164,17 @@ impl Training<'_> {
                 select: &self.parts.select,
                 test: &self.parts.test,
                 protocol: &self.order.protocol,
-                device: &self.device,
+                device: &self.choice.device,
                 seed,
             };
             let mut failed = None;
             let end = train(&task, &mut learners, position, &mut |event| match event {
                 train::Event::Step { position, steps, learners } => {
                     let progress = pace.at(done(position));
-                    tell(Event::Step { seed, position, steps, learners, progress })
+                    match all_failed(learners) {
+                        true => ControlFlow::Break(()),
+                        false => tell(Event::Step { seed, position, steps, learners, progress }),
+                    }
                 }
                 train::Event::Epoch { position, learners } => {
                     if let Err(error) = self.close_epoch(index, position, learners, &outcomes) {
@@ -179,7 +187,7 @@ impl Training<'_> {
             if let Some(error) = failed {
                 return Err(error);
             }
-            let finished = end.epoch >= self.order.protocol.epochs;
+            let finished = end.epoch >= self.order.protocol.epochs || all_failed(&learners);
             self.write_probes(seed, &learners)?;
             for learner in &learners {
                 let outcome = Outcome::of(learner, seed);
@@ -202,7 +210,7 @@ impl Training<'_> {
 
     /// The heads of a seed: fresh, or as they were saved.
     fn learners(&self, seed: u64, saved: Vec<(String, Saved)>) -> Result<Vec<Learner>, TrainingError> {
-        let fresh = fresh(self.order, self.dims, seed, &self.device)?;
+        let fresh = fresh(self.order, self.dims, seed, &self.choice.device)?;
         if saved.is_empty() {
             return Ok(fresh);
         }
@@ -210,7 +218,7 @@ impl Training<'_> {
         let restored = fresh.into_iter().map(|learner| {
             let name = learner.name.clone();
             let own = saved.remove(&name);
-            own.and_then(|saved| learner.restore(saved, &self.device))
+            own.and_then(|saved| learner.restore(saved, &self.choice.device))
                 .ok_or(TrainingError::Checkpoint { path: self.run.checkpoint_path(), name })
         });
         restored.collect()
@@ -277,6 +285,11 @@ fn fresh(order: &Order, dims: Dims, seed: u64, device: &Device) -> Result<Vec<Le
     order.heads.iter().map(build).collect()
 }
 
+/// Whether there is nothing left to train.
+fn all_failed(learners: &[Learner]) -> bool {
+    learners.iter().all(|learner| learner.failure.is_some())
+}
+
 fn checkpoint(seeds_done: usize, position: Position, learners: &[Learner]) -> Checkpoint {
     let learners = learners.iter().map(|learner| (learner.name.clone(), learner.save())).collect();
     Checkpoint { seeds_done, position, learners }
@@ -296,7 +309,7 @@ fn manifest(
         format: FORMAT,
         program: format!("ssmprobe {}", env!("CARGO_PKG_VERSION")),
         backbone: plan.backbone.clone(),
-        backbone_source: order.backbone_source.clone(),
+        backbone_source: place(&order.backbone_source),
         dataset: DatasetMeta {
             name: dataset.name.clone(),
             layout: dataset.layout.to_owned(),
@@ -317,6 +330,13 @@ fn manifest(
         warning: parts.selection.warning().map(str::to_owned),
         device: device.to_owned(),
     }
+}
+
+/// A folder by its whole path, so that the run goes on from wherever; an id of the Hub as it is.
+fn place(source: &str) -> String {
+    let path = Path::new(source);
+    let absolute = path.is_dir().then(|| std::path::absolute(path).ok()).flatten();
+    absolute.map_or_else(|| source.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 fn truth(dataset: &Dataset, parts: &Parts) -> Truth {

@@ -57,6 +57,19 @@ pub struct Order {
 }
 
 impl Order {
+    /// Refuses names that stand twice or cannot stand in a file's name.
+    pub(super) fn check(&self) -> Result<(), TrainingError> {
+        let mut seen = HashSet::new();
+        for Variant { name, .. } in &self.heads {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,".contains(c);
+            let inner_dots = !name.starts_with('.') && name.chars().all(|c| plain(c) || c == '.');
+            if name.is_empty() || !inner_dots || !seen.insert(name) {
+                return Err(TrainingError::Name { name: name.clone() });
+            }
+        }
+        Ok(())
+    }
+
     /// The order a run was begun with, its tokens kept in `root`. `folder` is the backbone's;
     /// `device` is where it goes on, if not where it began.
     pub fn of_run(

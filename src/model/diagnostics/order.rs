@@ -94,7 +94,7 @@ mod tests {
                 pairs += 1.0;
                 if positions[i] != positions[j] {
                     ordered += 1.0;
-                    sum += (positions[i] - positions[j] as f64).signum();
+                    sum += f64::signum(positions[i] - positions[j]);
                 }
             }
         }

@@ -70,7 +70,8 @@ fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
     let bytes = sizes.sum();
     let manifest = fs::read(folder.join(MANIFEST)).ok().and_then(|text| parse_manifest(folder, &text).ok());
     let about = manifest.map(|manifest| {
-        let shards = (0..).take_while(|&shard| shard_path(folder, shard).exists()).count();
+        let shards = 0..manifest.images.div_ceil(SHARD);
+        let shards = shards.take_while(|&shard| shard_path(folder, shard).exists()).count();
         let done = (shards * SHARD).min(manifest.images);
         let super::Manifest { source, grid, width, images, .. } = manifest;
         About { source, grid, width, images, done }
@@ -85,7 +86,7 @@ fn own_files(folder: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
         let file = file.map_err(io_error("list it", folder))?;
         let name = file.file_name().to_string_lossy().into_owned();
         let shard = name.starts_with("tokens-") && name.ends_with(".safetensors");
-        if name == MANIFEST || shard || name.starts_with(".tmp") {
+        if name == MANIFEST || shard || name.starts_with(".tmp") || name.starts_with(".ssmprobe-") {
             files.push(file.path());
         }
     }

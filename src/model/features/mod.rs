@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::grid::Grid;
+use super::whole;
 
 mod cache;
 pub mod list;
@@ -144,15 +145,7 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheE
 
 /// Writes `bytes` to `path` whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        io::Write::write_all(&mut file, bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(io_error("write it", path))
+    whole::write(path, bytes).map_err(io_error("write it", path))
 }
 
 fn shard_path(folder: &Path, index: usize) -> PathBuf {

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use safetensors::tensor::TensorView;
 
 use super::super::tokens::Tokens;
+use super::super::whole;
 use super::cache::{Shard, TokenCache};
 use super::{
     CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, io_error, parse_manifest, shard_path,
@@ -35,6 +37,8 @@ impl Writer {
     pub fn open(root: &Path, source: Source, images: usize) -> Result<Self, CacheError> {
         let folder = root.join(source.key());
         fs::create_dir_all(&folder).map_err(io_error("make the folder", &folder))?;
+        // A shard takes seconds to write: what is older was left by a kill.
+        whole::tidy(&folder, Duration::from_mins(10)).map_err(io_error("tidy it", &folder))?;
         let manifest = match fs::read(folder.join(MANIFEST)) {
             Ok(bytes) => Some(parse_manifest(&folder, &bytes)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

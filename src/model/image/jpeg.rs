@@ -100,7 +100,7 @@ impl<'a> Header<'a> {
             }
             (0xE1, _) if data.starts_with(b"Exif\0\0") => self.exif = self.exif.or(Some(data)),
             (0xE1, _) if data.starts_with(b"http://ns.adobe.com/xap/1.0/\0") => {
-                self.xmp = self.xmp.or(Some(data))
+                self.xmp = self.xmp.or(Some(data));
             }
             (0xEE, _) => self.adobe |= data.starts_with(b"Adobe"),
             _ => {}

@@ -11,7 +11,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
-use super::{Run, RunError, error};
+use super::{Run, RunError, error, write};
 use crate::model::array::{Array, Arrays};
 use crate::model::train::{Epoch, Position, Running, Saved, Snapshot};
 
@@ -62,7 +62,7 @@ impl Run {
     pub fn save(&self, checkpoint: &Checkpoint) -> Result<(), RunError> {
         let path = self.checkpoint_path();
         let bytes = serialise(checkpoint).map_err(|found| RunError::Damaged { path: path.clone(), found })?;
-        self.write(&path, &bytes)
+        write(&path, &bytes)
     }
 }
 

@@ -18,6 +18,7 @@ mod error;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -182,7 +183,7 @@ impl Outcome {
             parameters: learner.model.parameters(),
             seconds: learner.seconds,
             failure: learner.failure.clone(),
-            epochs: learner.history.clone(),
+            epochs: learner.history.iter().map(rounded).collect(),
             best: learner.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
             last: learner.answers.clone(),
         }
@@ -206,6 +207,14 @@ impl Outcome {
         };
         answers.iter().zip(&truth.classes).map(|(&answer, &class)| answer as usize == class).collect()
     }
+}
+
+/// An epoch to nine decimals: a JSON reader may miss the last bit of a number of seventeen digits,
+/// and what is read and written again should stay the same.
+fn rounded(epoch: &Epoch) -> Epoch {
+    let round = |x: f64| (x * 1e9).round() / 1e9;
+    let Epoch { epoch, loss, train, select, test } = *epoch;
+    Epoch { epoch, loss: round(loss), train: round(train), select: round(select), test: round(test) }
 }
 
 /// Which of a head's two probes.
@@ -252,8 +261,8 @@ impl Run {
         {
             fs::create_dir_all(&folder).map_err(error::io("make", &folder))?;
         }
-        run.write_json(&folder.join("answers/truth.json"), truth)?;
-        run.write_json(&run.manifest_path(), &run.manifest)?;
+        write_json(&folder.join("answers/truth.json"), truth)?;
+        write_json(&run.manifest_path(), &run.manifest)?;
         Ok(run)
     }
 
@@ -268,6 +277,14 @@ impl Run {
             return Err(RunError::Format { path, found: manifest.format });
         }
         Ok(Self { folder: folder.to_owned(), manifest })
+    }
+
+    /// Removes temporary files that a kill has left; only for who goes on with the run.
+    pub fn tidy(&self) -> Result<(), RunError> {
+        for folder in ["", "probes", "answers", "state"].map(|name| self.folder.join(name)) {
+            whole::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
+        }
+        Ok(())
     }
 
     /// Where it lies.
@@ -300,7 +317,7 @@ impl Run {
 
     /// Writes `answers/` of an outcome.
     pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RunError> {
-        self.write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
+        write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
     }
 
     /// Writes `metrics.jsonl` and `results.csv`.
@@ -313,7 +330,7 @@ impl Run {
                 lines.push(b'\n');
             }
         }
-        self.write(&self.folder.join("metrics.jsonl"), &lines)?;
+        write(&self.folder.join("metrics.jsonl"), &lines)?;
         let mut table = csv::Writer::from_writer(Vec::new());
         let whole = "a table in memory";
         table
@@ -332,7 +349,7 @@ impl Run {
             ];
             table.write_record(record).expect(whole);
         }
-        self.write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
+        write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
     }
 
     /// Where the checkpoint lies.
@@ -347,16 +364,16 @@ impl Run {
     fn outcome_path(&self, head: &str, seed: u64) -> PathBuf {
         self.folder.join(format!("answers/{head}-s{seed}.json"))
     }
+}
 
-    fn write_json<T: Serialize>(&self, path: &Path, value: &T) -> Result<(), RunError> {
-        let mut bytes = serde_json::to_vec_pretty(value).expect("plain data serialises");
-        bytes.push(b'\n');
-        self.write(path, &bytes)
-    }
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunError> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("plain data serialises");
+    bytes.push(b'\n');
+    write(path, &bytes)
+}
 
-    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-        whole::write(path, bytes).map_err(error::io("write", path))
-    }
+fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    whole::write(path, bytes).map_err(error::io("write", path))
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {

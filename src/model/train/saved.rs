@@ -5,6 +5,7 @@ use burn::tensor::Device;
 use super::{Epoch, Learner, Running, Snapshot};
 use crate::model::array::Arrays;
 use crate::model::optim::AdamW;
+use crate::model::params::Params;
 
 /// A learner between two steps, on the host.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,7 +47,7 @@ impl Learner {
     pub fn save(&self) -> Saved {
         Saved {
             params: self.model.params().to_trained(),
-            good: self.good.as_ref().map(|params| params.to_trained()).unwrap_or_default(),
+            good: self.good.as_ref().map(Params::to_trained).unwrap_or_default(),
             adam: self.adam.to_arrays(),
             history: self.history.clone(),
             best: self.best.clone(),

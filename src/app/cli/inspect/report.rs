@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use super::write::beside;
+use crate::app::whole::beside;
 use crate::model::diagnostics::MEASURES;
 use crate::model::trace::Trace;
 

@@ -1,14 +1,12 @@
 //! Which files are read, and what their results are called.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-
 use super::super::fault::Usage;
+use crate::app::listing::{EXTENSIONS, images_below};
 
-/// Extensions of files a folder is searched for.
-const EXTENSIONS: &[&str] = &["bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
 /// Names of results that the summary needs for itself.
 const RESERVED: &[&str] = &["summary.csv"];
 
@@ -50,30 +48,20 @@ pub fn probes(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     Ok(name(given.to_vec(), &[]))
 }
 
-/// Appends the images in `folder` and below. Hidden entries are skipped, and so are links to
-/// folders, which may lead in circles.
+/// Appends the images in `folder` and below.
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let context = || format!("{}: the folder cannot be read", folder.display());
-    let entries = std::fs::read_dir(folder).with_context(context)?;
-    let mut entries = entries.collect::<Result<Vec<_>, _>>().with_context(context)?;
-    entries.sort_by_key(|entry| entry.file_name());
-    for entry in entries {
-        let path = entry.path();
-        if entry.file_name().to_string_lossy().starts_with('.') {
-            continue;
-        }
-        if entry.file_type().with_context(context)?.is_dir() {
-            walk(&path, files)?;
-        } else if is_image(&path) && path.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
-fn is_image(path: &Path) -> bool {
-    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-    extension.is_some_and(|e| EXTENSIONS.contains(&e.as_str()))
+    let mut failed = None;
+    let mut found = |path| {
+        files.push(path);
+        ControlFlow::Continue(())
+    };
+    let mut unread = |path: &Path, error| {
+        let said = format!("{}: the folder cannot be read", path.display());
+        failed = Some(anyhow::Error::new(error).context(said));
+        ControlFlow::Break(())
+    };
+    let _ = images_below(folder, &mut found, &mut unread);
+    failed.map_or(Ok(()), Err)
 }
 
 /// Names every file by its stem; `-2`, `-3`, ... for a stem that is taken, whatever its case.

@@ -1,13 +1,12 @@
 //! The files of one image and probe.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tempfile::NamedTempFile;
 
 use super::batches::{Explainer, Loaded};
+use crate::app::whole;
 use crate::model::array::{Array, Arrays};
 use crate::model::npz;
 use crate::model::tokens::Tokens;
@@ -31,37 +30,16 @@ pub fn files(
             arrays.insert("cls".into(), Array::new([tokens.width], cls.clone()));
         }
     }
-    whole(&folder.join(format!("{name}.npz")), |file| Ok(npz::write(file, &arrays)?))?;
+    whole::write(&folder.join(format!("{name}.npz")), |file| anyhow::Ok(npz::write(file, &arrays)?))?;
     if save_trace {
-        whole(&folder.join(format!("{name}.trace.json")), |file| Ok(serde_json::to_writer(file, trace)?))?;
+        whole::write(&folder.join(format!("{name}.trace.json")), |file| {
+            anyhow::Ok(serde_json::to_writer(file, trace)?)
+        })?;
     }
-    whole(&folder.join(format!("{name}.json")), |file| {
+    whole::write(&folder.join(format!("{name}.json")), |file| {
         serde_json::to_writer_pretty(&mut *file, document)?;
-        Ok(file.write_all(b"\n")?)
+        anyhow::Ok(file.write_all(b"\n")?)
     })
-}
-
-/// Writes a file as a whole or not at all.
-fn whole(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let file = beside(path)?;
-    let mut buffer = BufWriter::new(file.as_file());
-    write(&mut buffer)?;
-    buffer.flush()?;
-    drop(buffer);
-    file.persist(path)?;
-    Ok(())
-}
-
-/// A temporary file in the folder of `path`, to be renamed to it once it is whole.
-pub fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        // Readable as any other new file, within the user's umask.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.prefix(".ssmprobe-").tempfile_in(path.parent().unwrap_or(Path::new(".")))
 }
 
 /// The arrays of a trace by their names in files, those the head has.

@@ -10,7 +10,6 @@ macro_rules! vectorised {
             #[inline(always)]
             fn body<const $fused: bool>($($arg: $type),*) $(-> $out)? $body
             #[cfg(target_arch = "x86_64")]
-            #[expect(unsafe_code, reason = "calls instructions that the processor says it knows")]
             {
                 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
                 fn widest($($arg: $type),*) $(-> $out)? { body::<true>($($arg),*) }

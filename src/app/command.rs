@@ -1,0 +1,100 @@
+//! What a person can want. A [`Command`] carries all it needs to [`State::dispatch`]; those that need
+//! nothing stand in menus, palette and keys as an [`Action`].
+//!
+//! [`State::dispatch`]: super::state::State::dispatch
+
+mod action;
+
+use std::path::PathBuf;
+
+pub use self::action::{Action, Ask, Effect, Menu, Shortcut};
+
+use super::job::{BackboneId, BackboneOptions, ClassChoice, ColumnId, ImageId, JobId, LookSettings, ProbeId};
+use super::settings::ThemeChoice;
+use crate::model::intervention::Intervention;
+use crate::viz::Options;
+use crate::viz::hover::Hover;
+
+/// What a person wants of the state, with everything it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Open a backbone: a folder or an id of the Hub.
+    OpenBackbone(String),
+    /// Open probe files.
+    OpenProbes(Vec<PathBuf>),
+    /// Open the probes of a run's folder.
+    OpenRun(PathBuf),
+    /// List images; folders are searched.
+    OpenImages(Vec<PathBuf>),
+    /// Open whatever these are: dropped files.
+    OpenAny(Vec<PathBuf>),
+    /// Load a backbone of the library again, on the device chosen now.
+    UseBackbone(BackboneId),
+    /// Forget a backbone.
+    CloseBackbone(BackboneId),
+    /// Try again to open a probe that failed.
+    ReopenProbe(ProbeId),
+    /// Forget a probe and its columns.
+    CloseProbe(ProbeId),
+    /// Forget images.
+    CloseImages(Vec<ImageId>),
+    /// Look at this image.
+    SelectImage(ImageId),
+    /// Look at the image so many further on in the list.
+    Step(isize),
+    /// Show a probe beside the others; on the current image where no other is given.
+    AddColumn {
+        /// The probe.
+        probe: ProbeId,
+        /// The image, if not the current one.
+        image: Option<ImageId>,
+        /// What is changed.
+        change: Intervention,
+    },
+    /// Take a column away.
+    RemoveColumn(ColumnId),
+    /// Move a column to this place.
+    MoveColumn(ColumnId, usize),
+    /// Give a column its own image, or the current one again.
+    SetImage(ColumnId, Option<ImageId>),
+    /// Change how a column's probe reads.
+    SetChange(ColumnId, Intervention),
+    /// Compare with this column, or with none.
+    Pin(Option<ColumnId>),
+    /// The pointer is over this.
+    Hover(Hover),
+    /// Choose the class of the evidence.
+    SetClass(ClassChoice),
+    /// Set the options of a figure.
+    SetOptions(String, Options),
+    /// Whether columns share limits.
+    SetShared(bool),
+    /// Whether columns show differences from the pinned one.
+    SetDifference(bool),
+    /// Set what explanations depend on.
+    SetLook(LookSettings),
+    /// Set how backbones read images; the open one is opened again.
+    SetBackboneOptions(BackboneOptions),
+    /// Set the device; the open backbone moves there.
+    SetDevice(String),
+    /// Light or dark.
+    SetTheme(ThemeChoice),
+    /// Size of everything.
+    SetScale(f32),
+    /// Look again at what failed.
+    Retry,
+    /// End a job early.
+    Cancel(JobId),
+    /// End all jobs early.
+    CancelAll,
+    /// Take a failed job's message away.
+    Dismiss(JobId),
+    /// Take a note away.
+    DismissToast(u64),
+    /// These images are in sight, in this order: their thumbnails are wanted.
+    ShowThumbnails(Vec<ImageId>),
+    /// Take back the last closing or setting.
+    Undo,
+    /// Do again what was taken back.
+    Redo,
+}

@@ -1,0 +1,312 @@
+//! Every action once: words, key and condition. Menus, palette and keys walk [`Action::ALL`]. Choosing
+//! one either gives a [`Command`] for the state, or asks the window for what only it can do ([`Ask`]).
+
+use super::Command;
+use crate::app::job::ClassChoice;
+use crate::app::settings::ThemeChoice;
+use crate::app::state::State;
+
+/// What only the window can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Choose a backbone's folder, then [`Command::OpenBackbone`].
+    BackboneFolder,
+    /// Type an id of the Hub, then [`Command::OpenBackbone`].
+    HubId,
+    /// Choose probe files, then [`Command::OpenProbes`].
+    ProbeFiles,
+    /// Choose a run's folder, then [`Command::OpenRun`].
+    RunFolder,
+    /// Choose images, then [`Command::OpenImages`].
+    ImageFiles,
+    /// Choose a folder of images, then [`Command::OpenImages`].
+    ImageFolder,
+    /// Choose a workspace file and restore it.
+    OpenWorkspace,
+    /// Save the workspace where it was saved before, or choose where.
+    SaveWorkspace,
+    /// Choose where to save the workspace.
+    SaveWorkspaceAs,
+    /// Show the palette of all actions.
+    Palette,
+    /// Copy the log as text.
+    CopyLog,
+    /// End the program.
+    Quit,
+}
+
+/// What choosing an action does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// The state does it.
+    Command(Command),
+    /// The window does it.
+    Ask(Ask),
+}
+
+/// A key with modifiers; `key` as [`egui::Key::from_name`] reads it.
+///
+/// [`egui::Key::from_name`]: eframe::egui::Key::from_name
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shortcut {
+    /// Ctrl, or Cmd on a Mac.
+    pub ctrl: bool,
+    /// Shift.
+    pub shift: bool,
+    /// The key's name.
+    pub key: &'static str,
+}
+
+const fn plain(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: false, shift: false, key }
+}
+
+const fn ctrl(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: true, shift: false, key }
+}
+
+const fn ctrl_shift(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: true, shift: true, key }
+}
+
+impl Shortcut {
+    /// It as a menu shows it: `Ctrl+Shift+O`.
+    pub fn text(self) -> String {
+        let Self { ctrl, shift, key } = self;
+        let command = if cfg!(target_os = "macos") { "Cmd+" } else { "Ctrl+" };
+        format!("{}{}{key}", if ctrl { command } else { "" }, if shift { "Shift+" } else { "" })
+    }
+}
+
+/// The menus, from left to right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Menu {
+    /// What opens and closes.
+    File,
+    /// What changes and takes back.
+    Edit,
+    /// What moves between images and columns.
+    Look,
+}
+
+impl Menu {
+    /// All, in order.
+    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::Look];
+
+    /// Its name.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::File => "File",
+            Self::Edit => "Edit",
+            Self::Look => "Look",
+        }
+    }
+}
+
+/// What can be chosen from a menu, the palette or by a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "`text` and `tooltip` say what each does, to users too")]
+pub enum Action {
+    OpenBackbone,
+    OpenHub,
+    OpenProbes,
+    OpenRun,
+    OpenImages,
+    OpenImageFolder,
+    OpenWorkspace,
+    SaveWorkspace,
+    SaveWorkspaceAs,
+    Quit,
+    Undo,
+    Redo,
+    CancelAll,
+    CopyLog,
+    Palette,
+    NextImage,
+    PreviousImage,
+    FirstImage,
+    LastImage,
+    Retry,
+    PredictedClass,
+    Unpin,
+    ToggleShared,
+    ToggleDifference,
+    ScaleUp,
+    ScaleDown,
+    ScaleReset,
+    Theme,
+}
+
+/// The words, place and key of an action.
+struct Words {
+    menu: Menu,
+    text: &'static str,
+    tooltip: &'static str,
+    shortcut: Option<Shortcut>,
+}
+
+impl Action {
+    /// All, in the order of menus and palette.
+    pub const ALL: &[Self] = &[
+        Self::OpenBackbone,
+        Self::OpenHub,
+        Self::OpenProbes,
+        Self::OpenRun,
+        Self::OpenImages,
+        Self::OpenImageFolder,
+        Self::OpenWorkspace,
+        Self::SaveWorkspace,
+        Self::SaveWorkspaceAs,
+        Self::Quit,
+        Self::Undo,
+        Self::Redo,
+        Self::CancelAll,
+        Self::CopyLog,
+        Self::Palette,
+        Self::NextImage,
+        Self::PreviousImage,
+        Self::FirstImage,
+        Self::LastImage,
+        Self::Retry,
+        Self::PredictedClass,
+        Self::Unpin,
+        Self::ToggleShared,
+        Self::ToggleDifference,
+        Self::ScaleUp,
+        Self::ScaleDown,
+        Self::ScaleReset,
+        Self::Theme,
+    ];
+
+    /// Its menu.
+    pub fn menu(self) -> Menu {
+        self.words().menu
+    }
+
+    /// What a menu and the palette call it.
+    pub fn text(self) -> &'static str {
+        self.words().text
+    }
+
+    /// What it does, in a sentence.
+    pub fn tooltip(self) -> &'static str {
+        self.words().tooltip
+    }
+
+    /// Its key.
+    pub fn shortcut(self) -> Option<Shortcut> {
+        self.words().shortcut
+    }
+
+    /// Whether it can be chosen now.
+    pub fn enabled(self, state: &State) -> bool {
+        match self {
+            Self::Undo => state.undo_text().is_some(),
+            Self::Redo => state.redo_text().is_some(),
+            Self::CancelAll => state.jobs.values().any(|job| job.fault.is_none()),
+            Self::CopyLog => !state.log.is_empty(),
+            Self::NextImage | Self::PreviousImage | Self::FirstImage | Self::LastImage => {
+                !state.library.images.is_empty()
+            }
+            Self::Retry => state.has_failed_columns(),
+            Self::PredictedClass => state.selection.class != ClassChoice::Predicted,
+            Self::Unpin | Self::ToggleDifference => state.selection.reference.is_some(),
+            _ => true,
+        }
+    }
+
+    /// What choosing it does.
+    pub fn effect(self, state: &State) -> Effect {
+        let count = state.library.images.len() as isize;
+        Effect::Command(match self {
+            Self::OpenBackbone => return Effect::Ask(Ask::BackboneFolder),
+            Self::OpenHub => return Effect::Ask(Ask::HubId),
+            Self::OpenProbes => return Effect::Ask(Ask::ProbeFiles),
+            Self::OpenRun => return Effect::Ask(Ask::RunFolder),
+            Self::OpenImages => return Effect::Ask(Ask::ImageFiles),
+            Self::OpenImageFolder => return Effect::Ask(Ask::ImageFolder),
+            Self::OpenWorkspace => return Effect::Ask(Ask::OpenWorkspace),
+            Self::SaveWorkspace => return Effect::Ask(Ask::SaveWorkspace),
+            Self::SaveWorkspaceAs => return Effect::Ask(Ask::SaveWorkspaceAs),
+            Self::Quit => return Effect::Ask(Ask::Quit),
+            Self::CopyLog => return Effect::Ask(Ask::CopyLog),
+            Self::Palette => return Effect::Ask(Ask::Palette),
+            Self::Undo => Command::Undo,
+            Self::Redo => Command::Redo,
+            Self::CancelAll => Command::CancelAll,
+            Self::NextImage => Command::Step(1),
+            Self::PreviousImage => Command::Step(-1),
+            Self::FirstImage => Command::Step(-count),
+            Self::LastImage => Command::Step(count),
+            Self::Retry => Command::Retry,
+            Self::PredictedClass => Command::SetClass(ClassChoice::Predicted),
+            Self::Unpin => Command::Pin(None),
+            Self::ToggleShared => Command::SetShared(!state.views.shared),
+            Self::ToggleDifference => Command::SetDifference(!state.views.difference),
+            Self::ScaleUp => Command::SetScale(state.settings.scale * 1.1),
+            Self::ScaleDown => Command::SetScale(state.settings.scale / 1.1),
+            Self::ScaleReset => Command::SetScale(1.0),
+            Self::Theme => Command::SetTheme(match state.settings.theme {
+                ThemeChoice::System => ThemeChoice::Light,
+                ThemeChoice::Light => ThemeChoice::Dark,
+                ThemeChoice::Dark => ThemeChoice::System,
+            }),
+        })
+    }
+
+    #[rustfmt::skip]
+    fn words(self) -> Words {
+        use Menu::*;
+        let (menu, text, tooltip, shortcut) = match self {
+            Self::OpenBackbone => (File, "Open backbone folder…", "A folder as the Hugging Face Hub lays it out", Some(ctrl("B"))),
+            Self::OpenHub => (File, "Open backbone from the Hub…", "Fetched into the cache shared with Python", Some(ctrl_shift("B"))),
+            Self::OpenProbes => (File, "Open probes…", "Probe files (.safetensors)", Some(ctrl("P"))),
+            Self::OpenRun => (File, "Open run…", "All probes of a folder", Some(ctrl_shift("P"))),
+            Self::OpenImages => (File, "Open images…", "Photographs of any common format", Some(ctrl("O"))),
+            Self::OpenImageFolder => (File, "Open folder of images…", "Its subfolders are searched too", Some(ctrl_shift("O"))),
+            Self::OpenWorkspace => (File, "Open workspace…", "Everything as it was when the file was saved", Some(ctrl("W"))),
+            Self::SaveWorkspace => (File, "Save workspace", "Everything open, the layout and the settings", Some(ctrl("S"))),
+            Self::SaveWorkspaceAs => (File, "Save workspace as…", "Under another name", Some(ctrl_shift("S"))),
+            Self::Quit => (File, "Quit", "End the program", Some(ctrl("Q"))),
+            Self::Undo => (Edit, "Undo", "Take back the last closing or setting", Some(ctrl("Z"))),
+            Self::Redo => (Edit, "Redo", "Do again what was taken back", Some(ctrl_shift("Z"))),
+            Self::CancelAll => (Edit, "Cancel all jobs", "End everything under way", Some(ctrl("Period"))),
+            Self::CopyLog => (Edit, "Copy log", "What was noted and what failed, as text", None),
+            Self::Palette => (Edit, "Find action…", "All actions, by their names", Some(ctrl("K"))),
+            Self::NextImage => (Look, "Next image", "The one after the current one", Some(plain("ArrowRight"))),
+            Self::PreviousImage => (Look, "Previous image", "The one before the current one", Some(plain("ArrowLeft"))),
+            Self::FirstImage => (Look, "First image", "The first of the library", Some(plain("Home"))),
+            Self::LastImage => (Look, "Last image", "The last of the library", Some(plain("End"))),
+            Self::Retry => (Look, "Look again", "Try again what failed", Some(ctrl("R"))),
+            Self::PredictedClass => (Look, "Evidence for the predicted class", "Each probe for its own", None),
+            Self::Unpin => (Look, "Unpin the reference", "Compare with no column", None),
+            Self::ToggleShared => (Look, "Share limits between columns", "The same colour means the same value everywhere", Some(ctrl("L"))),
+            Self::ToggleDifference => (Look, "Show differences from the reference", "What each column has more or less than the pinned one", Some(ctrl("D"))),
+            Self::ScaleUp => (Look, "Larger", "Everything in the window", Some(ctrl("Plus"))),
+            Self::ScaleDown => (Look, "Smaller", "Everything in the window", Some(ctrl("Minus"))),
+            Self::ScaleReset => (Look, "Usual size", "As the system has it", Some(ctrl("0"))),
+            Self::Theme => (Look, "Change theme", "As the system has it, light, dark", None),
+        };
+        Words { menu, text, tooltip, shortcut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_action_has_words_and_no_two_share_a_key() {
+        let (mut texts, mut keys) = (HashSet::new(), HashSet::new());
+        for action in Action::ALL {
+            assert!(texts.insert(action.text()), "{action:?}");
+            assert!(!action.tooltip().is_empty() && !action.text().ends_with('.'));
+            assert!(action.shortcut().is_none_or(|key| keys.insert(key)), "{action:?}");
+            let shortcut = action.shortcut();
+            assert!(shortcut.is_none_or(|s| eframe::egui::Key::from_name(s.key).is_some()), "{action:?}");
+        }
+        assert!(Menu::ALL.iter().all(|menu| Action::ALL.iter().any(|action| action.menu() == *menu)));
+    }
+}

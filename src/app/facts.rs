@@ -1,0 +1,176 @@
+//! What an open backbone or probe is, in plain data, and whether one fits the other.
+
+use std::sync::Arc;
+
+use super::job::BackboneOptions;
+use crate::model::backbone::Backbone;
+use crate::model::grid::Grid;
+use crate::model::head;
+use crate::model::head::Config;
+use crate::model::probe::Probe;
+
+/// What an open backbone is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackboneFacts {
+    /// Its name: a folder's or the Hub's.
+    pub id: String,
+    /// Its family.
+    pub model_type: String,
+    /// Hidden size, d.
+    pub width: usize,
+    /// Transformer layers.
+    pub layers: usize,
+    /// Height and width of a patch.
+    pub patch: [usize; 2],
+    /// The patch grid; absent where it depends on the image.
+    pub grid: Option<Grid>,
+    /// SHA-256 of its weights.
+    pub fingerprint: String,
+    /// Name of the device it is on.
+    pub device: String,
+    /// What that hardware calls itself, and why it was taken.
+    pub adapter: String,
+    /// How it reads images.
+    pub options: BackboneOptions,
+}
+
+/// What an open probe is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeFacts {
+    /// File name without extension.
+    pub name: String,
+    /// Head id.
+    pub head: String,
+    /// The head's name on the screen.
+    pub head_name: String,
+    /// The head's settings.
+    pub config: Config,
+    /// Hidden size it reads, d.
+    pub width: usize,
+    /// Number of tokens it is bound to, where it keeps an order.
+    pub tokens: Option<usize>,
+    /// Whether it reads the CLS token.
+    pub needs_cls: bool,
+    /// Whether it has a learned router.
+    pub routed: bool,
+    /// Names of the classes; empty where only their number is known.
+    pub classes: Arc<[String]>,
+    /// Number of classes, C.
+    pub class_count: usize,
+    /// The backbone it was trained on.
+    pub backbone: String,
+    /// SHA-256 of that backbone's weights, where known.
+    pub backbone_fingerprint: Option<String>,
+    /// SHA-256 of the probe file.
+    pub fingerprint: String,
+}
+
+/// Whether a probe can read what a backbone gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It can.
+    Fits,
+    /// It can, but its numbers may mean little: why.
+    Doubtful(String),
+    /// It cannot: why.
+    DoesNot(String),
+}
+
+impl BackboneFacts {
+    /// Of a backbone on `device`, described by `adapter`, for images that become `output` pixels
+    /// (height, width).
+    pub fn new(
+        backbone: &Backbone,
+        device: String,
+        adapter: String,
+        output: Option<(usize, usize)>,
+        options: BackboneOptions,
+    ) -> Self {
+        Self {
+            id: backbone.id().to_owned(),
+            model_type: backbone.model_type().to_owned(),
+            width: backbone.width(),
+            layers: backbone.layers(),
+            patch: backbone.patch(),
+            grid: output.and_then(|(height, width)| backbone.grid(height, width).ok()),
+            fingerprint: backbone.fingerprint().to_owned(),
+            device,
+            adapter,
+            options,
+        }
+    }
+
+    /// It in one line: `vit_mae, 768 wide, 12 layers, 14 x 14 patches`.
+    pub fn summary(&self) -> String {
+        let Self { model_type, width, layers, grid, .. } = self;
+        let grid = grid.map_or(String::new(), |g| format!(", {} × {} patches", g.rows, g.cols));
+        format!("{model_type}, {width} wide, {layers} layers{grid}, on {}", self.device)
+    }
+}
+
+impl ProbeFacts {
+    /// Of a probe in the file called `name` with this SHA-256.
+    pub fn new(probe: &Probe, name: String, fingerprint: String) -> Self {
+        let kind = head::find(&probe.meta.head);
+        Self {
+            name,
+            head: probe.meta.head.clone(),
+            head_name: kind.map_or_else(|| probe.meta.head.clone(), |kind| kind.name.to_owned()),
+            config: probe.meta.config.clone(),
+            width: probe.meta.backbone.hidden_size,
+            tokens: probe.arrays.get("order").map(|order| order.data.len()),
+            needs_cls: probe.head().needs_cls(),
+            routed: probe.head().router().is_some(),
+            classes: probe.meta.classes.clone().into(),
+            class_count: probe.classes(),
+            backbone: probe.meta.backbone.id.clone(),
+            backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
+            fingerprint,
+        }
+    }
+
+    /// It in one line: `Sinkhorn, 200 classes, trained on facebook/vit-mae-base`.
+    pub fn summary(&self) -> String {
+        let backbone = match self.backbone.as_str() {
+            "" => format!("{} wide tokens", self.width),
+            id => id.to_owned(),
+        };
+        format!("{}, {} classes, trained on {backbone}", self.head_name, self.class_count)
+    }
+
+    /// Whether it can read what `backbone` gives.
+    pub fn fits(&self, backbone: &BackboneFacts) -> Fit {
+        if self.width != backbone.width {
+            return Fit::DoesNot(format!(
+                "Reads tokens of {} channels; {} gives {}. Open the backbone it was trained on{}",
+                self.width,
+                backbone.id,
+                backbone.width,
+                if self.backbone.is_empty() { String::new() } else { format!(" ({})", self.backbone) }
+            ));
+        }
+        if let (Some(tokens), Some(grid)) = (self.tokens, backbone.grid)
+            && tokens != grid.len()
+        {
+            return Fit::DoesNot(format!(
+                "Keeps an order of {tokens} tokens; {} gives {} ({} × {}). Use the image size it was trained at",
+                backbone.id,
+                grid.len(),
+                grid.rows,
+                grid.cols
+            ));
+        }
+        if self.backbone_fingerprint.as_ref().is_some_and(|print| *print != backbone.fingerprint) {
+            return Fit::Doubtful(format!(
+                "Trained on other weights ({}) than those of {}",
+                self.backbone, backbone.id
+            ));
+        }
+        Fit::Fits
+    }
+
+    /// Whether its classes are those of `other`, so that their logits compare.
+    pub fn same_classes(&self, other: &Self) -> bool {
+        self.class_count == other.class_count && self.classes == other.classes
+    }
+}

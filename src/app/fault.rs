@@ -1,0 +1,67 @@
+//! What went wrong, as a person reads it: a chain of messages and what to do now.
+
+use std::any::Any;
+
+/// An error that has left the place it was made in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Messages from the outside in, without causes that one before tells already.
+    pub lines: Vec<String>,
+    /// What can be done, where the messages do not say it.
+    pub remedy: Option<String>,
+}
+
+impl Fault {
+    /// A fault of one message.
+    pub fn new(line: impl Into<String>) -> Self {
+        Self { lines: vec![line.into()], remedy: None }
+    }
+
+    /// The chain of an error.
+    pub fn of(error: impl Into<anyhow::Error>) -> Self {
+        Self { lines: lines(&error.into()), remedy: None }
+    }
+
+    /// What a panic said.
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let said = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+        let said = said.unwrap_or_else(|| "no message".into());
+        Self { lines: vec!["Stopped by a fault of the program or its driver".into(), said], remedy: None }
+    }
+
+    /// The same with what can be done.
+    pub fn remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: Some(remedy.into()), ..self }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.lines.join("\n  because: "))?;
+        self.remedy.iter().try_for_each(|remedy| write!(f, "\n{remedy}"))
+    }
+}
+
+/// The messages of a chain from the outside in, without causes that a message before tells already.
+pub fn lines(error: &anyhow::Error) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !lines.iter().any(|line| line.contains(&cause)) {
+            lines.push(cause);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    #[test]
+    fn causes_are_told_once() {
+        let inner: anyhow::Result<()> = Err(anyhow::anyhow!("no such file"));
+        let error = inner.context("a.png: cannot be read: no such file").context("image 3").unwrap_err();
+        assert_eq!(super::lines(&error), ["image 3", "a.png: cannot be read: no such file"]);
+    }
+}

@@ -1,0 +1,373 @@
+//! The protocol between the front ends and the worker: who reads these enums knows the program.
+//!
+//! A [`Request`] says what is wanted, an [`Event`] what came of it. Every request with a [`JobId`]
+//! is answered by exactly one of `Finished`, `Failed` and `Cancelled`, after anything else it has to
+//! say. Only plain host data crosses: no tensor, no lock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::{BackboneFacts, ProbeFacts};
+use super::fault::Fault;
+use crate::model::intervention::Intervention;
+use crate::model::trace::{Picture, Trace};
+
+/// Names one job for as long as the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// Names a backbone of the library; kept in workspace files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BackboneId(pub u64);
+
+/// Names a probe of the library; kept in workspace files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProbeId(pub u64);
+
+/// Names an image of the library; kept in workspace files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ImageId(pub u64);
+
+/// Names a column of the comparison; kept in workspace files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ColumnId(pub u64);
+
+/// What is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Load a backbone; the one loaded before is dropped first.
+    OpenBackbone {
+        /// The job.
+        job: JobId,
+        /// What the library calls it.
+        entry: BackboneId,
+        /// A folder or an id of the Hub.
+        source: String,
+        /// Name of the device, as [`crate::model::device::open`] takes it.
+        device: String,
+        /// How it reads images.
+        options: BackboneOptions,
+    },
+    /// Free its memory.
+    CloseBackbone(BackboneId),
+    /// Load a probe file.
+    OpenProbe {
+        /// The job.
+        job: JobId,
+        /// What the library calls it.
+        entry: ProbeId,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Forget it.
+    CloseProbe(ProbeId),
+    /// List the probe files of a run's folder.
+    OpenRun {
+        /// The job.
+        job: JobId,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// List image files; folders are searched.
+    OpenImages {
+        /// The job.
+        job: JobId,
+        /// Files and folders.
+        paths: Vec<PathBuf>,
+    },
+    /// Find out what dropped files are.
+    Recognise {
+        /// The job.
+        job: JobId,
+        /// Files and folders.
+        paths: Vec<PathBuf>,
+    },
+    /// Explain images through probes. A newer look ends an older one.
+    Look(Look),
+    /// Small pictures of these images, in this order. A newer list replaces an older one.
+    Thumbnails {
+        /// The images.
+        wanted: Vec<(ImageId, PathBuf)>,
+        /// Longest side, in pixels.
+        side: u32,
+    },
+    /// End a job early.
+    Cancel(JobId),
+    /// End the worker once its running job has stopped.
+    Shutdown,
+}
+
+/// How a backbone reads images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackboneOptions {
+    /// The layer whose tokens are read; the last where absent.
+    pub layer: Option<usize>,
+    /// Side of the image in pixels, instead of the preprocessor's own.
+    pub pixels: Option<usize>,
+}
+
+/// Images to explain through probes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// The job.
+    pub job: JobId,
+    /// What is asked, in the order of the answers.
+    pub asked: Vec<Asked>,
+    /// The class of the evidence.
+    pub class: ClassChoice,
+    /// Everything else.
+    pub settings: LookSettings,
+}
+
+/// One image through one probe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The column that asks.
+    pub column: ColumnId,
+    /// The image.
+    pub image: PathBuf,
+    /// The probe.
+    pub probe: ProbeId,
+    /// What is changed in its reading.
+    pub change: Intervention,
+}
+
+/// The class evidence is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassChoice {
+    /// The one each probe predicts.
+    #[default]
+    Predicted,
+    /// The one of this name or index in every probe.
+    Named(String),
+}
+
+/// What an explanation depends on beside image, probe and class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LookSettings {
+    /// What the proxy decays by, instead of the spectral radius; 0 to 1.
+    pub rho: Option<f64>,
+    /// Random scores behind each null band.
+    pub null_draws: usize,
+    /// Seed of null bands, the untrained scorer and random orders.
+    pub seed: u64,
+}
+
+impl Default for LookSettings {
+    fn default() -> Self {
+        Self { rho: None, null_draws: crate::model::null::DRAWS, seed: 0 }
+    }
+}
+
+/// What came of a request.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A job has begun.
+    Started(JobId),
+    /// A job is this far.
+    Progress(JobId, Progress),
+    /// A backbone can read images.
+    BackboneOpened {
+        /// The job.
+        job: JobId,
+        /// What the library calls it.
+        entry: BackboneId,
+        /// What it is.
+        facts: BackboneFacts,
+    },
+    /// A probe can read tokens.
+    ProbeOpened {
+        /// The job.
+        job: JobId,
+        /// What the library calls it.
+        entry: ProbeId,
+        /// What it is.
+        facts: ProbeFacts,
+    },
+    /// Probe files of a run, sorted.
+    ProbesListed {
+        /// The job.
+        job: JobId,
+        /// The files.
+        paths: Vec<PathBuf>,
+    },
+    /// Some more images; sorted within each folder given.
+    ImagesListed {
+        /// The job.
+        job: JobId,
+        /// The files.
+        paths: Vec<PathBuf>,
+    },
+    /// What dropped files are.
+    Recognised {
+        /// The job.
+        job: JobId,
+        /// Each with its kind.
+        found: Vec<(PathBuf, Kind)>,
+    },
+    /// What probes made of images, in the order asked.
+    Looked {
+        /// The job.
+        job: JobId,
+        /// One answer for each that was asked.
+        seen: Vec<Seen>,
+    },
+    /// A small picture.
+    ThumbnailReady {
+        /// Of this image.
+        image: ImageId,
+        /// The picture.
+        picture: Arc<Picture>,
+    },
+    /// There is no small picture.
+    ThumbnailFailed {
+        /// Of this image.
+        image: ImageId,
+        /// Why.
+        fault: Fault,
+    },
+    /// Something to know; the job goes on.
+    Warning {
+        /// The job.
+        job: JobId,
+        /// What.
+        text: String,
+    },
+    /// A job ended without its result.
+    Failed(JobId, Fault),
+    /// A job was ended early.
+    Cancelled(JobId),
+    /// A job is done.
+    Finished(JobId),
+}
+
+/// The answer to one [`Asked`].
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The column that asked.
+    pub column: ColumnId,
+    /// What was seen, or why nothing was.
+    pub result: Result<Arc<Trace>, Fault>,
+}
+
+/// What a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder with a `config.json`.
+    Backbone,
+    /// A probe file.
+    Probe,
+    /// A folder with probe files.
+    Run,
+    /// An image, or a folder to search for images.
+    Images,
+    /// A workspace file.
+    Workspace,
+    /// None of these.
+    Unknown,
+}
+
+/// How far a job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done, as a person reads it.
+    pub what: String,
+    /// So much of it.
+    pub done: u64,
+    /// Of so much; absent where nobody knows.
+    pub total: Option<u64>,
+    /// Of what.
+    pub unit: Unit,
+    /// Since the job began.
+    pub elapsed: Duration,
+}
+
+/// What progress is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of a download.
+    Bytes,
+    /// Files.
+    Files,
+}
+
+impl Progress {
+    /// The part that is done, 0 to 1, where it is known.
+    pub fn fraction(&self) -> Option<f32> {
+        let total = self.total.filter(|total| *total > 0)?;
+        Some((self.done as f64 / total as f64).clamp(0.0, 1.0) as f32)
+    }
+
+    /// How long the rest takes at the speed so far; nothing within the first half second.
+    pub fn left(&self) -> Option<Duration> {
+        let total = self.total?;
+        if self.done == 0 || self.elapsed < Duration::from_millis(500) {
+            return None;
+        }
+        let rest = total.saturating_sub(self.done) as f64 / self.done as f64;
+        Duration::try_from_secs_f64(self.elapsed.as_secs_f64() * rest).ok()
+    }
+}
+
+/// Whether a job should end early. Shared by who asked and who works; it is only ever set.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks the job to end.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Request {
+    /// The job it starts, if it starts one.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::OpenBackbone { job, .. }
+            | Self::OpenProbe { job, .. }
+            | Self::OpenRun { job, .. }
+            | Self::OpenImages { job, .. }
+            | Self::Recognise { job, .. }
+            | Self::Look(Look { job, .. }) => Some(*job),
+            Self::CloseBackbone(_)
+            | Self::CloseProbe(_)
+            | Self::Thumbnails { .. }
+            | Self::Cancel(_)
+            | Self::Shutdown => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_the_speed_so_far_says() {
+        let mut progress = Progress {
+            what: "Downloading".into(),
+            done: 25,
+            total: Some(100),
+            unit: Unit::Bytes,
+            elapsed: Duration::from_secs(10),
+        };
+        assert_eq!((progress.fraction(), progress.left()), (Some(0.25), Some(Duration::from_secs(30))));
+        progress.elapsed = Duration::from_millis(100);
+        assert_eq!(progress.left(), None, "too early to tell");
+        progress.total = Some(0);
+        assert_eq!(progress.fraction(), None);
+    }
+}

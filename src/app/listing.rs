@@ -1,0 +1,48 @@
+//! Which files are images, by their names, and the walk that finds them.
+
+use std::io::Error;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// Extensions of files a folder is searched for.
+pub const EXTENSIONS: &[&str] = &["bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
+
+/// Whether a file is an image, by its name.
+pub fn is_image(path: &Path) -> bool {
+    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+    extension.is_some_and(|e| EXTENSIONS.contains(&e.as_str()))
+}
+
+/// Whether a file is a probe, by its name.
+pub fn is_probe(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("safetensors"))
+}
+
+/// Hands the images in `folder` and below to `found`, in sorted order. Hidden entries are skipped,
+/// and so are links to folders, which may lead in circles. `unread` is told of a folder below that
+/// cannot be read; the walk goes on unless it breaks.
+pub fn images_below(
+    folder: &Path,
+    found: &mut dyn FnMut(PathBuf) -> ControlFlow<()>,
+    unread: &mut dyn FnMut(&Path, Error) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut entries = match listed {
+        Ok(entries) => entries,
+        Err(error) => return unread(folder, error),
+    };
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => images_below(&path, found, unread)?,
+            Ok(kind) if is_image(&path) && (kind.is_file() || path.is_file()) => found(path)?,
+            Ok(_) => {}
+            Err(error) => unread(&path, error)?,
+        }
+    }
+    ControlFlow::Continue(())
+}

@@ -1,0 +1,170 @@
+//! What the worker says, into the state.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::super::fault::Fault;
+use super::super::job::{BackboneId, ColumnId, Event, ImageId, JobId, Kind, Request};
+use super::super::settings::remember;
+use super::jobs::Weight;
+use super::library::{Image, Status};
+use super::thumbnails::Thumbnail;
+use super::{Column, State};
+use crate::model::intervention::Intervention;
+
+/// Probes that become columns by themselves; more are added by hand.
+const COLUMNS: usize = 4;
+
+impl State {
+    /// Takes what the worker says; answers with what to ask it for next.
+    pub fn apply(&mut self, event: Event) -> Vec<Request> {
+        self.see(&event);
+        self.follow(&event);
+        match event {
+            Event::BackboneOpened { job, entry, facts } => {
+                let Some(backbone) = self.library.backbones.get_mut(&entry) else { return Vec::new() };
+                if backbone.status != Status::Opening(job) {
+                    return Vec::new();
+                }
+                let expected = backbone.expected.take();
+                let changed = expected.is_some_and(|expected| expected != facts.fingerprint);
+                let name = facts.id.clone();
+                backbone.status = Status::Ready(Arc::new(facts));
+                self.close_others(entry);
+                if changed {
+                    self.note(
+                        Weight::Warning,
+                        format!("{name}: other weights than when the workspace was saved"),
+                    );
+                }
+                self.relook()
+            }
+            Event::ProbeOpened { job, entry, facts } => {
+                let Some(probe) = self.library.probes.get_mut(&entry) else { return Vec::new() };
+                if probe.status != Status::Opening(job) {
+                    return Vec::new();
+                }
+                let expected = probe.expected.take();
+                let changed = expected.is_some_and(|expected| expected != facts.fingerprint);
+                probe.status = Status::Ready(Arc::new(facts));
+                let show = std::mem::take(&mut probe.show);
+                let name = probe.name();
+                if changed {
+                    self.note(Weight::Warning, format!("{name}: has changed since the workspace was saved"));
+                }
+                if show && self.columns.len() < COLUMNS && self.columns.values().all(|c| c.probe != entry) {
+                    let id = ColumnId(self.fresh());
+                    self.columns.insert(id, Column::new(entry, None, Intervention::None));
+                }
+                self.relook()
+            }
+            Event::ProbesListed { paths, .. } => self.open_probes(paths),
+            Event::ImagesListed { paths, .. } => self.add_images(paths),
+            Event::Recognised { found, .. } => self.open_recognised(found),
+            Event::ThumbnailReady { image, picture } => {
+                if self.library.images.contains_key(&image) {
+                    self.thumbnails.put(image, Thumbnail::Ready(picture));
+                }
+                Vec::new()
+            }
+            Event::ThumbnailFailed { image, fault } => {
+                if self.library.images.contains_key(&image) {
+                    self.thumbnails.put(image, Thumbnail::Failed(fault.lines.join(": ")));
+                }
+                Vec::new()
+            }
+            Event::Failed(job, fault) => {
+                self.settle(job, Some(&fault));
+                Vec::new()
+            }
+            Event::Cancelled(job) => {
+                self.settle(job, None);
+                Vec::new()
+            }
+            Event::Started(job) => {
+                let opening = |status: &Status<_>| *status == Status::Opening(job);
+                let mut all = self.library.backbones.iter();
+                if let Some(entry) = all.find(|(_, b)| opening(&b.status)).map(|(id, _)| *id) {
+                    self.close_others(entry);
+                }
+                Vec::new()
+            }
+            // Told by the job itself.
+            Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } | Event::Finished(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The worker drops the backbone it has before it loads `entry`.
+    fn close_others(&mut self, entry: BackboneId) {
+        for (_, other) in self.library.backbones.iter_mut().filter(|(id, _)| **id != entry) {
+            if matches!(other.status, Status::Ready(_)) {
+                other.status = Status::Closed;
+            }
+        }
+    }
+
+    /// Entries that `job` was opening are failed, or closed where there is no fault.
+    fn settle(&mut self, job: JobId, fault: Option<&Fault>) {
+        for backbone in self.library.backbones.values_mut() {
+            if backbone.status == Status::Opening(job) {
+                backbone.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
+            }
+        }
+        for probe in self.library.probes.values_mut() {
+            if probe.status == Status::Opening(job) {
+                probe.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
+            }
+        }
+    }
+
+    /// Adds images that are not in the library; the first becomes the current one if there is none.
+    fn add_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
+        let known: HashSet<&PathBuf> = self.library.images.values().map(|image| &image.path).collect();
+        let mut fresh: Vec<PathBuf> = paths.into_iter().filter(|path| !known.contains(path)).collect();
+        let mut seen = HashSet::new();
+        fresh.retain(|path| seen.insert(path.clone()));
+        for path in fresh {
+            let id = ImageId(self.fresh());
+            self.library.images.insert(id, Image { path });
+        }
+        let current = self.selection.image.filter(|id| self.library.images.contains_key(id));
+        self.selection.image = current.or_else(|| self.library.images.keys().next().copied());
+        if current.is_none() { self.relook() } else { Vec::new() }
+    }
+
+    /// Opens what was dropped, each by its kind.
+    fn open_recognised(&mut self, found: Vec<(PathBuf, Kind)>) -> Vec<Request> {
+        let of = |kind: Kind| -> Vec<PathBuf> {
+            found.iter().filter(|(_, found)| *found == kind).map(|(path, _)| path.clone()).collect()
+        };
+        let mut requests = Vec::new();
+        if let Some(folder) = of(Kind::Backbone).pop() {
+            requests.extend(self.open_backbone(&folder.display().to_string()));
+        }
+        let probes = of(Kind::Probe);
+        if !probes.is_empty() {
+            requests.extend(self.open_probes(probes));
+        }
+        for run in of(Kind::Run) {
+            requests.extend(self.open_run(run));
+        }
+        let images = of(Kind::Images);
+        if !images.is_empty() {
+            requests.extend(self.open_images(images));
+        }
+        for path in of(Kind::Workspace) {
+            remember(&mut self.settings.recent.workspaces, path.clone());
+            let text =
+                format!("{}: a workspace replaces all that is open; use Open workspace", path.display());
+            self.note(Weight::Info, text);
+        }
+        for path in of(Kind::Unknown) {
+            let text = format!("{}: neither backbone, probe, image nor workspace", path.display());
+            self.note(Weight::Warning, text);
+        }
+        requests
+    }
+}

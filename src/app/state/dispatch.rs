@@ -1,0 +1,272 @@
+//! What a person wants, into the state and on to the worker.
+
+use std::path::PathBuf;
+
+use super::super::command::Command;
+use super::super::job::{BackboneId, ClassChoice, ColumnId, JobId, ProbeId, Request};
+use super::super::settings::remember;
+use super::jobs::JobKind;
+use super::library::{Backbone, Probe, Status};
+use super::undo::Change;
+use super::{Column, State, Views};
+
+impl State {
+    /// Does what a person wants; answers with what to ask the worker for.
+    pub fn dispatch(&mut self, command: Command) -> Vec<Request> {
+        match command {
+            Command::OpenBackbone(source) => self.open_backbone(&source),
+            Command::OpenProbes(paths) => {
+                paths.iter().for_each(|path| remember(&mut self.settings.recent.probes, path.clone()));
+                self.open_probes(paths)
+            }
+            Command::OpenRun(folder) => self.open_run(folder),
+            Command::OpenImages(paths) => self.open_images(paths),
+            Command::OpenAny(paths) => {
+                let job = self.begin(JobKind::List, "Finding out what was dropped");
+                vec![Request::Recognise { job, paths }]
+            }
+            Command::UseBackbone(id) => self.load_backbone(id),
+            Command::ReopenProbe(id) => self.load_probe(id),
+            Command::CloseBackbone(id) => match self.library.backbones.get(&id).map(Backbone::name) {
+                Some(name) => self.change(format!("Close {name}"), Change::BackboneOut(id)),
+                None => Vec::new(),
+            },
+            Command::CloseProbe(id) => match self.library.probes.get(&id).map(Probe::name) {
+                Some(name) => self.change(format!("Close {name}"), Change::ProbeOut(id)),
+                None => Vec::new(),
+            },
+            Command::CloseImages(mut ids) => {
+                ids.retain(|id| self.library.images.contains_key(id));
+                match ids.len() {
+                    0 => Vec::new(),
+                    1 => self.change("Close an image", Change::ImagesOut(ids)),
+                    many => self.change(format!("Close {many} images"), Change::ImagesOut(ids)),
+                }
+            }
+            Command::SelectImage(id) => {
+                if self.library.images.contains_key(&id) {
+                    self.selection.image = Some(id);
+                }
+                self.relook()
+            }
+            Command::Step(by) => self.step(by),
+            Command::AddColumn { probe, image, change } => self.change_columns("Add column", |state| {
+                if state.library.probes.contains_key(&probe) {
+                    let id = ColumnId(state.fresh());
+                    state.columns.insert(id, Column::new(probe, image, change));
+                }
+            }),
+            Command::RemoveColumn(id) => self.change_columns("Remove column", |state| {
+                state.columns.shift_remove(&id);
+                state.selection.reference = state.selection.reference.filter(|pinned| *pinned != id);
+            }),
+            Command::MoveColumn(id, to) => self.change_columns("Move column", |state| {
+                if let Some(from) = state.columns.get_index_of(&id) {
+                    state.columns.move_index(from, to.min(state.columns.len() - 1));
+                }
+            }),
+            Command::SetImage(id, image) => self.change_columns("Change image of column", |state| {
+                if let Some(column) = state.columns.get_mut(&id) {
+                    column.image = image;
+                }
+            }),
+            Command::SetChange(id, change) => self.change_columns("Change reading of column", |state| {
+                if let Some(column) = state.columns.get_mut(&id) {
+                    column.change = change;
+                }
+            }),
+            Command::Pin(id) => self.change_columns("Pin column", |state| {
+                state.selection.reference = id.filter(|id| state.columns.contains_key(id));
+            }),
+            Command::SetClass(class) => self.change_columns("Choose class", |state| {
+                state.selection.class = match class {
+                    ClassChoice::Named(name) if name.trim().is_empty() => ClassChoice::Predicted,
+                    class => class,
+                };
+            }),
+            Command::Hover(hover) => {
+                self.selection.hover = hover;
+                Vec::new()
+            }
+            Command::SetOptions(figure, options) => {
+                let text = format!("Set options of {figure}");
+                let mut views = self.views.clone();
+                views.options.insert(figure, options);
+                self.change_views(text, views)
+            }
+            Command::SetShared(shared) => {
+                self.change_views("Share limits".into(), Views { shared, ..self.views.clone() })
+            }
+            Command::SetDifference(difference) => {
+                self.change_views("Show differences".into(), Views { difference, ..self.views.clone() })
+            }
+            Command::SetLook(look) if look == self.look => Vec::new(),
+            Command::SetLook(look) => self.change("Set explanation", Change::Look(look)),
+            Command::SetBackboneOptions(options) if options == self.backbone_options => Vec::new(),
+            Command::SetBackboneOptions(options) => {
+                self.change("Set how the backbone reads", Change::Options(options))
+            }
+            Command::SetDevice(device) => self.set_device(device),
+            Command::SetTheme(theme) => {
+                self.settings.theme = theme;
+                Vec::new()
+            }
+            Command::SetScale(scale) => {
+                self.settings.scale = if scale.is_finite() { scale.clamp(0.5, 4.0) } else { 1.0 };
+                Vec::new()
+            }
+            Command::Retry => self.retry(),
+            Command::Cancel(job) => self.cancel(job).into_iter().collect(),
+            Command::CancelAll => {
+                let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+                jobs.into_iter().filter_map(|job| self.cancel(job)).collect()
+            }
+            Command::Dismiss(job) => {
+                if self.jobs.get(&job).is_some_and(|job| job.fault.is_some()) {
+                    self.jobs.shift_remove(&job);
+                }
+                Vec::new()
+            }
+            Command::DismissToast(id) => {
+                self.toasts.retain(|toast| toast.id != id);
+                Vec::new()
+            }
+            Command::ShowThumbnails(images) => self.show_thumbnails(&images),
+            Command::Undo => self.take_back(),
+            Command::Redo => self.do_again(),
+        }
+    }
+
+    /// Opens a backbone, or loads again the one of this source.
+    pub(super) fn open_backbone(&mut self, source: &str) -> Vec<Request> {
+        let source = source.trim().to_owned();
+        if source.is_empty() {
+            return Vec::new();
+        }
+        remember(&mut self.settings.recent.backbones, source.clone());
+        let known = self.library.backbones.iter().find(|(_, backbone)| backbone.source == source);
+        let id = known.map_or_else(|| BackboneId(self.next), |(id, _)| *id);
+        if known.is_none() {
+            let id = BackboneId(self.fresh());
+            self.library.backbones.insert(id, Backbone { source, status: Status::Closed, expected: None });
+        }
+        self.load_backbone(id)
+    }
+
+    /// Asks the worker to load a backbone of the library. Others that are being opened are too late.
+    pub(super) fn load_backbone(&mut self, id: BackboneId) -> Vec<Request> {
+        let Some(backbone) = self.library.backbones.get(&id) else { return Vec::new() };
+        let source = backbone.source.clone();
+        let mut requests = Vec::new();
+        for backbone in self.library.backbones.values_mut() {
+            if let Status::Opening(job) = backbone.status {
+                backbone.status = Status::Closed;
+                self.jobs.shift_remove(&job);
+                requests.push(Request::Cancel(job));
+            }
+        }
+        let job = self.begin(JobKind::Open, format!("Opening {source}"));
+        let (device, options) = (self.settings.device.clone(), self.backbone_options);
+        self.library.backbones[&id].status = Status::Opening(job);
+        requests.push(Request::OpenBackbone { job, entry: id, source, device, options });
+        requests
+    }
+
+    /// Opens probe files that are not in the library.
+    pub(super) fn open_probes(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for path in paths {
+            if let Some((&id, probe)) = self.library.probes.iter().find(|(_, probe)| probe.path == path) {
+                if matches!(probe.status, Status::Failed(_) | Status::Closed) {
+                    requests.extend(self.load_probe(id));
+                }
+                continue;
+            }
+            let id = ProbeId(self.fresh());
+            let probe = Probe { path, status: Status::Closed, expected: None, show: true };
+            self.library.probes.insert(id, probe);
+            requests.extend(self.load_probe(id));
+        }
+        requests
+    }
+
+    /// Asks the worker to load a probe of the library.
+    pub(super) fn load_probe(&mut self, id: ProbeId) -> Vec<Request> {
+        let Some(probe) = self.library.probes.get(&id) else { return Vec::new() };
+        if matches!(probe.status, Status::Opening(_)) {
+            return Vec::new();
+        }
+        let (path, title) = (probe.path.clone(), format!("Opening {}", probe.name()));
+        let job = self.begin(JobKind::Open, title);
+        self.library.probes[&id].status = Status::Opening(job);
+        vec![Request::OpenProbe { job, entry: id, path }]
+    }
+
+    pub(super) fn open_run(&mut self, folder: PathBuf) -> Vec<Request> {
+        remember(&mut self.settings.recent.runs, folder.clone());
+        let job = self.begin(JobKind::List, format!("Listing the probes of {}", folder.display()));
+        vec![Request::OpenRun { job, folder }]
+    }
+
+    pub(super) fn open_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        paths.iter().for_each(|path| remember(&mut self.settings.recent.images, path.clone()));
+        let job = self.begin(JobKind::List, "Listing images");
+        vec![Request::OpenImages { job, paths }]
+    }
+
+    fn set_device(&mut self, device: String) -> Vec<Request> {
+        if device == self.settings.device {
+            return Vec::new();
+        }
+        self.settings.device = device;
+        self.reload_backbone()
+    }
+
+    /// Opens the backbone in use again, as the device and the options are now.
+    pub(super) fn reload_backbone(&mut self) -> Vec<Request> {
+        let all = &self.library.backbones;
+        let opening = all.iter().find(|(_, backbone)| matches!(backbone.status, Status::Opening(_)));
+        let used = opening.or_else(|| all.iter().find(|(_, backbone)| backbone.status.ready().is_some()));
+        used.map(|(id, _)| *id).map_or_else(Vec::new, |id| self.load_backbone(id))
+    }
+
+    /// Selects the image so many further on, ending at the first and last.
+    fn step(&mut self, by: isize) -> Vec<Request> {
+        let images = &self.library.images;
+        let Some(last) = images.len().checked_sub(1) else { return Vec::new() };
+        let from = self.selection.image.and_then(|id| images.get_index_of(&id));
+        let to = from.map_or(0, |from| from.saturating_add_signed(by).min(last));
+        self.selection.image = images.get_index(to).map(|(id, _)| *id);
+        self.relook()
+    }
+
+    /// Changes the comparison so that it can be taken back; nothing if nothing comes of it.
+    fn change_columns(&mut self, text: &str, edit: impl FnOnce(&mut Self)) -> Vec<Request> {
+        let before = self.columns();
+        edit(self);
+        let after = self.columns();
+        let same = before.1 == after.1
+            && before.0.len() == after.0.len()
+            && before.0.iter().zip(&after.0).all(|((id, a), (other, b))| {
+                id == other && (a.probe, a.image, a.change) == (b.probe, b.image, b.change)
+            });
+        if same {
+            return Vec::new();
+        }
+        (self.columns, self.selection) = before;
+        self.change(text, Change::Columns(after))
+    }
+
+    fn change_views(&mut self, text: String, views: Views) -> Vec<Request> {
+        if views == self.views { Vec::new() } else { self.change(text, Change::Views(views)) }
+    }
+
+    fn cancel(&mut self, id: JobId) -> Option<Request> {
+        let job = self.jobs.get_mut(&id).filter(|job| job.fault.is_none())?;
+        job.cancelling = true;
+        Some(Request::Cancel(id))
+    }
+}

@@ -1,0 +1,169 @@
+//! Asking for what columns show: only for what is not known, and never twice.
+
+use super::super::facts::Fit;
+use super::super::fault::Fault;
+use super::super::job::{
+    Asked, BackboneOptions, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings, ProbeId,
+    Request,
+};
+use super::jobs::{JobKind, Weight};
+use super::library::Status;
+use super::{Shown, State};
+use crate::model::intervention::Intervention;
+
+/// Everything a trace depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Key {
+    weights: String,
+    options: BackboneOptions,
+    probe: ProbeId,
+    image: ImageId,
+    change: Intervention,
+    class: ClassChoice,
+    settings: LookSettings,
+}
+
+impl State {
+    /// Whether any column failed.
+    pub fn has_failed_columns(&self) -> bool {
+        self.columns.values().any(|column| matches!(column.shown, Shown::Failed(_)))
+    }
+
+    /// What is missing where a column shows nothing, and what to do about it.
+    pub fn why_nothing(&self, id: ColumnId) -> String {
+        let Some(column) = self.columns.get(&id) else { return "Add a column to compare probes".into() };
+        match self.library.probes.get(&column.probe).map(|probe| &probe.status) {
+            Some(Status::Ready(_)) => {}
+            Some(Status::Opening(_)) => return "The probe is being opened".into(),
+            Some(Status::Failed(_)) => {
+                return "The probe could not be opened: open it again or close it".into();
+            }
+            Some(Status::Closed) | None => return "The probe is not open: open it again".into(),
+        }
+        if self.library.backbone().is_none() {
+            let mut all = self.library.backbones.values();
+            return match all.any(|backbone| matches!(backbone.status, Status::Opening(_))) {
+                true => "The backbone is being opened".into(),
+                false => "Open the backbone whose tokens the probe reads".into(),
+            };
+        }
+        match column.image.or(self.selection.image) {
+            None => "Choose an image".into(),
+            Some(_) => "Nothing was looked at yet".into(),
+        }
+    }
+
+    /// Asks for every column that does not show what it should.
+    pub(super) fn relook(&mut self) -> Vec<Request> {
+        let Some((_, backbone)) = self.library.backbone() else { return Vec::new() };
+        let backbone = backbone.clone();
+        let (class, settings) = (self.selection.class.clone(), self.look);
+        let mut asked = Vec::new();
+        let mut fresh = false;
+        for (&id, column) in &mut self.columns {
+            let image = column.image.or(self.selection.image);
+            let image = image.and_then(|id| Some((id, self.library.images.get(&id)?)));
+            let probe = self.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
+            let (Some((image, file)), Some(probe)) = (image, probe) else {
+                (column.shown, column.key) = (Shown::Nothing, None);
+                continue;
+            };
+            let key = Key {
+                weights: backbone.fingerprint.clone(),
+                options: backbone.options,
+                probe: column.probe,
+                image,
+                change: column.change,
+                class: class.clone(),
+                settings,
+            };
+            let known = column.key.as_ref() == Some(&key);
+            if known && matches!(column.shown, Shown::Ready(_) | Shown::Failed(_)) {
+                continue;
+            }
+            if let Fit::DoesNot(why) = probe.fits(&backbone) {
+                (column.shown, column.key) = (Shown::Failed(Fault::new(why)), Some(key));
+                continue;
+            }
+            fresh |= !known;
+            column.shown = Shown::Waiting(column.shown.trace().cloned());
+            column.key = Some(key);
+            let (probe, change) = (column.probe, column.change);
+            asked.push(Asked { column: id, image: file.path.clone(), probe, change });
+        }
+        if asked.is_empty() || (!fresh && self.looking.is_some()) {
+            return Vec::new();
+        }
+        let mut requests = Vec::new();
+        if let Some(old) = self.looking.take() {
+            self.jobs.shift_remove(&old);
+            requests.push(Request::Cancel(old));
+        }
+        let images = asked.iter().map(|asked| &asked.image).collect::<std::collections::HashSet<_>>().len();
+        let title = match images {
+            1 => format!("Looking at {}", name_of(&asked[0])),
+            several => format!("Looking at {several} images"),
+        };
+        let job = self.begin(JobKind::Look, title);
+        self.looking = Some(job);
+        requests.push(Request::Look(Look { job, asked, class, settings }));
+        requests
+    }
+
+    /// Forgets what failed, so that it is asked for again.
+    pub(super) fn retry(&mut self) -> Vec<Request> {
+        for column in self.columns.values_mut().filter(|column| matches!(column.shown, Shown::Failed(_))) {
+            (column.shown, column.key) = (Shown::Nothing, None);
+        }
+        self.relook()
+    }
+
+    /// What an event says of the look under way. Answers to older looks are too late.
+    pub(super) fn see(&mut self, event: &Event) {
+        match event {
+            Event::Looked { job, seen } if self.looking == Some(*job) => {
+                for answer in seen {
+                    if let Err(fault) = &answer.result {
+                        let text = format!("{}: {fault}", self.column_title(answer.column));
+                        self.record(Weight::Error, text);
+                    }
+                    // A column that waits no more has been given something else to show.
+                    let column = self.columns.get_mut(&answer.column);
+                    if let Some(column) = column.filter(|c| matches!(c.shown, Shown::Waiting(_))) {
+                        column.shown = match &answer.result {
+                            Ok(trace) => Shown::Ready(trace.clone()),
+                            Err(fault) => Shown::Failed(fault.clone()),
+                        };
+                    }
+                }
+            }
+            Event::Failed(job, fault) => self.end_look(*job, fault),
+            Event::Cancelled(job) => {
+                self.end_look(*job, &Fault::new("Cancelled").remedy("Look again to see it"));
+            }
+            Event::Finished(job) => {
+                let fault = Fault::new("The worker gave no answer").remedy("Look again");
+                self.end_look(*job, &fault);
+            }
+            _ => {}
+        }
+    }
+
+    /// The look `job` is over: whatever still waits has failed.
+    fn end_look(&mut self, job: JobId, fault: &Fault) {
+        if self.looking != Some(job) {
+            return;
+        }
+        self.looking = None;
+        self.jobs.shift_remove(&job);
+        for column in self.columns.values_mut() {
+            if matches!(column.shown, Shown::Waiting(_)) {
+                column.shown = Shown::Failed(fault.clone());
+            }
+        }
+    }
+}
+
+fn name_of(asked: &Asked) -> String {
+    asked.image.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}

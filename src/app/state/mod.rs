@@ -1,0 +1,187 @@
+//! What the window shows, as plain data: [`State::apply`] takes what the worker says,
+//! [`State::dispatch`] what a person wants; both answer with what to ask the worker for. No thread,
+//! no file, no window: the same calls give the same state.
+
+mod apply;
+mod dispatch;
+mod jobs;
+mod library;
+mod look;
+mod restore;
+mod thumbnails;
+mod undo;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+pub use self::jobs::{Job, JobKind, Logged, Toast, Weight};
+pub use self::library::{Backbone, Image, Library, Probe, Status};
+pub use self::thumbnails::{Thumbnail, Thumbnails};
+use self::undo::Undo;
+use super::fault::Fault;
+use super::job::{BackboneOptions, ClassChoice, ColumnId, ImageId, JobId, LookSettings, ProbeId};
+use super::settings::Settings;
+use crate::model::intervention::Intervention;
+use crate::model::trace::Trace;
+use crate::viz::hover::Hover;
+use crate::viz::{FIGURES, Options};
+
+/// Everything the window shows.
+#[derive(Default)]
+pub struct State {
+    /// What is open.
+    pub library: Library,
+    /// The comparison: one probe and image a column.
+    pub columns: IndexMap<ColumnId, Column>,
+    /// The current image, the pinned column, the class, what the pointer is over.
+    pub selection: Selection,
+    /// How figures are drawn.
+    pub views: Views,
+    /// What explanations depend on.
+    pub look: LookSettings,
+    /// How the next backbone reads images.
+    pub backbone_options: BackboneOptions,
+    /// What is remembered from day to day.
+    pub settings: Settings,
+    /// Running jobs, and failed ones until they are dismissed.
+    pub jobs: IndexMap<JobId, Job>,
+    /// Short notes, the oldest first.
+    pub toasts: Vec<Toast>,
+    /// Everything that went wrong or was noted, the oldest first; bounded.
+    pub log: Vec<Logged>,
+    /// Small pictures of images.
+    pub thumbnails: Thumbnails,
+    undo: Undo,
+    /// The look that is under way.
+    looking: Option<JobId>,
+    /// The next id of anything.
+    next: u64,
+}
+
+/// What is pointed at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Selection {
+    /// The current image.
+    pub image: Option<ImageId>,
+    /// The column others are compared with.
+    pub reference: Option<ColumnId>,
+    /// The class of the evidence.
+    pub class: ClassChoice,
+    /// The token and position the pointer is over, in every figure.
+    #[serde(skip)]
+    pub hover: Hover,
+}
+
+/// How figures are drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Views {
+    /// Options of figures by id, those that differ from the defaults.
+    pub options: BTreeMap<String, Options>,
+    /// Whether all columns of a figure share their limits.
+    pub shared: bool,
+    /// Whether columns show their difference from the pinned one.
+    pub difference: bool,
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        Self { options: BTreeMap::new(), shared: true, difference: false }
+    }
+}
+
+impl Views {
+    /// The options of a figure.
+    pub fn of(&self, figure: &str) -> Options {
+        self.options.get(figure).cloned().unwrap_or_default()
+    }
+}
+
+/// One image through one probe.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// The probe.
+    pub probe: ProbeId,
+    /// The image; the current one where absent.
+    pub image: Option<ImageId>,
+    /// What is changed in the probe's reading.
+    pub change: Intervention,
+    /// What there is to see.
+    pub shown: Shown,
+    /// What the trace, or the waiting, is for.
+    key: Option<look::Key>,
+}
+
+/// What a column has to show.
+#[derive(Clone, Debug, Default)]
+pub enum Shown {
+    /// Nothing yet; [`State::why_nothing`] says what is missing.
+    #[default]
+    Nothing,
+    /// A look is under way; the trace shown before stays.
+    Waiting(Option<Arc<Trace>>),
+    /// This.
+    Ready(Arc<Trace>),
+    /// No trace; why.
+    Failed(Fault),
+}
+
+impl Shown {
+    /// The trace to draw: an earlier one while a look is under way.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        match self {
+            Self::Ready(trace) | Self::Waiting(Some(trace)) => Some(trace),
+            Self::Nothing | Self::Waiting(None) | Self::Failed(_) => None,
+        }
+    }
+}
+
+impl Column {
+    /// A column with nothing to show yet.
+    pub fn new(probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Self {
+        Self { probe, image, change, shown: Shown::Nothing, key: None }
+    }
+}
+
+impl State {
+    /// An empty state with remembered settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, next: 1, ..Self::default() }
+    }
+
+    /// The current image.
+    pub fn current_image(&self) -> Option<&Image> {
+        self.library.images.get(&self.selection.image?)
+    }
+
+    /// The trace of the pinned column.
+    pub fn reference(&self) -> Option<&Arc<Trace>> {
+        self.columns.get(&self.selection.reference?)?.shown.trace()
+    }
+
+    /// The name of a column: probe, image where it is not the current one, and what is changed.
+    pub fn column_title(&self, id: ColumnId) -> String {
+        let Some(column) = self.columns.get(&id) else { return String::new() };
+        let probe = self.library.probes.get(&column.probe).map_or("(closed probe)".into(), Probe::name);
+        let image = column.image.and_then(|image| self.library.images.get(&image)).map(Image::name);
+        let change = Some(column.change.text()).filter(|text| !text.is_empty());
+        [Some(probe), image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+
+    /// Limits of a figure over all columns, where they are shared.
+    pub fn shared_limits(&self, figure: &str) -> Option<(f64, f64)> {
+        let figure = FIGURES.iter().find(|known| known.id() == figure).filter(|_| self.views.shared)?;
+        let traces = self.columns.values().filter_map(|column| column.shown.trace());
+        traces.filter_map(|trace| figure.limits(trace)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// A new number for an id.
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+}

@@ -1,0 +1,106 @@
+//! To a workspace file and back.
+
+use serde_json::Value;
+
+use super::super::job::{BackboneId, Request};
+use super::super::workspace::{SavedBackbone, SavedColumn, SavedImage, SavedProbe, Workspace};
+use super::library::{Backbone, Image, Probe, Status};
+use super::undo::Undo;
+use super::{Column, State};
+
+impl State {
+    /// Everything a workspace file keeps; `layout` is the window's own.
+    pub fn workspace(&self, layout: Value) -> Workspace {
+        let open = self
+            .library
+            .backbones
+            .iter()
+            .find(|(_, backbone)| matches!(backbone.status, Status::Ready(_) | Status::Opening(_)));
+        let open = open.map(|(id, _)| *id);
+        let backbone = |(id, backbone): (&BackboneId, &Backbone)| SavedBackbone {
+            id: *id,
+            source: backbone.source.clone(),
+            fingerprint: backbone
+                .status
+                .ready()
+                .map(|facts| facts.fingerprint.clone())
+                .or(backbone.expected.clone()),
+            open: Some(*id) == open,
+        };
+        let probes = self.library.probes.iter().map(|(id, probe)| SavedProbe {
+            id: *id,
+            path: probe.path.clone(),
+            fingerprint: probe
+                .status
+                .ready()
+                .map(|facts| facts.fingerprint.clone())
+                .or(probe.expected.clone()),
+        });
+        let images =
+            self.library.images.iter().map(|(id, image)| SavedImage { id: *id, path: image.path.clone() });
+        let columns = self.columns.iter().map(|(id, column)| SavedColumn {
+            id: *id,
+            probe: column.probe,
+            image: column.image,
+            change: column.change,
+        });
+        Workspace {
+            format: 0,
+            backbones: self.library.backbones.iter().map(backbone).collect(),
+            probes: probes.collect(),
+            images: images.collect(),
+            columns: columns.collect(),
+            selection: self.selection.clone(),
+            views: self.views.clone(),
+            look: self.look,
+            backbone_options: self.backbone_options,
+            layout,
+        }
+    }
+
+    /// Puts a workspace in the place of all that is open; answers with what to ask the worker for.
+    pub fn restore(&mut self, workspace: Workspace) -> Vec<Request> {
+        let mut requests: Vec<Request> = self.jobs.keys().map(|job| Request::Cancel(*job)).collect();
+        requests.extend(self.library.probes.keys().map(|id| Request::CloseProbe(*id)));
+        requests.extend(self.library.backbones.keys().map(|id| Request::CloseBackbone(*id)));
+        let Workspace {
+            backbones, probes, images, columns, selection, views, look, backbone_options, ..
+        } = workspace;
+        let ids = backbones.iter().map(|b| b.id.0).chain(probes.iter().map(|p| p.id.0));
+        let ids = ids.chain(images.iter().map(|i| i.id.0)).chain(columns.iter().map(|c| c.id.0));
+        self.next = ids.max().map_or(0, |id| id.saturating_add(1)).max(self.next);
+        self.jobs.clear();
+        self.looking = None;
+        self.undo = Undo::default();
+        self.thumbnails = super::Thumbnails::default();
+        let open = backbones.iter().find(|backbone| backbone.open).map(|backbone| backbone.id);
+        let entry = |saved: SavedBackbone| {
+            let (source, expected) = (saved.source, saved.fingerprint);
+            (saved.id, Backbone { source, status: Status::Closed, expected })
+        };
+        self.library.backbones = backbones.into_iter().map(entry).collect();
+        let entry = |saved: SavedProbe| {
+            let (path, expected) = (saved.path, saved.fingerprint);
+            (saved.id, Probe { path, status: Status::Closed, expected, show: false })
+        };
+        self.library.probes = probes.into_iter().map(entry).collect();
+        self.library.images =
+            images.into_iter().map(|saved| (saved.id, Image { path: saved.path })).collect();
+        let known = columns.into_iter().filter(|column| {
+            let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
+            image && self.library.probes.contains_key(&column.probe)
+        });
+        self.columns =
+            known.map(|saved| (saved.id, Column::new(saved.probe, saved.image, saved.change))).collect();
+        self.selection = selection;
+        self.selection.image = self.selection.image.filter(|id| self.library.images.contains_key(id));
+        self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
+        (self.views, self.look, self.backbone_options) = (views, look, backbone_options);
+        if let Some(open) = open {
+            requests.extend(self.load_backbone(open));
+        }
+        let probes: Vec<_> = self.library.probes.keys().copied().collect();
+        requests.extend(probes.into_iter().flat_map(|id| self.load_probe(id)));
+        requests
+    }
+}

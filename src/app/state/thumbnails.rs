@@ -1,0 +1,86 @@
+//! Small pictures of images, as many as a gallery shows; the oldest are forgotten.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::super::job::{ImageId, Request};
+use super::State;
+use crate::model::trace::Picture;
+
+/// Longest side, in pixels.
+const SIDE: u32 = 112;
+/// Pictures kept: 40 MB at most.
+const KEPT: usize = 1024;
+/// Pictures asked for at once.
+const ASKED: usize = 256;
+
+/// A small picture, or that there is none.
+#[derive(Clone, Debug)]
+pub enum Thumbnail {
+    /// This.
+    Ready(Arc<Picture>),
+    /// None; why, in one line.
+    Failed(String),
+}
+
+/// Small pictures by image.
+#[derive(Default)]
+pub struct Thumbnails {
+    /// The latest used last.
+    known: IndexMap<ImageId, Thumbnail>,
+    /// In sight and not known, as last asked for.
+    wanted: Vec<ImageId>,
+}
+
+impl Thumbnails {
+    /// The picture of an image, once it is there.
+    pub fn get(&self, image: ImageId) -> Option<&Thumbnail> {
+        self.known.get(&image)
+    }
+
+    /// How many are held.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    pub(super) fn put(&mut self, image: ImageId, thumbnail: Thumbnail) {
+        if self.known.len() >= KEPT {
+            self.known.shift_remove_index(0);
+        }
+        self.known.insert(image, thumbnail);
+        self.wanted.retain(|wanted| *wanted != image);
+    }
+
+    pub(super) fn forget(&mut self, image: ImageId) {
+        self.known.shift_remove(&image);
+    }
+}
+
+impl State {
+    /// These images are in sight: asks for what is not known of them, if that has changed.
+    pub(super) fn show_thumbnails(&mut self, images: &[ImageId]) -> Vec<Request> {
+        let thumbnails = &mut self.thumbnails;
+        let unknown = |image: &&ImageId| !thumbnails.known.contains_key(*image);
+        let wanted: Vec<ImageId> = images.iter().filter(unknown).take(ASKED).copied().collect();
+        for image in images {
+            if let Some(index) = thumbnails.known.get_index_of(image) {
+                // Kept longest from now on.
+                thumbnails.known.move_index(index, thumbnails.known.len() - 1);
+            }
+        }
+        if wanted.iter().all(|image| thumbnails.wanted.contains(image)) {
+            return Vec::new();
+        }
+        thumbnails.wanted.clone_from(&wanted);
+        let path = |image: ImageId| Some((image, self.library.images.get(&image)?.path.clone()));
+        let wanted: Vec<(ImageId, PathBuf)> = wanted.into_iter().filter_map(path).collect();
+        vec![Request::Thumbnails { wanted, side: SIDE }]
+    }
+}

@@ -1,0 +1,240 @@
+//! Taking back: closings and settings, as changes that know their own opposite.
+
+use std::collections::VecDeque;
+
+use indexmap::IndexMap;
+
+use super::super::job::{BackboneId, BackboneOptions, ColumnId, ImageId, LookSettings, ProbeId, Request};
+use super::library::{Backbone, Image, Probe, Status};
+use super::{Column, Selection, State, Views};
+
+/// Steps that can be taken back.
+const KEPT: usize = 64;
+
+/// Something that was changed, so that it can be changed back.
+pub(super) enum Change {
+    BackboneIn(usize, BackboneId, Backbone),
+    BackboneOut(BackboneId),
+    ProbeIn(usize, ProbeId, Probe, Columns),
+    ProbeOut(ProbeId),
+    ImagesIn(Vec<(usize, ImageId, Image)>, Columns),
+    ImagesOut(Vec<ImageId>),
+    Columns(Columns),
+    Views(Views),
+    Look(LookSettings),
+    Options(BackboneOptions),
+}
+
+/// The comparison: what is shown beside what.
+pub(super) type Columns = (IndexMap<ColumnId, Column>, Selection);
+
+/// A change and what a menu calls it.
+struct Step {
+    text: String,
+    change: Change,
+}
+
+/// What can be taken back, and done again.
+#[derive(Default)]
+pub(super) struct Undo {
+    back: VecDeque<Step>,
+    forth: Vec<Step>,
+}
+
+impl State {
+    /// What Undo would take back.
+    pub fn undo_text(&self) -> Option<&str> {
+        self.undo.back.back().map(|step| step.text.as_str())
+    }
+
+    /// What Redo would do again.
+    pub fn redo_text(&self) -> Option<&str> {
+        self.undo.forth.last().map(|step| step.text.as_str())
+    }
+
+    /// Changes something so that it can be taken back.
+    pub(super) fn change(&mut self, text: impl Into<String>, change: Change) -> Vec<Request> {
+        let text = text.into();
+        let (opposite, requests) = self.make(change);
+        self.undo.forth.clear();
+        // One step for a slider that moves, not one for each of its places.
+        let same = |last: &Step| last.text == text && opposite.is_setting() && last.change.is_setting();
+        if self.undo.back.back().is_none_or(|last| !same(last)) {
+            self.keep(Step { text, change: opposite });
+        }
+        requests
+    }
+
+    fn keep(&mut self, step: Step) {
+        if self.undo.back.len() >= KEPT {
+            self.undo.back.pop_front();
+        }
+        self.undo.back.push_back(step);
+    }
+
+    pub(super) fn take_back(&mut self) -> Vec<Request> {
+        let Some(Step { text, change }) = self.undo.back.pop_back() else { return Vec::new() };
+        let (change, requests) = self.make(change);
+        self.undo.forth.push(Step { text, change });
+        requests
+    }
+
+    pub(super) fn do_again(&mut self) -> Vec<Request> {
+        let Some(Step { text, change }) = self.undo.forth.pop() else { return Vec::new() };
+        let (change, requests) = self.make(change);
+        self.keep(Step { text, change });
+        requests
+    }
+
+    /// Makes a change; its opposite, and what to ask for.
+    fn make(&mut self, change: Change) -> (Change, Vec<Request>) {
+        let mut requests = Vec::new();
+        let opposite = match change {
+            Change::BackboneIn(at, id, backbone) => {
+                let was_open = !matches!(backbone.status, Status::Failed(_) | Status::Closed);
+                let backbone = Backbone { status: Status::Closed, ..backbone };
+                self.library.backbones.shift_insert(at.min(self.library.backbones.len()), id, backbone);
+                if was_open && self.library.backbone().is_none() {
+                    requests.extend(self.load_backbone(id));
+                }
+                Change::BackboneOut(id)
+            }
+            Change::BackboneOut(id) => match self.library.backbones.shift_remove_full(&id) {
+                Some((at, id, backbone)) => {
+                    requests.extend(self.stop(&backbone.status));
+                    requests.push(Request::CloseBackbone(id));
+                    Change::BackboneIn(at, id, backbone)
+                }
+                None => Change::BackboneOut(id),
+            },
+            Change::ProbeIn(at, id, probe, columns) => {
+                let failed = matches!(probe.status, Status::Failed(_));
+                let probe = Probe { status: if failed { probe.status } else { Status::Closed }, ..probe };
+                self.library.probes.shift_insert(at.min(self.library.probes.len()), id, probe);
+                self.put_columns(columns);
+                if !failed {
+                    requests.extend(self.load_probe(id));
+                }
+                Change::ProbeOut(id)
+            }
+            Change::ProbeOut(id) => {
+                let columns = self.columns();
+                match self.library.probes.shift_remove_full(&id) {
+                    Some((at, id, probe)) => {
+                        requests.extend(self.stop(&probe.status));
+                        requests.push(Request::CloseProbe(id));
+                        self.columns.retain(|_, column| column.probe != id);
+                        self.drop_lost_reference();
+                        Change::ProbeIn(at, id, probe, columns)
+                    }
+                    None => Change::ProbeOut(id),
+                }
+            }
+            Change::ImagesIn(images, columns) => {
+                let ids = images.iter().map(|(_, id, _)| *id).collect();
+                for (at, id, image) in images {
+                    self.library.images.shift_insert(at.min(self.library.images.len()), id, image);
+                }
+                self.put_columns(columns);
+                requests.extend(self.relook());
+                Change::ImagesOut(ids)
+            }
+            Change::ImagesOut(ids) => {
+                let columns = self.columns();
+                let at = |id: &ImageId| self.library.images.get_index_of(id);
+                let mut places: Vec<usize> = ids.iter().filter_map(at).collect();
+                places.sort_unstable();
+                places.dedup();
+                let next = self.neighbour(&places);
+                let image = |place: &usize| {
+                    let (id, image) = self.library.images.get_index(*place).expect("an image at its place");
+                    (*place, *id, image.clone())
+                };
+                let removed: Vec<_> = places.iter().map(image).collect();
+                let gone: std::collections::HashSet<ImageId> = removed.iter().map(|(_, id, _)| *id).collect();
+                self.library.images.retain(|id, _| !gone.contains(id));
+                gone.iter().for_each(|id| self.thumbnails.forget(*id));
+                self.columns.retain(|_, column| column.image.is_none_or(|id| !gone.contains(&id)));
+                self.drop_lost_reference();
+                if self.selection.image.is_some_and(|id| gone.contains(&id)) {
+                    self.selection.image = next;
+                }
+                requests.extend(self.relook());
+                Change::ImagesIn(removed, columns)
+            }
+            Change::Columns(columns) => {
+                let before = self.columns();
+                self.put_columns(columns);
+                requests.extend(self.relook());
+                Change::Columns(before)
+            }
+            Change::Views(views) => Change::Views(std::mem::replace(&mut self.views, views)),
+            Change::Look(look) => {
+                let before = std::mem::replace(&mut self.look, look);
+                requests.extend(self.relook());
+                Change::Look(before)
+            }
+            Change::Options(options) => {
+                let before = std::mem::replace(&mut self.backbone_options, options);
+                requests.extend(self.reload_backbone());
+                Change::Options(before)
+            }
+        };
+        (opposite, requests)
+    }
+
+    /// The comparison as it stands.
+    pub(super) fn columns(&self) -> Columns {
+        (self.columns.clone(), self.selection.clone())
+    }
+
+    /// Puts a comparison back, but for what has been closed since. What columns show already stays.
+    fn put_columns(&mut self, (columns, selection): Columns) {
+        let now = std::mem::take(&mut self.columns);
+        for (id, mut column) in columns {
+            let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
+            if !image || !self.library.probes.contains_key(&column.probe) {
+                continue;
+            }
+            match now.get(&id) {
+                Some(shown) => (column.shown, column.key) = (shown.shown.clone(), shown.key.clone()),
+                // A look that was under way when it went is over.
+                None if matches!(column.shown, super::Shown::Waiting(_)) => column.key = None,
+                None => {}
+            }
+            self.columns.insert(id, column);
+        }
+        let known = |image: &ImageId| self.library.images.contains_key(image);
+        let image = selection.image.filter(known).or(self.selection.image);
+        self.selection = Selection { image, hover: self.selection.hover, ..selection };
+        self.drop_lost_reference();
+    }
+
+    fn drop_lost_reference(&mut self) {
+        let columns = &self.columns;
+        self.selection.reference = self.selection.reference.filter(|id| columns.contains_key(id));
+    }
+
+    /// The image to look at when those at `places` are gone: the next one that stays, or the last.
+    fn neighbour(&self, places: &[usize]) -> Option<ImageId> {
+        let from = self.selection.image.and_then(|id| self.library.images.get_index_of(&id)).unwrap_or(0);
+        let count = self.library.images.len();
+        let stays = |place: &usize| places.binary_search(place).is_err();
+        let place = (from..count).find(stays).or_else(|| (0..from).rev().find(stays))?;
+        self.library.images.get_index(place).map(|(id, _)| *id)
+    }
+
+    /// Ends the job that opens an entry.
+    fn stop<Facts>(&mut self, status: &Status<Facts>) -> Option<Request> {
+        let Status::Opening(job) = status else { return None };
+        self.jobs.shift_remove(job);
+        Some(Request::Cancel(*job))
+    }
+}
+
+impl Change {
+    /// Whether it is a setting, which sliders change many times in a row.
+    fn is_setting(&self) -> bool {
+        matches!(self, Self::Views(_) | Self::Look(_) | Self::Options(_))
+    }
+}

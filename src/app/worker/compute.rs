@@ -1,0 +1,237 @@
+//! The compute thread: opens backbones and probes, answers looks, owns every tensor.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use anyhow::Context;
+use burn::tensor::Device;
+use sha2::{Digest, Sha256};
+
+use super::cache::Cache;
+use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
+use super::{Task, World};
+use crate::app::facts::{BackboneFacts, ProbeFacts};
+use crate::app::fault::Fault;
+use crate::app::job::{BackboneId, BackboneOptions, Cancel, Event, JobId, LookSettings, ProbeId, Request};
+use crate::model::backbone::{Backbone, BackboneError};
+use crate::model::null::NullBands;
+use crate::model::preprocess::Preprocessor;
+use crate::model::probe::Probe;
+
+/// What the thread owns.
+pub(super) struct Compute {
+    pub(super) world: World,
+    pub(super) outbox: Outbox,
+    pub(super) backbone: Option<Open>,
+    /// How to open a backbone again whose device was lost.
+    pub(super) lost: Option<Recipe>,
+    pub(super) probes: HashMap<ProbeId, Loaded>,
+    pub(super) cache: Cache,
+    pub(super) nulls: (LookSettings, NullBands),
+    /// Set once no more tasks are to be begun.
+    closing: Cancel,
+}
+
+/// A backbone that can read images.
+pub(super) struct Open {
+    pub(super) recipe: Recipe,
+    pub(super) model: Backbone,
+    pub(super) preprocessor: Preprocessor,
+    pub(super) layer: usize,
+    /// What cached tokens depend on.
+    pub(super) key: Arc<str>,
+    device: Device,
+    facts: BackboneFacts,
+}
+
+/// Where a backbone comes from.
+#[derive(Clone)]
+pub(super) struct Recipe {
+    entry: BackboneId,
+    folder: PathBuf,
+    pub(super) device: String,
+    options: BackboneOptions,
+}
+
+/// A probe and its file.
+pub(super) struct Loaded {
+    pub(super) path: PathBuf,
+    pub(super) probe: Probe,
+}
+
+impl Compute {
+    pub(super) fn new(world: World, outbox: Outbox, closing: Cancel) -> Self {
+        let settings = LookSettings::default();
+        let nulls = NullBands::new(settings.null_draws, settings.seed);
+        Self {
+            world,
+            outbox,
+            backbone: None,
+            lost: None,
+            probes: HashMap::new(),
+            cache: Cache::new(world.cache_bytes),
+            nulls: (settings, nulls),
+            closing,
+        }
+    }
+
+    /// Works until the other ends of the queue are gone, or it is closed.
+    pub(super) fn run(mut self, tasks: &Receiver<Task>) {
+        for Task { request, cancel } in tasks {
+            if self.closing.is_cancelled() {
+                return;
+            }
+            self.answer(request, &cancel);
+            self.outbox.wake();
+        }
+    }
+
+    fn answer(&mut self, request: Request, cancel: &Cancel) {
+        let outbox = self.outbox.clone();
+        let Some(job) = request.job() else {
+            match request {
+                Request::CloseBackbone(entry) => self.close(entry),
+                Request::CloseProbe(entry) => drop(self.probes.remove(&entry)),
+                _ => {}
+            }
+            return;
+        };
+        let device = self.device_of(&request);
+        let tears = device.is_some(); // what runs on a device may leave it lost
+        let result = outbox.job(job, cancel, |clock| match request {
+            Request::OpenBackbone { job, entry, source, device, options } => {
+                let recipe = Recipe { entry, folder: source.into(), device, options };
+                self.open(clock, job, recipe, cancel)
+            }
+            Request::OpenProbe { job, entry, path } => self.open_probe(job, entry, &path),
+            Request::Look(look) => self.look(clock, &look, cancel),
+            _ => Ok(()),
+        });
+        if let Err(fault) = result {
+            if tears {
+                self.recover();
+            }
+            let remedy = match device.as_deref() {
+                Some("cpu") | None => {
+                    "The program goes on. Try again; if it comes back, copy the log and report it"
+                }
+                Some(_) => "Run on the CPU instead: choose the device `cpu`",
+            };
+            outbox.tell(Event::Failed(job, fault.remedy(remedy)));
+        }
+    }
+
+    /// The device a request is computed on, by name.
+    fn device_of(&self, request: &Request) -> Option<String> {
+        match request {
+            Request::OpenBackbone { device, .. } => Some(device.clone()),
+            Request::Look(_) => {
+                let open = self.backbone.as_ref().map(|open| open.facts.device.clone());
+                open.or_else(|| self.lost.as_ref().map(|recipe| recipe.device.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// After a panic: what it may have torn is thrown away; the next look opens it again.
+    fn recover(&mut self) {
+        if let Some(open) = self.backbone.take() {
+            self.lost = Some(open.recipe.clone());
+            // A lost device may panic once more while it is let go.
+            let _ = guard(move || drop(open));
+        }
+        let settings = self.nulls.0;
+        self.nulls.1 = NullBands::new(settings.null_draws, settings.seed);
+    }
+
+    fn close(&mut self, entry: BackboneId) {
+        if self.lost.as_ref().is_some_and(|recipe| recipe.entry == entry) {
+            self.lost = None;
+        }
+        if let Some(open) = self.backbone.take_if(|open| open.recipe.entry == entry) {
+            let _ = guard(move || open.drop_whole());
+        }
+    }
+
+    fn open(&mut self, clock: &Clock<'_>, job: JobId, recipe: Recipe, cancel: &Cancel) -> Result<(), Stop> {
+        let entry = recipe.entry;
+        self.load(recipe, cancel)?;
+        if let Some(open) = &self.backbone {
+            clock.outbox.tell(Event::BackboneOpened { job, entry, facts: open.facts.clone() });
+        }
+        Ok(())
+    }
+
+    /// Loads a backbone in place of the one before, whose memory is free by then.
+    pub(super) fn load(&mut self, recipe: Recipe, cancel: &Cancel) -> Result<(), Stop> {
+        self.lost = None;
+        if let Some(old) = self.backbone.take() {
+            let _ = guard(move || old.drop_whole());
+        }
+        let Recipe { folder, device: name, options, .. } = &recipe;
+        let mut preprocessor = Preprocessor::open(folder).map_err(failed)?;
+        if let Some(pixels) = options.pixels {
+            preprocessor = preprocessor.with_size(pixels).map_err(failed)?;
+        }
+        let choice = (self.world.device)(name).map_err(failed)?;
+        go_on(cancel)?;
+        let model = Backbone::open(folder, &choice.device).map_err(failed)?;
+        let layer = options.layer.unwrap_or(model.layers());
+        if layer > model.layers() {
+            return Err(failed(BackboneError::Layer { layer, layers: model.layers() }));
+        }
+        let output = preprocessor.output();
+        output.map(|(height, width)| model.grid(height, width)).transpose().map_err(failed)?;
+        let adapter = format!("{} ({})", choice.found.adapter, choice.why);
+        let facts = BackboneFacts::new(&model, choice.found.name, adapter, output, *options);
+        let key = format!("{} {layer} {}", model.fingerprint(), preprocessor.key()).into();
+        self.backbone = Some(Open { recipe, model, preprocessor, layer, key, device: choice.device, facts });
+        Ok(())
+    }
+
+    fn open_probe(&mut self, job: JobId, entry: ProbeId, path: &Path) -> Result<(), Stop> {
+        let probe = Probe::load(path).map_err(|error| of_file(path, error))?;
+        let fingerprint = fingerprint(path).map_err(failed)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let facts = ProbeFacts::new(&probe, name, fingerprint);
+        self.probes.insert(entry, Loaded { path: path.to_owned(), probe });
+        self.outbox.tell(Event::ProbeOpened { job, entry, facts });
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Lets the weights go, and what the device keeps of them for later.
+    fn drop_whole(self) {
+        let Self { model, device, .. } = self;
+        drop(model);
+        device.memory_cleanup();
+    }
+}
+
+/// The fault of a file, with what to do if it has vanished.
+pub(super) fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Fault {
+    let fault = Fault::of(error);
+    match path.try_exists() {
+        Ok(false) => fault.remedy("The file is no longer there: put it back, or close its entry"),
+        _ => fault,
+    }
+}
+
+/// SHA-256 of a file, in hexadecimal digits.
+fn fingerprint(path: &Path) -> anyhow::Result<String> {
+    let mut digest = Sha256::new();
+    let mut part = vec![0; 1 << 20];
+    let context = || format!("{}: cannot be read", path.display());
+    let mut file = std::fs::File::open(path).with_context(context)?;
+    loop {
+        match file.read(&mut part).with_context(context)? {
+            0 => break,
+            length => digest.update(&part[..length]),
+        }
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

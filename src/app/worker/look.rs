@@ -1,0 +1,181 @@
+//! Answering a look: tokens of the images that are not known in as few forward passes as there are
+//! batches, then every column on a core of its own.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::cache::{Key, Known};
+use super::compute::{Compute, Loaded, Open, of_file};
+use super::outbox::{Clock, Stop, go_on};
+use crate::app::fault::Fault;
+use crate::app::job::{Asked, Cancel, ClassChoice, Event, Look, LookSettings, Seen, Unit};
+use crate::model::explain::{Question, explain_changed, settings};
+use crate::model::null::NullBands;
+use crate::model::preprocess::Pixels;
+use crate::model::trace::Trace;
+
+/// Images in one forward pass.
+const BATCH: usize = 16;
+/// Predictions kept in a trace.
+const TOP: usize = 5;
+
+/// Images by path: what is known of each, or why nothing is.
+type Images = HashMap<PathBuf, Result<Arc<Known>, Fault>>;
+
+impl Compute {
+    pub(super) fn look(&mut self, clock: &Clock<'_>, look: &Look, cancel: &Cancel) -> Result<(), Stop> {
+        if self.backbone.is_none() {
+            let Some(recipe) = self.lost.clone() else {
+                return Err(Fault::new("No backbone is open").remedy("Open a backbone first").into());
+            };
+            self.load(recipe.clone(), cancel).inspect_err(|_| self.lost = Some(recipe))?;
+        }
+        let images = self.read(clock, look, cancel)?;
+        go_on(cancel)?;
+        let LookSettings { null_draws, seed, .. } = look.settings;
+        if (self.nulls.0.null_draws, self.nulls.0.seed) != (null_draws, seed) {
+            self.nulls = (look.settings, NullBands::new(null_draws, seed));
+        }
+        let explainer = Explainer { compute: self, look, images: &images };
+        explainer.prepare_nulls(cancel)?;
+        let seen: Result<Vec<Seen>, Stop> = look
+            .asked
+            .par_iter()
+            .map(|asked| {
+                go_on(cancel)?;
+                let result = explainer.explain(asked).map(Arc::new);
+                Ok(Seen { column: asked.column, result })
+            })
+            .collect();
+        clock.outbox.tell(Event::Looked { job: look.job, seen: seen? });
+        Ok(())
+    }
+
+    /// What is known of every image asked for; forward passes for those that are new.
+    fn read(&mut self, clock: &Clock<'_>, look: &Look, cancel: &Cancel) -> Result<Images, Stop> {
+        let open = self.backbone.as_ref().expect("opened above");
+        let mut images = Images::new();
+        let mut fresh = Vec::new();
+        let mut met = HashSet::new();
+        for Asked { image, .. } in look.asked.iter().filter(|asked| met.insert(&asked.image)) {
+            match Key::of(&open.key, image) {
+                Ok(key) => match self.cache.get(&key) {
+                    Some(known) => drop(images.insert(image.clone(), Ok(known))),
+                    None => fresh.push((image, key)),
+                },
+                Err(error) => {
+                    let error = anyhow::anyhow!("{}: cannot be read: {error}", image.display());
+                    images.insert(image.clone(), Err(of_file(image, error)));
+                }
+            }
+        }
+        let total = fresh.len() as u64;
+        for (batch, files) in fresh.chunks(BATCH).enumerate() {
+            go_on(cancel)?;
+            if total > 1 {
+                clock.progress("Reading images", (batch * BATCH) as u64, Some(total), Unit::Files);
+            }
+            let photo = self.world.photo;
+            let prepare = |(path, _): &(&PathBuf, Key)| prepare(open, photo, path);
+            let prepared: Vec<Result<Pixels, Fault>> = files.par_iter().map(prepare).collect();
+            go_on(cancel)?;
+            let mut good = Vec::new();
+            let mut pixels = Vec::new();
+            for ((path, key), prepared) in files.iter().zip(prepared) {
+                match prepared {
+                    Ok(ready) => {
+                        good.push((*path, key));
+                        pixels.push(ready);
+                    }
+                    Err(fault) => drop(images.insert((*path).clone(), Err(fault))),
+                }
+            }
+            match open.model.forward_layers(&pixels, &[open.layer], true) {
+                Ok(tokens) => {
+                    let read = good.into_iter().zip(tokens.into_iter().flatten()).zip(&pixels);
+                    for (((path, key), tokens), pixels) in read {
+                        let known = Arc::new(Known { tokens, seen: open.preprocessor.seen(pixels) });
+                        self.cache.put(key.clone(), known.clone());
+                        images.insert(path.clone(), Ok(known));
+                    }
+                }
+                Err(error) => {
+                    let fault = Fault::of(error);
+                    images.extend(good.into_iter().map(|(path, _)| (path.clone(), Err(fault.clone()))));
+                }
+            }
+        }
+        Ok(images)
+    }
+}
+
+/// Pixels the backbone can read.
+fn prepare(
+    open: &Open,
+    photo: fn(&Path) -> Result<crate::model::image::Photo, crate::model::image::ImageError>,
+    path: &Path,
+) -> Result<Pixels, Fault> {
+    let photo = photo(path).map_err(|error| of_file(path, error))?;
+    let pixels = open.preprocessor.apply(&photo).map_err(Fault::of)?;
+    open.model.grid(pixels.height, pixels.width).map_err(Fault::of)?;
+    Ok(pixels)
+}
+
+/// What explains, on the host alone.
+struct Explainer<'a> {
+    compute: &'a Compute,
+    look: &'a Look,
+    images: &'a Images,
+}
+
+// Columns are explained on rayon's threads, which see probes and tokens of the host, no tensor.
+impl Explainer<'_> {
+    fn loaded(&self, asked: &Asked) -> Result<&Loaded, Fault> {
+        let loaded = self.compute.probes.get(&asked.probe);
+        loaded.ok_or_else(|| Fault::new("The probe is not open").remedy("Open it again"))
+    }
+
+    /// Null bands first, each with all cores: within a column they would have one.
+    fn prepare_nulls(&self, cancel: &Cancel) -> Result<(), Stop> {
+        for asked in &self.look.asked {
+            go_on(cancel)?;
+            let Ok(loaded) = self.loaded(asked) else { continue };
+            let Some(Ok(known)) = self.images.get(&asked.image) else { continue };
+            let Ok(probe) = asked.change.probe(&loaded.probe) else { continue };
+            if let Some(router) = probe.head().router().filter(|_| !asked.change.unroutes())
+                && known.tokens.grid.len() >= 2
+            {
+                self.compute.nulls.1.band(&settings(&probe), router, known.tokens.grid);
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, asked: &Asked) -> Result<Trace, Fault> {
+        let loaded = self.loaded(asked)?;
+        let known = match self.images.get(&asked.image) {
+            Some(Ok(known)) => known,
+            Some(Err(fault)) => return Err(fault.clone()),
+            None => return Err(Fault::new(format!("{}: was not read", asked.image.display()))),
+        };
+        let class = match &self.look.class {
+            ClassChoice::Predicted => None,
+            ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(Fault::of)?),
+        };
+        let question = Question {
+            image: asked.image.display().to_string(),
+            probe: loaded.path.display().to_string(),
+            class,
+            rho: self.look.settings.rho,
+            draw: 0,
+            nulls: Some(&self.compute.nulls.1),
+            seed: self.look.settings.seed,
+            top: TOP,
+        };
+        explain_changed(&loaded.probe, asked.change, &known.tokens, known.seen.clone(), question)
+            .map_err(Fault::of)
+    }
+}

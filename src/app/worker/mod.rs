@@ -1,0 +1,180 @@
+//! The worker: one thread that owns every tensor, one that reads files, and the handle to both.
+//!
+//! The compute thread opens backbones and probes and answers looks; the file thread lists folders
+//! and decodes thumbnails, so that neither waits for the other; a download has a thread of its own.
+//! All queues are bounded, no call of the handle waits, and nothing is shared with the window but
+//! the flag of each job that asks it to end ([`Cancel`]).
+
+mod cache;
+mod compute;
+mod fetch;
+mod files;
+mod lane;
+mod look;
+mod outbox;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+
+use self::compute::Compute;
+use self::files::Files;
+use self::lane::Lane;
+use self::outbox::Outbox;
+use super::fault::Fault;
+use super::job::{Cancel, Event, JobId, Request};
+use crate::model::device::{self, Choice, DeviceError};
+use crate::model::image::{ImageError, Photo};
+
+/// What is called after every event, from any thread: it asks the window for a frame.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// What the worker takes from the world outside, so that a test can hand it a broken one.
+#[derive(Clone, Copy)]
+pub struct World {
+    /// Opens a device by name.
+    pub device: fn(&str) -> Result<Choice, DeviceError>,
+    /// Decodes a photograph.
+    pub photo: fn(&Path) -> Result<Photo, ImageError>,
+    /// Bytes of tokens that are kept for another look.
+    pub cache_bytes: usize,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { device: device::choose, photo: |path| Photo::open(path), cache_bytes: 512 << 20 }
+    }
+}
+
+/// Events that wait to be fetched before the worker waits itself.
+const EVENTS: usize = 256;
+
+/// A request on its way, and the flag that ends it.
+struct Task {
+    request: Request,
+    cancel: Cancel,
+}
+
+/// The handle to the worker's threads. Dropping it ends them and waits for it.
+pub struct Worker {
+    compute: Lane,
+    files: Lane,
+    /// Absent once the worker is shut down.
+    events: Option<Receiver<Event>>,
+    cancels: HashMap<JobId, Cancel>,
+    /// The look and the thumbnails that a newer one ends.
+    looking: Cancel,
+    shrinking: Cancel,
+    /// Tells the threads to begin nothing more.
+    closing: Cancel,
+    to_compute: Option<SyncSender<Task>>,
+    outbox: Outbox,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts the threads. `waker` is called whenever there are events to fetch.
+    pub fn start(world: World, waker: Waker) -> std::io::Result<Self> {
+        let (event_sender, events) = sync_channel(EVENTS);
+        let outbox = Outbox::new(event_sender, waker);
+        let closing = Cancel::default();
+        let (compute, tasks) = Lane::new();
+        let worker = Compute::new(world, outbox.clone(), closing.clone());
+        let to_compute = compute.sender();
+        let computing = Builder::new().name("compute".into()).spawn(move || worker.run(&tasks))?;
+        let (files, tasks) = Lane::new();
+        let reader = Files::new(world, outbox.clone(), closing.clone())?;
+        let reading = Builder::new().name("files".into()).spawn(move || reader.run(&tasks))?;
+        Ok(Self {
+            compute,
+            files,
+            events: Some(events),
+            cancels: HashMap::new(),
+            looking: Cancel::default(),
+            shrinking: Cancel::default(),
+            closing,
+            to_compute: Some(to_compute),
+            outbox,
+            threads: vec![computing, reading],
+        })
+    }
+
+    /// Sends a request; never waits.
+    pub fn send(&mut self, request: Request) {
+        let cancel = Cancel::default();
+        if let Some(job) = request.job() {
+            self.cancels.insert(job, cancel.clone());
+        }
+        match &request {
+            Request::Cancel(job) => self.cancels.get(job).into_iter().for_each(Cancel::cancel),
+            Request::Shutdown => self.shutdown(),
+            Request::Look(_) => {
+                std::mem::replace(&mut self.looking, cancel.clone()).cancel();
+                self.compute.send(Task { request, cancel });
+            }
+            Request::Thumbnails { .. } => {
+                std::mem::replace(&mut self.shrinking, cancel.clone()).cancel();
+                self.files.send(Task { request, cancel });
+            }
+            Request::OpenRun { .. } | Request::OpenImages { .. } | Request::Recognise { .. } => {
+                self.files.send(Task { request, cancel });
+            }
+            Request::OpenBackbone { .. } => self.fetch(Task { request, cancel }),
+            Request::OpenProbe { .. } | Request::CloseProbe(_) | Request::CloseBackbone(_) => {
+                self.compute.send(Task { request, cancel });
+            }
+        }
+    }
+
+    /// Sees a backbone to a folder, on a thread of its own as a download may take an hour, then to
+    /// the compute thread. It is not waited for at the end: what has arrived by then is kept.
+    fn fetch(&self, task: Task) {
+        let (Some(job), Some(to_compute)) = (task.request.job(), self.to_compute.clone()) else { return };
+        let outbox = self.outbox.clone();
+        let fetching = Builder::new().name("fetch".into());
+        if let Err(error) = fetching.spawn(move || fetch::fetch(&outbox, &to_compute, task)) {
+            self.outbox.try_tell(Event::Failed(job, Fault::of(error)));
+        }
+    }
+
+    /// Sends many.
+    pub fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) {
+        requests.into_iter().for_each(|request| self.send(request));
+    }
+
+    /// The next event, if there is one; never waits. To be called until there is none, once a frame.
+    pub fn event(&mut self) -> Option<Event> {
+        self.compute.pump();
+        self.files.pump();
+        let event = self.events.as_ref()?.try_recv().ok()?;
+        if let Event::Finished(job) | Event::Failed(job, _) | Event::Cancelled(job) = &event {
+            self.cancels.remove(job);
+        }
+        Some(event)
+    }
+
+    /// Ends every job and both threads, and waits for them: until the running job notices.
+    pub fn shutdown(&mut self) {
+        self.cancels.values().for_each(Cancel::cancel);
+        self.looking.cancel();
+        self.shrinking.cancel();
+        self.closing.cancel();
+        self.to_compute = None;
+        self.compute.close();
+        self.files.close();
+        // A thread that waits for room among the events is let go.
+        self.events = None;
+        for thread in self.threads.drain(..) {
+            // A thread that panicked outside a job has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}

@@ -1,0 +1,348 @@
+//! The verbs that make a run, as a person runs them: dataset, extract, cache and train, on drawn
+//! scenes and a tiny backbone; what is cut off anywhere ends with the same bits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::run::{Run, Which};
+use ssmprobe::model::scenes;
+use tempfile::TempDir;
+
+/// A folder with a dataset of `train` and `val` scenes, and room for caches and runs.
+struct Desk {
+    folder: TempDir,
+}
+
+impl Desk {
+    fn new(train: u64, val: u64) -> Self {
+        let desk = Self { folder: TempDir::new().expect("a folder") };
+        for index in 0..train + val {
+            let scene = scenes::draw(3, index);
+            let split = if index < train { "train" } else { "val" };
+            let class = scenes::class_name(scene.class);
+            let path = desk.data().join(split).join(class).join(format!("{index:03}.png"));
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            let side = scenes::SIDE as u32;
+            image::save_buffer(&path, &scene.picture.rgb, side, side, image::ColorType::Rgb8)
+                .expect("an image");
+        }
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.path("scenes")
+    }
+
+    /// `ssmprobe VERB` with its tokens in `cache`.
+    fn verb(&self, verb: &str, cache: &str) -> Command {
+        let mut command = program();
+        command.arg(verb).arg("--cache").arg(self.path(cache));
+        command
+    }
+
+    fn extract(&self, cache: &str, more: &[&str]) -> Command {
+        let mut command = self.verb("extract", cache);
+        command.arg("--backbone").arg(backbone()).arg("--data").arg(self.data());
+        command.args(["--device", "cpu"]).args(more);
+        command
+    }
+
+    /// Two heads, two seeds; the run in `out`.
+    fn train(&self, out: &str, epochs: usize, more: &[&str]) -> Command {
+        let mut command = self.verb("train", "cache");
+        command.arg("--backbone").arg(backbone()).arg("--data").arg(self.data());
+        command.args(["--heads", "linear-bn,sinkhorn", "--config", "state_dim=8", "sinkhorn.iterations=5"]);
+        command.args(["--epochs", &epochs.to_string(), "--seeds", "2", "--batch", "16", "--device", "cpu"]);
+        command.arg("--out").arg(self.path(out)).args(more);
+        command
+    }
+}
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    command.stdin(Stdio::null());
+    command
+}
+
+fn backbone() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/backbone")
+}
+
+/// Runs it; its exit code, standard output and standard error.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the program runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code().expect("an exit code"), text(stdout), text(stderr))
+}
+
+/// Runs what should succeed; its standard output.
+fn done(command: &mut Command) -> String {
+    let (code, stdout, stderr) = run(command);
+    assert_eq!(code, 0, "{stderr}");
+    stdout
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a JSON document a line")).collect()
+}
+
+/// Every file of a folder by name, with its bytes.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    entries.map(|path| (name(&path), fs::read(&path).expect("a file"))).collect()
+}
+
+/// `results.csv` and the histories, without the time they took.
+fn tables(run: &Path) -> (Vec<Vec<String>>, String) {
+    let mut table = csv::Reader::from_path(run.join("results.csv")).expect("a table");
+    let header: Vec<String> = table.headers().expect("a header").iter().map(str::to_owned).collect();
+    assert_eq!(header, ["head", "seed", "best", "last", "best_epoch", "parameters", "seconds"]);
+    let rows = table.records().map(|row| {
+        let row = row.expect("a row");
+        assert!(row[6].parse::<f64>().expect("seconds") >= 0.0);
+        row.iter().take(6).map(str::to_owned).collect()
+    });
+    (rows.collect(), fs::read_to_string(run.join("metrics.jsonl")).expect("metrics"))
+}
+
+#[test]
+fn a_run_holds_what_it_says_and_its_probes_are_read() {
+    let desk = Desk::new(36, 12);
+    fs::write(desk.data().join("train/disc-dots/broken.png"), "no picture").expect("a file");
+    let said = done(&mut desk.train("run", 2, &["--json"]));
+    let events = lines(&said);
+    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("an event")).collect();
+    let epochs = ["epoch"; 8];
+    assert_eq!(kinds, [&["plan", "unreadable"][..], &epochs, &["end"]].concat());
+    let (plan, end) = (&events[0], events.last().expect("an end"));
+    assert_eq!((&plan["images"], &plan["steps"]), (&49.into(), &12.into()));
+    assert_eq!((&end["finished"], end["results"].as_array().map(Vec::len)), (&true.into(), Some(4)));
+
+    let folder = desk.path("run");
+    let run_ = Run::open(&folder).expect("a run");
+    let manifest = &run_.manifest;
+    let data = &manifest.dataset;
+    assert_eq!((data.train, data.select, data.test, data.unreadable), (36, 12, 12, 1));
+    assert_eq!((data.classes.len(), manifest.seeds.len(), manifest.heads.len()), (12, 2, 2));
+    assert!(manifest.warning.as_deref().is_some_and(|warning| warning.contains("flatters")));
+    let (rows, metrics) = tables(&folder);
+    let names: Vec<[&str; 2]> = rows.iter().map(|row| [row[0].as_str(), row[1].as_str()]).collect();
+    assert_eq!(names, [["linear-bn", "0"], ["sinkhorn", "0"], ["linear-bn", "1"], ["sinkhorn", "1"]]);
+    assert_eq!(lines(&metrics).len(), 8);
+    let (truth, outcomes) = (run_.truth().expect("truth"), run_.outcomes().expect("outcomes"));
+    assert!(truth.images[0].starts_with("val"), "{}", truth.images[0]);
+    assert_eq!((truth.images.len(), outcomes.len()), (12, 4));
+    for (outcome, row) in outcomes.iter().zip(&rows) {
+        for (which, cell) in Which::BOTH.into_iter().zip([&row[2], &row[3]]) {
+            let right = outcome.right(&truth, which).into_iter().filter(|right| *right).count();
+            assert_eq!(format!("{:.3}", 100.0 * right as f64 / 12.0), *cell, "{} {which:?}", outcome.head);
+            let probe = Probe::load(run_.probe(&outcome.head, outcome.seed, which)).expect("a probe");
+            assert_eq!((&probe.meta.head, &probe.meta.classes), (&outcome.head, &data.classes));
+        }
+    }
+    let mut inspect = program();
+    inspect.args(["inspect", "--device", "cpu", "--null-draws", "4"]).arg("--backbone").arg(backbone());
+    inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path("seen")).arg("--probe");
+    done(inspect.args(Which::BOTH.map(|which| run_.probe("sinkhorn", 1, which))));
+
+    // A head alone comes to the same bytes as beside others.
+    let mut alone = desk.verb("train", "cache");
+    alone
+        .arg("--backbone")
+        .arg(backbone())
+        .arg("--data")
+        .arg(desk.data())
+        .arg("--out")
+        .arg(desk.path("alone"));
+    alone.args(["--heads", "sinkhorn", "--config", "state_dim=8", "iterations=5", "--epochs", "2"]);
+    done(alone.args(["--batch", "16", "--device", "cpu"]));
+    for (name, bytes) in files(&desk.path("alone/probes")) {
+        assert!(bytes == fs::read(folder.join("probes").join(&name)).expect("the same probe"), "{name}");
+    }
+
+    // What is there is not overwritten, and not gone on with as something else.
+    let (code, _, said) = run(&mut desk.train("run", 2, &[]));
+    assert!(code == 1 && said.contains("--resume"), "{said}");
+    let (code, _, said) = run(&mut desk.train("run", 3, &["--resume"]));
+    assert!(code == 1 && said.contains("`protocol`"), "{said}");
+    let before = files(&folder.join("probes"));
+    done(&mut desk.train("run", 2, &["--resume"]));
+    assert!(before == files(&folder.join("probes")));
+}
+
+#[test]
+fn killed_at_twenty_moments_a_run_ends_with_the_same_bits() {
+    let desk = Desk::new(36, 12);
+    let begun = Instant::now();
+    done(&mut desk.train("whole", 12, &[]));
+    let whole = begun.elapsed();
+    let (probes, tables_) = (files(&desk.path("whole/probes")), tables(&desk.path("whole")));
+    assert_eq!(probes.len(), 8);
+    fs::remove_dir_all(desk.path("cache")).expect("removed"); // kills meet the extraction too
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let (mut kills, mut runs) = (0, 0);
+    while kills < 20 {
+        let out = format!("cut-{runs}");
+        runs += 1;
+        assert!(runs < 30, "{kills} kills in {runs} runs");
+        loop {
+            let mut command = desk.train(&out, 12, &["--resume"]);
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+            // After the twentieth kill it is let alone.
+            if kills < 20 {
+                std::thread::sleep(whole.mul_f64(rng.random_range(0.05..1.0)));
+                kills += usize::from(child.try_wait().expect("a child").is_none());
+                let _ = child.kill();
+            }
+            if child.wait().expect("a child").success() {
+                break;
+            }
+        }
+        let found = files(&desk.path(&out).join("probes"));
+        assert_eq!(found.keys().collect::<Vec<_>>(), probes.keys().collect::<Vec<_>>(), "{out}");
+        for (name, bytes) in &probes {
+            assert!(found[name] == *bytes, "{out} ends with another {name}");
+        }
+        assert!(tables(&desk.path(&out)) == tables_, "{out} ends with other tables");
+    }
+}
+
+/// Ctrl-C saves between two steps; the folder alone says how to go on.
+#[cfg(unix)]
+#[test]
+fn a_stopped_run_keeps_its_probes_and_goes_on() {
+    let desk = Desk::new(36, 12);
+    done(&mut desk.train("whole", 200, &[]));
+    let mut command = desk.train("cut", 200, &[]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let patience = Instant::now();
+    while !desk.path("cut/state/checkpoint.safetensors").exists() {
+        assert!(patience.elapsed() < Duration::from_secs(60), "no checkpoint appears");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("a signal");
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
+    let kept = files(&desk.path("cut/probes"));
+    assert_eq!(kept.len(), 4, "both probes of both heads of the first seed");
+    let mut command = desk.verb("train", "cache");
+    done(command.arg("--resume").arg("--out").arg(desk.path("cut")));
+    let [whole, cut] = ["whole", "cut"].map(|name| files(&desk.path(name).join("probes")));
+    assert!(whole == cut);
+    assert!(tables(&desk.path("whole")) == tables(&desk.path("cut")));
+}
+
+#[test]
+fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
+    let desk = Desk::new(120, 24);
+    let (code, _, said) = run(&mut desk.extract("small", &["--cache-limit", "0.0001"]));
+    assert!(code == 1 && said.contains("--cache-limit") && said.contains("144 images"), "{said}");
+    assert!(!desk.path("small").exists());
+    let plan = lines(&done(&mut desk.extract("small", &["--plan", "--json"])));
+    assert_eq!((&plan[0]["images"], &plan[0]["bytes"]), (&144.into(), &(144 * 17 * 24 * 2).into()));
+
+    let whole = &lines(&done(&mut desk.extract("whole", &["--json"])))[0];
+    assert_eq!((&whole["done"], &whole["unreadable"]), (&144.into(), &0.into()));
+    let name = Path::new(whole["cache"].as_str().expect("a path")).file_name().expect("a name").to_owned();
+    let (whole, cut) = (desk.path("whole").join(&name), desk.path("cut").join(&name));
+    // As a kill leaves it: the manifest and two whole shards.
+    fs::create_dir_all(&cut).expect("a folder");
+    for file in ["manifest.json", "tokens-000000.safetensors", "tokens-000001.safetensors"] {
+        fs::copy(whole.join(file), cut.join(file)).expect("a copy");
+    }
+    let again = &lines(&done(&mut desk.extract("cut", &["--plan", "--json"])))[0];
+    assert_eq!((&again["done"], &again["bytes_missing"]), (&128.into(), &(16 * 17 * 24 * 2).into()));
+    done(&mut desk.extract("cut", &[]));
+    assert!(files(&whole) == files(&cut));
+
+    let list = |cache: &str| -> Value {
+        let mut command = program();
+        command.args(["cache", "list", "--json", "--cache"]).arg(desk.path(cache));
+        serde_json::from_str(&done(&mut command)).expect("JSON")
+    };
+    let listed = list("cut");
+    assert_eq!(
+        (&listed["caches"][0]["about"]["done"], listed["caches"].as_array().map(Vec::len)),
+        (&144.into(), Some(1))
+    );
+    fs::write(desk.path("cut").join("mine.txt"), "kept").expect("a file");
+    let mut clear = program();
+    done(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")));
+    assert!(!cut.exists() && desk.path("cut").join("mine.txt").exists());
+}
+
+/// A file size limit plays the full disk.
+#[cfg(unix)]
+#[test]
+fn a_disk_that_refuses_stops_with_a_message_and_a_usable_cache() {
+    let desk = Desk::new(48, 12);
+    let inner = desk.extract("cache", &[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 20; exec \"$0\" \"$@\""]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    let (code, _, said) = run(&mut command);
+    assert!(code == 1 && said.contains("tokens-000000") && said.contains("can go on"), "{said}");
+    done(&mut desk.extract("cache", &[]));
+    assert_eq!(lines(&done(&mut desk.extract("cache", &["--plan", "--json"])))[0]["done"], 60);
+}
+
+#[test]
+fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
+    let desk = Desk::new(36, 12);
+    done(&mut desk.train("honest", 2, &["--select-split", "0.34"]));
+    let honest = Run::open(&desk.path("honest")).expect("a run").manifest;
+    assert_eq!((honest.dataset.train, honest.dataset.select, honest.dataset.test), (24, 12, 12));
+    assert_eq!(honest.warning, None);
+    // So large a rate breaks the one head at once; the other bears it and goes on alone.
+    let (code, _, said) = run(&mut desk.train("broken", 3, &["--rate", "1e30"]));
+    assert!(code == 0 && said.contains("sinkhorn with seed 1 stopped: the loss became"), "{said}");
+    let outcomes = Run::open(&desk.path("broken")).and_then(|run| run.outcomes()).expect("outcomes");
+    let epochs: Vec<usize> = outcomes.iter().map(|outcome| outcome.epochs.len()).collect();
+    assert_eq!(epochs, [3, 0, 3, 0]);
+    let mut alone = desk.verb("train", "cache");
+    alone
+        .arg("--backbone")
+        .arg(backbone())
+        .arg("--data")
+        .arg(desk.data())
+        .arg("--out")
+        .arg(desk.path("lost"));
+    let (code, _, said) = run(alone.args(["--heads", "sinkhorn", "--rate", "1e30", "--device", "cpu"]));
+    assert!(code == 1 && said.contains("sinkhorn with seed 0 stopped"), "{said}");
+    let (code, _, said) = run(&mut desk.train("wrong", 2, &["--config", "colour=red"]));
+    assert!(code == 1 && said.contains("colour") && !desk.path("wrong").exists(), "{said}");
+}
+
+#[test]
+fn a_dataset_is_described() {
+    let desk = Desk::new(24, 12);
+    let image = |split: &str, name: &str| desk.data().join(split).join("disc-dots").join(name);
+    fs::write(image("train", "broken.png"), "no picture").expect("a file");
+    let twin = fs::read_dir(desk.data().join("train/disc-dots")).expect("a folder");
+    let mut twins: Vec<PathBuf> = twin.map(|entry| entry.expect("an entry").path()).collect();
+    twins.sort();
+    fs::copy(&twins[0], image("val", "twin.png")).expect("a copy");
+    let mut command = program();
+    let found: Value =
+        serde_json::from_str(&done(command.args(["dataset", "--json"]).arg(desk.data()))).expect("JSON");
+    assert_eq!(found["splits"], serde_json::json!({"train": 25, "val": 13, "test": 0}));
+    assert_eq!((&found["layout"], found["classes"].as_array().map(Vec::len)), (&"folder".into(), Some(12)));
+    let of = |key: &str| found[key].as_array().cloned().expect("a list");
+    assert!(of("unreadable")[0]["image"].as_str().is_some_and(|image| image.ends_with("broken.png")));
+    assert!(of("in_train_and_held_out")[0][1].as_str().is_some_and(|image| image.ends_with("twin.png")));
+    assert_eq!((of("unreadable").len(), of("in_train_and_held_out").len()), (1, 1));
+    let mut command = program();
+    let text = done(command.arg("dataset").arg(desk.data()));
+    assert!(text.contains("12 classes, 25 train, 13 val, 0 test") && text.contains("1 unreadable"), "{text}");
+}

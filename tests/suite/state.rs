@@ -1,0 +1,552 @@
+//! The window's state as stories: what a person does, what the worker says, what is asked of it. No
+//! thread, no window, no weights.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use serde_json::json;
+use ssmprobe::app::command::{Action, Command, Effect};
+use ssmprobe::app::facts::{BackboneFacts, Fit, ProbeFacts};
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, JobId, Look, LookSettings, ProbeId, Progress,
+    Request, Seen, Unit,
+};
+use ssmprobe::app::settings::Settings;
+use ssmprobe::app::state::{Shown, State, Status};
+use ssmprobe::app::workspace::{Entry, Workspace};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::Config;
+use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::trace::{Evidence, Picture, Prediction, Routing, Trace};
+use ssmprobe::viz::Options;
+use ssmprobe::viz::hover::Hover;
+use tempfile::TempDir;
+
+fn backbone(id: &str, width: usize, grid: Grid) -> BackboneFacts {
+    BackboneFacts {
+        id: id.into(),
+        model_type: "vit".into(),
+        width,
+        layers: 2,
+        patch: [8, 8],
+        grid: Some(grid),
+        fingerprint: format!("weights of {id}"),
+        device: "cpu".into(),
+        adapter: "a processor".into(),
+        options: BackboneOptions::default(),
+    }
+}
+
+fn probe(name: &str, width: usize) -> ProbeFacts {
+    ProbeFacts {
+        name: name.into(),
+        head: "gap".into(),
+        head_name: "GAP".into(),
+        config: Config::default(),
+        width,
+        tokens: None,
+        needs_cls: false,
+        routed: false,
+        classes: ["cat".to_owned(), "dog".to_owned()].into(),
+        class_count: 2,
+        backbone: "one".into(),
+        backbone_fingerprint: None,
+        fingerprint: format!("file of {name}"),
+    }
+}
+
+fn trace(image: &str) -> Trace {
+    let best = Prediction { index: 0, name: "cat".into(), logit: 1.0, probability: 0.7 };
+    Trace {
+        image: image.into(),
+        probe: "p".into(),
+        head: "gap".into(),
+        backbone: "one".into(),
+        grid: Grid::new(2, 2),
+        seen: Picture::default(),
+        scores: None,
+        routing: Routing::None,
+        kernel: None,
+        radius: None,
+        token_weight: None,
+        logits: vec![1.0, 0.0],
+        top: vec![best],
+        evidence: Evidence {
+            class: 0,
+            bias: 0.0,
+            position: None,
+            token: None,
+            proxy: None,
+            proxy_raster: None,
+            why_none: None,
+        },
+        diagnostics: IndexMap::new(),
+    }
+}
+
+/// Plays the worker: opens what is asked with the facts above, keeps the last look unanswered.
+fn play(state: &mut State, requests: Vec<Request>) -> Option<Look> {
+    let mut requests = VecDeque::from(requests);
+    let mut last = None;
+    while let Some(request) = requests.pop_front() {
+        let events = match request {
+            Request::OpenBackbone { job, entry, source, .. } => {
+                let facts = backbone(&source, 24, Grid::new(2, 2));
+                vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+            }
+            Request::OpenProbe { job, entry, path } => {
+                let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+                let facts = probe(&name, 24);
+                vec![Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]
+            }
+            Request::OpenImages { job, paths } => {
+                vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
+            }
+            Request::Look(look) => {
+                last = Some(look);
+                continue;
+            }
+            _ => continue,
+        };
+        for event in events {
+            requests.extend(state.apply(event));
+        }
+    }
+    last
+}
+
+/// Answers every column of a look.
+fn answer(state: &mut State, look: &Look) -> Vec<Request> {
+    let seen = look.asked.iter().map(|asked| {
+        let image = asked.image.display().to_string();
+        Seen { column: asked.column, result: Ok(Arc::new(trace(&image))) }
+    });
+    let mut requests = state.apply(Event::Looked { job: look.job, seen: seen.collect() });
+    requests.extend(state.apply(Event::Finished(look.job)));
+    requests
+}
+
+fn does(state: &mut State, command: Command) -> Option<Look> {
+    let requests = state.dispatch(command);
+    play(state, requests)
+}
+
+/// Backbone `one`, probes `a` and `b`, images `x`, `y`, `z`, all shown.
+fn story() -> State {
+    let mut state = State::new(Settings::default());
+    let mut last = None;
+    for command in [
+        Command::OpenImages(["x.png", "y.png", "z.png"].map(PathBuf::from).to_vec()),
+        Command::OpenBackbone("one".into()),
+        Command::OpenProbes(["a.safetensors", "b.safetensors"].map(PathBuf::from).to_vec()),
+    ] {
+        last = does(&mut state, command).or(last);
+    }
+    answer(&mut state, &last.expect("a look"));
+    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_))));
+    assert!(state.jobs.is_empty(), "{:?}", state.jobs);
+    state
+}
+
+fn column(state: &State, at: usize) -> ColumnId {
+    *state.columns.get_index(at).expect("a column").0
+}
+
+#[test]
+fn opening_things_ends_in_columns_that_show_them() {
+    let state = story();
+    assert_eq!(state.columns.len(), 2);
+    assert_eq!(state.current_image().map(ssmprobe::app::state::Image::name).as_deref(), Some("x.png"));
+    assert_eq!(state.settings.recent.backbones, ["one"]);
+    assert_eq!(state.library.classes(), ["cat", "dog"]);
+}
+
+#[test]
+fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
+    let mut state = story();
+    let requests = state.dispatch(Command::Step(1));
+    let [Request::Look(first)] = requests.as_slice() else { panic!("{requests:?}") };
+    assert_eq!(first.asked.len(), 2);
+    assert!(first.asked.iter().all(|asked| asked.image == Path::new("y.png")));
+    for column in state.columns.values() {
+        assert!(matches!(column.shown, Shown::Waiting(Some(_))), "what was there stays in sight");
+    }
+    assert!(state.dispatch(Command::Hover(Hover { token: Some(1), position: None })).is_empty());
+    assert!(state.dispatch(Command::Step(0)).is_empty(), "the same image is not asked for twice");
+    let requests = state.dispatch(Command::Step(5));
+    let [Request::Cancel(cancelled), Request::Look(second)] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
+    assert_eq!(*cancelled, first.job);
+    assert!(answer(&mut state, first).is_empty());
+    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Waiting(_))), "too late");
+    state.apply(Event::Cancelled(first.job));
+    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Waiting(_))));
+    answer(&mut state, second);
+    let shown = state.columns.values().map(|column| column.shown.trace().expect("a trace").image.clone());
+    assert!(shown.into_iter().all(|image| image == "z.png"), "the end of the list is the end");
+    assert_eq!(state.selection.hover.token, Some(1));
+}
+
+#[test]
+fn an_answer_does_not_replace_what_came_after_it_was_asked() {
+    let mut state = story();
+    let look = does(&mut state, Command::Step(1)).expect("a look");
+    let images: Vec<_> = state.library.images.keys().copied().collect();
+    assert!(does(&mut state, Command::CloseImages(images)).is_none());
+    answer(&mut state, &look);
+    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Nothing)));
+    assert_eq!(state.why_nothing(column(&state, 0)), "Choose an image");
+}
+
+#[test]
+fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
+    let mut state = State::new(Settings::default());
+    let first = state.dispatch(Command::OpenBackbone("one".into()))[0].job().expect("a job");
+    let requests = state.dispatch(Command::SetDevice("cpu".into()));
+    let [Request::Cancel(cancelled), Request::OpenBackbone { device, .. }] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
+    assert_eq!((*cancelled, device.as_str()), (first, "cpu"));
+    let options = BackboneOptions { layer: Some(1), pixels: None };
+    let requests = state.dispatch(Command::SetBackboneOptions(options));
+    assert!(matches!(&requests[1], Request::OpenBackbone { options: asked, .. } if *asked == options));
+    play(&mut state, requests);
+    assert!(state.library.backbone().is_some());
+}
+
+#[test]
+fn a_changed_column_is_asked_for_alone() {
+    let mut state = story();
+    let (first, second) = (column(&state, 0), column(&state, 1));
+    let look = does(&mut state, Command::SetChange(second, Intervention::NoRouting)).expect("a look");
+    assert_eq!(look.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [second]);
+    answer(&mut state, &look);
+    assert_eq!(state.column_title(second), "b · no routing");
+    let image = *state.library.images.get_index(2).unwrap().0;
+    let look = does(&mut state, Command::SetImage(first, Some(image))).expect("a look");
+    assert_eq!(look.asked[0].image, Path::new("z.png"));
+    answer(&mut state, &look);
+    let look = does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).expect("a look");
+    assert_eq!((look.asked.len(), &look.class), (2, &ClassChoice::Named("dog".into())));
+    answer(&mut state, &look);
+    assert!(does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).is_none());
+}
+
+#[test]
+fn what_does_not_fit_says_so_and_is_not_asked_for() {
+    let mut state = story();
+    let requests = state.dispatch(Command::OpenBackbone("nowhere".into()));
+    state.apply(Event::Failed(requests[0].job().expect("a job"), Fault::new("no such folder")));
+    assert!(state.library.backbone().is_some(), "a wrong name costs nothing");
+    let requests = state.dispatch(Command::OpenBackbone("wide".into()));
+    let [Request::OpenBackbone { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    assert!(state.library.backbone().is_some(), "in use until the other is being loaded");
+    state.apply(Event::Started(*job));
+    assert!(state.library.backbone().is_none(), "the worker has dropped it");
+    let facts = backbone("wide", 32, Grid::new(2, 2));
+    let requests = state.apply(Event::BackboneOpened { job: *job, entry: *entry, facts });
+    assert!(requests.is_empty(), "{requests:?}");
+    let probe = *state.library.probes.get_index(0).unwrap().0;
+    let Some(Fit::DoesNot(why)) = state.library.fit(probe) else { panic!("it fits") };
+    assert!(why.contains("24") && why.contains("32") && why.contains("one"), "{why}");
+    let Shown::Failed(fault) = &state.columns[0].shown else { panic!("{:?}", state.columns[0].shown) };
+    assert_eq!(fault.lines, [why]);
+    let ready =
+        |state: &State| state.library.backbones.values().filter(|b| b.status.ready().is_some()).count();
+    assert_eq!(ready(&state), 1, "one backbone is open at a time");
+
+    let one = backbone("one", 24, Grid::new(2, 2));
+    let mut bound = self::probe("bound", 24);
+    assert_eq!(bound.fits(&one), Fit::Fits);
+    bound.tokens = Some(9);
+    assert!(matches!(bound.fits(&one), Fit::DoesNot(why) if why.contains('9') && why.contains("2 × 2")));
+    bound.tokens = Some(4);
+    bound.backbone_fingerprint = Some("others".into());
+    assert!(matches!(bound.fits(&one), Fit::Doubtful(why) if why.contains("other weights")));
+}
+
+#[test]
+fn errors_stay_until_they_are_read() {
+    let mut state = State::new(Settings::default());
+    let requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
+    let [Request::OpenProbe { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    let fault = Fault::new("bad.safetensors: is empty").remedy("Fetch it again");
+    state.apply(Event::Started(*job));
+    state.apply(Event::Failed(*job, fault.clone()));
+    assert_eq!(state.jobs[job].fault, Some(fault.clone()));
+    assert_eq!(state.library.probes[entry].status, Status::Failed(fault));
+    for command in [Command::Step(1), Command::Undo, Command::Cancel(*job), Command::CancelAll] {
+        assert!(state.dispatch(command).is_empty());
+    }
+    assert!(state.jobs.contains_key(job));
+    assert!(state.log_text().contains("is empty") && state.log_text().contains("Fetch it again"));
+    state.dispatch(Command::Dismiss(*job));
+    assert!(state.jobs.is_empty());
+    let requests = state.dispatch(Command::ReopenProbe(*entry));
+    assert!(matches!(requests.as_slice(), [Request::OpenProbe { .. }]));
+    for number in 0..5000 {
+        state.apply(Event::Warning { job: JobId(0), text: format!("warning {number}") });
+    }
+    assert!(state.log.len() <= 1000 && state.toasts.len() <= 5, "bounded");
+    assert!(state.log_text().contains("warning 4999"));
+}
+
+#[test]
+fn a_failed_look_is_told_in_its_columns_and_tried_again() {
+    let mut state = story();
+    let look = does(&mut state, Command::Step(1)).expect("a look");
+    let fault = Fault::new("device lost").remedy("Run on the CPU instead");
+    state.apply(Event::Failed(look.job, fault.clone()));
+    for column in state.columns.values() {
+        assert!(matches!(&column.shown, Shown::Failed(found) if *found == fault));
+    }
+    assert!(Action::Retry.enabled(&state));
+    assert!(does(&mut state, Command::Step(0)).is_none(), "not by itself");
+    let again = does(&mut state, Command::Retry).expect("a look");
+    assert_eq!(again.asked, look.asked);
+    answer(&mut state, &again);
+    assert!(!Action::Retry.enabled(&state));
+}
+
+#[test]
+fn closing_is_taken_back_and_done_again() {
+    let mut state = story();
+    let id = *state.library.probes.get_index(0).unwrap().0;
+    let pinned = column(&state, 0);
+    state.dispatch(Command::Pin(Some(pinned)));
+    let requests = state.dispatch(Command::CloseProbe(id));
+    assert_eq!(requests, [Request::CloseProbe(id)]);
+    assert_eq!((state.columns.len(), state.selection.reference), (1, None));
+    assert_eq!(state.undo_text(), Some("Close a"));
+    let requests = state.dispatch(Command::Undo);
+    assert!(
+        matches!(requests.as_slice(), [Request::OpenProbe { entry, .. }] if *entry == id),
+        "{requests:?}"
+    );
+    play(&mut state, requests);
+    assert_eq!((column(&state, 0), state.selection.reference), (pinned, Some(pinned)));
+    assert_eq!(state.library.probes.get_index(0).unwrap().0, &id, "at its old place");
+    assert!(matches!(state.columns[0].shown, Shown::Ready(_)), "its trace is still there");
+    assert_eq!(state.redo_text(), Some("Close a"));
+    assert_eq!(state.dispatch(Command::Redo), [Request::CloseProbe(id)]);
+    assert_eq!(state.library.probes.len(), 1);
+
+    let images: Vec<_> = state.library.images.keys().copied().collect();
+    let look = does(&mut state, Command::CloseImages(images[..2].to_vec())).expect("a look at the third");
+    assert_eq!(state.selection.image, Some(images[2]));
+    answer(&mut state, &look);
+    let requests = state.dispatch(Command::Undo);
+    assert_eq!(state.library.images.keys().copied().collect::<Vec<_>>(), images);
+    assert_eq!(state.selection.image, Some(images[0]));
+    assert!(matches!(requests.as_slice(), [Request::Look(_)]));
+
+    let (backbone, _) = state.library.backbone().expect("open");
+    let requests = state.dispatch(Command::CloseBackbone(backbone));
+    assert_eq!(requests, [Request::CloseBackbone(backbone)]);
+    let requests = state.dispatch(Command::Undo);
+    assert!(matches!(requests.as_slice(), [Request::OpenBackbone { .. }]));
+}
+
+#[test]
+fn settings_are_taken_back_and_a_slider_is_one_step() {
+    let mut state = story();
+    for step in 1..=50 {
+        let options = Options { opacity: step as f32 / 100.0, ..Options::default() };
+        state.dispatch(Command::SetOptions("tokens".into(), options));
+    }
+    assert_eq!(state.views.of("tokens").opacity, 0.5);
+    state.dispatch(Command::SetShared(false));
+    state.dispatch(Command::Undo);
+    assert!(state.views.shared && state.views.of("tokens").opacity == 0.5);
+    state.dispatch(Command::Undo);
+    assert_eq!(state.views.of("tokens"), Options::default());
+    assert_eq!(state.undo_text(), None);
+    state.dispatch(Command::Redo);
+    assert_eq!(state.views.of("tokens").opacity, 0.5);
+    let look = LookSettings { rho: Some(0.9), ..LookSettings::default() };
+    let asked = does(&mut state, Command::SetLook(look)).expect("a look");
+    assert_eq!(asked.settings, look);
+    for number in 0..200 {
+        state.dispatch(Command::SetShared(number % 2 == 0));
+        state.dispatch(Command::SetDifference(number % 2 == 0));
+    }
+    let mut steps = 0;
+    while state.undo_text().is_some() {
+        state.dispatch(Command::Undo);
+        steps += 1;
+    }
+    assert!(steps <= 64, "{steps} steps are kept");
+}
+
+#[test]
+fn jobs_say_how_far_they_are_and_end_when_cancelled() {
+    let mut state = State::new(Settings::default());
+    let requests = state.dispatch(Command::OpenBackbone("org/name".into()));
+    let [Request::OpenBackbone { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    let progress = Progress {
+        what: "Downloading model.safetensors".into(),
+        done: 10,
+        total: Some(40),
+        unit: Unit::Bytes,
+        elapsed: Duration::from_secs(2),
+    };
+    state.apply(Event::Progress(*job, progress));
+    let shown = state.jobs[job].progress.as_ref().expect("progress");
+    assert_eq!((shown.fraction(), shown.left()), (Some(0.25), Some(Duration::from_secs(6))));
+    assert_eq!(state.dispatch(Command::Cancel(*job)), [Request::Cancel(*job)]);
+    assert!(state.jobs[job].cancelling);
+    state.apply(Event::Cancelled(*job));
+    assert!(state.jobs.is_empty());
+    assert_eq!(state.library.backbones[entry].status, Status::Closed);
+    // Another one ends the first.
+    let requests = state.dispatch(Command::UseBackbone(*entry));
+    let first = requests[0].job().expect("a job");
+    let requests = state.dispatch(Command::OpenBackbone("org/other".into()));
+    assert_eq!(requests[0], Request::Cancel(first));
+    let facts = backbone("org/name", 24, Grid::new(2, 2));
+    assert!(state.apply(Event::BackboneOpened { job: first, entry: *entry, facts }).is_empty());
+    assert!(state.library.backbone().is_none(), "too late");
+}
+
+#[test]
+fn a_column_with_nothing_to_show_says_what_to_do() {
+    let mut state = State::new(Settings::default());
+    assert_eq!(state.why_nothing(ColumnId(7)), "Add a column to compare probes");
+    does(&mut state, Command::OpenProbes(vec!["a.safetensors".into()]));
+    let id = column(&state, 0);
+    assert!(state.why_nothing(id).starts_with("Open the backbone"));
+    does(&mut state, Command::OpenBackbone("one".into()));
+    assert_eq!(state.why_nothing(id), "Choose an image");
+    assert!(does(&mut state, Command::OpenImages(vec!["x.png".into()])).is_some());
+}
+
+#[test]
+fn every_action_can_be_chosen_in_any_state() {
+    for mut state in [State::new(Settings::default()), story()] {
+        for action in Action::ALL {
+            let _ = action.enabled(&state);
+            if let Effect::Command(command) = action.effect(&state) {
+                state.dispatch(command);
+            }
+        }
+    }
+    let state = State::new(Settings::default());
+    assert!(!Action::Undo.enabled(&state) && !Action::NextImage.enabled(&state));
+}
+
+#[test]
+fn thumbnails_are_asked_for_once_and_bounded() {
+    let mut state = State::new(Settings::default());
+    let paths: Vec<PathBuf> = (0..3000).map(|number| format!("{number}.png").into()).collect();
+    does(&mut state, Command::OpenImages(paths));
+    let ids: Vec<_> = state.library.images.keys().copied().collect();
+    let requests = state.dispatch(Command::ShowThumbnails(ids[..40].to_vec()));
+    let [Request::Thumbnails { wanted, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    assert_eq!(wanted.len(), 40);
+    assert!(state.dispatch(Command::ShowThumbnails(ids[..40].to_vec())).is_empty());
+    for id in &ids {
+        let picture = Arc::new(Picture::default());
+        state.apply(Event::ThumbnailReady { image: *id, picture });
+    }
+    assert!(state.thumbnails.len() <= 1024);
+    assert!(state.thumbnails.get(ids[2999]).is_some() && state.thumbnails.get(ids[0]).is_none());
+    assert_eq!(
+        state.dispatch(Command::ShowThumbnails(ids[..40].to_vec())).len(),
+        1,
+        "forgotten, so asked again"
+    );
+}
+
+#[test]
+fn a_workspace_comes_back_as_it_was() {
+    let folder = TempDir::new().expect("a folder");
+    let here = |name: &str| folder.path().join(name);
+    let mut state = story();
+    let (image, probe) = (here("data/x.png"), here("data/a.safetensors"));
+    does(&mut state, Command::OpenImages(vec![image]));
+    does(&mut state, Command::OpenProbes(vec![probe]));
+    let second = column(&state, 1);
+    state.dispatch(Command::Pin(Some(second)));
+    state.dispatch(Command::SetChange(second, Intervention::Temperature(0.5)));
+    state.dispatch(Command::SetOptions("tokens".into(), Options { opacity: 0.25, ..Options::default() }));
+    let saved = state.workspace(json!({"tiles": [1, 2]}));
+    let path = here("work.ssmprobe");
+    saved.save(&path).expect("saved");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    assert!(text.contains("\"data/x.png\"") && text.contains("file of a"), "{text}");
+
+    let moved = here("moved");
+    std::fs::create_dir(&moved).expect("a folder");
+    let there = moved.join("work.ssmprobe");
+    std::fs::copy(&path, &there).expect("a copy");
+    let mut loaded = Workspace::load(&there).expect("loaded");
+    assert_eq!(loaded.layout, json!({"tiles": [1, 2]}));
+    let missing = loaded.missing();
+    let missing_image =
+        missing.iter().find(|missing| missing.path == moved.join("data/x.png")).expect("named");
+    std::fs::create_dir(here("found")).expect("a folder");
+    for name in ["x.png", "a.safetensors"] {
+        std::fs::File::create(here("found").join(name)).expect("a file");
+    }
+    assert!(matches!(missing_image.entry, Entry::Image(_)));
+    assert_eq!(loaded.locate(missing_image.entry, &here("found/x.png")), 2, "its neighbour is found with it");
+    assert_eq!(loaded.missing().len(), missing.len() - 2);
+
+    let mut again = State::new(Settings::default());
+    let requests = again.restore(loaded);
+    assert!(
+        requests.iter().any(
+            |request| matches!(request, Request::OpenBackbone { source, .. } if source.ends_with("one"))
+        )
+    );
+    let look = play(&mut again, requests).expect("a look");
+    assert_eq!(look.asked.len(), 3);
+    assert_eq!(again.selection.reference, Some(second));
+    assert_eq!(again.columns[&second].change, Intervention::Temperature(0.5));
+    assert_eq!(again.views, state.views);
+    let fresh = again.dispatch(Command::OpenProbes(vec!["new.safetensors".into()]));
+    let Request::OpenProbe { entry, .. } = &fresh[0] else { panic!("{fresh:?}") };
+    assert!(!state.library.probes.contains_key(entry), "a new name");
+    // A probe that is another file now is told.
+    let mut changed = state.workspace(json!(null));
+    changed.probes[0].fingerprint = Some("another file".into());
+    let mut again = State::new(Settings::default());
+    let requests = again.restore(changed);
+    play(&mut again, requests);
+    assert!(again.log_text().contains("has changed since"), "{}", again.log_text());
+}
+
+#[test]
+fn strange_workspace_files_are_refused_by_name() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("w.ssmprobe");
+    for (text, expected) in [
+        ("", "no workspace"),
+        ("{}", "no workspace"),
+        ("[1]", "no workspace"),
+        (r#"{"ssmprobe_workspace": 2}"#, "update it"),
+        (r#"{"ssmprobe_workspace": 1, "probes": 3}"#, "no workspace"),
+    ] {
+        std::fs::write(&path, text).expect("a file");
+        let error = Workspace::load(&path).expect_err(text).to_string();
+        assert!(error.contains("w.ssmprobe") && error.contains(expected), "{error}");
+    }
+    std::fs::write(
+        &path,
+        r#"{"ssmprobe_workspace": 1, "columns": [{"id": 1, "probe": 9, "image": null, "change": "none"}]}"#,
+    )
+    .expect("a file");
+    let mut state = State::new(Settings::default());
+    state.restore(Workspace::load(&path).expect("loaded"));
+    assert!(state.columns.is_empty(), "a column of no probe");
+    let gone = folder.path().join("nowhere/w.ssmprobe");
+    assert!(Workspace::load(&gone).expect_err("gone").to_string().contains("nowhere"));
+    assert!(Workspace::default().save(&gone).expect_err("no folder").to_string().contains("nowhere"));
+    // The library's names are what the layout speaks of.
+    assert_eq!(serde_json::to_value((ProbeId(3), BackboneId(4))).unwrap(), json!([3, 4]));
+}

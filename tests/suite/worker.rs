@@ -1,0 +1,429 @@
+//! The worker's real threads on the tiny fixtures: what they answer, in which order, and what
+//! becomes of them when something breaks.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command as Program;
+use ssmprobe::app::command::Command;
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::{
+    Asked, BackboneId, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings, ProbeId, Request,
+};
+use ssmprobe::app::settings::Settings;
+use ssmprobe::app::state::{Shown, State, Status};
+use ssmprobe::app::worker::{Worker, World};
+use ssmprobe::model::device;
+use ssmprobe::model::image::Photo;
+use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::trace::{Routing, Trace};
+use tempfile::TempDir;
+
+/// Longer than any job here takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// Random scores behind null bands: few, to be quick.
+const DRAWS: usize = 16;
+
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
+}
+
+fn probe_files() -> Vec<PathBuf> {
+    let entries = fs::read_dir(fixture("probes")).expect("the fixture");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+/// A worker, and a bell that rings when it has something to say.
+struct Desk {
+    worker: Worker,
+    bell: Receiver<()>,
+}
+
+impl Desk {
+    fn new(world: World) -> Self {
+        let (ring, bell) = sync_channel(1);
+        let waker = Arc::new(move || ring.try_send(()).unwrap_or_default());
+        Self { worker: Worker::start(world, waker).expect("threads"), bell }
+    }
+
+    /// Events up to and including the first that is `last`.
+    fn until(&mut self, mut last: impl FnMut(&Event) -> bool) -> Vec<Event> {
+        let begun = Instant::now();
+        let mut events = Vec::new();
+        loop {
+            while let Some(event) = self.worker.event() {
+                let done = last(&event);
+                events.push(event);
+                if done {
+                    return events;
+                }
+            }
+            assert!(begun.elapsed() < PATIENCE, "nothing came after {events:?}");
+            let _ = self.bell.recv_timeout(Duration::from_secs(1));
+        }
+    }
+
+    /// Sends a request and hears all of its job, which ends once.
+    fn job(&mut self, request: Request) -> Vec<Event> {
+        let job = request.job().expect("a job");
+        self.worker.send(request);
+        self.until(|event| end(event) == Some(job))
+    }
+
+    fn open(&mut self, device: &str) -> Vec<Event> {
+        let source = fixture("backbone").display().to_string();
+        let (entry, options) = (BackboneId(1), ssmprobe::app::job::BackboneOptions::default());
+        self.job(Request::OpenBackbone { job: JobId(1), entry, source, device: device.into(), options })
+    }
+
+    fn open_probe(&mut self, name: &str, id: u64) -> Vec<Event> {
+        let path = fixture("probes").join(name);
+        self.job(Request::OpenProbe { job: JobId(1000 + id), entry: ProbeId(id), path })
+    }
+}
+
+/// The job an event ends.
+fn end(event: &Event) -> Option<JobId> {
+    match event {
+        Event::Finished(job) | Event::Cancelled(job) | Event::Failed(job, _) => Some(*job),
+        _ => None,
+    }
+}
+
+fn fault(events: &[Event]) -> &Fault {
+    match events.last() {
+        Some(Event::Failed(_, fault)) => fault,
+        other => panic!("did not fail: {other:?}"),
+    }
+}
+
+/// One look at one image through one probe.
+fn look(job: u64, image: &Path, probe: u64) -> Request {
+    let asked = Asked {
+        column: ColumnId(1),
+        image: image.to_owned(),
+        probe: ProbeId(probe),
+        change: Intervention::None,
+    };
+    let settings = LookSettings { null_draws: DRAWS, ..LookSettings::default() };
+    Request::Look(Look { job: JobId(job), asked: vec![asked], class: ClassChoice::Predicted, settings })
+}
+
+/// The only answer among events.
+fn seen(events: &[Event]) -> Result<Arc<Trace>, Fault> {
+    let answers = events.iter().find_map(|event| match event {
+        Event::Looked { seen, .. } => Some(seen[0].result.clone()),
+        _ => None,
+    });
+    answers.unwrap_or_else(|| panic!("nothing was seen: {events:?}"))
+}
+
+/// Hands events to the state and its requests to the worker until no job is left.
+fn settle(desk: &mut Desk, state: &mut State) {
+    let begun = Instant::now();
+    while state.jobs.values().any(|job| job.fault.is_none()) {
+        while let Some(event) = desk.worker.event() {
+            let requests = state.apply(event);
+            desk.worker.send_all(requests);
+        }
+        assert!(begun.elapsed() < PATIENCE, "still at work: {:?}", state.jobs);
+        let _ = desk.bell.recv_timeout(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_window_sees_what_inspect_writes() {
+    let out = TempDir::new().expect("a folder");
+    let mut inspect = Program::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    inspect.args(["inspect", "--device", "cpu", "--save-traces", "--null-draws", &DRAWS.to_string()]);
+    inspect.arg("--backbone").arg(fixture("backbone")).arg("--out").arg(out.path());
+    inspect.arg("--image").arg(fixture("images/one.png")).arg("--probe").args(probe_files());
+    inspect.assert().success();
+
+    let mut desk = Desk::new(World::default());
+    let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
+    let draws = LookSettings { null_draws: DRAWS, ..LookSettings::default() };
+    for command in [
+        Command::SetLook(draws),
+        Command::OpenBackbone(fixture("backbone").display().to_string()),
+        Command::OpenRun(fixture("probes")),
+        Command::OpenImages(vec![fixture("images")]),
+    ] {
+        let requests = state.dispatch(command);
+        desk.worker.send_all(requests);
+    }
+    settle(&mut desk, &mut state);
+    assert_eq!(state.columns.len(), 4, "some probes become columns by themselves");
+    for id in state.library.probes.keys().copied().collect::<Vec<_>>() {
+        if state.columns.values().all(|column| column.probe != id) {
+            let change = Intervention::None;
+            desk.worker.send_all(state.dispatch(Command::AddColumn { probe: id, image: None, change }));
+        }
+    }
+    settle(&mut desk, &mut state);
+    assert_eq!(state.columns.len(), probe_files().len());
+    assert_eq!(state.library.images.len(), 3);
+    for (id, column) in &state.columns {
+        let name = state.column_title(*id);
+        let Shown::Ready(trace) = &column.shown else { panic!("{name}: {:?}", column.shown) };
+        let written = fs::read(out.path().join(format!("one/{name}.trace.json"))).expect("a trace");
+        let shown = serde_json::to_vec(trace.as_ref()).expect("JSON");
+        assert!(written == shown, "{name} differs from what inspect wrote");
+    }
+}
+
+#[test]
+fn of_fifty_looks_the_last_is_answered() {
+    let mut desk = Desk::new(World::default());
+    desk.open("cpu");
+    desk.open_probe("sinkhorn.safetensors", 1);
+    let images = ["images/one.png", "images/sub/one.png", "images/sub/two.png"].map(fixture);
+    for job in 10..60 {
+        desk.worker.send(look(job, &images[job as usize % 3], 1));
+    }
+    let mut ended = HashSet::new();
+    let events = desk.until(|event| {
+        assert!(end(event).is_none_or(|job| ended.insert(job)), "{event:?} ends its job a second time");
+        ended.len() == 50
+    });
+    let answered: Vec<JobId> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Looked { job, .. } => Some(*job),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answered.last(), Some(&JobId(59)));
+    assert!(answered.len() < 10, "{} looks nobody waited for were answered", answered.len());
+    assert!(events.iter().any(|event| matches!(event, Event::Finished(JobId(59)))));
+}
+
+/// Lets go the photograph of the test below.
+static GO: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_running_look_ends_when_it_is_cancelled() {
+    let world = World {
+        photo: |path| {
+            while !GO.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Photo::open(path)
+        },
+        ..World::default()
+    };
+    let mut desk = Desk::new(world);
+    desk.open("cpu");
+    desk.open_probe("gap.safetensors", 1);
+    desk.worker.send(look(10, &fixture("images/one.png"), 1));
+    desk.until(|event| matches!(event, Event::Started(JobId(10))));
+    desk.worker.send(Request::Cancel(JobId(10)));
+    GO.store(true, Ordering::Relaxed);
+    let events = desk.until(|event| end(event) == Some(JobId(10)));
+    assert!(matches!(events.last(), Some(Event::Cancelled(_))), "{events:?}");
+    assert!(seen(&desk.job(look(11, &fixture("images/one.png"), 1))).is_ok());
+}
+
+#[test]
+fn a_panic_ends_its_job_alone() {
+    let world = World {
+        device: |name| match name {
+            "wgpu" => panic!("out of device memory"),
+            name => device::choose(name),
+        },
+        photo: |path| match path.ends_with("two.png") {
+            true => panic!("a decoder gave up"),
+            false => Photo::open(path),
+        },
+        ..World::default()
+    };
+    let mut desk = Desk::new(world);
+    let events = desk.open("wgpu");
+    let fault = fault(&events);
+    assert!(fault.to_string().contains("out of device memory"), "{fault}");
+    assert!(fault.remedy.as_ref().is_some_and(|remedy| remedy.contains("CPU")), "{fault}");
+
+    assert!(matches!(desk.open("cpu").last(), Some(Event::Finished(_))));
+    desk.open_probe("sinkhorn.safetensors", 1);
+    let before = seen(&desk.job(look(10, &fixture("images/one.png"), 1))).expect("a trace");
+    let events = desk.job(look(11, &fixture("images/sub/two.png"), 1));
+    assert!(self::fault(&events).to_string().contains("a decoder gave up"));
+    let after =
+        seen(&desk.job(look(12, &fixture("images/sub/one.png"), 1))).expect("the backbone is open again");
+    assert_ne!(before.image, after.image);
+    assert_eq!(before, seen(&desk.job(look(13, &fixture("images/one.png"), 1))).expect("a trace"));
+}
+
+#[test]
+fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
+    let mut desk = Desk::new(World::default());
+    let events = desk.job(look(5, &fixture("images/one.png"), 1));
+    assert!(fault(&events).remedy.as_ref().is_some_and(|remedy| remedy.contains("Open a backbone")));
+    desk.open("cpu");
+    desk.open_probe("gap.safetensors", 1);
+    let gone = fixture("probes/gone.safetensors");
+    let events = desk.job(Request::OpenProbe { job: JobId(6), entry: ProbeId(2), path: gone });
+    assert!(fault(&events).lines[0].contains("gone.safetensors"));
+    assert!(fault(&events).remedy.as_ref().is_some_and(|remedy| remedy.contains("put it back")));
+    let fault_of = |events: &[Event]| seen(events).expect_err("no trace");
+    let gone = fault_of(&desk.job(look(7, &fixture("images/gone.png"), 1)));
+    assert!(gone.lines[0].contains("gone.png") && gone.remedy.is_some(), "{gone}");
+    let closed = fault_of(&desk.job(look(8, &fixture("images/one.png"), 9)));
+    assert!(closed.lines[0].contains("not open"), "{closed}");
+    let mut named = look(9, &fixture("images/one.png"), 1);
+    if let Request::Look(look) = &mut named {
+        look.class = ClassChoice::Named("no such class".into());
+    }
+    let class = fault_of(&desk.job(named));
+    assert!(class.lines[0].contains("no such class"), "{class}");
+    let source = fixture("nowhere").display().to_string();
+    let (job, entry, device) = (JobId(3), BackboneId(2), "cpu".to_owned());
+    let options = ssmprobe::app::job::BackboneOptions::default();
+    let events = desk.job(Request::OpenBackbone { job, entry, source, device, options });
+    assert!(fault(&events).lines[0].contains("nowhere"));
+    assert!(seen(&desk.job(look(10, &fixture("images/one.png"), 1))).is_ok(), "the open one still is");
+}
+
+#[test]
+fn a_file_that_changes_is_read_again() {
+    let folder = TempDir::new().expect("a folder");
+    let image = folder.path().join("image.png");
+    fs::copy(fixture("images/one.png"), &image).expect("a copy");
+    let mut desk = Desk::new(World::default());
+    desk.open("cpu");
+    desk.open_probe("gap.safetensors", 1);
+    let first = seen(&desk.job(look(10, &image, 1))).expect("a trace");
+    fs::copy(fixture("images/sub/two.png"), &image).expect("a copy");
+    let second = seen(&desk.job(look(11, &image, 1))).expect("a trace");
+    assert_ne!(first.logits, second.logits);
+}
+
+#[test]
+fn interventions_change_the_order_and_nothing_else() {
+    let mut desk = Desk::new(World::default());
+    desk.open("cpu");
+    desk.open_probe("sinkhorn.safetensors", 1);
+    desk.open_probe("gap.safetensors", 2);
+    let mut job = 10;
+    let mut through = |probe: u64, change: Intervention| {
+        job += 1;
+        let mut request = look(job, &fixture("images/one.png"), probe);
+        if let Request::Look(look) = &mut request {
+            look.asked[0].change = change;
+        }
+        seen(&desk.job(request))
+    };
+    let learned = through(1, Intervention::None).expect("a trace");
+    let raster = through(1, Intervention::NoRouting).expect("a trace");
+    let n = learned.grid.len() as u32;
+    assert_eq!(raster.routing, Routing::Orders(vec![(0..n).collect()]));
+    assert_eq!((&raster.kernel, &raster.scores), (&learned.kernel, &learned.scores));
+    assert!(raster.diagnostics.is_empty());
+    let scrambled = through(1, Intervention::Scrambled(1)).expect("a trace");
+    let (Routing::Plan(before), Routing::Plan(after)) = (&learned.routing, &scrambled.routing) else {
+        panic!("no plans: {:?}", scrambled.routing)
+    };
+    for (before, after) in before.data.chunks(n as usize).zip(after.data.chunks(n as usize)) {
+        let sorted = |row: &[f32]| {
+            let mut row = row.to_vec();
+            row.sort_by(f32::total_cmp);
+            row
+        };
+        assert_eq!(sorted(before), sorted(after), "each token keeps its shares");
+    }
+    assert_ne!(learned.logits, scrambled.logits);
+    let random = through(1, Intervention::Random(3)).expect("a trace");
+    assert!(matches!(&random.routing, Routing::Orders(orders) if orders[0].len() == n as usize));
+    let same = through(1, Intervention::Iterations(20)).expect("a trace");
+    let sharp = through(1, Intervention::Temperature(0.01)).expect("a trace");
+    assert_ne!(sharp.logits, learned.logits);
+    assert_eq!(same.scores, learned.scores);
+    // Evidence of a changed reading still sums to its logit.
+    for trace in [&raster, &scrambled, &random, &sharp] {
+        let evidence = &trace.evidence;
+        let sum: f32 = evidence.token.as_ref().expect("exact evidence").iter().sum();
+        let logit = trace.logits[evidence.class];
+        assert!((sum + evidence.bias - logit).abs() < 1e-4 * (1.0 + logit.abs()));
+    }
+    let refused = through(2, Intervention::NoRouting).expect_err("GAP reads no order");
+    assert!(refused.lines[0].contains("gap"), "{refused}");
+    assert!(through(1, Intervention::Temperature(0.0)).is_err());
+}
+
+#[test]
+fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
+    let folder = TempDir::new().expect("a folder");
+    for class in ["a", "b"] {
+        fs::create_dir(folder.path().join(class)).expect("a folder");
+        for number in 0..5000 {
+            fs::File::create(folder.path().join(format!("{class}/{number:05}.jpg"))).expect("a file");
+        }
+    }
+    let mut desk = Desk::new(World::default());
+    let mut state = State::new(Settings::default());
+    let begun = Instant::now();
+    desk.worker.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
+    settle(&mut desk, &mut state);
+    assert_eq!(state.library.images.len(), 10_000);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let names: Vec<_> = state.library.images.values().map(|image| image.path.clone()).collect();
+    assert!(names.is_sorted());
+    assert_eq!(state.library.images_with("B").len(), 5000);
+
+    let one = fixture("images/one.png");
+    let mut desk = Desk::new(World::default());
+    let wanted = (0..500).map(|id| (ImageId(id), folder.path().join("a/00000.jpg"))).collect();
+    desk.worker.send(Request::Thumbnails { wanted, side: 16 });
+    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one)], side: 16 });
+    let events = desk.until(|event| matches!(event, Event::ThumbnailReady { .. }));
+    let Some(Event::ThumbnailReady { image: ImageId(900), picture }) = events.last() else {
+        panic!("{:?}", events.last())
+    };
+    assert_eq!(picture.width.max(picture.height), 16);
+    assert!(events.len() < 100, "{} thumbnails nobody looks at", events.len());
+    assert!(events[..events.len() - 1].iter().all(|event| matches!(event, Event::ThumbnailFailed { .. })));
+}
+
+#[test]
+fn closing_ends_the_threads_whatever_they_wait_for() {
+    let begun = Instant::now();
+    let mut desk = Desk::new(World::default());
+    desk.open("cpu");
+    desk.open_probe("gap.safetensors", 1);
+    for job in 10..100 {
+        desk.worker.send(look(job, &fixture("images/one.png"), 1));
+    }
+    // More events than have room, and nobody hears them.
+    let wanted = (0..2000).map(|id| (ImageId(id), fixture("images/gone.png"))).collect();
+    desk.worker.send(Request::Thumbnails { wanted, side: 16 });
+    std::thread::sleep(Duration::from_millis(50));
+    drop(desk);
+    assert!(begun.elapsed() < PATIENCE);
+}
+
+#[test]
+fn dropped_files_are_recognised() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("notes.txt"), "nothing").expect("a file");
+    let mut desk = Desk::new(World::default());
+    let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
+    let dropped = vec![
+        fixture("backbone"),
+        fixture("probes/gap.safetensors"),
+        fixture("images/one.png"),
+        folder.path().join("notes.txt"),
+    ];
+    desk.worker.send_all(state.dispatch(Command::OpenAny(dropped)));
+    settle(&mut desk, &mut state);
+    assert!(matches!(state.library.backbones[0].status, Status::Ready(_)));
+    assert!(matches!(state.library.probes[0].status, Status::Ready(_)));
+    assert!(matches!(state.columns[0].shown, Shown::Ready(_)), "{:?}", state.columns[0]);
+    assert!(state.log_text().contains("notes.txt: neither"), "{}", state.log_text());
+}
