@@ -117,7 +117,7 @@ fn the_bundled_demo_opens_within_a_second() {
 }
 
 #[test]
-fn the_sinkhorn_probe_of_the_bundled_demo_finds_the_object() {
+fn the_auc_that_the_demo_tells_is_that_of_its_probe_on_its_scenes() {
     let (folder, about) = demo();
     let device = Device::flex();
     let backbone = about.backbones.iter().find(|backbone| backbone.id == "mae").unwrap();
@@ -127,28 +127,20 @@ fn the_sinkhorn_probe_of_the_bundled_demo_finds_the_object() {
     let pixels: Vec<_> =
         images.iter().map(|path| preprocessor.apply(&Photo::open(path).unwrap()).unwrap()).collect();
     let tokens = Backbone::open(&backbone.folder(&folder), &device).unwrap().forward(&pixels).unwrap();
-    let (mut sum, mut right) = (0.0, 0);
+    let mut sum = 0.0;
     for (number, (path, tokens)) in images.iter().zip(&tokens).enumerate() {
-        let reading = probe.reading(tokens, 0).unwrap();
-        let masks = folder.join("scenes/masks");
-        let picture = Photo::open(path).unwrap().picture;
         let file = path.strip_prefix(folder.join("scenes")).unwrap();
-        let scene = Scene { picture, mask: mask(&masks.join(file)), class: number % scenes::CLASSES };
+        let mask = mask(&folder.join("scenes/masks").join(file));
+        let picture = Photo::open(path).unwrap().picture;
+        let scene = Scene { picture, mask, class: number % scenes::CLASSES };
         assert_eq!(scene, scenes::draw(about.scenes.seed, FIRST_VAL + number as u64));
+        let reading = probe.reading(tokens, 0).unwrap();
         sum += roc_auc(&token_weight(&reading).unwrap(), &scene.truth(8)).unwrap();
-        let logits = ssmprobe::model::readout::logits(
-            &reading,
-            tokens,
-            &probe.classifier.weight,
-            &probe.classifier.bias,
-        );
-        let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
-        right += usize::from(best == Some(scene.class));
     }
+    // The description's is the mean over more scenes.
     let auc = sum / images.len() as f64;
-    assert!(auc > 0.6, "{auc}");
-    // 24 scenes are few: chance would get 2 of them.
-    assert!(right >= 5, "{right} of {}", images.len());
+    let said = backbone.heads.iter().find(|head| head.id == "sinkhorn").unwrap().auc.unwrap();
+    assert!((auc - said).abs() < 0.1, "{auc} {said}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Pre-trains the demo's tiny backbones on [`scenes`](super::scenes), endlessly fresh ones: one as a
 //! masked autoencoder (He et al. 2022), one supervised through its CLS token (Dosovitskiy et al.
-//! 2021), the two extremes the paper compares. Trained for minutes from nothing, the supervised one
-//! hardly leaves chance; it may start from the other's weights, as masked autoencoders are fine-tuned.
+//! 2021), the two extremes the paper compares.
 //!
 //! The encoder is a plain pre-norm ViT with the parameter names of transformers' ViT, so what is
 //! trained here is opened like any other backbone, from the [`folder`] it is saved to.
@@ -68,11 +67,11 @@ impl Plan {
     }
 
     /// Share of the distractors at a step: a supervised pre-training starts with the object alone,
-    /// and has all of them from a quarter of its steps on.
+    /// and has all of them from half of its steps on.
     fn clutter(&self, step: usize) -> f64 {
         match self.objective {
             Objective::Masked => 1.0,
-            Objective::Supervised => (4.0 * step as f64 / self.steps as f64).min(1.0),
+            Objective::Supervised => (2.0 * step as f64 / self.steps as f64).min(1.0),
         }
     }
 
@@ -93,15 +92,10 @@ pub struct Progress {
     pub accuracy: Option<f32>,
 }
 
-/// Pre-trains a backbone; the weights under transformers' names. It starts from the weights `start`
-/// of the same shapes; what is not among them starts at random. `progress` may stop it early: the
+/// Pre-trains a backbone; the weights under transformers' names. `progress` may stop it early: the
 /// weights are then as far as they came.
-///
-/// # Panics
-/// If a weight of `start` has another shape: a bug of the caller, who knows both plans.
 pub fn pretrain(
     plan: &Plan,
-    start: &Arrays,
     device: &Device,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Arrays {
@@ -117,8 +111,7 @@ pub fn pretrain(
         let name = spec.name.replace(".attention.key.", ".attention.query.");
         Spec { name, ..spec.clone() }.start(plan.seed, "backbone")
     };
-    let value = |spec: &Spec| start.get(&spec.name).cloned().unwrap_or_else(|| fresh(spec));
-    let values = specs.iter().map(|spec| (spec.name.clone(), value(spec))).collect();
+    let values = specs.iter().map(|spec| (spec.name.clone(), fresh(spec))).collect();
     let mut params = Params::from_arrays(specs, &values, device);
     let mut adam = AdamW::default();
     let mut rng = ChaCha8Rng::seed_from_u64(plan.seed ^ 0x006d_6173_6b73);
@@ -183,7 +176,7 @@ mod tests {
 
     fn trained(plan: &Plan) -> (Arrays, Vec<f32>) {
         let mut losses = Vec::new();
-        let arrays = pretrain(plan, &Arrays::new(), &Device::flex(), &mut |progress| {
+        let arrays = pretrain(plan, &Device::flex(), &mut |progress| {
             losses.push(progress.loss);
             ControlFlow::Continue(())
         });

@@ -77,11 +77,11 @@ pub fn draw_with(seed: u64, index: u64, clutter: f64) -> Scene {
     let object = Item {
         outline: SHAPES[class / PATTERNS.len()].1,
         pattern: PATTERNS[class % PATTERNS.len()].1,
-        ..Item::random(&mut rng, 10.0..14.0)
+        ..Item::random(&mut rng, 15.0..20.0)
     };
     let mut distractors: Vec<Item> = Vec::new();
-    for turn in 0..rng.random_range(4..8) {
-        let item = Item::random(&mut rng, 8.0..15.0);
+    for turn in 0..rng.random_range(3..6) {
+        let item = Item::random(&mut rng, 9.0..16.0);
         let item = if turn % 2 == 0 {
             Item { outline: SHAPES[rng.random_range(0..SHAPES.len())].1, pattern: Pattern::Plain, ..item }
         } else {
@@ -290,7 +290,7 @@ mod tests {
             let scene = draw(3, FIRST_VAL + index);
             assert_eq!(scene.class as u64, index % CLASSES as u64);
             let covered = scene.truth(8).iter().filter(|&&on| on).count();
-            assert!((2..=16).contains(&covered), "{}: {covered} patches", class_name(scene.class));
+            assert!((4..=30).contains(&covered), "{}: {covered} patches", class_name(scene.class));
         }
     }
 
@@ -300,7 +300,7 @@ mod tests {
             let scene = draw(0, index);
             assert_eq!(scene.class, index as usize % CLASSES);
             let area = scene.mask.iter().filter(|&&inside| inside).count();
-            assert!((120..700).contains(&area), "{}: {area} pixels", class_name(scene.class));
+            assert!((250..1400).contains(&area), "{}: {area} pixels", class_name(scene.class));
             let border =
                 |i: usize| [0, SIDE - 1].contains(&(i / SIDE)) || [0, SIDE - 1].contains(&(i % SIDE));
             assert!((0..SIDE * SIDE).all(|i| !(scene.mask[i] && border(i))));

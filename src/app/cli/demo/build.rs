@@ -31,10 +31,10 @@ pub struct Build {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Optimiser steps of the masked autoencoder, 64 scenes each
-    #[arg(long, value_name = "STEPS", default_value_t = 1100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "STEPS", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     mae_steps: u64,
-    /// Optimiser steps of the supervised backbone, 64 scenes each, from the other's weights on
-    #[arg(long, value_name = "STEPS", default_value_t = 160, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    /// Optimiser steps of the supervised backbone, 64 scenes each
+    #[arg(long, value_name = "STEPS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     vit_steps: u64,
     /// Hidden size of the backbones, a multiple of 96
     #[arg(long, default_value_t = 96)]
@@ -49,7 +49,7 @@ pub struct Build {
     #[arg(long, default_value_t = 480, value_parser = clap::value_parser!(u64).range(24..=100_000))]
     val: u64,
     /// Passes of the probes over their scenes
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     epochs: u64,
     /// Scenes a step of the probes
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -57,6 +57,9 @@ pub struct Build {
     /// Learning rate of the probes at the start of the cosine
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
+    /// Make only this backbone and its probes; what the folder holds of the other is kept
+    #[arg(long, value_parser = ["mae", "vit"])]
+    backbone: Option<String>,
     /// Where to compute: cpu, wgpu, cuda or auto
     #[arg(long, default_value = "cpu")]
     device: String,
@@ -93,36 +96,43 @@ impl Build {
             protocol,
             backbones: Vec::new(),
         };
-        about.backbones = self.backbones(&about, &device)?;
+        let made = self.backbones(&about, &device)?;
+        if let Ok(earlier) = About::open(&self.out)
+            && (About { backbones: Vec::new(), ..earlier.clone() }) == about
+        {
+            about.backbones = earlier.backbones;
+        }
+        about.backbones.retain(|kept| made.iter().all(|made| made.id != kept.id));
+        about.backbones.extend(made);
+        about.backbones.sort_by(|a, b| a.id.cmp(&b.id));
         let text = serde_json::to_string_pretty(&about)? + "\n";
         whole(&self.out.join(About::FILE), text.as_bytes())?;
         print!("{}", table(&about));
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Makes the backbones in turn, each from the weights of the one before; meanwhile the heads of
-    /// that one are trained, since one job alone leaves processors idle.
+    /// Makes the backbones and their probes, each on a thread: one alone leaves processors idle.
     fn backbones(&self, about: &About, device: &Device) -> anyhow::Result<Vec<BackboneAbout>> {
         let bars = MultiProgress::new();
-        let mut start = backbones::Start::default();
+        let one = &|id: &str, plan: Plan| -> anyhow::Result<BackboneAbout> {
+            backbones::make(&self.out.join(id), &plan, device, &bars)?;
+            clear(&self.out.join("probes").join(id))?;
+            let backbone = BackboneAbout { id: id.to_owned(), plan, heads: Vec::new() };
+            let heads = heads::train_all(&self.out, &backbone, about, device, &bars)?;
+            Ok(BackboneAbout { heads, ..backbone })
+        };
+        let wanted = |id: &str| self.backbone.as_deref().is_none_or(|asked| asked == id);
         std::thread::scope(|scope| {
-            let mut running = Vec::new();
-            for (id, plan) in self.plans() {
-                start = backbones::make(&self.out.join(id), &plan, &start, device, &bars)?;
-                let bars = &bars;
-                let heads = move || -> anyhow::Result<BackboneAbout> {
-                    clear(&self.out.join("probes").join(id))?;
-                    let backbone = BackboneAbout { id: id.to_owned(), plan, heads: Vec::new() };
-                    let heads = heads::train_all(&self.out, &backbone, about, device, bars)?;
-                    Ok(BackboneAbout { heads, ..backbone })
-                };
-                let thread = std::thread::Builder::new().name(format!("heads of {id}"));
-                running.push(thread.spawn_scoped(scope, heads).context("a thread cannot be started")?);
-            }
-            let done = running
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            done.collect()
+            let start = |(id, plan)| {
+                let thread = std::thread::Builder::new().name(format!("backbone {id}"));
+                thread.spawn_scoped(scope, move || one(id, plan)).context("a thread cannot be started")
+            };
+            let plans = self.plans().into_iter().filter(|(id, _)| wanted(id));
+            let running = plans.map(start).collect::<anyhow::Result<Vec<_>>>()?;
+            let join = |thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<BackboneAbout>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            running.into_iter().map(join).collect()
         })
     }
 
