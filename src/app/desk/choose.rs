@@ -80,11 +80,11 @@ async fn files(what: &For) -> Vec<PathBuf> {
                 many(dialog.set_title("Images").add_filter("Images", &IMAGES).pick_files().await)
             }
             Ask::OpenWorkspace => {
-                let dialog = dialog.set_title("Workspace").add_filter("Workspaces", &["json"]);
+                let dialog = dialog.set_title("Workspace").add_filter("Workspaces", &["ssmprobe"]);
                 one(dialog.pick_file().await)
             }
             Ask::SaveWorkspace | Ask::SaveWorkspaceAs => {
-                one(dialog.set_title("Save workspace").set_file_name("workspace.json").save_file().await)
+                one(dialog.set_title("Save workspace").set_file_name("workspace.ssmprobe").save_file().await)
             }
             Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Quit => Vec::new(),
         },
