@@ -6,15 +6,23 @@
 pub mod assets;
 pub mod cli;
 pub mod command;
+pub mod desk;
 pub mod extract;
 pub mod facts;
 pub mod fault;
 pub mod job;
 mod listing;
+mod look;
 pub mod pace;
+pub mod panel;
+pub mod report;
 pub mod settings;
+mod shell;
 pub mod state;
 pub mod training;
 mod whole;
+mod window;
 pub mod worker;
 pub mod workspace;
+
+pub use shell::{App, Engine};

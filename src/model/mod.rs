@@ -5,12 +5,15 @@
 //! [`reading::Reading`]; [`explain`] works out what it means, and [`trace`] carries it to whoever
 //! draws.
 
+pub mod ablation;
+pub mod anchors;
 pub mod array;
 pub mod backbone;
 pub mod classifier;
 pub mod data;
 pub mod device;
 pub mod diagnostics;
+pub mod evaluation;
 pub mod evidence;
 pub mod explain;
 pub mod features;
@@ -35,4 +38,5 @@ pub mod stats;
 pub mod tokens;
 pub mod trace;
 pub mod train;
+pub mod truth;
 pub mod whole;

@@ -35,22 +35,19 @@ pub fn mcnemar(first: &[bool], second: &[bool]) -> f64 {
 /// 95 % bootstrap interval of the accuracy difference `first - second` over images, in percentage
 /// points, from 2000 seeded resamples.
 pub fn bootstrap_difference(first: &[bool], second: &[bool], seed: u64) -> (f64, f64) {
+    let each = first.iter().zip(second).map(|(&a, &b)| 100.0 * (f64::from(a) - f64::from(b)));
+    bootstrap_mean(&each.collect::<Vec<_>>(), seed)
+}
+
+/// 95 % bootstrap interval of a mean, from 2000 seeded resamples.
+pub fn bootstrap_mean(values: &[f64], seed: u64) -> (f64, f64) {
     const RESAMPLES: usize = 2000;
-    let n = first.len();
+    let n = values.len();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut differences: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            let total: i64 = (0..n)
-                .map(|_| {
-                    let i = rng.random_range(0..n);
-                    i64::from(first[i]) - i64::from(second[i])
-                })
-                .sum();
-            100.0 * total as f64 / n as f64
-        })
-        .collect();
-    differences.sort_by(f64::total_cmp);
-    (quantile(&differences, 0.025), quantile(&differences, 0.975))
+    let mut resample = || (0..n).map(|_| values[rng.random_range(0..n)]).sum::<f64>() / n as f64;
+    let mut means: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
+    means.sort_by(f64::total_cmp);
+    (quantile(&means, 0.025), quantile(&means, 0.975))
 }
 
 /// Linearly interpolated quantile of sorted values.

@@ -19,7 +19,7 @@ pub mod frame;
 pub mod hover;
 mod kernel;
 pub mod legend;
-mod order;
+pub mod order;
 pub mod paint;
 mod photo;
 mod picture;

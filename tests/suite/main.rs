@@ -1,10 +1,13 @@
 //! The tests, in one program so that the large dependencies are linked once. One module a subject.
 
+mod ablation;
+mod anchors;
 mod backbones;
 mod data;
 mod demo;
 mod devices;
 mod diagnostics;
+mod eval;
 mod evidence;
 mod figures;
 mod heads;
@@ -13,6 +16,7 @@ mod hub;
 mod images;
 mod inspect;
 mod probe_files;
+mod report;
 mod routing;
 mod run;
 mod state;
@@ -20,4 +24,5 @@ mod traces;
 mod training;
 mod viz;
 mod weights;
+mod window;
 mod worker;

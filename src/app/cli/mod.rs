@@ -1,4 +1,4 @@
-//! The headless verbs, as a person types them: one file a verb, one line each in [`Verb`].
+//! The verbs, as a person types them: one file a verb, one line each in [`Verb`].
 //!
 //! A verb is a `clap::Args` struct whose `run` does it. Results go to standard output, everything
 //! said about the work (progress, warnings, errors) to standard error.
@@ -7,14 +7,18 @@ mod cache;
 mod dataset;
 mod demo;
 mod devices;
+mod eval;
 mod extract;
 mod fault;
 mod fetch;
 mod figures;
 mod inspect;
 mod interrupt;
+mod open;
 mod progress;
+mod report;
 mod scenes;
+mod sweep;
 mod tokens;
 mod train;
 
@@ -23,11 +27,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
+///
+/// Without a command, opens the window on the bundled demo.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 /// What the program can be asked to do.
@@ -37,11 +43,22 @@ enum Verb {
     Dataset(dataset::DatasetVerb),
     Demo(demo::Demo),
     Devices(devices::Devices),
+    Eval(eval::Eval),
     Extract(extract::Extract),
     Figures(figures::Figures),
     Inspect(inspect::Inspect),
+    Report(report::Report),
+    Sweep(Box<sweep::Sweep>),
+    Open(open::Open),
     Scenes(scenes::Scenes),
     Train(Box<train::Train>),
+}
+
+impl Cli {
+    /// Does what was asked; with no verb, opens the window.
+    fn run(self) -> anyhow::Result<ExitCode> {
+        self.verb.unwrap_or(Verb::Open(open::Open::default())).run()
+    }
 }
 
 impl Verb {
@@ -52,9 +69,13 @@ impl Verb {
             Self::Dataset(verb) => verb.run(),
             Self::Demo(verb) => verb.run(),
             Self::Devices(verb) => verb.run(),
+            Self::Eval(verb) => verb.run(),
             Self::Extract(verb) => verb.run(),
             Self::Figures(verb) => verb.run(),
             Self::Inspect(verb) => verb.run(),
+            Self::Report(verb) => verb.run(),
+            Self::Sweep(verb) => verb.run(),
+            Self::Open(verb) => verb.run(),
             Self::Scenes(verb) => verb.run(),
             Self::Train(verb) => verb.run(),
         }
@@ -63,7 +84,7 @@ impl Verb {
 
 /// Runs the program and returns its exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
-    match Cli::parse().verb.run() {
+    match Cli::parse().run() {
         Ok(code) => code,
         Err(error) => fault::report(&error),
     }

@@ -12,25 +12,32 @@ use super::tokens::TokenFlags;
 use super::{extract, fetch, interrupt};
 use crate::app::extract::ExtractError;
 use crate::app::training::{self, Event, Order, Summary, TrainingError, order};
-use crate::model::run::{Metric, Outcome, Run};
+use crate::model::run::{Metric, Outcome, Run, Variant};
 use crate::model::train::Protocol;
 
 /// Train probes on a dataset, all heads together, into a run's folder.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Train {
-    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
-    #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
-    backbone: Option<String>,
-    /// The dataset: a folder, or a table of paths and labels.
-    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
-    data: Option<PathBuf>,
     /// Heads, with commas between them; `paper` and `all` are lists of them.
     #[arg(long, value_name = "HEADS", value_delimiter = ',', required_unless_present = "resume")]
     heads: Vec<String>,
     /// Settings of heads: KEY=VALUE for all that know it, HEAD.KEY=VALUE for one.
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     config: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// On what, how, and where to: flags that every training has.
+#[derive(Args)]
+pub struct How {
+    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
+    backbone: Option<String>,
+    /// The dataset: a folder, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
+    data: Option<PathBuf>,
     /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars).
     #[arg(long, value_name = "E", default_value_t = 100, value_parser = at_least_one)]
     epochs: usize,
@@ -102,8 +109,19 @@ fn share(text: &str) -> Result<f64, String> {
 impl Train {
     /// Trains. A stopped training is saved and no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let heads = match self.heads.is_empty() {
+            true => None,
+            false => Some(order::variants(&self.heads, &self.config)?),
+        };
+        self.how.run(heads)
+    }
+}
+
+impl How {
+    /// Trains `heads`, or goes on with the run's own.
+    pub fn run(self, heads: Option<Vec<Variant>>) -> anyhow::Result<ExitCode> {
         interrupt::listen()?;
-        let order = self.order()?;
+        let order = self.order(heads)?;
         let mut display = Display::new();
         let epochs = order.protocol.epochs;
         let result = training::start(&order, &self.out, self.resume, &mut |event| {
@@ -128,12 +146,12 @@ impl Train {
     }
 
     /// What is to be trained: as the flags say, or as the run says that is gone on with.
-    fn order(&self) -> anyhow::Result<Order> {
-        let (Some(source), Some(data), false) = (&self.backbone, &self.data, self.heads.is_empty()) else {
+    fn order(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<Order> {
+        let (Some(source), Some(data), Some(heads)) = (&self.backbone, &self.data, heads) else {
             if !self.out.join("run.json").exists() {
                 let out = self.out.display();
                 return Err(Usage(format!(
-                    "{out} holds no run to go on with; --backbone, --data and --heads begin one"
+                    "{out} holds no run to go on with; --backbone, --data and the heads begin one"
                 ))
                 .into());
             }
@@ -146,7 +164,7 @@ impl Train {
             backbone_source: source.clone(),
             tokens: self.tokens.wanted(source)?,
             data: data.clone(),
-            heads: order::variants(&self.heads, &self.config)?,
+            heads,
             protocol: Protocol { epochs: self.epochs, batch: self.batch, rate: self.rate },
             seeds: (0..self.seeds as u64).collect(),
             selection: self.select_split,

@@ -51,6 +51,14 @@ pub enum TrainingError {
         /// What is wrong with it.
         why: String,
     },
+    /// A grid that is none.
+    #[error("--grid {given}: {why}; expected fields of the head's settings, as `iterations=1,5,20`")]
+    Grid {
+        /// Its fields.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A split without images.
     #[error("{dataset}: no readable image {what}; {remedy}")]
     Empty {

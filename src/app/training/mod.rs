@@ -5,6 +5,7 @@
 mod error;
 pub mod order;
 mod split;
+pub mod sweep;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,7 +14,7 @@ use burn::tensor::Device;
 
 pub use self::error::TrainingError;
 pub use self::order::Order;
-use self::split::Parts;
+pub use self::split::Parts;
 use super::extract::{self, ExtractError, Plan};
 use super::pace::{Pace, Progress};
 use crate::model::array::Arrays;

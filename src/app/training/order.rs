@@ -241,4 +241,11 @@ mod tests {
             assert!(error.contains(said), "{error}");
         }
     }
+
+    #[test]
+    fn layers_are_read_as_they_are_written() {
+        assert_eq!(read_layer("last"), Some((None, MaeOrder::Kept)));
+        assert_eq!(read_layer("3, shuffled by seed 7"), Some((Some(3), MaeOrder::Shuffled(7))));
+        assert_eq!(read_layer("first"), None);
+    }
 }

@@ -88,7 +88,7 @@ fn run(words: &[String]) -> anyhow::Result<()> {
     let quoted = |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
     eprintln!("ssmprobe {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "));
     let program = std::iter::once("ssmprobe".to_owned());
-    Cli::try_parse_from(program.chain(words.iter().cloned()))?.verb.run()?;
+    Cli::try_parse_from(program.chain(words.iter().cloned()))?.run()?;
     Ok(())
 }
 

@@ -1,0 +1,50 @@
+//! Masks beside a dataset: `masks/<path of the image>.png`, white is the object. A mask goes through
+//! the same resizing and cropping as its image, so it lies on the tokens as the image does.
+
+use std::path::PathBuf;
+
+use rayon::prelude::*;
+
+use crate::app::extract::Wanted;
+use crate::model::data::{Dataset, Source};
+use crate::model::grid::Grid;
+use crate::model::image::Photo;
+use crate::model::preprocess::Preprocessor;
+use crate::model::truth::cover;
+
+/// How much of every patch the objects cover.
+pub struct Masks {
+    /// For each image, `[N]`, where there is a mask; empty where there is none at all.
+    pub covers: Vec<Option<Vec<f64>>>,
+    /// Masks that could not be read.
+    pub warning: Option<String>,
+}
+
+/// The masks of `images`, as `wanted` prepares them.
+pub fn covers(dataset: &Dataset, images: &[usize], wanted: &Wanted, grid: Grid) -> anyhow::Result<Masks> {
+    if !dataset.root.join("masks").is_dir() {
+        return Ok(Masks { covers: Vec::new(), warning: None });
+    }
+    let mut preprocessor = Preprocessor::open(&wanted.backbone)?;
+    if let Some(size) = wanted.size {
+        preprocessor = preprocessor.with_size(size)?;
+    }
+    let read = |&image: &usize| -> Result<Option<Vec<f64>>, String> {
+        let Some(path) = place(dataset, image).filter(|path| path.exists()) else { return Ok(None) };
+        let mask = Photo::open(&path).map_err(|error| error.to_string())?;
+        let seen = preprocessor.picture(&mask).map_err(|error| error.to_string())?;
+        Ok(Some(cover(&seen, grid)))
+    };
+    let read: Vec<Result<Option<Vec<f64>>, String>> = images.par_iter().map(read).collect();
+    let broken: Vec<&String> = read.iter().filter_map(|mask| mask.as_ref().err()).collect();
+    let warning =
+        broken.first().map(|why| format!("{} masks cannot be read; the first: {why}", broken.len()));
+    Ok(Masks { covers: read.into_iter().map(Result::unwrap_or_default).collect(), warning })
+}
+
+/// Where the mask of an image would be.
+fn place(dataset: &Dataset, image: usize) -> Option<PathBuf> {
+    let Source::File(path) = &dataset.samples[image].source;
+    let within = path.strip_prefix(&dataset.root).ok()?;
+    Some(dataset.root.join("masks").join(within).with_extension("png"))
+}

@@ -1,0 +1,241 @@
+//! `ssmprobe eval`: what trained probes do on images: accuracy, what their order was worth, how they
+//! meet known objects, and anchors beside them.
+
+mod masks;
+mod say;
+mod subject;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use self::subject::{Question, Subject};
+use super::fault;
+use super::progress::Display;
+use super::tokens::TokenFlags;
+use super::{extract, fetch, interrupt};
+use crate::app::extract::{ExtractError, Plan};
+use crate::app::report::evaluated::{self, Evaluated, Evaluations};
+use crate::app::training::Order;
+use crate::model::anchors::{Anchor, anchors};
+use crate::model::data::Split;
+use crate::model::evaluation::{self, Evaluation, evaluate};
+use crate::model::features::TokenCache;
+use crate::model::run::{Run, Which};
+use crate::model::{data, device};
+
+/// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Eval {
+    /// A run's folder: its backbone, dataset, probes and test images. What is found is kept there, for
+    /// `ssmprobe report`.
+    #[arg(long, value_name = "RUN")]
+    run: Option<PathBuf>,
+    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "run")]
+    backbone: Option<String>,
+    /// The dataset: a folder, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "run")]
+    data: Option<PathBuf>,
+    /// Probe files.
+    #[arg(long, value_name = "P.safetensors", required_unless_present = "run", conflicts_with = "run", num_args = 1..)]
+    probe: Vec<PathBuf>,
+    /// Of a run, evaluate the probes after the last epoch, not those of the best one.
+    #[arg(long, requires = "run")]
+    last: bool,
+    /// The images: train, val or test [default: the test split, or val where there is none].
+    #[arg(long, value_name = "SPLIT", value_parser = split, conflicts_with = "run")]
+    split: Option<Split>,
+    /// Also disturb the order: scrambled after routing, no routing, random order. Nothing is trained anew.
+    #[arg(long)]
+    ablations: bool,
+    /// Also nearest neighbours and logistic regression on CLS and mean tokens of the training images.
+    #[arg(long)]
+    anchors: bool,
+    /// Seed of disturbed orders.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    tokens: TokenFlags,
+    /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Print one JSON document a line, and nothing else, to standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+const LONG: &str = r#"Where the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white
+is the object), it is also asked how well each head finds the object: ROC AUC over tokens of what
+they count and of the evidence for the image's own class, and the share of the evidence on it.
+
+--json prints {"event": "probe", "probe", "head", "seed", "evaluation"} for every probe, {"event":
+"failure", "probe", "error"} for one that cannot be asked, {"event": "anchor", ...} and last
+{"event": "end", "images", "masks", "probes", "file"}.
+
+Exit codes: 0 at least one probe was asked, 1 none was or it failed, 2 wrong usage, 130 stopped by
+Ctrl-C."#;
+
+fn split(text: &str) -> Result<Split, String> {
+    Split::ALL
+        .into_iter()
+        .find(|split| split.name() == text)
+        .ok_or_else(|| "expected train, val or test".into())
+}
+
+impl Eval {
+    /// Asks every probe.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen()?;
+        let run = self.run.as_deref().map(Run::open).transpose()?;
+        let order = run.as_ref().map(|run| self.order(run)).transpose()?;
+        let (wanted, data) = match &order {
+            Some(order) => (order.tokens.clone(), order.data.clone()),
+            None => {
+                let backbone = self.backbone.as_deref().expect("clap asks for it without --run");
+                (self.tokens.wanted(backbone)?, self.data.clone().expect("clap asks for it without --run"))
+            }
+        };
+        let dataset = data::open(&data)?;
+        let selection = order.as_ref().and_then(|order| order.selection);
+        let question = match &run {
+            Some(run) => Question::of_run(run, &dataset, selection)?,
+            None => Question::of_split(&dataset, self.split)?,
+        };
+        let subjects = match &run {
+            Some(run) => Subject::of_run(run, if self.last { Which::Last } else { Which::Best })?,
+            None => self.probe.iter().map(|path| Subject::of_file(path)).collect(),
+        };
+        // Without anchors the training images are not needed, unless their tokens are there anyway.
+        let plan = Plan::new(wanted.clone(), &dataset)?;
+        let whole = self.anchors || plan.complete();
+        let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
+        let plan = if whole { plan } else { Plan::new(wanted.clone(), &dataset)? };
+        let mut display = Display::new();
+        display.say(&extract::describe(&plan));
+        let device = device::open(&self.device)?;
+        let cache = plan.run(&dataset, &device, &mut |event| {
+            display.extract(&event, |sample| dataset.samples[sample].source.name());
+            interrupt::flow()
+        });
+        display.clear();
+        let cache = match cache {
+            Err(stopped @ ExtractError::Stopped { .. }) => {
+                eprintln!("{stopped}");
+                return Ok(interrupt::code());
+            }
+            other => other?,
+        };
+        let question = question.readable(&cache)?;
+        let masks = masks::covers(&dataset, &question.asked.images, &wanted, cache.grid())?;
+        if let Some(warning) = &masks.warning {
+            eprintln!("warning: {warning}");
+        }
+        let mut asked = Vec::new();
+        for subject in &subjects {
+            match self.ask(subject, &question, &cache, &dataset.classes, &masks.covers) {
+                Ok(evaluation) => {
+                    self.print(|| say::document(subject, &evaluation));
+                    asked.push((subject, evaluation));
+                }
+                Err(error) => {
+                    let error = fault::lines(&error).join(": ");
+                    eprintln!("warning: left out: {}: {error}", subject.path.display());
+                    let path = &subject.path;
+                    self.print(|| json!({"event": "failure", "probe": path, "error": error}));
+                }
+            }
+            if interrupt::flow().is_break() {
+                return Ok(interrupt::code());
+            }
+        }
+        if asked.is_empty() {
+            bail!("none of the {} probes could be asked", subjects.len());
+        }
+        let found = match self.anchors {
+            true => anchors(&cache, &question.known, &question.asked, dataset.classes.len()),
+            false => Vec::new(),
+        };
+        for anchor in &found {
+            self.print(|| say::anchor(anchor));
+        }
+        let images = question.asked.images.len();
+        if !self.json {
+            let name = format!("{images} {} images of {}", question.split, dataset.name);
+            print!("{}", say::table(&name, &asked, &found, masks.covers.iter().flatten().count()));
+        }
+        let file = run.as_ref().map(|run| keep(run, &asked, found)).transpose()?;
+        self.print(|| {
+            let masks = masks.covers.iter().flatten().count();
+            json!({"event": "end", "images": images, "masks": masks, "probes": asked.len(), "file": file})
+        });
+        if let Some(file) = file {
+            eprintln!("kept in {}", file.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What the run was begun with; its backbone or dataset may have moved.
+    fn order(&self, run: &Run) -> anyhow::Result<Order> {
+        let source = self.backbone.as_ref().unwrap_or(&run.manifest.backbone_source);
+        let folder = fetch::backbone(source)?;
+        let mut order = Order::of_run(run, folder, self.tokens.root()?, self.tokens.limit(), None)?;
+        if let Some(data) = &self.data {
+            order.data.clone_from(data);
+        }
+        Ok(order)
+    }
+
+    /// One probe on all images.
+    fn ask(
+        &self,
+        subject: &Subject,
+        question: &Question,
+        cache: &TokenCache,
+        classes: &[String],
+        covers: &[Option<Vec<f64>>],
+    ) -> anyhow::Result<Evaluation> {
+        let probe = subject.load()?;
+        let images = question.labels(&probe, classes)?;
+        let bar = ProgressBar::new(images.images.len() as u64);
+        let template = "{msg} {wide_bar} {pos} of {len}, {eta} left";
+        bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
+        bar.set_message(subject.name());
+        let asked = evaluation::Question {
+            tokens: cache,
+            images: &images,
+            draws: &question.draws,
+            ablations: self.ablations,
+            seed: self.seed,
+            covers,
+        };
+        let found = evaluate(&probe, &asked, &|| bar.inc(1));
+        bar.finish_and_clear();
+        Ok(found?)
+    }
+
+    fn print(&self, document: impl FnOnce() -> serde_json::Value) {
+        if self.json {
+            println!("{}", document());
+        }
+    }
+}
+
+/// Keeps what was found in the run's folder; returns the file.
+fn keep(run: &Run, asked: &[(&Subject, Evaluation)], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
+    let probes = asked.iter().filter_map(|(subject, evaluation)| {
+        let (head, seed, which) = subject.of.clone()?;
+        Some(Evaluated { head, seed, which: which.name().to_owned(), evaluation: evaluation.clone() })
+    });
+    let newer = Evaluations { probes: probes.collect(), anchors };
+    let mut all = evaluated::read(run)?.unwrap_or_default();
+    all.merge(newer);
+    let file = run.folder().join(evaluated::FILE);
+    all.write(run).with_context(|| format!("{}: cannot be written", file.display()))?;
+    Ok(file)
+}

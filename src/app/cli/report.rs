@@ -1,0 +1,89 @@
+//! `ssmprobe report`: the paper's tables from runs, printed or written.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::fault::Usage;
+use crate::app::report::{FORMATS, Format, Source, TABLES, table::Table};
+use crate::model::whole;
+
+/// Make the paper's tables from the folders of runs.
+#[derive(Args)]
+#[command(after_long_help = long())]
+pub struct Report {
+    /// Folders of runs, finished or not.
+    #[arg(value_name = "RUN", required = true, num_args = 1..)]
+    runs: Vec<PathBuf>,
+    /// Folder to write a file for every table and format to; without it tables are printed.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Formats: md, latex, csv [default: md printed, all of them written].
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
+    format: Vec<&'static Format>,
+    /// Only these tables.
+    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = kind)]
+    table: Vec<String>,
+}
+
+fn long() -> String {
+    let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
+    format!(
+        "Tables, as far as the runs hold what they show:\n{tables}\n`ssmprobe eval --run RUN` adds what \
+         `scramble` shows, anchors, and how heads find known objects.\n\nExit codes: 0 done, 1 failed, 2 wrong usage."
+    )
+}
+
+fn format(text: &str) -> Result<&'static Format, String> {
+    let known = || FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
+    FORMATS.iter().find(|format| format.id == text).ok_or_else(|| format!("expected one of {}", known()))
+}
+
+fn kind(text: &str) -> Result<String, String> {
+    let known = || TABLES.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ");
+    let found = TABLES.iter().any(|kind| kind.id == text);
+    if found { Ok(text.to_owned()) } else { Err(format!("expected one of {}", known())) }
+}
+
+impl Report {
+    /// Makes the tables.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let sources: Vec<Source> = self.runs.iter().map(|run| Source::open(run)).collect::<Result<_, _>>()?;
+        let wanted =
+            TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
+        let tables: Vec<Table> = wanted.flat_map(|kind| (kind.build)(&sources)).collect();
+        if tables.is_empty() {
+            let asked = if self.table.is_empty() { "any table".into() } else { self.table.join(", ") };
+            bail!("the runs do not hold what {asked} shows; `ssmprobe report --help` says what is needed");
+        }
+        let Some(out) = &self.out else {
+            let format = match self.format[..] {
+                [] => &FORMATS[0],
+                [one] => one,
+                _ => {
+                    return Err(
+                        Usage("several formats are written, not printed; add --out DIR".into()).into()
+                    );
+                }
+            };
+            let texts: Vec<String> = tables.iter().map(|table| (format.render)(table)).collect();
+            print!("{}", texts.join("\n"));
+            return Ok(ExitCode::SUCCESS);
+        };
+        let formats: Vec<&Format> =
+            if self.format.is_empty() { FORMATS.iter().collect() } else { self.format.clone() };
+        fs::create_dir_all(out).with_context(|| format!("{}: cannot be made", out.display()))?;
+        for table in &tables {
+            for format in &formats {
+                let path = out.join(format!("{}.{}", table.id, format.extension));
+                whole::write(&path, (format.render)(table).as_bytes())
+                    .with_context(|| format!("{}: cannot be written", path.display()))?;
+            }
+        }
+        eprintln!("{} tables in {}", tables.len(), out.display());
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,63 @@
+//! `ssmprobe sweep`: one head with every combination of some settings, all in one run on one pass of
+//! tokens.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::fault::Usage;
+use super::train::How;
+use crate::app::training::order;
+use crate::app::training::sweep::{Axis, variants};
+use crate::model::run::Variant;
+
+/// Train one head over a grid of its settings, all points together, into a run's folder.
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Sweep {
+    /// The grid: fields of the head's settings and their values.
+    #[arg(long, value_name = "FIELD=VALUE,...", num_args = 1.., required_unless_present = "resume", value_parser = Axis::parse)]
+    grid: Vec<Axis>,
+    /// The head whose settings vary.
+    #[arg(long, value_name = "HEAD", default_value = "sinkhorn")]
+    head: String,
+    /// Heads trained beside the grid, to compare with, as `gap,cls`.
+    #[arg(long, value_name = "HEADS", value_delimiter = ',')]
+    with: Vec<String>,
+    /// Settings that all points share: KEY=VALUE, or HEAD.KEY=VALUE for one head.
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    config: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+const LONG: &str = "The paper's sweeps:
+  --grid temperature=0.1,0.2,0.5,1.0 iterations=1,5,10,20
+  --grid state_dim=1,2,4,8,16,32,64,128,256 --with gap,cls
+Every point is a head of the run, called HEAD[FIELD=VALUE,...]; `ssmprobe report RUN` makes the
+table. A run is gone on with as any other: --resume --out RUN.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved).";
+
+impl Sweep {
+    /// Trains every point.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let heads = if self.grid.is_empty() { None } else { Some(self.heads()?) };
+        self.how.run(heads)
+    }
+
+    /// The heads beside the grid, then its points.
+    fn heads(&self) -> anyhow::Result<Vec<Variant>> {
+        let listed: Vec<String> = self.with.iter().chain([&self.head]).cloned().collect();
+        let mut plain = order::variants(&listed, &self.config)?;
+        let Some(own) = plain.iter().position(|variant| variant.name == self.head) else {
+            return Err(Usage(format!("--head {}: expected one head", self.head)).into());
+        };
+        let points = variants(&self.head, &self.grid, &plain[own].config)?;
+        if !self.with.contains(&self.head) {
+            plain.remove(own);
+        }
+        plain.extend(points);
+        Ok(plain)
+    }
+}

@@ -1,0 +1,312 @@
+//! Figures to files: the dialog that asks where and how, the command line that draws the same, and
+//! the thread that writes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
+
+use eframe::egui;
+use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
+
+use crate::app::state::Views;
+use crate::model::trace::Trace;
+use crate::viz::colormap::Map;
+use crate::viz::scene::Scene;
+use crate::viz::theme::Theme;
+use crate::viz::{Empty, Figure, Options, Rows, compare, draw_column, export, find};
+
+/// Formats: ending, what it is.
+pub const FORMATS: [(&str, &str); 5] = [
+    ("svg", "SVG, vectors"),
+    ("pdf", "PDF, vectors"),
+    ("png", "PNG, pixels"),
+    ("csv", "CSV, the numbers"),
+    ("npz", "NPZ, the numbers"),
+];
+
+/// What is to be exported, and how.
+#[derive(Clone)]
+pub struct Export {
+    figures: Vec<&'static dyn Figure>,
+    traces: Vec<Arc<Trace>>,
+    options: Options,
+    /// Where to; its ending is the format's.
+    pub path: String,
+    format: &'static str,
+    width: f32,
+    dpi: f32,
+    /// Whether the traces are written beside it.
+    with_traces: bool,
+}
+
+/// What a person decided.
+pub enum Decision {
+    /// Nothing yet.
+    Open,
+    /// Write it.
+    Write,
+    /// Choose where with the system's dialog.
+    Choose(String),
+    /// Not now.
+    Close,
+}
+
+/// What came of an export or a copy.
+pub enum Outcome {
+    /// Written here.
+    Written(PathBuf),
+    /// A picture for the clipboard.
+    Image(ColorImage),
+    /// Nothing; why.
+    Failed(String),
+}
+
+impl Export {
+    /// Of these figures of these traces, as they are shown.
+    pub fn new(
+        figures: &[&'static str],
+        traces: Vec<Arc<Trace>>,
+        views: &Views,
+        limits: Option<(f64, f64)>,
+    ) -> Self {
+        let figures: Vec<&'static dyn Figure> = figures.iter().filter_map(|id| find(id)).collect();
+        let one = figures.len() == 1 && traces.len() == 1;
+        let stem = |name: &str| {
+            Path::new(name).file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
+        };
+        let name = match (one, traces.first(), figures.first()) {
+            (true, Some(trace), Some(figure)) => {
+                format!("{}-{}-{}", stem(&trace.image), stem(&trace.probe), figure.id())
+            }
+            (_, Some(trace), _) => format!("{}-comparison", stem(&trace.image)),
+            _ => "figure".to_owned(),
+        };
+        let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
+        let mut options = figures.first().map(|figure| views.of(figure.id())).unwrap_or_default();
+        // A comparison shares its limits by itself.
+        options.limits = options.limits.or(limits.filter(|_| one));
+        Self {
+            width: if one { 85.0 } else { 174.0 },
+            path: folder.join(format!("{name}.svg")).display().to_string(),
+            figures,
+            traces,
+            options,
+            format: "svg",
+            dpi: 300.0,
+            with_traces: true,
+        }
+    }
+
+    /// Draws the dialog.
+    pub fn ui(&mut self, ui: &mut Ui) -> Decision {
+        let mut decision = Decision::Open;
+        ui.set_width(470.0);
+        let one = self.figures.len() == 1 && self.traces.len() == 1;
+        ui.heading(match self.figures.first() {
+            Some(figure) if one => format!("Export {}", figure.title().to_lowercase()),
+            _ => "Export comparison".to_owned(),
+        });
+        ui.add_space(4.0);
+        Grid::new("export").num_columns(2).spacing([14.0, 8.0]).show(ui, |ui| {
+            let label = ui.label("Format").id;
+            let shown = FORMATS.iter().find(|(id, _)| *id == self.format).map_or("", |(_, name)| *name);
+            let formats = FORMATS.iter().filter(|(id, _)| one || !matches!(*id, "csv" | "npz"));
+            let combo = ComboBox::from_id_salt("format").width(150.0).selected_text(shown);
+            let list = combo.show_ui(ui, |ui| {
+                for (id, name) in formats {
+                    if ui.selectable_label(self.format == *id, *name).clicked() {
+                        self.format = id;
+                        self.path = Path::new(&self.path).with_extension(id).display().to_string();
+                    }
+                }
+            });
+            list.response.labelled_by(label);
+            ui.end_row();
+            let picture = !matches!(self.format, "csv" | "npz");
+            if picture {
+                let label = ui.label("Width").id;
+                ui.horizontal(|ui| {
+                    ui.add(DragValue::new(&mut self.width).range(20.0..=2000.0).suffix(" mm"))
+                        .labelled_by(label);
+                    for (text, width) in [("Column", 85.0), ("Page", 174.0)] {
+                        if ui.selectable_label(self.width == width, text).clicked() {
+                            self.width = width;
+                        }
+                    }
+                });
+                ui.end_row();
+            }
+            if self.format == "png" {
+                let label = ui.label("Resolution").id;
+                ui.add(DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi")).labelled_by(label);
+                ui.end_row();
+            }
+            ui.label("File");
+            ui.horizontal(|ui| {
+                let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(280.0));
+                edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Export to"));
+                if ui.button("Choose…").clicked() {
+                    let name =
+                        Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
+                    decision = Decision::Choose(name.unwrap_or_default());
+                }
+            });
+            ui.end_row();
+        });
+        ui.checkbox(&mut self.with_traces, "Save the trace beside it").on_hover_text(
+            "With it, `ssmprobe figures` draws the same figure again, without weights and without a window",
+        );
+        ui.add_space(6.0);
+        ui.horizontal(|ui| {
+            if ui.button("Export").clicked() {
+                decision = Decision::Write;
+            }
+            if ui.button("Cancel").clicked() {
+                decision = Decision::Close;
+            }
+            let copy = egui::Button::new("Copy the command line");
+            let copy = ui.add_enabled(self.with_traces, copy);
+            if copy.on_hover_text("Draws the same figure from the trace beside it").clicked() {
+                ui.ctx().copy_text(self.command_line());
+            }
+        });
+        decision
+    }
+
+    /// Puts the file in a folder and under a name that were chosen.
+    pub fn put(&mut self, path: &Path) {
+        let known = |ending: &str| FORMATS.iter().find(|(id, _)| ending.eq_ignore_ascii_case(id));
+        let ending = path.extension().and_then(|e| e.to_str()).and_then(known);
+        self.format = ending.map_or(self.format, |(id, _)| id);
+        self.path = path.with_extension(self.format).display().to_string();
+    }
+
+    /// Where the traces go.
+    fn trace_files(&self) -> Vec<PathBuf> {
+        let path = Path::new(&self.path);
+        let name = |at: usize| match self.traces.len() {
+            1 => "trace.json".to_owned(),
+            _ => format!("{}.trace.json", at + 1),
+        };
+        (0..self.traces.len()).map(|at| path.with_extension(name(at))).collect()
+    }
+
+    /// The command that draws the same figure from the traces.
+    pub fn command_line(&self) -> String {
+        let quoted = |text: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
+            if text.chars().all(plain) {
+                text.to_owned()
+            } else {
+                format!("'{}'", text.replace('\'', r"'\''"))
+            }
+        };
+        let mut words = vec!["ssmprobe figures".to_owned()];
+        words.extend(
+            self.trace_files().iter().map(|p| format!("--trace {}", quoted(&p.display().to_string()))),
+        );
+        words.extend(self.figures.iter().map(|figure| format!("--figure {}", figure.id())));
+        words.push(format!("--out {} --width {}", quoted(&self.path), self.width));
+        let Options { map, log, rows, opacity, grid, step, .. } = &self.options;
+        let usual = Options::default();
+        if self.format == "png" {
+            words.push(format!("--dpi {}", self.dpi));
+        }
+        if *map != usual.map {
+            words.push(format!("--map {}", if *map == Map::Viridis { "viridis" } else { "cividis" }));
+        }
+        if *rows != usual.rows {
+            words.push(format!("--rows {}", if *rows == Rows::Score { "score" } else { "raster" }));
+        }
+        if *opacity != usual.opacity {
+            words.push(format!("--opacity {opacity}"));
+        }
+        words.extend(log.then(|| "--log".to_owned()));
+        words.extend(grid.then(|| "--grid".to_owned()));
+        words.extend(step.map(|step| format!("--step {step}")));
+        words.join(" ")
+    }
+
+    /// Limits that the command line cannot say are left to the figure, so that both draw the same.
+    fn scene(&self) -> Result<Scene, Empty> {
+        let options = Options { limits: None, ..self.options.clone() };
+        let (theme, width) = (Theme::print(), export::points(self.width));
+        match (&self.traces[..], &self.figures[..]) {
+            ([trace], [figure]) => draw_column(*figure, trace, &options, &theme, width),
+            (traces, figures) => {
+                let traces: Vec<&Trace> = traces.iter().map(AsRef::as_ref).collect();
+                compare::scene(&traces, figures, &options, &theme, width)
+            }
+        }
+    }
+
+    /// Writes it, and the traces beside it.
+    pub fn write(&self) -> Outcome {
+        let written = || -> Result<PathBuf, String> {
+            let path = PathBuf::from(&self.path);
+            let (Some(figure), Some(trace)) = (self.figures.first(), self.traces.first()) else {
+                return Err("There is nothing to export".to_owned());
+            };
+            let scene = self.scene().map_err(|why| why.0)?;
+            let about = |t: &Arc<Trace>| format!("{} through {} on {}", t.image, t.probe, t.backbone);
+            let about: Vec<String> = self.traces.iter().map(about).collect();
+            export::save(&path, &scene, &figure.table(trace), &about.join("; "), self.dpi)
+                .map_err(|error| error.to_string())?;
+            for (trace, path) in self.traces.iter().zip(self.trace_files()).filter(|_| self.with_traces) {
+                let json = serde_json::to_vec(&**trace).map_err(|error| error.to_string())?;
+                export::write(&path, &json).map_err(|error| error.to_string())?;
+            }
+            Ok(path)
+        };
+        written().map_or_else(Outcome::Failed, Outcome::Written)
+    }
+
+    /// The figure as pixels, as it stands on a white page.
+    pub fn image(&self) -> Outcome {
+        let drawn = || -> Result<ColorImage, String> {
+            let scene = Scene { background: Theme::light().background, ..self.scene().map_err(|why| why.0)? };
+            let png = export::png(&scene, "", self.dpi).map_err(|error| error.to_string())?;
+            let image = image::load_from_memory(&png).map_err(|error| error.to_string())?.into_rgba8();
+            let size = [image.width() as usize, image.height() as usize];
+            Ok(ColorImage::from_rgba_unmultiplied(size, &image))
+        };
+        drawn().map_or_else(Outcome::Failed, Outcome::Image)
+    }
+}
+
+/// Exports under way, each on a thread of its own.
+pub struct Exporter {
+    sender: SyncSender<Outcome>,
+    outcomes: Receiver<Outcome>,
+}
+
+impl Default for Exporter {
+    fn default() -> Self {
+        let (sender, outcomes) = sync_channel(16);
+        Self { sender, outcomes }
+    }
+}
+
+impl Exporter {
+    /// Does `work` and wakes the window.
+    pub fn start(
+        &self,
+        ctx: &egui::Context,
+        work: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Result<(), String> {
+        let (sender, ctx) = (self.sender.clone(), ctx.clone());
+        let run = move || {
+            // The window may be gone; then nobody wants to know.
+            sender.send(work()).ok();
+            ctx.request_repaint();
+        };
+        let thread = Builder::new().name("export".into()).spawn(run);
+        thread.map(drop).map_err(|error| format!("Cannot export: {error}"))
+    }
+
+    /// What came of one of them.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcomes.try_recv().ok()
+    }
+}

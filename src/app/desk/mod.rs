@@ -1,0 +1,342 @@
+//! How the window is arranged: menu bar, library, panes, jobs, status bar, and the dialogs above.
+//!
+//! The desk holds what belongs to the window alone (layout, focus, open dialogs); everything that is
+//! worth keeping or testing without one is in the [`State`].
+
+mod choose;
+mod export;
+mod menu;
+mod palette;
+mod status;
+mod strip;
+mod tiles;
+mod toasts;
+
+use std::path::PathBuf;
+
+use eframe::egui;
+use egui::{CentralPanel, Frame, Margin, Ui};
+use egui_tiles::Tree;
+
+use self::choose::{Chooser, For};
+use self::export::{Decision, Export, Exporter, Outcome};
+use self::palette::{Chosen, Palette};
+use self::tiles::{Pane, Panes};
+use super::command::{Ask, Command};
+use super::job::ColumnId;
+use super::look;
+use super::panel::{self, Cx, Lit, Panel, Place, Wish};
+use super::state::{State, Weight};
+use super::workspace::Workspace;
+use crate::viz::hover::Hover;
+use crate::viz::paint::color32;
+
+/// What the desk wants of the program around it.
+pub enum Order {
+    /// The state does it.
+    Command(Command),
+    /// Note this.
+    Note(Weight, String),
+    /// Restore everything from a workspace.
+    Restore(Box<Workspace>),
+}
+
+/// What a dialog says in a frame.
+enum Answer<T> {
+    /// Nothing yet.
+    Open,
+    /// It was called off.
+    Closed,
+    /// This.
+    Given(T),
+}
+
+/// The window's own.
+pub struct Desk {
+    panels: Vec<Box<dyn Panel>>,
+    tree: Tree<Pane>,
+    focus: Option<ColumnId>,
+    jobs: bool,
+    class_filter: String,
+    palette: Option<Palette>,
+    hub: Option<String>,
+    export: Option<Export>,
+    exporter: Exporter,
+    chooser: Chooser,
+    toasts: toasts::Toasts,
+    workspace: Option<PathBuf>,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self {
+            panels: panel::all(),
+            tree: tiles::first(),
+            focus: None,
+            jobs: false,
+            class_filter: String::new(),
+            palette: None,
+            hub: None,
+            export: None,
+            exporter: Exporter::default(),
+            chooser: Chooser::default(),
+            toasts: toasts::Toasts::default(),
+            workspace: None,
+        }
+    }
+}
+
+impl Desk {
+    /// Shows the pane of a panel.
+    pub fn show(&mut self, id: &str) {
+        match self.panels.iter().find(|panel| panel.id() == id).map(|panel| panel.place()) {
+            Some(Place::Middle) => tiles::show(&mut self.tree, id),
+            Some(Place::Below) => self.jobs = true,
+            Some(Place::Left) | None => {}
+        }
+    }
+
+    /// What came in since the last frame: files that were chosen, exports that are done.
+    pub fn drain(&mut self, ctx: &egui::Context, state: &State) -> Vec<Order> {
+        let mut orders = Vec::new();
+        while let Some(outcome) = self.exporter.outcome() {
+            match outcome {
+                Outcome::Written(path) => {
+                    orders.push(Order::Note(Weight::Info, format!("Wrote {}", path.display())));
+                }
+                Outcome::Image(image) => {
+                    ctx.copy_image(image);
+                    orders.push(Order::Note(Weight::Info, "Copied the image".to_owned()));
+                }
+                Outcome::Failed(why) => orders.push(Order::Note(Weight::Error, why)),
+            }
+        }
+        if let Some((what, paths)) = self.chooser.answer()
+            && !paths.is_empty()
+        {
+            self.chosen(what, paths, state, &mut orders);
+        }
+        let dropped = ctx.input(|i| i.raw.dropped_files.clone());
+        let dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
+        if !dropped.is_empty() {
+            orders.push(Order::Command(Command::OpenAny(dropped)));
+        }
+        orders
+    }
+
+    /// Draws everything.
+    pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<Order> {
+        self.focus = self.focus.filter(|id| state.columns.contains_key(id));
+        self.focus = self.focus.or_else(|| first_to_see(state));
+        let theme = look::theme(ui);
+        let mut lit = Lit::of(state.selection.hover.token);
+        let mut wishes = Vec::new();
+        let mut cx = Cx { state, theme: &theme, focus: self.focus, lit: &mut lit, wishes: &mut wishes };
+        if self.palette.is_none() {
+            menu::keys(ui.ctx(), &mut cx);
+        }
+        self.arrange(ui, &mut cx);
+        let mut orders = Vec::new();
+        self.dialogs(ui, state, &mut wishes);
+        self.toasts.ui(ui, state, &mut wishes);
+        let token = lit.found();
+        if token != state.selection.hover.token {
+            orders.push(Order::Command(Command::Hover(Hover { token, position: None })));
+        }
+        for wish in wishes {
+            self.grant(ui.ctx(), wish, state, &mut orders);
+        }
+        orders
+    }
+
+    fn arrange(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
+        let panel = color32(look::panel(cx.theme));
+        let frame = |x: i8, y: i8| Frame::new().fill(panel).inner_margin(Margin::symmetric(x, y));
+        egui::Panel::top("menu").frame(frame(8, 4)).show(ui, |ui| menu::bar(self, ui, cx));
+        egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx));
+        if self.jobs {
+            let below = egui::Panel::bottom("jobs").frame(frame(10, 4)).resizable(true).default_size(190.0);
+            below.show(ui, |ui| self.place(ui, cx, Place::Below));
+        }
+        let left = egui::Panel::left("library").frame(frame(10, 6)).resizable(true);
+        let left = left.default_size(300.0).size_range(230.0..=620.0);
+        left.show(ui, |ui| self.place(ui, cx, Place::Left));
+        CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
+            Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| strip::ui(self, ui, cx));
+            if self.tree.is_empty() {
+                return panel::notice::empty(ui, "All panes are closed; the menu Panes opens them again");
+            }
+            let mut panes = Panes { panels: &mut self.panels, cx };
+            self.tree.ui(&mut panes, ui);
+        });
+    }
+
+    /// Draws the panels of a place.
+    fn place(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, place: Place) {
+        for panel in self.panels.iter_mut().filter(|panel| panel.place() == place) {
+            panel.ui(ui, cx);
+        }
+    }
+
+    fn dialogs(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<Wish>) {
+        if let Some(palette) = &mut self.palette {
+            let answer = palette.ui(ui, state, &self.panels);
+            if !matches!(answer, Answer::Open) {
+                self.palette = None;
+            }
+            match answer {
+                Answer::Given(Chosen::Action(action)) => wishes.push(match action.effect(state) {
+                    super::command::Effect::Command(command) => Wish::Command(command),
+                    super::command::Effect::Ask(ask) => Wish::Ask(ask),
+                }),
+                Answer::Given(Chosen::Pane(id)) => self.show(id),
+                Answer::Open | Answer::Closed => {}
+            }
+        }
+        if let Some(text) = &mut self.hub {
+            match hub(ui, text) {
+                Answer::Open => {}
+                Answer::Closed => self.hub = None,
+                Answer::Given(source) => {
+                    self.hub = None;
+                    wishes.push(Wish::Command(Command::OpenBackbone(source)));
+                }
+            }
+        }
+        let Some(dialog) = &mut self.export else { return };
+        let modal = egui::Modal::new(egui::Id::unique("export")).show(ui.ctx(), |ui| dialog.ui(ui));
+        let decision = if modal.should_close() { Decision::Close } else { modal.inner };
+        let started = match decision {
+            Decision::Open => return,
+            Decision::Close => Ok(()),
+            Decision::Choose(name) => {
+                self.toasts.fault = self.chooser.ask(ui.ctx(), For::Export(name)).err();
+                return;
+            }
+            Decision::Write => {
+                let dialog = dialog.clone();
+                self.exporter.start(ui.ctx(), move || dialog.write())
+            }
+        };
+        self.toasts.fault = started.err();
+        self.export = None;
+    }
+
+    /// Does what is the window's own; passes on what is the state's.
+    fn grant(&mut self, ctx: &egui::Context, wish: Wish, state: &State, orders: &mut Vec<Order>) {
+        match wish {
+            Wish::Command(command) => orders.push(Order::Command(command)),
+            Wish::Focus(id) => self.focus = Some(id),
+            Wish::Jobs => self.jobs = !self.jobs,
+            Wish::Export(figures, traces) => {
+                let limits = figures.first().and_then(|id| state.shared_limits(id));
+                self.export = Some(Export::new(&figures, traces, &state.views, limits));
+            }
+            Wish::CopyImage(figure, trace) => {
+                let export = Export::new(&[figure], vec![trace], &state.views, None);
+                self.toasts.fault = self.exporter.start(ctx, move || export.image()).err();
+            }
+            Wish::Ask(ask) => self.asked(ctx, ask, state, orders),
+        }
+    }
+
+    fn asked(&mut self, ctx: &egui::Context, ask: Ask, state: &State, orders: &mut Vec<Order>) {
+        match ask {
+            Ask::Palette => self.palette = Some(Palette::default()),
+            Ask::HubId => self.hub = Some(String::new()),
+            Ask::CopyLog => ctx.copy_text(state.log_text()),
+            Ask::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
+            Ask::SaveWorkspace if self.workspace.is_some() => {
+                let path = self.workspace.clone().unwrap_or_default();
+                self.save(path, state, orders);
+            }
+            _ => self.toasts.fault = self.chooser.ask(ctx, For::Ask(ask)).err(),
+        }
+    }
+
+    /// What becomes of files that were chosen.
+    fn chosen(&mut self, what: For, paths: Vec<PathBuf>, state: &State, orders: &mut Vec<Order>) {
+        let first = paths.first().cloned().unwrap_or_default();
+        orders.push(Order::Command(match what {
+            For::Export(_) => {
+                if let Some(export) = &mut self.export {
+                    export.put(&first);
+                }
+                return;
+            }
+            For::Ask(Ask::BackboneFolder) => Command::OpenBackbone(first.display().to_string()),
+            For::Ask(Ask::RunFolder) => Command::OpenRun(first),
+            For::Ask(Ask::ProbeFiles) => Command::OpenProbes(paths),
+            For::Ask(Ask::ImageFiles | Ask::ImageFolder) => Command::OpenImages(paths),
+            For::Ask(Ask::OpenWorkspace) => return self.open(&first, orders),
+            For::Ask(Ask::SaveWorkspace | Ask::SaveWorkspaceAs) => return self.save(first, state, orders),
+            For::Ask(Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Quit) => return,
+        }));
+    }
+
+    /// Restores a workspace: its layout here, the rest by whom the desk tells.
+    pub fn open(&mut self, path: &std::path::Path, orders: &mut Vec<Order>) {
+        match Workspace::load(path) {
+            Ok(workspace) => {
+                if let Ok(tree) = serde_json::from_value(workspace.layout.clone()) {
+                    self.tree = tree;
+                }
+                for missing in workspace.missing() {
+                    let text = format!("{} is not there any more", missing.path.display());
+                    orders.push(Order::Note(Weight::Warning, text));
+                }
+                self.workspace = Some(path.to_owned());
+                orders.push(Order::Restore(Box::new(workspace)));
+            }
+            Err(error) => orders.push(Order::Note(Weight::Error, error.to_string())),
+        }
+    }
+
+    fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<Order>) {
+        let path =
+            if path.extension().is_none() { path.with_extension(super::workspace::EXTENSION) } else { path };
+        let layout = serde_json::to_value(&self.tree).unwrap_or_default();
+        orders.push(match state.workspace(layout).save(&path) {
+            Ok(()) => Order::Note(Weight::Info, format!("Wrote {}", path.display())),
+            Err(error) => Order::Note(Weight::Error, error.to_string()),
+        });
+        self.workspace = Some(path);
+    }
+}
+
+/// The column to look at where none was chosen: the first that learned an order, which has most to
+/// show.
+fn first_to_see(state: &State) -> Option<ColumnId> {
+    let routed =
+        |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
+    let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
+    found.or_else(|| state.columns.first()).map(|(id, _)| *id)
+}
+
+/// Asks for an id of the Hub.
+fn hub(ui: &Ui, text: &mut String) -> Answer<String> {
+    let modal = egui::Modal::new(egui::Id::unique("hub")).show(ui.ctx(), |ui| {
+        ui.set_width(440.0);
+        ui.heading("Open backbone from the Hub");
+        ui.weak("The id of a model, for example facebook/vit-mae-base; a folder's path is taken too");
+        let edit = egui::TextEdit::singleline(text).hint_text("owner/name").desired_width(f32::INFINITY);
+        let edit = ui.add(edit);
+        edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Hub id"));
+        let enter = edit.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
+        if !edit.lost_focus() {
+            edit.request_focus();
+        }
+        let mut done = Answer::Open;
+        ui.horizontal(|ui| {
+            let ready = !text.trim().is_empty();
+            if ui.add_enabled(ready, egui::Button::new("Open")).clicked() || (enter && ready) {
+                done = Answer::Given(text.clone());
+            }
+            if ui.button("Cancel").clicked() {
+                done = Answer::Closed;
+            }
+        });
+        done
+    });
+    if modal.should_close() { Answer::Closed } else { modal.inner }
+}

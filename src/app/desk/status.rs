@@ -1,0 +1,93 @@
+//! The status bar: where it computes, what is open, what goes on.
+
+use eframe::egui;
+use egui::{Align, Layout, RichText, Ui};
+
+use crate::app::command::Command;
+use crate::app::look;
+use crate::app::panel::{Cx, Wish, notice};
+use crate::viz::font;
+use crate::viz::paint::color32;
+
+/// Devices a person can choose, and what they are.
+const DEVICES: &[(&str, &str)] = &[
+    ("auto", "The best there is"),
+    ("cpu", "The processor"),
+    ("wgpu", "A GPU through Vulkan, DirectX 12 or Metal"),
+    #[cfg(feature = "cuda")]
+    ("cuda", "An NVIDIA GPU through CUDA"),
+];
+
+/// Draws the bar.
+pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
+    ui.horizontal(|ui| {
+        device(ui, cx);
+        if let Some((_, facts)) = cx.state.library.backbone() {
+            ui.separator();
+            ui.label(RichText::new(&facts.id).small()).on_hover_text(facts.summary());
+        }
+        ui.separator();
+        let counts = [(cx.state.library.probes.len(), "probe"), (cx.state.library.images.len(), "image")];
+        for (count, name) in counts {
+            let s = if count == 1 { "" } else { "s" };
+            ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
+        }
+        if let Some(bytes) = memory() {
+            ui.separator();
+            let text = format!("{} MB", bytes / 1_000_000);
+            ui.label(RichText::new(text).small().weak()).on_hover_text("Memory of the program");
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| jobs(ui, cx));
+    });
+}
+
+fn device(ui: &mut Ui, cx: &mut Cx<'_>) {
+    let open = cx.state.library.backbone().map(|(_, facts)| facts.clone());
+    let name = open.as_ref().map_or(cx.state.settings.device.as_str(), |facts| facts.device.as_str());
+    let badge = RichText::new(format!("Device: {name}")).small();
+    let menu = ui.menu_button(badge, |ui| {
+        for (device, about) in DEVICES {
+            let chosen = cx.state.settings.device == *device;
+            if ui.selectable_label(chosen, format!("{device}: {}", about.to_lowercase())).clicked() {
+                cx.send(Command::SetDevice((*device).to_owned()));
+            }
+        }
+    });
+    let about = open.map_or_else(|| "Where tokens are computed".to_owned(), |facts| facts.adapter.clone());
+    menu.response.on_hover_text(about);
+}
+
+/// What goes on, and how much failed.
+fn jobs(ui: &mut Ui, cx: &mut Cx<'_>) {
+    let failed = cx.state.jobs.values().filter(|job| job.fault.is_some()).count();
+    let text = match failed {
+        0 => RichText::new("Jobs and log").small(),
+        count => RichText::new(format!("{count} failed")).small().color(color32(look::failed(cx.theme))),
+    };
+    let response = ui.button(text).on_hover_text("Jobs and log");
+    if response.clicked() {
+        cx.wishes.push(Wish::Jobs);
+    }
+    let running = cx.state.jobs.iter().filter(|(_, job)| job.fault.is_none());
+    // A look takes a moment; a job that shows how far it is says more.
+    let Some((id, job)) = running.max_by_key(|(_, job)| (job.progress.is_some(), job.started)) else {
+        return;
+    };
+    let cancel = egui::Button::new(RichText::new("Cancel").small());
+    if ui.add_enabled(!job.cancelling, cancel).clicked() {
+        cx.wishes.push(Wish::Command(Command::Cancel(*id)));
+    }
+    if let Some(progress) = &job.progress {
+        let text = RichText::new(notice::amounts(progress)).small();
+        let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(text);
+        ui.add(bar.desired_width(190.0).desired_height(16.0));
+    }
+    ui.label(RichText::new(font::fit(&job.title, 11.5, 320.0)).small()).on_hover_text(&job.title);
+}
+
+/// Bytes of memory the program holds, where the system says so in a file.
+fn memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}

@@ -1,0 +1,133 @@
+//! The line above the panes: which image, through which probe, read how, evidence for what.
+
+use eframe::egui;
+use egui::{ComboBox, ScrollArea, Ui};
+
+use super::Desk;
+use crate::app::command::{Action, Command};
+use crate::app::job::ClassChoice;
+use crate::app::panel::{Cx, Wish, interventions};
+use crate::model::intervention::Intervention;
+use crate::model::trace::Routing;
+use crate::viz::font;
+
+/// Draws the line.
+pub fn ui(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
+    ui.horizontal(|ui| {
+        image(ui, cx);
+        ui.separator();
+        probe(ui, cx);
+        reading(ui, cx);
+        ui.separator();
+        class(desk, ui, cx);
+    });
+}
+
+fn image(ui: &mut Ui, cx: &mut Cx<'_>) {
+    let Some(image) = cx.state.current_image() else {
+        if ui.button(Action::OpenImages.text()).clicked() {
+            cx.choose(Action::OpenImages);
+        }
+        return;
+    };
+    for (action, text) in [(Action::PreviousImage, "‹"), (Action::NextImage, "›")] {
+        let response = ui.button(text).on_hover_text(action.text());
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, action.text()));
+        if response.clicked() {
+            cx.choose(action);
+        }
+    }
+    let images = &cx.state.library.images;
+    let at = cx.state.selection.image.and_then(|id| images.get_index_of(&id)).map_or(0, |at| at + 1);
+    ui.label(font::fit(&image.name(), 13.5, 190.0)).on_hover_text(image.path.display().to_string());
+    ui.weak(format!("{at} of {}", images.len()));
+}
+
+fn probe(ui: &mut Ui, cx: &mut Cx<'_>) {
+    if cx.state.columns.is_empty() {
+        ui.weak("No probe shown");
+        return;
+    }
+    let label = ui.label("Probe").id;
+    let shown = cx.focus.map(|id| cx.state.column_title(id)).unwrap_or_default();
+    let combo = ComboBox::from_id_salt("probe").width(190.0).selected_text(font::fit(&shown, 13.5, 170.0));
+    let list = |ui: &mut Ui| {
+        for id in cx.state.columns.keys() {
+            if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
+                cx.wishes.push(Wish::Focus(*id));
+            }
+        }
+    };
+    combo.show_ui(ui, list).response.labelled_by(label);
+}
+
+/// How the probe reads: as trained, or with one thing changed.
+fn reading(ui: &mut Ui, cx: &mut Cx<'_>) {
+    let Some((id, column)) = cx.focus.and_then(|id| Some((id, cx.state.columns.get(&id)?))) else { return };
+    let routing = column.shown.trace().map(|trace| &trace.routing);
+    if column.change == Intervention::None && matches!(routing, None | Some(Routing::None)) {
+        return;
+    }
+    let change = column.change;
+    let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready()).cloned();
+    let label = ui.label("Reads").id;
+    let all = [vec![("As trained", Intervention::None)], interventions(facts.as_deref())].concat();
+    let shown = all
+        .iter()
+        .find(|(_, known)| *known == change)
+        .map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
+    let combo = ComboBox::from_id_salt("reading").width(175.0).selected_text(shown);
+    let list = |ui: &mut Ui| {
+        for (name, other) in all {
+            if ui.selectable_label(change == other, name).clicked() {
+                cx.send(Command::SetChange(id, other));
+            }
+        }
+    };
+    let response = combo.show_ui(ui, list).response.labelled_by(label);
+    response.on_hover_text("One thing changed in how the probe reads; it is not retrained");
+}
+
+/// The class evidence is for.
+fn class(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
+    let label = ui.label("Evidence for").id;
+    let shown = match &cx.state.selection.class {
+        ClassChoice::Predicted => "the predicted class".to_owned(),
+        ClassChoice::Named(name) => name.clone(),
+    };
+    let combo = ComboBox::from_id_salt("class")
+        .width(180.0)
+        .height(360.0)
+        .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
+        .selected_text(font::fit(&shown, 13.5, 160.0));
+    let list = |ui: &mut Ui| {
+        ui.set_min_width(240.0);
+        let predicted = cx.state.selection.class == ClassChoice::Predicted;
+        if ui.selectable_label(predicted, "The predicted class").clicked() {
+            cx.send(Command::SetClass(ClassChoice::Predicted));
+            ui.close();
+        }
+        let classes = cx.state.library.classes();
+        if classes.is_empty() {
+            return;
+        }
+        ui.add(egui::TextEdit::singleline(&mut desk.class_filter).hint_text("Filter classes"));
+        let text = desk.class_filter.to_lowercase();
+        let found: Vec<&String> = classes.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
+        ScrollArea::vertical().max_height(280.0).auto_shrink([false, true]).show_rows(
+            ui,
+            24.0,
+            found.len(),
+            |ui, rows| {
+                for name in &found[rows] {
+                    let chosen = cx.state.selection.class == ClassChoice::Named((*name).clone());
+                    if ui.selectable_label(chosen, *name).clicked() {
+                        cx.send(Command::SetClass(ClassChoice::Named((*name).clone())));
+                        ui.close();
+                    }
+                }
+            },
+        );
+    };
+    combo.show_ui(ui, list).response.labelled_by(label);
+}

@@ -1,0 +1,155 @@
+//! The panes in the middle: figures of one probe, the comparison, the token table; to drag, split
+//! and close.
+
+use eframe::egui;
+use egui::{Ui, Visuals, WidgetText};
+use egui_tiles::{
+    Behavior, Container, Linear, LinearDir, SimplificationOptions, Tabs, Tile, TileId, Tiles, Tree,
+    UiResponse,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::app::look;
+use crate::app::panel::{Cx, Panel};
+use crate::viz::paint::color32;
+
+/// A pane: the id of the panel it shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pane(pub String);
+
+/// The layout a person starts with: the figures of one probe in two rows, and behind them the
+/// comparison and the table.
+pub fn first() -> Tree<Pane> {
+    let mut tiles = Tiles::default();
+    let groups: [&[&[&str]]; 2] = [
+        &[&["photo", "token_map"], &["scan_path"], &["assignment", "ranks"]],
+        &[&["evidence", "kernel", "scores"], &["diagnostics"], &["predictions"]],
+    ];
+    let mut rows = Vec::new();
+    for (row, shares) in groups.iter().zip([[1.0, 1.0, 1.0], [1.25, 0.95, 0.8]]) {
+        let columns: Vec<TileId> = row
+            .iter()
+            .map(|group| {
+                let panes = group.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
+                tiles.insert_tab_tile(panes)
+            })
+            .collect();
+        let mut linear = Linear::new(LinearDir::Horizontal, columns.clone());
+        for (column, share) in columns.iter().zip(shares) {
+            linear.shares.set_share(*column, share);
+        }
+        rows.push(tiles.insert_container(Container::Linear(linear)));
+    }
+    let mut one = Linear::new(LinearDir::Vertical, rows.clone());
+    one.shares.set_share(rows[0], 1.15);
+    let one = tiles.insert_container(Container::Linear(one));
+    let others: Vec<TileId> =
+        ["compare", "tokens"].iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
+    let mut tabs = Tabs::new([vec![one], others].concat());
+    tabs.set_active(one);
+    let root = tiles.insert_container(Container::Tabs(tabs));
+    Tree::new(egui::Id::unique("panes"), root, tiles)
+}
+
+/// Shows the pane of a panel: the one that is open, or a new one.
+pub fn show(tree: &mut Tree<Pane>, id: &str) {
+    let pane = Pane(id.to_owned());
+    if tree.tiles.find_pane(&pane).is_none() {
+        let new = tree.tiles.insert_pane(pane.clone());
+        match tree.root() {
+            Some(root) => tree.move_tile_to_container(new, root, usize::MAX, false),
+            None => *tree = Tree::new_tabs(egui::Id::unique("panes"), vec![pane.clone()]),
+        }
+    }
+    tree.make_active(|_, tile| matches!(tile, Tile::Pane(other) if *other == pane));
+}
+
+/// Whether a panel has a pane.
+pub fn open(tree: &Tree<Pane>, id: &str) -> bool {
+    tree.tiles.find_pane(&Pane(id.to_owned())).is_some()
+}
+
+/// Closes the pane of a panel.
+pub fn close(tree: &mut Tree<Pane>, id: &str) {
+    if let Some(tile) = tree.tiles.find_pane(&Pane(id.to_owned())) {
+        tree.remove_recursively(tile);
+    }
+}
+
+/// Draws panes.
+pub struct Panes<'a, 'b> {
+    /// All panels.
+    pub panels: &'a mut [Box<dyn Panel>],
+    /// What they see.
+    pub cx: &'a mut Cx<'b>,
+}
+
+impl Behavior<Pane> for Panes<'_, '_> {
+    fn pane_ui(&mut self, ui: &mut Ui, _tile: TileId, pane: &mut Pane) -> UiResponse {
+        let ground = color32(self.cx.theme.ground);
+        ui.painter().rect_filled(ui.max_rect(), 0.0, ground);
+        if let Some(panel) = self.panels.iter_mut().find(|panel| panel.id() == pane.0) {
+            ui.push_id(&pane.0, |ui| panel.ui(ui, self.cx));
+        }
+        UiResponse::None
+    }
+
+    fn tab_title_for_pane(&mut self, pane: &Pane) -> WidgetText {
+        self.panels.iter().find(|panel| panel.id() == pane.0).map_or("", |panel| panel.title()).into()
+    }
+
+    fn tab_title_for_tile(&mut self, tiles: &Tiles<Pane>, tile: TileId) -> WidgetText {
+        match tiles.get(tile) {
+            Some(Tile::Pane(pane)) => self.tab_title_for_pane(pane),
+            Some(Tile::Container(_)) => "One probe".into(),
+            None => "".into(),
+        }
+    }
+
+    fn is_tab_closable(&self, tiles: &Tiles<Pane>, tile: TileId) -> bool {
+        matches!(tiles.get(tile), Some(Tile::Pane(_)))
+    }
+
+    fn on_tab_button(
+        &mut self,
+        tiles: &mut Tiles<Pane>,
+        tile: TileId,
+        button: egui::Response,
+    ) -> egui::Response {
+        let about = match tiles.get(tile) {
+            Some(Tile::Pane(pane)) => self.panels.iter().find(|p| p.id() == pane.0).map(|p| p.about()),
+            _ => Some("The figures of the chosen probe"),
+        };
+        button.on_hover_text(about.unwrap_or_default())
+    }
+
+    fn tab_bar_height(&self, _style: &egui::Style) -> f32 {
+        28.0
+    }
+
+    fn gap_width(&self, _style: &egui::Style) -> f32 {
+        4.0
+    }
+
+    fn tab_title_spacing(&self, _visuals: &Visuals) -> f32 {
+        10.0
+    }
+
+    fn tab_bar_color(&self, visuals: &Visuals) -> egui::Color32 {
+        visuals.panel_fill
+    }
+
+    fn tab_bg_color(
+        &self,
+        _visuals: &Visuals,
+        _tiles: &Tiles<Pane>,
+        _tile: TileId,
+        state: &egui_tiles::TabState,
+    ) -> egui::Color32 {
+        color32(if state.active { self.cx.theme.ground } else { look::panel(self.cx.theme) })
+    }
+
+    fn simplification_options(&self) -> SimplificationOptions {
+        SimplificationOptions { all_panes_must_have_tabs: true, ..SimplificationOptions::default() }
+    }
+}

@@ -1,0 +1,84 @@
+//! Short notes in the corner: what was done goes by itself, what went wrong stays until it is
+//! dismissed.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use eframe::egui;
+use egui::{Align2, Frame, Label, Order, RichText, Stroke, Ui, Vec2};
+
+use crate::app::command::Command;
+use crate::app::look;
+use crate::app::panel::Wish;
+use crate::app::state::{State, Weight};
+use crate::viz::paint::color32;
+
+/// How long a note of something done stays.
+const STAYS: f64 = 5.0;
+/// Widest note.
+const WIDE: f32 = 380.0;
+
+/// When notes were first seen.
+#[derive(Default)]
+pub struct Toasts {
+    since: HashMap<u64, f64>,
+    /// What the desk itself could not do.
+    pub fault: Option<String>,
+}
+
+impl Toasts {
+    /// Draws the notes above everything else.
+    pub fn ui(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<Wish>) {
+        self.since.retain(|id, _| state.toasts.iter().any(|toast| toast.id == *id));
+        if state.toasts.is_empty() && self.fault.is_none() {
+            return;
+        }
+        let (now, theme) = (ui.input(|i| i.time), look::theme(ui));
+        let area = egui::Area::new(egui::Id::unique("notes"))
+            .order(Order::Foreground)
+            .anchor(Align2::RIGHT_BOTTOM, Vec2::new(-14.0, -44.0));
+        area.show(ui.ctx(), |ui| {
+            for toast in &state.toasts {
+                let since = *self.since.entry(toast.id).or_insert(now);
+                let left = STAYS - (now - since);
+                if toast.weight == Weight::Info {
+                    if left <= 0.0 {
+                        wishes.push(Wish::Command(Command::DismissToast(toast.id)));
+                    } else {
+                        // One frame when it is over, none before.
+                        ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
+                    }
+                }
+                if note(ui, &toast.text, toast.weight, &theme) {
+                    wishes.push(Wish::Command(Command::DismissToast(toast.id)));
+                }
+            }
+            if let Some(fault) = &self.fault
+                && note(ui, fault, Weight::Error, &theme)
+            {
+                self.fault = None;
+            }
+        });
+    }
+}
+
+/// Draws one; true once it is dismissed.
+fn note(ui: &mut Ui, text: &str, weight: Weight, theme: &crate::viz::theme::Theme) -> bool {
+    let color = match weight {
+        Weight::Info => theme.muted,
+        Weight::Warning => theme.series(4),
+        Weight::Error => look::failed(theme),
+    };
+    let frame = Frame::popup(ui.style()).stroke(Stroke::new(1.0, color32(color)));
+    frame
+        .show(ui, |ui| {
+            ui.set_max_width(WIDE);
+            ui.horizontal_top(|ui| {
+                let dismissed = ui.small_button("Dismiss").clicked();
+                ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
+                dismissed
+            })
+            .inner
+        })
+        .inner
+}

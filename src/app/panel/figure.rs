@@ -1,0 +1,61 @@
+//! One figure of what the focused column sees, as a pane.
+
+use eframe::egui;
+use egui::Ui;
+
+use super::cell::Cell;
+use super::{Cx, Panel, Place, controls};
+use crate::viz::Figure;
+
+/// Room around a figure.
+const EDGE: f32 = 8.0;
+
+/// The pane of one figure.
+pub struct View {
+    figure: &'static dyn Figure,
+    cell: Cell,
+    playing: Option<(f64, usize)>,
+}
+
+impl View {
+    /// Of this figure.
+    pub fn new(figure: &'static dyn Figure) -> Self {
+        Self { figure, cell: Cell::default(), playing: None }
+    }
+}
+
+impl Panel for View {
+    fn id(&self) -> &'static str {
+        self.figure.id()
+    }
+
+    fn title(&self) -> &'static str {
+        self.figure.title()
+    }
+
+    fn about(&self) -> &'static str {
+        self.figure.about()
+    }
+
+    fn place(&self) -> Place {
+        Place::Middle
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
+        let Some(trace) = cx.trace(ui) else { return };
+        ui.add_space(6.0);
+        controls::show(ui, cx, self.figure.id(), &trace, &mut self.playing);
+        let rect = ui.available_rect_before_wrap().shrink(EDGE);
+        let zoom = zoom(rect.width());
+        let options = cx.options(self.figure.id());
+        let Self { figure, cell, .. } = self;
+        if let Some(response) = cell.show(ui, &trace, *figure, &options, cx.theme, rect, zoom, cx.lit) {
+            cx.menu(&response, *figure, &trace);
+        }
+    }
+}
+
+/// Pixels a point: a page's 7.5 pt label becomes readable, and larger in a large pane.
+pub fn zoom(width: f32) -> f32 {
+    (width / 300.0).clamp(1.45, 2.1)
+}

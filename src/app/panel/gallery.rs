@@ -1,0 +1,176 @@
+//! Thumbnails of all images: only the rows in sight are drawn, and only theirs are asked for, so
+//! that ten thousand images scroll like ten.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{
+    Color32, ColorImage, Pos2, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, TextureHandle,
+    TextureOptions, Ui, Vec2, WidgetInfo,
+};
+use indexmap::IndexMap;
+
+use super::{Cx, notice};
+use crate::app::command::{Action, Command};
+use crate::app::job::ImageId;
+use crate::app::look;
+use crate::app::state::Thumbnail;
+use crate::model::trace::Picture;
+use crate::viz::font;
+use crate::viz::paint::color32;
+
+/// Side of a thumbnail where there is room.
+const SIDE: f32 = 84.0;
+/// Gap between thumbnails.
+const GAP: f32 = 6.0;
+/// Textures kept on the graphics card.
+const KEPT: usize = 512;
+
+/// The gallery.
+#[derive(Default)]
+pub struct Gallery {
+    filter: String,
+    /// The filter, the number of images and the last of them, and what passes.
+    passed: Option<(String, usize, Option<ImageId>, Vec<ImageId>)>,
+    /// The latest used last.
+    textures: IndexMap<ImageId, (Arc<Picture>, TextureHandle)>,
+    sight: Vec<ImageId>,
+    shown: Option<ImageId>,
+}
+
+impl Gallery {
+    /// Draws it into what is left of `ui`.
+    pub fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
+        let images = &cx.state.library.images;
+        if images.is_empty() {
+            if notice::invite(ui, "Open images, or drop them here", Action::OpenImages.text()) {
+                cx.choose(Action::OpenImages);
+            }
+            return;
+        }
+        let hint = format!("Filter {} images by name or folder", images.len());
+        let edit = egui::TextEdit::singleline(&mut self.filter).hint_text(hint).desired_width(f32::INFINITY);
+        let response = ui.add(edit);
+        response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
+        let last = images.last().map(|(id, _)| *id);
+        let known = |(text, count, end, _): &(String, usize, Option<ImageId>, Vec<ImageId>)| {
+            *text == self.filter && *count == images.len() && *end == last
+        };
+        if !self.passed.as_ref().is_some_and(known) {
+            let passed = cx.state.library.images_with(&self.filter);
+            self.passed = Some((self.filter.clone(), images.len(), last, passed));
+        }
+        let passed = self.passed.take();
+        if let Some((.., ids)) = &passed {
+            if ids.is_empty() {
+                notice::empty(ui, "No image has this in its name or folder");
+            } else {
+                self.grid(ui, cx, ids);
+            }
+        }
+        self.passed = passed;
+    }
+
+    fn grid(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, ids: &[ImageId]) {
+        ui.spacing_mut().item_spacing = Vec2::splat(GAP);
+        let width = ui.available_width() - ui.spacing().scroll.allocated_width();
+        let columns = (((width + GAP) / (SIDE + GAP)) as usize).max(1);
+        let side = (width + GAP) / columns as f32 - GAP;
+        let rows = ids.len().div_ceil(columns);
+        let mut area = ScrollArea::vertical().auto_shrink(false);
+        // A new current image is scrolled to, wherever it was chosen.
+        if cx.state.selection.image != self.shown {
+            self.shown = cx.state.selection.image;
+            let at = self.shown.and_then(|image| ids.iter().position(|id| *id == image));
+            if let Some(at) = at.filter(|at| !self.sight.contains(&ids[*at])) {
+                area = area.vertical_scroll_offset((at / columns) as f32 * (side + GAP));
+            }
+        }
+        let mut sight = Vec::new();
+        area.show_rows(ui, side, rows, |ui, range| {
+            for row in range {
+                ui.horizontal(|ui| {
+                    for id in ids[row * columns..].iter().take(columns) {
+                        sight.push(*id);
+                        self.one(ui, cx, *id, side);
+                    }
+                });
+            }
+        });
+        let missing = sight.iter().any(|id| cx.state.thumbnails.get(*id).is_none());
+        if sight != self.sight || missing && self.sight.is_empty() {
+            cx.send(Command::ShowThumbnails(sight.clone()));
+            self.sight = sight;
+        }
+    }
+
+    fn one(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, id: ImageId, side: f32) {
+        let Some(image) = cx.state.library.images.get(&id) else { return };
+        let (rect, response) = ui.allocate_exact_size(Vec2::splat(side), Sense::click());
+        let name = image.name();
+        let current = cx.state.selection.image == Some(id);
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, current, &name));
+        let theme = look::theme(ui);
+        ui.painter().rect_filled(rect, 4.0, color32(theme.faint));
+        match cx.state.thumbnails.get(id) {
+            Some(Thumbnail::Ready(picture)) => {
+                let texture = self.texture(ui.ctx(), id, picture);
+                // Cut to a square: a gallery is read by its middle parts.
+                let size = texture.size_vec2();
+                let part = Vec2::splat(size.min_elem()) / size / 2.0;
+                let uv = Rect::from_min_max(Pos2::new(0.5, 0.5) - part, Pos2::new(0.5, 0.5) + part);
+                let mesh =
+                    egui::epaint::RectShape::filled(rect, 4.0, Color32::WHITE).with_texture(texture.id(), uv);
+                ui.painter().add(mesh);
+            }
+            Some(Thumbnail::Failed(_)) => word(ui, rect, "Unreadable"),
+            None => {}
+        }
+        if current {
+            let stroke = Stroke::new(2.5, ui.visuals().hyperlink_color);
+            ui.painter().rect_stroke(rect, 4.0, stroke, StrokeKind::Inside);
+        } else if response.hovered() {
+            let stroke = Stroke::new(1.5, color32(theme.axis));
+            ui.painter().rect_stroke(rect, 4.0, stroke, StrokeKind::Inside);
+        }
+        let response = response.on_hover_ui(|ui| {
+            ui.label(&name);
+            ui.weak(image.folder());
+            if let Some(Thumbnail::Failed(why)) = cx.state.thumbnails.get(id) {
+                ui.label(why);
+            }
+        });
+        if response.clicked() {
+            cx.send(Command::SelectImage(id));
+        }
+        response.context_menu(|ui| {
+            if ui.button("Close image").clicked() {
+                cx.send(Command::CloseImages(vec![id]));
+            }
+        });
+    }
+
+    fn texture(&mut self, ctx: &egui::Context, id: ImageId, picture: &Arc<Picture>) -> TextureHandle {
+        if let Some((at, _, (kept, handle))) = self.textures.get_full(&id)
+            && Arc::ptr_eq(kept, picture)
+        {
+            let handle = handle.clone();
+            self.textures.move_index(at, self.textures.len() - 1);
+            return handle;
+        }
+        if self.textures.len() >= KEPT {
+            self.textures.shift_remove_index(0);
+        }
+        let image = ColorImage::from_rgb([picture.width, picture.height], &picture.rgb);
+        let handle = ctx.load_texture(format!("thumbnail {}", id.0), image, TextureOptions::LINEAR);
+        self.textures.insert(id, (picture.clone(), handle.clone()));
+        handle
+    }
+}
+
+fn word(ui: &Ui, rect: Rect, text: &str) {
+    let theme = look::theme(ui);
+    let text = font::fit(text, 11.0, rect.width() - 6.0);
+    let font = egui::FontId::proportional(11.0);
+    ui.painter().text(rect.center(), egui::Align2::CENTER_CENTER, text, font, color32(theme.muted));
+}

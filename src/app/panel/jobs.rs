@@ -1,0 +1,90 @@
+//! What goes on and what went wrong: jobs with progress and cancel, failures that stay until they
+//! are dismissed, and the log.
+
+use eframe::egui;
+use egui::{Align, Layout, RichText, ScrollArea, Ui};
+
+use super::{Cx, Panel, Place, Wish, notice};
+use crate::app::command::{Action, Command};
+use crate::app::job::JobId;
+use crate::app::look;
+use crate::app::state::{Job, Weight};
+use crate::viz::paint::color32;
+
+/// The panel.
+pub struct Jobs;
+
+impl Panel for Jobs {
+    fn id(&self) -> &'static str {
+        "jobs"
+    }
+
+    fn title(&self) -> &'static str {
+        "Jobs and log"
+    }
+
+    fn about(&self) -> &'static str {
+        "What goes on and what went wrong"
+    }
+
+    fn place(&self) -> Place {
+        Place::Below
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
+        ui.add_space(4.0);
+        ui.horizontal(|ui| {
+            ui.label(RichText::new("Jobs and log").size(14.5).strong());
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                if ui.button("Hide").clicked() {
+                    cx.wishes.push(Wish::Jobs);
+                }
+                for action in [Action::CopyLog, Action::CancelAll] {
+                    let button = egui::Button::new(action.text());
+                    if ui.add_enabled(action.enabled(cx.state), button).clicked() {
+                        cx.choose(action);
+                    }
+                }
+            });
+        });
+        if cx.state.jobs.is_empty() && cx.state.log.is_empty() {
+            return notice::empty(ui, "Nothing is under way, and nothing has failed");
+        }
+        ScrollArea::vertical().auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
+            for entry in &cx.state.log {
+                let color = match entry.weight {
+                    Weight::Error => look::failed(cx.theme),
+                    Weight::Warning => cx.theme.ink,
+                    Weight::Info => cx.theme.muted,
+                };
+                let text = RichText::new(&entry.text).color(color32(color));
+                ui.add(egui::Label::new(text).selectable(true).wrap());
+            }
+            for (id, job) in &cx.state.jobs {
+                one(ui, cx, *id, job);
+            }
+        });
+    }
+}
+
+fn one(ui: &mut Ui, cx: &mut Cx<'_>, id: JobId, job: &Job) {
+    ui.horizontal(|ui| {
+        ui.label(&job.title);
+        if job.fault.is_some() {
+            ui.label(RichText::new("Failed").color(color32(look::failed(cx.theme))));
+            if ui.small_button("Dismiss").clicked() {
+                cx.wishes.push(Wish::Command(Command::Dismiss(id)));
+            }
+            return;
+        }
+        match &job.progress {
+            Some(progress) => notice::bar(ui, progress),
+            None if job.started => drop(ui.weak("Under way…")),
+            None => drop(ui.weak("Waiting…")),
+        }
+        let cancel = egui::Button::new(if job.cancelling { "Ending…" } else { "Cancel" }).small();
+        if ui.add_enabled(!job.cancelling, cancel).clicked() {
+            cx.wishes.push(Wish::Command(Command::Cancel(id)));
+        }
+    });
+}

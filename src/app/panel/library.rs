@@ -1,0 +1,184 @@
+//! What is open: backbones, probes, images; what each is, and whether it fits.
+
+use eframe::egui;
+use egui::{Align, Color32, Layout, RichText, ScrollArea, Ui};
+
+use super::entry::{self, Entry};
+use super::gallery::Gallery;
+use super::{Cx, Panel, Place, Wish, notice};
+use crate::app::command::{Action, Command};
+use crate::app::facts::{BackboneFacts, Fit, ProbeFacts};
+use crate::app::job::ProbeId;
+use crate::app::look;
+use crate::app::state::Status;
+use crate::model::intervention::Intervention;
+use crate::viz::paint::color32;
+
+/// Most backbones in sight at once.
+const BACKBONES: f32 = 3.0;
+
+/// The panel.
+#[derive(Default)]
+pub struct Library {
+    gallery: Gallery,
+}
+
+impl Panel for Library {
+    fn id(&self) -> &'static str {
+        "library"
+    }
+
+    fn title(&self) -> &'static str {
+        "Library"
+    }
+
+    fn about(&self) -> &'static str {
+        "Backbones, probes and images that are open"
+    }
+
+    fn place(&self) -> Place {
+        Place::Left
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
+        ui.add_space(2.0);
+        header(ui, cx, "Backbone", &[(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")]);
+        let count = cx.state.library.backbones.len();
+        let room = (count as f32).min(BACKBONES) * (entry::HEIGHT + 2.0);
+        list(ui, "backbones", count, room, "No backbone open", |ui, at| backbone(ui, cx, at));
+        ui.add_space(4.0);
+        header(ui, cx, "Probes", &[(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")]);
+        let count = cx.state.library.probes.len();
+        let most = (ui.available_height() * 0.45).max(2.0 * entry::HEIGHT);
+        let room = (count as f32 * (entry::HEIGHT + 2.0)).min(most);
+        list(ui, "probes", count, room, "No probe open", |ui, at| probe(ui, cx, at));
+        ui.add_space(4.0);
+        header(ui, cx, "Images", &[(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")]);
+        self.gallery.ui(ui, cx);
+    }
+}
+
+/// The name of a section and what opens more of it.
+fn header(ui: &mut Ui, cx: &mut Cx<'_>, title: &str, actions: &[(Action, &str)]) {
+    ui.horizontal(|ui| {
+        ui.label(RichText::new(title).size(14.5).strong());
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            for (action, text) in actions.iter().rev() {
+                let response = ui.small_button(*text).on_hover_text(action.text());
+                response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, action.text()));
+                if response.clicked() {
+                    cx.choose(*action);
+                }
+            }
+        });
+    });
+}
+
+/// Entries, of which only those in sight are drawn.
+fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut one: impl FnMut(&mut Ui, usize)) {
+    if count == 0 {
+        ui.weak(none);
+        return;
+    }
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.y = 2.0;
+        let area = ScrollArea::vertical().id_salt(id).max_height(room).auto_shrink([false, true]);
+        area.show_rows(ui, entry::HEIGHT, count, |ui, shown| shown.for_each(|at| one(ui, at)));
+    });
+}
+
+/// What a status says and in which colour.
+fn words<F>(ui: &Ui, cx: &Cx<'_>, status: &Status<F>, ready: impl Fn(&F) -> String) -> (String, Color32) {
+    let theme = look::theme(ui);
+    match status {
+        Status::Ready(facts) => (ready(facts), color32(look::fine(&theme))),
+        Status::Closed => ("Not open".to_owned(), color32(theme.band)),
+        Status::Failed(fault) => {
+            (fault.lines.first().cloned().unwrap_or_default(), color32(look::failed(&theme)))
+        }
+        Status::Opening(job) => {
+            let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
+            let words =
+                progress.map_or("Opening…".to_owned(), |p| format!("{} {}", p.what, notice::amounts(p)));
+            (words, color32(theme.series(4)))
+        }
+    }
+}
+
+fn backbone(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
+    let Some((id, backbone)) = cx.state.library.backbones.get_index(at) else { return };
+    let (about, dot) = words(ui, cx, &backbone.status, BackboneFacts::summary);
+    let ready = backbone.status.ready();
+    let name = backbone.name();
+    let done = Entry { name: &name, about: &about, dot, selected: ready.is_some() }.show(ui);
+    if done.close {
+        cx.send(Command::CloseBackbone(*id));
+    } else if done.response.clicked() && !matches!(backbone.status, Status::Opening(_) | Status::Ready(_)) {
+        cx.send(Command::UseBackbone(*id));
+    }
+    done.response.on_hover_ui(|ui| {
+        ui.strong(&name);
+        match &backbone.status {
+            Status::Ready(facts) => {
+                ui.label(facts.summary());
+                ui.weak(&facts.adapter);
+                ui.weak(format!("Weights {}…", facts.fingerprint.get(..12).unwrap_or_default()));
+            }
+            Status::Failed(fault) => drop(ui.label(fault.to_string())),
+            Status::Closed => drop(ui.label("Click to open it; the one open now is closed")),
+            Status::Opening(_) => drop(ui.label(&about)),
+        }
+    });
+}
+
+fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
+    let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
+    let (mut about, mut dot) = words(ui, cx, &probe.status, ProbeFacts::summary);
+    let fit = cx.state.library.fit(*id);
+    let theme = look::theme(ui);
+    match &fit {
+        Some(Fit::DoesNot(why)) => {
+            (about, dot) = (format!("Does not fit: {why}"), color32(look::failed(&theme)));
+        }
+        Some(Fit::Doubtful(_)) => dot = color32(theme.series(4)),
+        None if probe.status.ready().is_some() => dot = color32(theme.band),
+        Some(Fit::Fits) | None => {}
+    }
+    let column = column_of(cx, *id);
+    let selected = cx.focus.is_some_and(|focus| cx.state.columns.get(&focus).is_some_and(|c| c.probe == *id));
+    let name = probe.name();
+    let done = Entry { name: &name, about: &about, dot, selected }.show(ui);
+    if done.close {
+        cx.send(Command::CloseProbe(*id));
+    } else if done.response.clicked() {
+        match (column, &probe.status) {
+            (_, Status::Failed(_)) => cx.send(Command::ReopenProbe(*id)),
+            (Some(column), _) => cx.wishes.push(Wish::Focus(column)),
+            (None, _) => {
+                cx.send(Command::AddColumn { probe: *id, image: None, change: Intervention::None });
+            }
+        }
+    }
+    done.response.on_hover_ui(|ui| {
+        ui.strong(&name);
+        match &probe.status {
+            Status::Ready(facts) => drop(ui.label(facts.summary())),
+            Status::Failed(fault) => drop(ui.label(format!("{fault}\nClick to try again"))),
+            _ => drop(ui.label(&about)),
+        }
+        match fit {
+            Some(Fit::Fits) => drop(ui.weak("Fits the open backbone")),
+            Some(Fit::Doubtful(why) | Fit::DoesNot(why)) => drop(ui.label(why)),
+            None => drop(ui.weak("Open a backbone to see whether it fits")),
+        }
+        if column.is_none() {
+            ui.weak("Not shown; click to show it");
+        }
+    });
+}
+
+/// The first column that shows a probe.
+fn column_of(cx: &Cx<'_>, probe: ProbeId) -> Option<crate::app::job::ColumnId> {
+    cx.state.columns.iter().find(|(_, column)| column.probe == probe).map(|(id, _)| *id)
+}

@@ -1,0 +1,180 @@
+//! The panels of the window: a trait, the one list, one file a panel.
+//!
+//! A panel reads the [`State`] and says what it wants as [`Wish`]es; it changes nothing itself.
+
+mod cell;
+mod compare;
+mod controls;
+mod difference;
+mod entry;
+mod figure;
+mod gallery;
+mod jobs;
+mod library;
+pub mod notice;
+mod tokens;
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{Response, Ui};
+
+pub use self::cell::Lit;
+pub use self::compare::interventions;
+use super::command::{Action, Ask, Command, Effect};
+use super::job::ColumnId;
+use super::state::{Shown, State};
+use crate::model::trace::Trace;
+use crate::viz::theme::Theme;
+use crate::viz::{FIGURES, Figure, Options};
+
+/// Where a panel stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the left.
+    Left,
+    /// In the middle, as a pane to drag, split and close.
+    Middle,
+    /// Below, when asked for.
+    Below,
+}
+
+/// A part of the window.
+pub trait Panel {
+    /// Its name in layouts.
+    fn id(&self) -> &'static str;
+
+    /// Its name on the screen.
+    fn title(&self) -> &'static str;
+
+    /// What it shows, in a sentence.
+    fn about(&self) -> &'static str;
+
+    /// Where it stands.
+    fn place(&self) -> Place;
+
+    /// Draws it.
+    fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>);
+}
+
+/// The one list of panels.
+pub fn all() -> Vec<Box<dyn Panel>> {
+    let figures = FIGURES.iter().map(|figure| Box::new(figure::View::new(*figure)) as Box<dyn Panel>);
+    let mut panels: Vec<Box<dyn Panel>> = vec![Box::new(library::Library::default())];
+    panels.extend(figures);
+    panels.push(Box::new(compare::Compare::default()));
+    panels.push(Box::new(tokens::Tokens::default()));
+    panels.push(Box::new(jobs::Jobs));
+    panels
+}
+
+/// What a person wants, as a panel hears it.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// The state does it.
+    Command(Command),
+    /// The window does it.
+    Ask(Ask),
+    /// Show this column in the panes of one probe.
+    Focus(ColumnId),
+    /// Show or hide the jobs.
+    Jobs,
+    /// Export these figures of these traces.
+    Export(Vec<&'static str>, Vec<Arc<Trace>>),
+    /// Put a picture of this figure on the clipboard.
+    CopyImage(&'static str, Arc<Trace>),
+}
+
+/// What a panel sees and what it says.
+pub struct Cx<'a> {
+    /// Everything there is.
+    pub state: &'a State,
+    /// The look.
+    pub theme: &'a Theme,
+    /// The column the panes of one probe show.
+    pub focus: Option<ColumnId>,
+    /// The token that is pointed at.
+    pub lit: &'a mut Lit,
+    /// What is wanted.
+    pub wishes: &'a mut Vec<Wish>,
+}
+
+impl Cx<'_> {
+    /// Wants something of the state.
+    pub fn send(&mut self, command: Command) {
+        self.wishes.push(Wish::Command(command));
+    }
+
+    /// Chooses an action.
+    pub fn choose(&mut self, action: Action) {
+        self.wishes.push(match action.effect(self.state) {
+            Effect::Command(command) => Wish::Command(command),
+            Effect::Ask(ask) => Wish::Ask(ask),
+        });
+    }
+
+    /// What the focused column has to show; where that is nothing, says why.
+    pub fn trace(&mut self, ui: &mut Ui) -> Option<Arc<Trace>> {
+        let Some(column) = self.focus.and_then(|id| self.state.columns.get(&id)) else {
+            self.hint(ui);
+            return None;
+        };
+        match &column.shown {
+            Shown::Ready(trace) | Shown::Waiting(Some(trace)) => return Some(trace.clone()),
+            Shown::Nothing => self.hint(ui),
+            Shown::Waiting(None) => {
+                let look = self.state.jobs.values().find(|job| job.kind == super::state::JobKind::Look);
+                notice::busy(ui, "Looking…", look.and_then(|job| job.progress.as_ref()));
+            }
+            Shown::Failed(fault) => notice::failed(ui, fault),
+        }
+        None
+    }
+
+    /// Says what is missing before anything can be shown, and offers to open it.
+    pub fn hint(&mut self, ui: &mut Ui) {
+        let library = &self.state.library;
+        let missing = if library.backbones.is_empty() {
+            Some(("Open a backbone: the frozen model whose tokens are read", Action::OpenBackbone))
+        } else if library.probes.is_empty() {
+            Some(("Open probes that were trained on this backbone", Action::OpenProbes))
+        } else if library.images.is_empty() {
+            Some(("Open images, or drop them here", Action::OpenImages))
+        } else {
+            None
+        };
+        match missing {
+            Some((hint, action)) => {
+                if notice::invite(ui, hint, action.text()) {
+                    self.choose(action);
+                }
+            }
+            None => {
+                let why = self.focus.map(|id| self.state.why_nothing(id));
+                notice::empty(
+                    ui,
+                    why.as_deref().unwrap_or("Choose a probe in the library to look through it"),
+                );
+            }
+        }
+    }
+
+    /// How a figure is drawn, limits shared by all columns included.
+    pub fn options(&self, figure: &str) -> Options {
+        let mut options = self.state.views.of(figure);
+        options.limits = options.limits.or_else(|| self.state.shared_limits(figure));
+        options
+    }
+
+    /// The menu of a figure under the right button.
+    pub fn menu(&mut self, response: &Response, figure: &'static dyn Figure, trace: &Arc<Trace>) {
+        response.context_menu(|ui| {
+            if ui.button("Export…").clicked() {
+                self.wishes.push(Wish::Export(vec![figure.id()], vec![trace.clone()]));
+            }
+            if ui.button("Copy image").clicked() {
+                self.wishes.push(Wish::CopyImage(figure.id(), trace.clone()));
+            }
+        });
+    }
+}

@@ -1,0 +1,127 @@
+//! What a panel shows instead of its content: nothing there yet, busy, failed.
+
+use std::time::Duration;
+
+use eframe::egui;
+use egui::{Align, Layout, ProgressBar, RichText, ScrollArea, Ui};
+
+use crate::app::fault::Fault;
+use crate::app::job::{Progress, Unit};
+use crate::app::look;
+use crate::viz::paint::color32;
+
+/// Widest line of words in the middle of a panel.
+const WIDE: f32 = 380.0;
+
+/// Puts `add` in the middle of what is left of `ui`, about `height` high.
+pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
+    let room = ui.available_size();
+    ui.add_space(((room.y - height) / 2.0).max(8.0));
+    ui.with_layout(Layout::top_down(Align::Center), |ui| {
+        ui.set_max_width((room.x - 24.0).clamp(60.0, WIDE));
+        add(ui)
+    })
+    .inner
+}
+
+/// Nothing is there yet: what to do.
+pub fn empty(ui: &mut Ui, hint: &str) {
+    middle(ui, 40.0, |ui| {
+        ui.label(RichText::new(hint).weak());
+    });
+}
+
+/// Nothing is there yet, and a button that changes that; true once it is clicked.
+pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
+    middle(ui, 70.0, |ui| {
+        ui.label(RichText::new(hint).weak());
+        ui.add_space(4.0);
+        ui.button(button).clicked()
+    })
+}
+
+/// Work is going on; what came of the last look is not what is asked now.
+pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
+    middle(ui, 56.0, |ui| {
+        ui.label(RichText::new(progress.map_or(what, |p| &p.what)).weak());
+        match progress {
+            Some(progress) => bar(ui, progress),
+            // Not a spinner: it would repaint the window for as long as the work takes.
+            None => {
+                ui.label(RichText::new("…").heading().weak());
+            }
+        }
+    });
+}
+
+/// A bar with what is done and what is left.
+pub fn bar(ui: &mut Ui, progress: &Progress) {
+    let width = ui.available_width().min(WIDE);
+    let text = RichText::new(amounts(progress)).small();
+    ui.add(ProgressBar::new(progress.fraction().unwrap_or(0.0)).desired_width(width).text(text));
+}
+
+/// How far in words: `12.0 of 345.1 MB, 0:40 left`.
+pub fn amounts(progress: &Progress) -> String {
+    let amount = |n: u64| match progress.unit {
+        Unit::Bytes => format!("{:.1}", n as f64 / 1e6),
+        Unit::Files => n.to_string(),
+    };
+    let unit = if progress.unit == Unit::Bytes { " MB" } else { "" };
+    let of = progress.total.map_or(String::new(), |total| format!(" of {}", amount(total)));
+    let left = progress.left().map_or(String::new(), |left| format!(", {} left", clock(left)));
+    format!("{}{of}{unit}{left}", amount(progress.done))
+}
+
+/// Minutes and seconds, or hours before them.
+pub fn clock(time: Duration) -> String {
+    let s = time.as_secs();
+    match s / 3600 {
+        0 => format!("{}:{:02}", s / 60, s % 60),
+        h => format!("{h}:{:02}:{:02}", s / 60 % 60, s % 60),
+    }
+}
+
+/// Why it failed and what to do now; the words can be selected and copied.
+pub fn failed(ui: &mut Ui, fault: &Fault) {
+    let theme = look::theme(ui);
+    ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
+        middle(ui, 90.0, |ui| {
+            let mut lines = fault.lines.iter();
+            if let Some(first) = lines.next() {
+                let text = RichText::new(first).color(color32(look::failed(&theme)));
+                ui.add(egui::Label::new(text).selectable(true).wrap());
+            }
+            for line in lines {
+                ui.add(egui::Label::new(RichText::new(line).weak()).selectable(true).wrap());
+            }
+            if let Some(remedy) = &fault.remedy {
+                ui.add(egui::Label::new(remedy).selectable(true).wrap());
+            }
+            ui.add_space(2.0);
+            if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
+                ui.ctx().copy_text(fault.to_string());
+            }
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_at_a_glance() {
+        let progress = Progress {
+            what: "Downloading".into(),
+            done: 12_000_000,
+            total: Some(345_100_000),
+            unit: Unit::Bytes,
+            elapsed: Duration::from_secs(2),
+        };
+        assert_eq!(amounts(&progress), "12.0 of 345.1 MB, 0:55 left");
+        let files = Progress { unit: Unit::Files, done: 3, total: None, ..progress };
+        assert_eq!(amounts(&files), "3");
+        assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
+    }
+}

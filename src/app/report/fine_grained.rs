@@ -1,0 +1,48 @@
+//! Heads across backbones and datasets (paper, "Fine-grained classification"): one column a run,
+//! columns of one backbone together.
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, tiers, title};
+use crate::model::run::{Variant, Which};
+
+/// One table of all runs, where there are several.
+pub fn build(sources: &[Source]) -> Vec<Table> {
+    if sources.len() < 2 {
+        return Vec::new();
+    }
+    // Runs of one backbone side by side, in the order they first came.
+    let mut ordered: Vec<&Source> = Vec::new();
+    for source in sources {
+        let backbone = &source.run.manifest.backbone.id;
+        let at = ordered.iter().rposition(|other| other.run.manifest.backbone.id == *backbone);
+        ordered.insert(at.map_or(ordered.len(), |at| at + 1), source);
+    }
+    let mut variants: Vec<&Variant> = Vec::new();
+    for variant in ordered.iter().flat_map(|source| source.plain()) {
+        if !variants.iter().any(|known| known.name == variant.name) {
+            variants.push(variant);
+        }
+    }
+    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    let mut columns = vec![Column::words("Method")];
+    columns.extend(ordered.iter().map(|source| {
+        let manifest = &source.run.manifest;
+        Column::numbers(manifest.dataset.name.clone()).within(manifest.backbone.id.clone())
+    }));
+    let mut tier = "";
+    let mut rows = Vec::new();
+    for variant in variants {
+        let own = tiers::place(&variant.head).0;
+        let mut cells = vec![Cell::text(title(variant))];
+        cells.extend(ordered.iter().map(|s| Cell::over(&s.accuracies(&variant.name, Which::Best), 2)));
+        rows.push(Row { ruled: own != tier, cells });
+        tier = own;
+    }
+    let notes = ordered
+        .iter()
+        .flat_map(|source| source.notes().into_iter().map(|note| format!("{}: {note}", source.name())));
+    let title = "Top-1 accuracy (%) at the best epoch, across backbones and datasets".to_owned();
+    let mut table = Table { id: "fine-grained".into(), title, notes: notes.collect(), columns, rows };
+    table.mark_largest(1..=ordered.len());
+    vec![table]
+}

@@ -1,0 +1,81 @@
+//! Tables as LaTeX for the booktabs package, as the paper sets them.
+
+use super::table::{Cell, Row, Table};
+
+/// A `table` environment with caption, label and the notes below in small print.
+pub fn render(table: &Table) -> String {
+    let align: String = table.columns.iter().map(|column| if column.numbers { 'c' } else { 'l' }).collect();
+    let mut text = String::from("\\begin{table}[h]\n\\centering\n");
+    text.push_str(&format!("\\caption{{{}.}}\n\\label{{tab:{}}}\n", escape(&table.title), table.id));
+    text.push_str(&format!("\\begin{{tabular}}{{{align}}}\n\\toprule\n"));
+    text.push_str(&groups(table));
+    let heads = table.columns.iter().map(|column| escape(&column.title));
+    text.push_str(&format!("{} \\\\\n\\midrule\n", heads.collect::<Vec<_>>().join(" & ")));
+    for (index, row) in table.read().iter().enumerate() {
+        if row.ruled && index > 0 {
+            text.push_str("\\midrule\n");
+        }
+        text.push_str(&line(row));
+    }
+    text.push_str("\\bottomrule\n\\end{tabular}\n");
+    for note in &table.notes {
+        text.push_str(&format!("\n\\par\\smallskip{{\\footnotesize {}}}\n", escape(note)));
+    }
+    text.push_str("\\end{table}\n");
+    text
+}
+
+/// The line of words above several columns, with a rule under each; nothing if there are none.
+fn groups(table: &Table) -> String {
+    if table.columns.iter().all(|column| column.group.is_empty()) {
+        return String::new();
+    }
+    let (mut cells, mut rules, mut at) = (Vec::new(), Vec::new(), 1);
+    for group in table.columns.chunk_by(|a, b| a.group == b.group) {
+        let (name, last) = (&group[0].group, at + group.len() - 1);
+        if name.is_empty() {
+            cells.push(vec![""; group.len()].join(" & "));
+        } else {
+            cells.push(format!("\\multicolumn{{{}}}{{c}}{{{}}}", group.len(), escape(name)));
+            rules.push(format!("\\cmidrule(lr){{{at}-{last}}}"));
+        }
+        at = last + 1;
+    }
+    format!("{} \\\\\n{}\n", cells.join(" & "), rules.join(" "))
+}
+
+fn line(row: &Row) -> String {
+    let cells = row.cells.iter().map(|cell| match cell {
+        Cell::None => "--".into(),
+        Cell::Text(text) => escape(text),
+        Cell::Number(number) => {
+            let mut text = number.text().replace('-', "$-$").replace('<', "$<$");
+            if let Some(deviation) = number.deviation_text() {
+                text.push_str(&format!(" $\\pm$ {deviation}"));
+            }
+            if number.best { format!("\\textbf{{{text}}}") } else { text }
+        }
+    });
+    format!("{} \\\\\n", cells.collect::<Vec<_>>().join(" & "))
+}
+
+/// Words as LaTeX prints them.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\textbackslash{}"),
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),
+            '~' => out.push_str("\\textasciitilde{}"),
+            '^' => out.push_str("\\textasciicircum{}"),
+            '±' => out.push_str("$\\pm$"),
+            '–' => out.push_str("--"),
+            '×' => out.push_str("$\\times$"),
+            '<' | '>' | '|' => out.extend(['$', c, '$']),
+            'Δ' => out.push_str("$\\Delta$"),
+            '\n' | '\r' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}

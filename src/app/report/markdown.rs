@@ -1,0 +1,52 @@
+//! Tables as Markdown: pipes, right-aligned numbers, the best of a column in bold.
+
+use super::table::{Cell, Number, Table};
+
+/// The table, its title as a heading, its notes as a list.
+pub fn render(table: &Table) -> String {
+    let mut rows: Vec<Vec<String>> = vec![table.columns.iter().map(|c| escape(&c.name())).collect()];
+    rows.extend(table.read().iter().map(|row| row.cells.iter().map(cell).collect()));
+    let wide = |c: usize| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0).max(3);
+    let widths: Vec<usize> = (0..table.columns.len()).map(wide).collect();
+    let line = |row: &[String]| {
+        let padded = row.iter().zip(&table.columns).zip(&widths).map(|((text, column), &width)| {
+            if column.numbers { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        });
+        format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+    };
+    let rule = table.columns.iter().zip(&widths).map(|(column, &width)| match column.numbers {
+        true => format!("{}:", "-".repeat(width + 1)),
+        false => "-".repeat(width + 2),
+    });
+    let mut text = format!("### {}\n\n{}", table.title, line(&rows[0]));
+    text.push_str(&format!("|{}|\n", rule.collect::<Vec<_>>().join("|")));
+    rows[1..].iter().for_each(|row| text.push_str(&line(row)));
+    if !table.notes.is_empty() {
+        text.push('\n');
+        table.notes.iter().for_each(|note| text.push_str(&format!("* {note}\n")));
+    }
+    text
+}
+
+fn cell(cell: &Cell) -> String {
+    match cell {
+        Cell::None => "–".into(),
+        Cell::Text(text) => escape(text),
+        Cell::Number(number) => {
+            let text = with_deviation(number);
+            if number.best { format!("**{text}**") } else { text }
+        }
+    }
+}
+
+fn with_deviation(number: &Number) -> String {
+    match number.deviation_text() {
+        Some(deviation) => format!("{} ± {deviation}", number.text()),
+        None => number.text(),
+    }
+}
+
+/// A pipe would end the cell, and a line break the row.
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}

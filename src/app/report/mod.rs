@@ -1,0 +1,195 @@
+//! The paper's tables from the folders of runs: each table is plain data ([`table::Table`]) from one
+//! function of the list [`TABLES`]; each format is one renderer of the list [`FORMATS`].
+
+mod comparison;
+mod cost;
+mod csv;
+pub mod evaluated;
+mod fine_grained;
+mod grid;
+mod latex;
+mod markdown;
+mod paired;
+mod routing;
+mod scramble;
+mod sweep;
+pub mod table;
+mod tiers;
+
+use std::path::Path;
+
+use self::evaluated::{Evaluated, Evaluations};
+use self::table::Table;
+use crate::model::head;
+use crate::model::run::{Outcome, Run, RunError, Selection, Truth, Variant, Which};
+use crate::model::train;
+
+/// A run with everything that came out of it.
+pub struct Source {
+    /// The run.
+    pub run: Run,
+    /// What came out, head by head and seed by seed.
+    pub outcomes: Vec<Outcome>,
+    /// The test images.
+    pub truth: Truth,
+    /// What `ssmprobe eval` found, where it was asked.
+    pub evaluations: Option<Evaluations>,
+}
+
+/// An entry of the list of tables.
+pub struct Kind {
+    /// Its id on the command line and in file names.
+    pub id: &'static str,
+    /// What it shows, in one line.
+    pub what: &'static str,
+    /// Makes it from all runs; none where they do not hold what it shows.
+    pub build: fn(&[Source]) -> Vec<Table>,
+}
+
+/// Every table, in the order of a report.
+pub const TABLES: &[Kind] = &[
+    Kind { id: "main", what: "all heads by tier, best and last", build: comparison::build },
+    Kind { id: "paired", what: "each head against one, image by image", build: paired::build },
+    Kind { id: "routing", what: "routing mechanisms against pooling", build: routing::build },
+    Kind { id: "fine-grained", what: "heads across backbones and datasets", build: fine_grained::build },
+    Kind { id: "scramble", what: "the order disturbed at evaluation", build: scramble::build },
+    Kind { id: "grid", what: "temperature by iterations", build: grid::build },
+    Kind { id: "state-size", what: "accuracy by number of S4 states", build: sweep::state_size },
+    Kind { id: "sweep", what: "accuracy by any other setting", build: sweep::build },
+    Kind { id: "cost", what: "parameters and operations", build: cost::build },
+];
+
+/// An entry of the list of formats.
+pub struct Format {
+    /// Its name on the command line.
+    pub id: &'static str,
+    /// Ending of its files.
+    pub extension: &'static str,
+    /// A table in it.
+    pub render: fn(&Table) -> String,
+}
+
+/// Every format.
+pub const FORMATS: &[Format] = &[
+    Format { id: "md", extension: "md", render: markdown::render },
+    Format { id: "latex", extension: "tex", render: latex::render },
+    Format { id: "csv", extension: "csv", render: csv::render },
+];
+
+impl Source {
+    /// Reads the run in `folder`, finished or not.
+    pub fn open(folder: &Path) -> Result<Self, RunError> {
+        let run = Run::open(folder)?;
+        let (outcomes, truth) = (run.outcomes()?, run.truth()?);
+        let evaluations = evaluated::read(&run)?;
+        Ok(Self { run, outcomes, truth, evaluations })
+    }
+
+    /// What the run is called: its folder.
+    pub fn name(&self) -> String {
+        let folder = self.run.folder();
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        folder.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Backbone and dataset, as titles have them.
+    pub fn setting(&self) -> String {
+        format!("{} on {}", self.run.manifest.backbone.id, self.run.manifest.dataset.name)
+    }
+
+    /// What came out of the variant called `name`.
+    pub fn of(&self, name: &str) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter().filter(move |outcome| outcome.head == name)
+    }
+
+    /// Accuracies of a variant over its seeds, in percent.
+    pub fn accuracies(&self, name: &str, which: Which) -> Vec<f64> {
+        let accuracy = |outcome: &Outcome| match which {
+            Which::Best => outcome.best_accuracy(),
+            Which::Last => outcome.last_accuracy(),
+        };
+        self.of(name).filter_map(accuracy).collect()
+    }
+
+    /// The variants under their head's own name: what is compared with one another.
+    pub fn plain(&self) -> impl Iterator<Item = &Variant> {
+        let done = |name: &str| self.of(name).next().is_some();
+        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && done(&v.name))
+    }
+
+    /// The evaluations of a variant's probes.
+    pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &Evaluated> {
+        let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
+        all.filter(move |evaluated| evaluated.head == name && evaluated.which == Which::Best.name())
+    }
+
+    /// What a reader must know of the accuracies: seeds, epochs, how the best one was picked, and
+    /// what did not come to its end.
+    pub fn notes(&self) -> Vec<String> {
+        let manifest = &self.run.manifest;
+        let (train::Protocol { epochs, batch, rate }, dataset) = (&manifest.protocol, &manifest.dataset);
+        let seeds = manifest.seeds.len();
+        let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
+        let mut notes = vec![
+            format!(
+                "{}, {} training and {} test images, {} classes; {epochs} epochs of AdamW (rate {rate}, cosine, \
+                 batch {batch}); {seeds} seed{}{spread}",
+                self.setting(),
+                dataset.train,
+                dataset.test,
+                dataset.classes.len(),
+                if seeds == 1 { "" } else { "s" },
+            ),
+            match manifest.selection {
+                Selection::Test => {
+                    "Best: the epoch with the highest accuracy on the test images themselves, as \
+                    in the paper, which flatters it; last: after the last epoch, which does not"
+                        .to_owned()
+                }
+                Selection::Val => {
+                    format!(
+                        "Best: the epoch picked on {} validation images; last: after the last epoch",
+                        dataset.select
+                    )
+                }
+                Selection::PartOfTrain(share) => format!(
+                    "Best: the epoch picked on {:.0} % of the training images ({}), which were not trained on; \
+                     last: after the last epoch",
+                    100.0 * share,
+                    dataset.select
+                ),
+            },
+        ];
+        for outcome in self.outcomes.iter().filter(|outcome| outcome.failure.is_some()) {
+            let why = outcome.failure.as_deref().unwrap_or_default();
+            notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
+        }
+        let expected = manifest.heads.len() * seeds;
+        let cut = self.outcomes.iter().filter(|o| o.failure.is_none() && o.epochs.len() < *epochs);
+        let open = expected - self.outcomes.len().min(expected) + cut.count();
+        if open > 0 {
+            notes.push(format!("Not finished: {open} of {expected} trainings are missing or were stopped"));
+        }
+        notes
+    }
+}
+
+/// What a variant is called on paper: its head's name, and its settings where it has a name of its own.
+pub fn title(variant: &Variant) -> String {
+    let name = head::find(&variant.head).map_or(variant.head.as_str(), |kind| kind.name);
+    match variant.name == variant.head {
+        true => name.to_owned(),
+        false => match variant.name.strip_prefix(&variant.head) {
+            Some(rest) => format!("{name} {}", rest.trim()),
+            None => variant.name.clone(),
+        },
+    }
+}
+
+/// The id of a table, told apart by its run where there are several.
+fn id(kind: &str, source: &Source, sources: &[Source]) -> String {
+    match sources.len() {
+        1 => kind.to_owned(),
+        _ => format!("{kind}-{}", source.name()),
+    }
+}

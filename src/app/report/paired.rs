@@ -1,0 +1,95 @@
+//! Paired tests: each head against one reference on the very same test images, at the best epoch. The
+//! reference is Sinkhorn where it was trained, else the best head.
+//!
+//! For every seed an exact McNemar test on the images; over all seeds a bootstrap interval, over
+//! images, of the accuracy difference averaged over seeds.
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, id, tiers, title};
+use crate::model::run::{Outcome, Variant, Which};
+use crate::model::stats::{bootstrap_mean, mcnemar, mean_and_deviation};
+
+/// One table a run of at least two heads.
+pub fn build(sources: &[Source]) -> Vec<Table> {
+    sources.iter().filter_map(|source| table(source, sources)).collect()
+}
+
+fn table(source: &Source, sources: &[Source]) -> Option<Table> {
+    let mut variants: Vec<&Variant> = source.plain().collect();
+    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    let mean = |variant: &Variant| {
+        let values = source.accuracies(&variant.name, Which::Best);
+        (!values.is_empty()).then(|| mean_and_deviation(&values).0)
+    };
+    let best = || {
+        let known = variants.iter().filter_map(|v| Some((*v, mean(v)?)));
+        known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
+    };
+    let reference = variants.iter().copied().find(|v| v.name == "sinkhorn").or_else(best)?;
+    let rows: Vec<Row> = variants
+        .iter()
+        .filter(|variant| variant.name != reference.name)
+        .filter_map(|variant| row(source, variant, reference))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::words("Method"),
+        Column::numbers("Seeds"),
+        Column::numbers("Difference (points)"),
+        Column::numbers("low").within("95 % interval"),
+        Column::numbers("high").within("95 % interval"),
+        Column::numbers("smallest").within("McNemar p over seeds"),
+        Column::numbers("largest").within("McNemar p over seeds"),
+    ];
+    let mut notes = source.notes();
+    notes.push(
+        "Difference: accuracy minus the reference's on the same test images, averaged over seeds. Interval: \
+         bootstrap over images (2000 resamples). McNemar: exact, two-sided, one test a seed; p is not corrected \
+         for the number of comparisons"
+            .to_owned(),
+    );
+    let title = format!("Paired differences from {}: {}", title(reference), source.setting());
+    Some(Table { id: id("paired", source, sources), title, columns, rows, notes })
+}
+
+fn row(source: &Source, variant: &Variant, reference: &Variant) -> Option<Row> {
+    let images = source.truth.classes.len();
+    let right = |outcome: &Outcome| {
+        let right = outcome.right(&source.truth, Which::Best);
+        (right.len() == images && images > 0).then_some(right)
+    };
+    let mut differences = vec![0.0; images];
+    let mut tests = Vec::new();
+    for outcome in source.of(&variant.name) {
+        let Some(other) = source.of(&reference.name).find(|other| other.seed == outcome.seed) else {
+            continue;
+        };
+        let (Some(own), Some(other)) = (right(outcome), right(other)) else { continue };
+        for (sum, (&own, &other)) in differences.iter_mut().zip(own.iter().zip(&other)) {
+            *sum += 100.0 * (f64::from(own) - f64::from(other));
+        }
+        tests.push(mcnemar(&own, &other));
+    }
+    if tests.is_empty() {
+        return None;
+    }
+    differences.iter_mut().for_each(|difference| *difference /= tests.len() as f64);
+    let (low, high) = bootstrap_mean(&differences, 0);
+    let mean = differences.iter().sum::<f64>() / images as f64;
+    let smallest = tests.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = tests.iter().copied().fold(0.0, f64::max);
+    Some(Row {
+        ruled: false,
+        cells: vec![
+            Cell::text(title(variant)),
+            Cell::number(tests.len() as f64, 0),
+            Cell::signed(mean, 2),
+            Cell::signed(low, 2),
+            Cell::signed(high, 2),
+            Cell::number(smallest, 4),
+            Cell::number(largest, 4),
+        ],
+    })
+}

@@ -1,0 +1,70 @@
+//! The order disturbed at evaluation (paper, Observation 3), from `ssmprobe eval --ablations`.
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, id, tiers, title};
+use crate::model::ablation::Ablation;
+use crate::model::evaluation::Outcome;
+use crate::model::run::Variant;
+
+/// One table a run whose probes were asked.
+pub fn build(sources: &[Source]) -> Vec<Table> {
+    sources.iter().filter_map(|source| table(source, sources)).collect()
+}
+
+fn table(source: &Source, sources: &[Source]) -> Option<Table> {
+    let mut variants: Vec<&Variant> = source.run.manifest.heads.iter().collect();
+    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::shared("Method"),
+        Column::words("Configuration"),
+        Column::numbers("Top-1 (%)"),
+        Column::numbers("Change (points)"),
+        Column::numbers("Change of the own class's logit"),
+    ];
+    let mut notes = source.notes();
+    notes.push(
+        "At evaluation alone: nothing was trained anew, so a drop says what the trained probe leans on. Probes of \
+         the best epoch; one random permutation an image"
+            .to_owned(),
+    );
+    let title = format!("Order disturbed at evaluation: {}", source.setting());
+    Some(Table { id: id("scramble", source, sources), title, columns, rows, notes })
+}
+
+/// The ways of reading one variant, where there is more than one.
+fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
+    let seeds: Vec<&Vec<Outcome>> =
+        source.evaluated(&variant.name).map(|evaluated| &evaluated.evaluation.ablations).collect();
+    let of = |ablation: Ablation, part: &dyn Fn(&Outcome, &Outcome) -> f64| {
+        let pairs = seeds.iter().filter_map(|outcomes| {
+            Some((outcomes.iter().find(|o| o.ablation == ablation)?, outcomes.first()?))
+        });
+        pairs.map(|(outcome, normal)| part(outcome, normal)).collect::<Vec<f64>>()
+    };
+    let known: Vec<Ablation> =
+        Ablation::ALL.into_iter().filter(|&a| !of(a, &|_, _| 0.0).is_empty()).collect();
+    if known.len() < 2 {
+        return Vec::new();
+    }
+    let signed = |cell: Cell| match cell {
+        Cell::Number(number) => Cell::Number(super::table::Number { signed: true, ..number }),
+        other => other,
+    };
+    let row = |(index, &ablation): (usize, &Ablation)| {
+        let first = index == 0;
+        let change = |cell: Cell| if first { Cell::None } else { signed(cell) };
+        let cells = vec![
+            Cell::text(title(variant)),
+            Cell::text(ablation.name()),
+            Cell::over(&of(ablation, &|outcome, _| outcome.accuracy), 2),
+            change(Cell::over(&of(ablation, &|outcome, normal| outcome.accuracy - normal.accuracy), 2)),
+            change(Cell::over(&of(ablation, &|outcome, _| outcome.logit_change), 3)),
+        ];
+        Row { ruled: first, cells }
+    };
+    known.iter().enumerate().map(row).collect()
+}

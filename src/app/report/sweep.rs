@@ -1,0 +1,128 @@
+//! What a setting does: the variants of one head whose names carry settings, `head[field=value,...]`,
+//! as `ssmprobe sweep` trains them. State sizes have their own table (paper, "Effect of state
+//! dimension"), and so has the grid of temperature and iterations ([`super::grid`]).
+
+use super::Source;
+use super::table::{Cell, Column, Row, Table};
+use crate::model::head;
+use crate::model::run::{Variant, Which};
+use crate::model::stats::mean_and_deviation;
+
+/// One variant of a sweep.
+pub struct Point<'a> {
+    /// The variant.
+    pub variant: &'a Variant,
+    /// What its name says was set.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Point<'_> {
+    /// A setting as a number.
+    pub fn number(&self, field: &str) -> Option<f64> {
+        self.settings.iter().find(|(name, _)| name == field)?.1.parse().ok()
+    }
+
+    /// The names of the settings.
+    fn fields(&self) -> Vec<&str> {
+        self.settings.iter().map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+/// Heads with variants that carry settings, in the order of the run.
+pub fn tried(source: &Source) -> Vec<String> {
+    let mut heads: Vec<String> = Vec::new();
+    for variant in source.run.manifest.heads.iter().filter(|variant| settings(variant).is_some()) {
+        if !heads.contains(&variant.head) {
+            heads.push(variant.head.clone());
+        }
+    }
+    heads
+}
+
+/// The variants of `head` that carry settings and have come to something.
+pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
+    let variants = source.run.manifest.heads.iter().filter(|variant| variant.head == head);
+    variants
+        .filter(|variant| source.of(&variant.name).next().is_some())
+        .filter_map(|variant| Some(Point { variant, settings: settings(variant)? }))
+        .collect()
+}
+
+/// What stands between the brackets of a variant's name.
+fn settings(variant: &Variant) -> Option<Vec<(String, String)>> {
+    let inside = variant.name.strip_prefix(&variant.head)?.strip_prefix('[')?.strip_suffix(']')?;
+    let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    inside.split(',').map(pair).collect()
+}
+
+/// Accuracy by number of S4 states: one table a run and head.
+pub fn state_size(sources: &[Source]) -> Vec<Table> {
+    tables(sources, &|fields| fields == ["state_dim"])
+}
+
+/// Accuracy by any other setting or settings.
+pub fn build(sources: &[Source]) -> Vec<Table> {
+    tables(sources, &|fields| {
+        let grid = fields.len() == 2 && fields.contains(&"temperature") && fields.contains(&"iterations");
+        fields != ["state_dim"] && !grid
+    })
+}
+
+fn tables(sources: &[Source], wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
+    let mut found = Vec::new();
+    for source in sources {
+        for head in tried(source) {
+            let points = points(source, &head);
+            let mut kinds: Vec<Vec<&str>> = Vec::new();
+            for fields in points.iter().map(Point::fields).filter(|fields| wanted(fields)) {
+                if !kinds.contains(&fields) {
+                    kinds.push(fields);
+                }
+            }
+            for fields in kinds {
+                let those: Vec<&Point> = points.iter().filter(|point| point.fields() == fields).collect();
+                found.push(table(source, sources, &head, &fields, &those));
+            }
+        }
+    }
+    found
+}
+
+fn table(source: &Source, sources: &[Source], head: &str, fields: &[&str], points: &[&Point]) -> Table {
+    let gap = source.accuracies("gap", Which::Best);
+    let gap = (!gap.is_empty()).then(|| mean_and_deviation(&gap).0);
+    let row = |point: &&Point| {
+        let best = source.accuracies(&point.variant.name, Which::Best);
+        let change = gap.filter(|_| !best.is_empty()).map(|gap| mean_and_deviation(&best).0 - gap);
+        let mut cells: Vec<Cell> = point.settings.iter().map(|(_, value)| Cell::text(value)).collect();
+        cells.push(Cell::over(&best, 2));
+        cells.push(Cell::over(&source.accuracies(&point.variant.name, Which::Last), 2));
+        cells.push(change.map_or(Cell::None, |change| Cell::signed(change, 2)));
+        Row { ruled: false, cells }
+    };
+    let mut rows: Vec<Row> = points.iter().map(row).collect();
+    for (index, baseline) in source.plain().filter(|v| v.head == "gap" || v.head == "cls").enumerate() {
+        let mut cells = vec![Cell::text(super::title(baseline))];
+        cells.extend(vec![Cell::text(""); fields.len() - 1]);
+        cells.push(Cell::over(&source.accuracies(&baseline.name, Which::Best), 2));
+        cells.push(Cell::over(&source.accuracies(&baseline.name, Which::Last), 2));
+        cells.push(Cell::None);
+        rows.push(Row { ruled: index == 0, cells });
+    }
+    let mut columns: Vec<Column> = fields.iter().map(|&field| Column::words(field)).collect();
+    columns.push(Column::numbers("best").within("Top-1 (%)"));
+    columns.push(Column::numbers("last").within("Top-1 (%)"));
+    columns.push(Column::numbers("Best, against GAP"));
+    let kind = if fields == ["state_dim"] { "state-size" } else { "sweep" };
+    let name = head::find(head).map_or(head, |kind| kind.name);
+    let what = if fields == ["state_dim"] { "number of states".to_owned() } else { fields.join(" and ") };
+    let id = match kind {
+        "sweep" => format!("sweep-{head}-{}", fields.join("-")),
+        _ => format!("{kind}-{head}"),
+    };
+    let title = format!("{name} by {what}: {}", source.setting());
+    let id = super::id(&id, source, sources);
+    let mut table = Table { id, title, columns, rows, notes: source.notes() };
+    table.mark_largest([fields.len(), fields.len() + 1]);
+    table.without_empty_columns()
+}

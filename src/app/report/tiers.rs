@@ -1,0 +1,35 @@
+//! In which tier of the paper's main table a head stands, and in which order.
+
+/// The tiers and their heads, as the paper lists them; those beyond it at the end of their tier.
+pub const TIERS: &[(&str, &[&str])] = &[
+    ("Floor", &["gap", "cls", "linear-bn"]),
+    (
+        "Order only",
+        &["raster", "vmamba", "snake", "diagonal", "hilbert", "spiral", "random-fixed", "random-dynamic"],
+    ),
+    ("Content only", &["attention", "content", "efficient"]),
+    ("Full", &["sinkhorn", "gumbel-sinkhorn", "softsort", "neuralsort", "hard-sort"]),
+    ("Ablation", &["topk", "transformer", "deepsets", "sinkhorn-conv", "sinkhorn-gap", "bi-gru"]),
+];
+
+/// The tier of a head, and its place among all heads.
+pub fn place(head: &str) -> (&'static str, usize) {
+    let mut heads = TIERS.iter().flat_map(|(tier, heads)| heads.iter().map(move |head| (*tier, *head)));
+    let place = heads.clone().position(|(_, known)| known == head);
+    match place {
+        Some(place) => (heads.nth(place).expect("found there").0, place),
+        None => ("Other", usize::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::head::HEADS;
+
+    #[test]
+    fn every_head_has_a_tier() {
+        for kind in HEADS {
+            assert_ne!(super::place(kind.id).0, "Other", "{}", kind.id);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The window: `logic` drains what the worker says into the state, `ui` draws the state; nothing
+//! else.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui;
+
+use super::command::Command;
+use super::desk::{Desk, Order};
+use super::job::{Event, Request};
+use super::look;
+use super::settings::{Settings, ThemeChoice};
+use super::state::{State, Weight};
+use super::worker::Worker;
+
+/// Who answers requests: the worker, or a test in its place.
+pub trait Engine {
+    /// Takes a request; never waits.
+    fn send(&mut self, request: Request);
+
+    /// The next event, if there is one; never waits.
+    fn event(&mut self) -> Option<Event>;
+}
+
+impl Engine for Worker {
+    fn send(&mut self, request: Request) {
+        Worker::send(self, request);
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        Worker::event(self)
+    }
+}
+
+/// The program's window.
+pub struct App {
+    /// What it shows.
+    pub state: State,
+    /// How it is arranged.
+    pub desk: Desk,
+    engine: Box<dyn Engine>,
+    /// Where settings are kept, where they are, and what was kept there.
+    settings: Option<(PathBuf, Settings)>,
+    shown: Option<(ThemeChoice, f32)>,
+}
+
+impl App {
+    /// A window on `ctx` over what `engine` answers. Settings are kept in `settings`, if anywhere.
+    pub fn new(ctx: &egui::Context, engine: Box<dyn Engine>, settings: Option<&Path>) -> Self {
+        look::install(ctx);
+        let loaded = settings.map_or_else(|| Ok(Settings::default()), Settings::load);
+        let (remembered, fault) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
+        let mut state = State::new(remembered.clone());
+        if let Some(fault) = fault {
+            state.note(Weight::Warning, fault.to_string());
+        }
+        let settings = settings.map(|path| (path.to_owned(), remembered));
+        Self { state, desk: Desk::default(), engine, settings, shown: None }
+    }
+
+    /// Does a command, as if it had been chosen.
+    pub fn dispatch(&mut self, command: Command) {
+        let requests = self.state.dispatch(command);
+        requests.into_iter().for_each(|request| self.engine.send(request));
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Command(command) => self.dispatch(command),
+            Order::Note(weight, text) => self.state.note(weight, text),
+            Order::Restore(workspace) => {
+                let requests = self.state.restore(*workspace);
+                requests.into_iter().for_each(|request| self.engine.send(request));
+            }
+        }
+    }
+
+    /// Theme and size as they are set now.
+    fn dress(&mut self, ctx: &egui::Context) {
+        let wanted = (self.state.settings.theme, self.state.settings.scale);
+        if self.shown != Some(wanted) {
+            self.shown = Some(wanted);
+            ctx.set_theme(match wanted.0 {
+                ThemeChoice::System => egui::ThemePreference::System,
+                ThemeChoice::Light => egui::ThemePreference::Light,
+                ThemeChoice::Dark => egui::ThemePreference::Dark,
+            });
+            ctx.set_zoom_factor(wanted.1);
+        }
+    }
+
+    /// Keeps the settings if they changed.
+    fn keep_settings(&mut self) {
+        if let Some((path, kept)) = &mut self.settings
+            && *kept != self.state.settings
+        {
+            // Said once: a disk that is full now is full at the next frame too.
+            kept.clone_from(&self.state.settings);
+            if let Err(error) = self.state.settings.save(path) {
+                self.state.note(Weight::Warning, error.to_string());
+            }
+        }
+    }
+}
+
+impl eframe::App for App {
+    fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
+        while let Some(event) = self.engine.event() {
+            let requests = self.state.apply(event);
+            requests.into_iter().for_each(|request| self.engine.send(request));
+        }
+        for order in self.desk.drain(ctx, &self.state) {
+            self.carry_out(order);
+        }
+        self.dress(ctx);
+    }
+
+    fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+        let orders = self.desk.ui(ui, &self.state);
+        if !orders.is_empty() {
+            // What they change is seen in the next frame.
+            ui.ctx().request_repaint();
+        }
+        orders.into_iter().for_each(|order| self.carry_out(order));
+    }
+
+    fn on_exit(&mut self) {
+        self.keep_settings();
+    }
+}

@@ -1,0 +1,180 @@
+//! Multinomial logistic regression, to convergence: channels standardised by the training images,
+//! then `C sum_n -log softmax(W x_n + b)[y_n] + |W|^2 / 2` is minimised by L-BFGS (the bias is free).
+//! `W` is `[classes, d]`. Convex, so the answer depends on no start, no rate and no order.
+
+use ndarray::{Array2, ArrayView2, s};
+use rayon::prelude::*;
+
+use super::Vectors;
+use super::lbfgs::minimise;
+
+/// Partial sums of the gradient: a fixed number, so that the bits do not depend on the cores.
+const PARTS: usize = 16;
+/// Most images times channels times classes, and most values held: minutes on a few cores.
+const MOST_WORK: u128 = 1 << 36;
+const MOST_VALUES: u128 = 1 << 27;
+
+/// Why it was not done.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum LogRegError {
+    /// It would take too long, or too much memory.
+    #[error("{images} images of {width} channels in {classes} classes are too many to converge on")]
+    TooLarge {
+        /// Training images.
+        images: usize,
+        /// d.
+        width: usize,
+        /// C.
+        classes: usize,
+    },
+    /// Nothing to learn from, or vectors that are not numbers.
+    #[error("the vectors hold no finite training image")]
+    Nothing,
+}
+
+/// How it is fitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogReg {
+    /// Weight of the images against the penalty.
+    pub c: f64,
+    /// Largest entry of the gradient of the mean loss at the end.
+    pub tolerance: f64,
+    /// Most iterations.
+    pub iterations: usize,
+}
+
+impl Default for LogReg {
+    fn default() -> Self {
+        Self { c: 1.0, tolerance: 1e-5, iterations: 1000 }
+    }
+}
+
+/// A fitted classifier.
+pub struct Fitted {
+    mean: Vec<f64>,
+    deviation: Vec<f64>,
+    weight: Array2<f64>, // [C, d]
+    bias: Vec<f64>,      // [C]
+    /// Iterations taken.
+    pub iterations: usize,
+    /// Whether the tolerance was reached.
+    pub converged: bool,
+}
+
+impl LogReg {
+    /// Fits `known` vectors of these `labels`.
+    pub fn fit(&self, known: &Vectors, labels: &[usize], classes: usize) -> Result<Fitted, LogRegError> {
+        let (images, width) = (known.len(), known.width);
+        let values = images as u128 * width as u128;
+        if values > MOST_VALUES || values * classes as u128 > MOST_WORK {
+            return Err(LogRegError::TooLarge { images, width, classes });
+        }
+        if images == 0 || known.values.iter().any(|value| !value.is_finite()) {
+            return Err(LogRegError::Nothing);
+        }
+        let (mean, deviation) = moments(known);
+        let x = standardised(known, &mean, &deviation); // [n, d]
+        let loss = |theta: &[f64]| self.loss(theta, &x, labels, classes);
+        let start = vec![0.0; classes * (width + 1)];
+        let minimum = minimise(start, &loss, self.tolerance, self.iterations);
+        let (weight, bias) = minimum.at.split_at(classes * width);
+        Ok(Fitted {
+            mean,
+            deviation,
+            weight: Array2::from_shape_vec((classes, width), weight.to_vec()).expect("C rows of d"),
+            bias: bias.to_vec(),
+            iterations: minimum.iterations,
+            converged: minimum.converged,
+        })
+    }
+
+    /// The objective over `C n`, and its gradient. `theta`: `W [C, d]`, then `b [C]`.
+    fn loss(&self, theta: &[f64], x: &Array2<f64>, labels: &[usize], classes: usize) -> (f64, Vec<f64>) {
+        let (n, width) = x.dim();
+        let (weight, bias) = theta.split_at(classes * width);
+        let weight = ArrayView2::from_shape((classes, width), weight).expect("C rows of d");
+        let rows = n.div_ceil(PARTS);
+        let part = |part: usize| {
+            let (from, to) = ((part * rows).min(n), ((part + 1) * rows).min(n));
+            let (mut loss, mut gradient, mut free) =
+                (0.0, Array2::zeros((classes, width)), vec![0.0; classes]);
+            for from in (from..to).step_by(256) {
+                let block = x.slice(s![from..(from + 256).min(to), ..]);
+                let mut rest = block.dot(&weight.t()); // [rows, C]
+                for (mut row, &label) in rest.rows_mut().into_iter().zip(&labels[from..]) {
+                    row.iter_mut().zip(bias).for_each(|(z, b)| *z += b);
+                    loss -= row[label];
+                    loss += softmax(row.as_slice_mut().expect("a row of its own"));
+                    row[label] -= 1.0;
+                    free.iter_mut().zip(&row).for_each(|(free, rest)| *free += rest);
+                }
+                gradient = gradient + rest.t().dot(&block);
+            }
+            (loss, gradient, free)
+        };
+        let parts: Vec<_> = (0..PARTS).into_par_iter().map(part).collect();
+        let scale = 1.0 / n as f64;
+        let penalty = scale / self.c;
+        let mut loss = weight.iter().map(|w| w * w).sum::<f64>() * penalty / 2.0;
+        let mut gradient: Vec<f64> = weight.iter().map(|w| w * penalty).chain(vec![0.0; classes]).collect();
+        for (part, slopes, free) in parts {
+            loss += part * scale;
+            gradient.iter_mut().zip(slopes.iter().chain(&free)).for_each(|(g, s)| *g += s * scale);
+        }
+        (loss, gradient)
+    }
+}
+
+impl Fitted {
+    /// Probabilities `[n, C]` row-major.
+    pub fn probabilities(&self, asked: &Vectors) -> Vec<f64> {
+        let mut logits = standardised(asked, &self.mean, &self.deviation).dot(&self.weight.t());
+        for mut row in logits.rows_mut() {
+            row.iter_mut().zip(&self.bias).for_each(|(z, b)| *z += b);
+            softmax(row.as_slice_mut().expect("a row of its own"));
+        }
+        logits.into_iter().collect()
+    }
+
+    /// The most probable class of every vector.
+    pub fn predict(&self, asked: &Vectors) -> Vec<u32> {
+        let best = |row: &[f64]| {
+            let best =
+                (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best });
+            best as u32
+        };
+        self.probabilities(asked).chunks_exact(self.bias.len().max(1)).map(best).collect()
+    }
+}
+
+/// Softmax in place; returns the log of the sum of exponentials.
+fn softmax(row: &mut [f64]) -> f64 {
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = row.iter().map(|z| (z - most).exp()).sum();
+    let whole = most + sum.ln();
+    row.iter_mut().for_each(|z| *z = (*z - whole).exp());
+    whole
+}
+
+/// Mean and population deviation of every channel; a constant channel has deviation 1.
+fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
+    let n = vectors.len() as f64;
+    let mut mean = vec![0.0; vectors.width];
+    let mut square = vec![0.0; vectors.width];
+    for row in vectors.values.chunks_exact(vectors.width) {
+        mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x) / n);
+    }
+    for row in vectors.values.chunks_exact(vectors.width) {
+        let each = square.iter_mut().zip(&mean).zip(row);
+        each.for_each(|((s, m), &x)| *s += (f64::from(x) - m).powi(2) / n);
+    }
+    let deviation = square.iter().map(|s: &f64| if *s > 0.0 { s.sqrt() } else { 1.0 }).collect();
+    (mean, deviation)
+}
+
+fn standardised(vectors: &Vectors, mean: &[f64], deviation: &[f64]) -> Array2<f64> {
+    let width = vectors.width.max(1);
+    let value = |(i, &x): (usize, &f32)| (f64::from(x) - mean[i % width]) / deviation[i % width];
+    let values = vectors.values.iter().enumerate().map(value).collect();
+    Array2::from_shape_vec((vectors.len(), width), values).expect("whole vectors")
+}

@@ -1,0 +1,127 @@
+//! One trained probe asked about many images, in float64: accuracy, what its order was worth
+//! ([`ablation`]), and how it meets known truth ([`truth`]). One core an image.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::ablation::{self, Ablation};
+use super::features::TokenCache;
+use super::probe::{Probe, ProbeError};
+use super::readout;
+use super::train::{Labelled, accuracy};
+use super::truth::{self, Truth};
+
+/// What is asked.
+pub struct Question<'a> {
+    /// Tokens of all images.
+    pub tokens: &'a TokenCache,
+    /// The images and their classes.
+    pub images: &'a Labelled,
+    /// For each of `images`, what seeds random orders: its index in the whole dataset, so that the
+    /// answers do not depend on which part of it is asked about.
+    pub draws: &'a [u64],
+    /// Whether the order is disturbed too.
+    pub ablations: bool,
+    /// Seed of the disturbed orders.
+    pub seed: u64,
+    /// For each of `images`, how much of every patch the object covers, where that is known; empty
+    /// where nothing is.
+    pub covers: &'a [Option<Vec<f64>>],
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Number of images.
+    pub images: usize,
+    /// Top-1 accuracy in percent.
+    pub accuracy: f64,
+    /// Predicted class of every image; not written to files, which keep those of the training.
+    #[serde(skip)]
+    pub answers: Vec<u32>,
+    /// With the order disturbed at evaluation, the undisturbed reading first; empty if not asked.
+    pub ablations: Vec<Outcome>,
+    /// Means over the images with a known object.
+    pub truth: Option<Truth>,
+    /// Number of images with a known object.
+    pub masks: usize,
+}
+
+/// One way of reading the images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Which.
+    pub ablation: Ablation,
+    /// Top-1 accuracy in percent.
+    pub accuracy: f64,
+    /// Mean change of the logit of the image's own class against the undisturbed reading.
+    pub logit_change: f64,
+}
+
+/// One image: for every way of reading it the predicted class and the logit of its own class.
+struct Answer {
+    ways: Vec<(Ablation, u32, f64)>,
+    truth: Option<Truth>,
+}
+
+/// Asks `probe`; `told` is called after every image, from any thread.
+pub fn evaluate(
+    probe: &Probe,
+    question: &Question,
+    told: &(dyn Fn() + Sync),
+) -> Result<Evaluation, ProbeError> {
+    let Question { tokens: cache, images, .. } = question;
+    let has_cls = cache.cls(&[]).is_some();
+    probe.fits(cache.width(), cache.grid().len(), has_cls)?;
+    let ask = |at: usize| -> Result<Answer, ProbeError> {
+        let (image, class, draw) = (images.images[at], images.classes[at], question.draws[at]);
+        let tokens = cache.tokens(image);
+        let reading = probe.reading(&tokens, draw)?;
+        let classifier = &probe.classifier;
+        let features = classifier.weight.len() / classifier.bias.len().max(1);
+        let truth = question.covers.get(at).and_then(Option::as_ref).map(|cover| {
+            let row = &classifier.weight[class * features..][..features];
+            truth::truth(&reading, &tokens, row, classifier.bias[class], cover)
+        });
+        let ways = match question.ablations {
+            true => ablation::logits(probe, &tokens, reading, question.seed, draw)?,
+            false => {
+                let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
+                vec![(Ablation::Normal, logits)]
+            }
+        };
+        told();
+        let ways = ways.into_iter().map(|(ablation, logits)| (ablation, best(&logits), logits[class]));
+        Ok(Answer { ways: ways.collect(), truth })
+    };
+    let answers: Vec<Answer> = (0..images.images.len()).into_par_iter().map(ask).collect::<Result<_, _>>()?;
+    Ok(sum(&answers, images, question.ablations))
+}
+
+fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Evaluation {
+    let ways = answers.first().map_or(0, |answer| answer.ways.len());
+    let outcomes = (0..ways).map(|way| {
+        let predicted: Vec<u32> = answers.iter().map(|answer| answer.ways[way].1).collect();
+        let change: f64 = answers.iter().map(|answer| answer.ways[way].2 - answer.ways[0].2).sum();
+        Outcome {
+            ablation: answers[0].ways[way].0,
+            accuracy: accuracy(&predicted, &images.classes),
+            logit_change: change / answers.len() as f64,
+        }
+    });
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    let truths: Vec<Truth> = answers.iter().filter_map(|answer| answer.truth).collect();
+    Evaluation {
+        images: answers.len(),
+        accuracy: outcomes.first().map_or(0.0, |normal| normal.accuracy),
+        answers: answers.iter().map(|answer| answer.ways[0].1).collect(),
+        ablations: if ablations { outcomes } else { Vec::new() },
+        truth: (!truths.is_empty()).then(|| truth::mean(&truths)),
+        masks: truths.len(),
+    }
+}
+
+/// The class of the largest logit, the first of equals.
+fn best(logits: &[f64]) -> u32 {
+    (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best }) as u32
+}

@@ -1,0 +1,231 @@
+//! Disturbed orders against the definition, carried out token by token: route, permute, remember.
+
+use burn::tensor::Device;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use ssmprobe::model::ablation::{Ablation, logits, permutation};
+use ssmprobe::model::classifier::Model;
+use ssmprobe::model::evaluation::{Question, evaluate};
+use ssmprobe::model::features::{Precision, Source, Writer};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::{self, Config, Dims, HEADS, Sharing};
+use ssmprobe::model::probe::{BackboneMeta, Probe};
+use ssmprobe::model::reading::{Form, Order};
+use ssmprobe::model::readout;
+use ssmprobe::model::router::scan::Scan;
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::Labelled;
+
+const GRID: Grid = Grid::new(3, 4);
+const WIDTH: usize = 6;
+const CLASSES: usize = 3;
+const SEED: u64 = 11;
+const IMAGE: u64 = 4;
+
+fn tokens(seed: u64) -> Tokens {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut values = |n: usize| (0..n).map(|_| rng.random_range(-1.5..1.5)).collect::<Vec<f32>>();
+    let (cls, patches) = (Some(values(WIDTH)), values(GRID.len() * WIDTH));
+    Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches }
+}
+
+/// A probe at its start, with a skip `D` that the last position shows.
+fn probe(id: &str, sharing: Sharing) -> Probe {
+    let kind = head::find(id).unwrap();
+    let config = Config { state_dim: Some(5), k: Some(3), sharing: Some(sharing), ..Config::default() };
+    let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
+    let model = Model::start(kind, &config, dims, 2, &Device::flex()).unwrap();
+    let backbone = BackboneMeta { hidden_size: WIDTH, ..BackboneMeta::default() };
+    let mut probe = model.to_probe(backbone, Vec::new(), None);
+    for array in probe.arrays.iter_mut().filter(|(name, _)| name.ends_with(".D")).map(|(_, array)| array) {
+        array.data.iter_mut().enumerate().for_each(|(c, d)| *d = 0.3 + 0.1 * c as f32);
+    }
+    probe
+}
+
+fn ask(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
+    logits(probe, tokens, probe.reading(tokens, IMAGE).unwrap(), SEED, IMAGE).unwrap()
+}
+
+/// Features of an S4 that reads `sequence` (`[N][d]`) from first to last, by kernel and skip.
+fn remember(probe: &Probe, tokens: &Tokens, sequence: &[Vec<f64>]) -> Vec<f64> {
+    let Form::Scan(directions) = probe.reading(tokens, IMAGE).unwrap().form else { panic!("no scan") };
+    let (kernel, n) = (&directions[0].kernel, sequence.len());
+    let (columns, skip) = (kernel.len() / n, &probe.arrays["s4.0.D"].data);
+    (0..WIDTH)
+        .map(|c| {
+            let decay = |k: usize| kernel[(n - 1 - k) * columns + c % columns];
+            let sum: f64 = (0..n).map(|k| decay(k) * sequence[k][c]).sum();
+            sum + f64::from(skip[c % skip.len()]) * sequence[n - 1][c]
+        })
+        .collect()
+}
+
+/// `x[k] = sum_i P[i, k] t_i`.
+fn routed(probe: &Probe, tokens: &Tokens) -> Vec<Vec<f64>> {
+    let Form::Scan(directions) = probe.reading(tokens, IMAGE).unwrap().form else { panic!("no scan") };
+    let Order::Plan(plan) = &directions[0].order else { panic!("no plan") };
+    let entry = |k: usize, c: usize| {
+        (0..plan.n).map(|i| plan.share[i * plan.n + k] * f64::from(tokens.patch(i)[c])).sum::<f64>()
+    };
+    (0..plan.n).map(|k| (0..WIDTH).map(|c| entry(k, c)).collect()).collect()
+}
+
+fn raw(tokens: &Tokens) -> Vec<Vec<f64>> {
+    (0..GRID.len()).map(|i| tokens.patch(i).iter().map(|&x| f64::from(x)).collect()).collect()
+}
+
+fn permuted(sequence: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    permutation(SEED, IMAGE, sequence.len()).into_iter().map(|i| sequence[i].clone()).collect()
+}
+
+fn classify(probe: &Probe, features: &[f64]) -> Vec<f64> {
+    let rows = probe.classifier.weight.chunks_exact(features.len());
+    let row = |(row, &b): (&[f32], &f32)| {
+        row.iter().zip(features).map(|(&w, z)| f64::from(w) * z).sum::<f64>() + f64::from(b)
+    };
+    rows.zip(&probe.classifier.bias).map(row).collect()
+}
+
+fn assert_near(found: &[f64], expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    let far = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(far < 1e-9, "{what}: {far}");
+}
+
+#[test]
+fn routed_heads_agree_with_the_definition() {
+    let tokens = tokens(1);
+    for id in ["sinkhorn", "softsort", "neuralsort", "hard-sort"] {
+        for sharing in [Sharing::Shared, Sharing::Channel] {
+            let probe = probe(id, sharing);
+            let found = ask(&probe, &tokens);
+            let routed = routed(&probe, &tokens);
+            let sequences = [routed.clone(), permuted(&routed), raw(&tokens), permuted(&raw(&tokens))];
+            for ((ablation, logits), sequence) in found.iter().zip(&sequences) {
+                let expected = classify(&probe, &remember(&probe, &tokens, sequence));
+                assert_near(logits, &expected, &format!("{id} {sharing:?} {ablation:?}"));
+            }
+            assert_eq!(found.len(), 4);
+            assert!((found[0].1[0] - found[3].1[0]).abs() > 1e-6, "{id}: an order that does not matter");
+        }
+    }
+}
+
+#[test]
+fn a_convolution_behind_a_scrambled_order_agrees_with_the_definition() {
+    let tokens = tokens(2);
+    let probe = probe("sinkhorn-conv", Sharing::Shared);
+    let convolve = |sequence: &[Vec<f64>]| {
+        let (weight, bias) = (&probe.arrays["conv.weight"], &probe.arrays["conv.bias"].data);
+        let (n, taps) = (sequence.len(), weight.shape[2]);
+        let at = |k: usize, tap: usize| (k + tap).checked_sub(taps / 2).filter(|&k| k < n);
+        let feature = |f: usize| {
+            let mut sum = 0.0;
+            for (k, c, tap) in (0..n).flat_map(|k| (0..WIDTH * taps).map(move |j| (k, j / taps, j % taps))) {
+                let value = at(k, tap).map_or(0.0, |k| sequence[k][c]);
+                sum += f64::from(weight.data[(f * WIDTH + c) * taps + tap]) * value;
+            }
+            sum / n as f64 + f64::from(bias[f])
+        };
+        (0..bias.len()).map(feature).collect::<Vec<_>>()
+    };
+    let routed = routed(&probe, &tokens);
+    let sequences = [routed.clone(), permuted(&routed), raw(&tokens), permuted(&raw(&tokens))];
+    for ((ablation, logits), sequence) in ask(&probe, &tokens).iter().zip(&sequences) {
+        assert_near(logits, &classify(&probe, &convolve(sequence)), &format!("{ablation:?}"));
+    }
+}
+
+#[test]
+fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
+    let tokens = tokens(3);
+    let pi = permutation(SEED, IMAGE, GRID.len());
+    let patches = pi.iter().flat_map(|&i| tokens.patch(i).to_vec()).collect();
+    let moved = Tokens { patches, ..tokens.clone() };
+    for id in ["raster", "vmamba", "snake", "diagonal", "random-fixed", "bi-gru"] {
+        let probe = probe(id, Sharing::Shared);
+        let found = ask(&probe, &tokens);
+        let [(Ablation::Normal, _), (Ablation::RandomOrder, random)] = &found[..] else { panic!("{id}") };
+        let reading = probe.reading(&moved, IMAGE).unwrap();
+        let expected = readout::logits(&reading, &moved, &probe.classifier.weight, &probe.classifier.bias);
+        assert_near(random, &expected, id);
+    }
+    assert_eq!(Scan::Raster.orders(GRID).len(), 1);
+}
+
+#[test]
+fn only_what_applies_is_asked() {
+    for kind in HEADS {
+        let probe = probe(kind.id, Sharing::Shared);
+        let ways = Ablation::of(&probe);
+        assert_eq!(ways[0], Ablation::Normal, "{}", kind.id);
+        let expected = match kind.id {
+            "gap" | "cls" | "attention" | "content" | "topk" | "transformer" | "deepsets" | "linear-bn"
+            | "efficient" | "random-dynamic" => 1,
+            _ if probe.head().router().is_some() => 4,
+            _ => 2,
+        };
+        assert_eq!(ways.len(), expected, "{}", kind.id);
+    }
+}
+
+#[test]
+fn permutations_differ_by_image_and_by_seed() {
+    let first = permutation(0, 0, 50);
+    assert_ne!(first, permutation(0, 1, 50));
+    assert_ne!(first, permutation(1, 0, 50));
+    let mut sorted = first.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_evaluation_sums_up_its_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = str::to_owned;
+    let source = Source {
+        weights: text("w"),
+        preprocessing: text("p"),
+        dataset: text("d"),
+        layer: text("last"),
+        precision: Precision::Float32,
+    };
+    let mut writer = Writer::open(folder.path(), source, 6).unwrap();
+    (0..6).for_each(|image| writer.push(Some(tokens(image))).unwrap());
+    let cache = writer.finish().unwrap();
+    let images = Labelled { images: vec![1, 2, 4, 5], classes: vec![0, 1, 2, 0] };
+    let covers: Vec<Option<Vec<f64>>> = (0..4)
+        .map(|i| (i != 2).then(|| (0..GRID.len()).map(|t| f64::from(u8::from(t == i))).collect()))
+        .collect();
+    let probe = probe("sinkhorn", Sharing::Shared);
+    let draws: Vec<u64> = images.images.iter().map(|&image| image as u64).collect();
+    let question = Question {
+        tokens: &cache,
+        images: &images,
+        draws: &draws,
+        ablations: true,
+        seed: SEED,
+        covers: &covers,
+    };
+    let found = evaluate(&probe, &question, &|| ()).unwrap();
+    assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
+    let mut right = 0;
+    let mut change = 0.0;
+    for (&image, &class) in images.images.iter().zip(&images.classes) {
+        let tokens = cache.tokens(image);
+        let reading = probe.reading(&tokens, image as u64).unwrap();
+        let ways = logits(&probe, &tokens, reading, SEED, image as u64).unwrap();
+        let best = (0..CLASSES).max_by(|&a, &b| ways[0].1[a].total_cmp(&ways[0].1[b])).unwrap();
+        right += usize::from(best == class);
+        change += ways[1].1[class] - ways[0].1[class];
+    }
+    assert!((found.accuracy - 25.0 * right as f64).abs() < 1e-9);
+    assert!((found.ablations[1].logit_change - change / 4.0).abs() < 1e-9);
+    let truth = found.truth.unwrap();
+    assert!((truth.object_share.unwrap() - 1.0 / 12.0).abs() < 1e-12);
+    assert!((0.0..=1.0).contains(&truth.weight_auc.unwrap()));
+    // Without ablations the accuracy is the same, and nothing is disturbed.
+    let plain = evaluate(&probe, &Question { ablations: false, ..question }, &|| ()).unwrap();
+    assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));
+}

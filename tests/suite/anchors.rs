@@ -1,0 +1,79 @@
+//! Anchors against scikit-learn (`tests/reference/anchors.py`).
+
+use ssmprobe::model::anchors::Vectors;
+use ssmprobe::model::anchors::knn::Knn;
+use ssmprobe::model::anchors::logreg::{LogReg, LogRegError};
+
+struct Case {
+    document: serde_json::Value,
+}
+
+impl Case {
+    fn open() -> Self {
+        let text = include_str!("../fixtures/anchors/anchors.json");
+        Self { document: serde_json::from_str(text).unwrap() }
+    }
+
+    fn numbers(&self, key: &str) -> Vec<f64> {
+        self.document[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    }
+
+    fn labels(&self, key: &str) -> Vec<usize> {
+        self.numbers(key).into_iter().map(|x| x as usize).collect()
+    }
+
+    fn vectors(&self, key: &str) -> Vectors {
+        let values = self.numbers(key).into_iter().map(|x| x as f32).collect();
+        Vectors { width: self.document["width"].as_u64().unwrap() as usize, values }
+    }
+
+    fn answers(&self, key: &str) -> Vec<u32> {
+        self.labels(key).into_iter().map(|x| x as u32).collect()
+    }
+}
+
+#[test]
+fn neighbours_vote_as_in_scikit_learn() {
+    let case = Case::open();
+    let (known, asked) = (case.vectors("train"), case.vectors("test"));
+    let found = Knn::default().predict(&known, &case.labels("train_classes"), &asked, 5);
+    assert_eq!(found, case.answers("knn"));
+}
+
+#[test]
+fn neighbours_fewer_than_k_all_vote_and_a_zero_vector_harms_nobody() {
+    let known = Vectors { width: 2, values: vec![1.0, 0.0, 0.0, 1.0, 0.0, 0.9] };
+    let asked = Vectors { width: 2, values: vec![0.1, 1.0, 1.0, 0.1, 0.0, 0.0] };
+    // The zero vector is equally far from all: two of three votes are class 1.
+    assert_eq!(Knn::default().predict(&known, &[0, 1, 1], &asked, 2), [1, 0, 1]);
+}
+
+#[test]
+fn logistic_regression_converges_to_scikit_learns_probabilities() {
+    let case = Case::open();
+    let (known, asked) = (case.vectors("train"), case.vectors("test"));
+    let method = LogReg { tolerance: 1e-8, ..LogReg::default() };
+    let fitted = method.fit(&known, &case.labels("train_classes"), 5).unwrap();
+    assert!(fitted.converged, "{} iterations", fitted.iterations);
+    let far = fitted
+        .probabilities(&asked)
+        .iter()
+        .zip(case.numbers("logreg_probabilities"))
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f64::max);
+    assert!(far < 1e-5, "{far}");
+    assert_eq!(fitted.predict(&asked), case.answers("logreg"));
+    // The default stops earlier, with the same answers.
+    let early = LogReg::default().fit(&known, &case.labels("train_classes"), 5).unwrap();
+    assert!(early.converged && early.iterations <= fitted.iterations);
+    assert_eq!(early.predict(&asked), case.answers("logreg"));
+}
+
+#[test]
+fn what_cannot_be_fitted_says_why() {
+    let broken = Vectors { width: 1, values: vec![1.0, f32::NAN] };
+    assert_eq!(LogReg::default().fit(&broken, &[0, 1], 2).err(), Some(LogRegError::Nothing));
+    let many = Vectors { width: 1 << 12, values: vec![0.0; 1 << 20] };
+    let error = LogReg::default().fit(&many, &vec![0; 256], 1 << 20).err().unwrap();
+    assert!(error.to_string().contains("256 images of 4096 channels in 1048576 classes"), "{error}");
+}

@@ -1,0 +1,222 @@
+//! The verbs that read runs, as a person runs them: sweep, eval and report, on drawn scenes with their
+//! masks and a tiny backbone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use ssmprobe::model::scenes;
+use tempfile::TempDir;
+
+const TRAIN: u64 = 24;
+const VAL: u64 = 12;
+
+/// A dataset of scenes with masks beside its splits, and room for caches and runs.
+struct Desk {
+    folder: TempDir,
+    /// Share of its pixels that the objects of `val` cover.
+    covered: f64,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let mut covered = 0.0;
+        for index in 0..TRAIN + VAL {
+            let scene = scenes::draw(5, index);
+            let split = if index < TRAIN { "train" } else { "val" };
+            let within = format!("{split}/{}/{index:03}.png", scenes::class_name(scene.class));
+            let mask: Vec<u8> = scene.mask.iter().map(|&inside| if inside { 255 } else { 0 }).collect();
+            if index >= TRAIN {
+                covered += scene.mask.iter().filter(|&&inside| inside).count() as f64;
+            }
+            let root = folder.path().join("scenes");
+            save(&root.join(&within), &scene.picture.rgb, image::ColorType::Rgb8);
+            save(&root.join("masks").join(&within), &mask, image::ColorType::L8);
+        }
+        covered /= (VAL as usize * scenes::SIDE * scenes::SIDE) as f64;
+        Self { folder, covered }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `ssmprobe VERB` with its tokens in `cache`.
+    fn verb(&self, verb: &str, cache: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        command.stdin(Stdio::null()).arg(verb).arg("--cache").arg(self.path(cache));
+        command.args(["--device", "cpu"]);
+        command
+    }
+
+    fn sweep(&self, out: &str, more: &[&str]) -> Command {
+        let mut command = self.verb("sweep", "cache");
+        command.arg("--backbone").arg(backbone()).arg("--data").arg(self.path("scenes"));
+        command.args(["--with", "gap,random-dynamic,transformer", "--config", "state_dim=4"]);
+        command
+            .args(["--epochs", "2", "--seeds", "2", "--batch", "8", "--out"])
+            .arg(self.path(out))
+            .args(more);
+        command
+    }
+}
+
+fn save(path: &Path, bytes: &[u8], colour: image::ColorType) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    image::save_buffer(path, bytes, scenes::SIDE as u32, scenes::SIDE as u32, colour).unwrap();
+}
+
+fn backbone() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/backbone")
+}
+
+/// Runs it; its exit code, standard output and standard error.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+fn done(command: &mut Command) -> (String, String) {
+    let (code, stdout, stderr) = run(command);
+    assert_eq!(code, 0, "{stderr}");
+    (stdout, stderr)
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["event"] == event).collect()
+}
+
+#[test]
+fn a_sweep_is_trained_evaluated_and_reported() {
+    let desk = Desk::new();
+    let grid = ["--grid", "temperature=0.1,1.0", "iterations=1,5"];
+    done(&mut desk.sweep("run", &grid));
+    let results = fs::read_to_string(desk.path("run/results.csv")).unwrap();
+    assert_eq!(results.lines().count(), 1 + 2 * (3 + 4), "{results}");
+    assert!(results.contains("\"sinkhorn[temperature=0.1,iterations=5]\",1,"), "{results}");
+    // Again is refused, going on has nothing left to do.
+    let (code, _, stderr) = run(&mut desk.sweep("run", &grid));
+    assert!(code == 1 && stderr.contains("--resume"), "{stderr}");
+    let mut resume = desk.verb("sweep", "cache");
+    done(resume.arg("--resume").arg("--out").arg(desk.path("run")));
+    assert_eq!(fs::read_to_string(desk.path("run/results.csv")).unwrap(), results);
+
+    let mut eval = desk.verb("eval", "cache");
+    eval.arg("--run").arg(desk.path("run")).args(["--ablations", "--anchors", "--json"]);
+    let (stdout, _) = done(&mut eval);
+    let all = lines(&stdout);
+    let probes = events(&all, "probe");
+    assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));
+    let mut table = csv::Reader::from_reader(results.as_bytes());
+    for record in table.records().map(Result::unwrap) {
+        let same = |p: &&&Value| p["head"] == record[0] && p["seed"].as_u64() == record[1].parse().ok();
+        let evaluation = &probes.iter().find(same).unwrap()["evaluation"];
+        // As training found it, up to an image on the edge between float32 and float64.
+        let (accuracy, trained) =
+            (evaluation["accuracy"].as_f64().unwrap(), record[2].parse::<f64>().unwrap());
+        assert!((accuracy - trained).abs() < 100.0 / VAL as f64 + 0.01, "{record:?}: {accuracy}");
+        let ways = evaluation["ablations"].as_array().unwrap().len();
+        let truth = &evaluation["truth"];
+        assert_eq!(evaluation["masks"], VAL);
+        let share = truth["object_share"].as_f64().unwrap();
+        assert!((share - desk.covered).abs() < 0.004, "{share} of {}", desk.covered);
+        match &record[0] {
+            "transformer" => assert!(ways == 1 && truth["evidence_auc"].is_null()),
+            "gap" => assert!(ways == 1 && truth["weight_auc"] == 0.5 && truth["evidence_auc"].is_f64()),
+            "random-dynamic" => assert!(ways == 1 && truth["weight_auc"].is_f64()),
+            _ => assert!(ways == 4 && truth["positive_share"].is_f64()),
+        }
+    }
+
+    let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    let (_, stderr) = done(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
+    assert!(stderr.contains("tables in"), "{stderr}");
+    for name in
+        ["main.md", "main.tex", "main.csv", "grid-sinkhorn.md", "scramble.tex", "cost.csv", "paired.md"]
+    {
+        let text = fs::read_to_string(desk.path("tables").join(name)).unwrap();
+        assert!(text.lines().count() > 3, "{name}: {text}");
+    }
+    let grid = fs::read_to_string(desk.path("tables/grid-sinkhorn.csv")).unwrap();
+    assert_eq!(grid.lines().count(), 3, "{grid}");
+}
+
+#[test]
+fn probes_by_themselves_answer_as_in_their_run() {
+    let desk = Desk::new();
+    done(&mut desk.sweep("run", &["--grid", "state_dim=1,4"]));
+    let within = |cache: &str, more: &[&str]| {
+        let mut eval = desk.verb("eval", cache);
+        eval.args(["--ablations", "--json"]).args(more);
+        eval
+    };
+    let run_folder = desk.path("run");
+    let (stdout, _) = done(&mut within("cache", &["--run", run_folder.to_str().unwrap()]));
+    let of_run = lines(&stdout);
+    let names = ["sinkhorn[state_dim=1]-s0-best", "random-dynamic-s1-best"];
+    let mut alone = within("other", &[]);
+    alone.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes")).arg("--probe");
+    for name in names {
+        alone.arg(run_folder.join("probes").join(format!("{name}.safetensors")));
+    }
+    let (stdout, stderr) = done(&mut alone);
+    // No training image is needed, so none is read.
+    assert!(stderr.contains(&format!("tokens: {VAL} images")), "{stderr}");
+    let alone = lines(&stdout);
+    for (probe, name) in events(&alone, "probe").into_iter().zip(names) {
+        let same = |other: &&&Value| {
+            let path = other["probe"].as_str().unwrap_or_default();
+            path.ends_with(&format!("{name}.safetensors"))
+        };
+        let other = events(&of_run, "probe").into_iter().find(|p| same(&p)).unwrap();
+        assert_eq!(probe["evaluation"], other["evaluation"], "{name}");
+    }
+    assert_eq!(events(&alone, "probe").len(), 2);
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    let desk = Desk::new();
+    done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
+    let eval = |data: &Path, more: &[&str]| {
+        let mut eval = desk.verb("eval", "cache");
+        let probe = desk.path("run/probes/gap-s0-best.safetensors");
+        eval.arg("--backbone").arg(backbone()).arg("--data").arg(data);
+        eval.arg("--probe").arg(probe).args(more);
+        run(&mut eval)
+    };
+    let scenes = desk.path("scenes");
+    let (code, stdout, stderr) = eval(&scenes, &["absent.safetensors"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("left out: absent.safetensors") && stdout.contains("| gap-s0-best"),
+        "{stdout}{stderr}"
+    );
+    let (code, _, stderr) = eval(&scenes, &["--split", "test"]);
+    assert!(code == 1 && stderr.contains("no test images"), "{stderr}");
+    // A dataset of a class that the probe does not know.
+    let other = desk.path("other");
+    save(&other.join("val/comet/a.png"), &[7; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
+    save(&other.join("train/comet/b.png"), &[9; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
+    let (code, _, stderr) = eval(&other, &[]);
+    assert!(code == 1 && stderr.contains("does not know the class `comet`"), "{stderr}");
+    // A run whose dataset is another one now.
+    let mut moved = desk.verb("eval", "cache");
+    let (code, _, stderr) = run(moved.arg("--run").arg(desk.path("run")).arg("--data").arg(&other));
+    assert!(code == 1 && stderr.contains("not the dataset"), "{stderr}");
+    let usage = |more: &[&str]| run(&mut desk.sweep("new", more));
+    let (code, _, stderr) = usage(&["--grid", "iterations=0"]);
+    assert!(code == 1 && stderr.contains("iterations"), "{stderr}");
+    let (code, _, stderr) = usage(&["--grid", "iterations"]);
+    assert!(code == 2 && stderr.contains("FIELD=VALUE"), "{stderr}");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    let (code, _, stderr) = run(report.arg("report").arg(desk.path("scenes")));
+    assert!(code == 1 && stderr.contains("holds no run"), "{stderr}");
+}

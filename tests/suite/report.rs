@@ -1,0 +1,314 @@
+//! Tables from hand-made runs, in every format.
+
+use std::path::Path;
+
+use ssmprobe::app::report::evaluated::{Evaluated, Evaluations};
+use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
+use ssmprobe::app::report::{FORMATS, Source, TABLES};
+use ssmprobe::model::ablation::Ablation;
+use ssmprobe::model::anchors::{Anchor, View};
+use ssmprobe::model::evaluation::{self, Evaluation};
+use ssmprobe::model::features;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::Config;
+use ssmprobe::model::probe::BackboneMeta;
+use ssmprobe::model::run::{DatasetMeta, FORMAT, Manifest, Outcome, Run, Selection, Truth, Variant};
+use ssmprobe::model::train::{Epoch, Protocol};
+use ssmprobe::model::truth;
+
+/// Test images of every run here: 20, of 4 classes in turn.
+const IMAGES: usize = 20;
+
+fn variant(name: &str) -> Variant {
+    let head = name.split('[').next().unwrap().to_owned();
+    Variant { name: name.to_owned(), head, config: Config::default() }
+}
+
+fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selection: Selection) -> Manifest {
+    let text = str::to_owned;
+    Manifest {
+        format: FORMAT,
+        program: text("ssmprobe 0.1.0"),
+        backbone: BackboneMeta { id: text(backbone), hidden_size: 24, ..BackboneMeta::default() },
+        backbone_source: text(backbone),
+        dataset: DatasetMeta {
+            name: text(dataset),
+            layout: text("folder"),
+            path: dataset.into(),
+            classes: (0..4).map(|class| format!("class-{class}")).collect(),
+            train: 80,
+            select: IMAGES,
+            test: IMAGES,
+            unreadable: 0,
+        },
+        tokens: features::Source {
+            weights: text("w"),
+            preprocessing: text("p"),
+            dataset: text("d"),
+            layer: text("last"),
+            precision: features::Precision::Float16,
+        },
+        size: None,
+        grid: Grid::new(3, 4),
+        heads: heads.iter().map(|head| variant(head)).collect(),
+        protocol: Protocol { epochs: 2, batch: 16, rate: 1e-3 },
+        seeds: (0..seeds).collect(),
+        selection,
+        warning: None,
+        device: text("cpu"),
+    }
+}
+
+/// A run whose head `h` of seed `s` answers `right(h, s)` of the images rightly at its best, and one
+/// fewer at its end.
+fn run(folder: &Path, manifest: Manifest, right: impl Fn(usize, u64) -> usize) -> Run {
+    let classes: Vec<usize> = (0..IMAGES).map(|i| i % 4).collect();
+    let images = (0..IMAGES).map(|i| format!("test/{i}.png")).collect();
+    let truth = Truth { images, indices: (0..IMAGES).collect(), classes: classes.clone() };
+    let run = Run::create(folder, manifest, &truth).unwrap();
+    let answers = |right: usize, from: usize| -> Vec<u32> {
+        // Wrong ones at different places for every head.
+        let wrong = |i: usize| (i + 3 * from) % IMAGES >= right;
+        (0..IMAGES).map(|i| ((classes[i] + usize::from(wrong(i))) % 4) as u32).collect()
+    };
+    for (index, head) in run.manifest.heads.iter().enumerate() {
+        for &seed in &run.manifest.seeds {
+            let right = right(index, seed);
+            let percent = |right: usize| 100.0 * right as f64 / IMAGES as f64;
+            let epoch = |epoch: usize, right: usize| Epoch {
+                epoch,
+                loss: 1.0 / epoch as f64,
+                train: 90.0,
+                select: percent(right),
+                test: percent(right),
+            };
+            run.write_outcome(&Outcome {
+                head: head.name.clone(),
+                seed,
+                best_epoch: Some(0),
+                parameters: 100,
+                seconds: 1.5 + seed as f64,
+                failure: None,
+                epochs: vec![epoch(1, right), epoch(2, right - 1)],
+                best: answers(right, index),
+                last: answers(right - 1, index),
+            })
+            .unwrap();
+        }
+    }
+    run
+}
+
+fn evaluate(run: &Run) {
+    let outcome = |ablation, accuracy, logit_change| evaluation::Outcome { ablation, accuracy, logit_change };
+    let probe = |head: &str, seed: u64, ablations: Vec<evaluation::Outcome>, auc: Option<f64>| Evaluated {
+        head: head.to_owned(),
+        seed,
+        which: "best".to_owned(),
+        evaluation: Evaluation {
+            images: IMAGES,
+            accuracy: 50.0,
+            answers: Vec::new(),
+            ablations,
+            truth: Some(truth::Truth {
+                weight_auc: auc,
+                evidence_auc: Some(0.6),
+                absolute_share: Some(0.25),
+                positive_share: auc.map(|_| 0.4),
+                object_share: Some(0.05),
+            }),
+            masks: IMAGES,
+        },
+    };
+    let disturbed = |seed: f64| {
+        vec![
+            outcome(Ablation::Normal, 85.0 + seed, 0.0),
+            outcome(Ablation::Scrambled, 50.0, -1.25),
+            outcome(Ablation::NoRouting, 30.0, -2.0 - seed),
+            outcome(Ablation::RandomOrder, 32.5, -2.125),
+        ]
+    };
+    let anchor = |method: &str, view, accuracy, note: Option<&str>| Anchor {
+        method: method.to_owned(),
+        view,
+        settings: "as they are".to_owned(),
+        accuracy,
+        note: note.map(str::to_owned),
+    };
+    let all = Evaluations {
+        probes: vec![
+            probe("sinkhorn", 0, disturbed(0.0), Some(0.875)),
+            probe("sinkhorn", 1, disturbed(1.0), Some(0.925)),
+            probe("gap", 0, vec![outcome(Ablation::Normal, 50.0, 0.0)], None),
+        ],
+        anchors: vec![
+            anchor("knn", View::Mean, Some(45.0), None),
+            anchor("logreg", View::Mean, None, Some("left out: too many")),
+        ],
+    };
+    all.write(run).unwrap();
+}
+
+fn build(id: &str, sources: &[Source]) -> Vec<Table> {
+    (TABLES.iter().find(|kind| kind.id == id).unwrap().build)(sources)
+}
+
+fn render(format: &str, tables: &[Table]) -> String {
+    let render = FORMATS.iter().find(|known| known.id == format).unwrap().render;
+    tables.iter().map(render).collect::<Vec<_>>().join("\n")
+}
+
+const HEADS: &[&str] = &["gap", "cls", "raster", "attention", "sinkhorn", "softsort", "bi-gru"];
+
+/// Two seeds; Sinkhorn is best.
+fn main_run(folder: &Path) -> Source {
+    let run = run(folder, manifest("mae", "birds", HEADS, 2, Selection::Test), |head, seed| {
+        [8, 9, 11, 12, 17, 14, 13][head] + seed as usize
+    });
+    evaluate(&run);
+    Source::open(folder).unwrap()
+}
+
+#[test]
+fn the_tables_of_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [main_run(&folder.path().join("run"))];
+    for id in ["main", "paired", "routing", "scramble", "cost"] {
+        let tables = build(id, &sources);
+        assert_eq!(tables.len(), 1, "{id}");
+        insta::assert_snapshot!(format!("report-{id}"), render("md", &tables));
+    }
+    insta::assert_snapshot!("report-main-latex", render("latex", &build("main", &sources)));
+    insta::assert_snapshot!("report-main-csv", render("csv", &build("main", &sources)));
+    for id in ["fine-grained", "grid", "state-size", "sweep"] {
+        assert!(build(id, &sources).is_empty(), "{id} of a run that holds none");
+    }
+}
+
+#[test]
+fn paired_tests_are_those_of_the_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [main_run(folder.path())];
+    let table = &build("paired", &sources)[0];
+    let gap = table.rows.iter().find(|row| row.cells[0] == Cell::text("GAP")).unwrap();
+    // 8 and 9 right against 17 and 18 of 20: nine images fewer on each seed.
+    let number = |cell: &Cell| match cell {
+        Cell::Number(number) => number.value,
+        _ => panic!("{cell:?}"),
+    };
+    assert!((number(&gap.cells[2]) + 45.0).abs() < 1e-9);
+    let (low, high) = (number(&gap.cells[3]), number(&gap.cells[4]));
+    assert!(low < -45.0 && -45.0 < high && high < 0.0, "{low} {high}");
+    let direct = |seed: u64| {
+        let right = |head: &str| {
+            let outcome = sources[0].of(head).find(|outcome| outcome.seed == seed).unwrap();
+            outcome.right(&sources[0].truth, ssmprobe::model::run::Which::Best)
+        };
+        ssmprobe::model::stats::mcnemar(&right("gap"), &right("sinkhorn"))
+    };
+    let (a, b) = (direct(0), direct(1));
+    assert_eq!((number(&gap.cells[5]), number(&gap.cells[6])), (a.min(b), a.max(b)));
+}
+
+#[test]
+fn runs_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str, backbone: &str, dataset: &str, heads: &[&str], base: usize| {
+        let folder = folder.path().join(name);
+        run(&folder, manifest(backbone, dataset, heads, 1, Selection::PartOfTrain(0.1)), |head, _| {
+            base + head
+        });
+        Source::open(&folder).unwrap()
+    };
+    let sources = [
+        open("a", "mae", "birds", &["gap", "sinkhorn"], 10),
+        open("b", "dino_v2", "birds", &["gap", "sinkhorn", "transformer"], 12),
+        open("c", "mae", "cars", &["sinkhorn"], 8),
+    ];
+    let tables = build("fine-grained", &sources);
+    insta::assert_snapshot!("report-fine-grained", render("md", &tables));
+    insta::assert_snapshot!("report-fine-grained-latex", render("latex", &tables));
+    let ids: Vec<String> = build("main", &sources).into_iter().map(|table| table.id).collect();
+    assert_eq!(ids, ["main-a", "main-b", "main-c"]);
+}
+
+#[test]
+fn sweeps_become_grids_and_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = [
+        "gap",
+        "sinkhorn[temperature=0.1,iterations=1]",
+        "sinkhorn[temperature=0.1,iterations=20]",
+        "sinkhorn[temperature=1.0,iterations=1]",
+        "sinkhorn[state_dim=1]",
+        "sinkhorn[state_dim=16]",
+        "softsort[power=1]",
+    ];
+    run(folder.path(), manifest("mae", "birds", &heads, 2, Selection::Val), |head, seed| {
+        [5, 10, 14, 11, 12, 15, 9][head] + seed as usize
+    });
+    let sources = [Source::open(folder.path()).unwrap()];
+    // The fourth point of the grid is not there: its place is.
+    let all: Vec<Table> = ["grid", "state-size", "sweep"].iter().flat_map(|id| build(id, &sources)).collect();
+    assert_eq!(all.len(), 3);
+    insta::assert_snapshot!("report-sweeps", render("md", &all).replace(&sources[0].name(), "RUN"));
+}
+
+#[test]
+fn an_unfinished_run_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = ["gap", "sinkhorn"];
+    let run = run(folder.path(), manifest("mae", "birds", &heads, 2, Selection::Test), |_, _| 10);
+    std::fs::remove_file(folder.path().join("answers/sinkhorn-s1.json")).unwrap();
+    let mut failed = run.outcomes().unwrap().remove(0);
+    failed.failure = Some("the loss became NaN in epoch 2".into());
+    run.write_outcome(&failed).unwrap();
+    let notes = Source::open(folder.path()).unwrap().notes().join("\n");
+    assert!(notes.contains("gap, seed 0, stopped early: the loss became NaN in epoch 2"), "{notes}");
+    assert!(notes.contains("1 of 4 trainings are missing"), "{notes}");
+}
+
+#[test]
+fn evaluations_of_another_day_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = main_run(folder.path());
+    let mut all = source.evaluations.clone().unwrap();
+    let mut again = all.probes[0].clone();
+    again.evaluation.accuracy = 77.0;
+    again.evaluation.ablations.clear();
+    let other = Evaluated { which: "last".into(), ..again.clone() };
+    all.merge(Evaluations { probes: vec![again, other], anchors: Vec::new() });
+    assert_eq!((all.probes.len(), all.anchors.len()), (4, 2));
+    assert_eq!((all.probes[0].evaluation.accuracy, all.probes[0].evaluation.ablations.len()), (77.0, 4));
+    std::fs::write(folder.path().join("evaluation.json"), "{").unwrap();
+    let error = Source::open(folder.path()).err().unwrap().to_string();
+    assert!(error.contains("evaluation.json"), "{error}");
+}
+
+#[test]
+fn words_and_numbers_survive_every_format() {
+    let number =
+        |value: f64, signed| Cell::Number(Number { value, deviation: None, digits: 2, signed, best: false });
+    let row = |text: &str, cell| Row { ruled: false, cells: vec![Cell::text(text), cell] };
+    let table = Table {
+        id: "words".into(),
+        title: "50 % of a_b".into(),
+        columns: vec![Column::words("Wo|rds"), Column::numbers("x, y")],
+        rows: vec![
+            row("a|b\n\"c\" & {d}_^~\\", number(-0.001, false)),
+            row("", number(0.001, false)),
+            row("", number(-1.5, true)),
+            row("", number(0.0, true)),
+            row("", Cell::None),
+        ],
+        notes: vec!["α ± β < γ".into()],
+    };
+    insta::assert_snapshot!("report-words", render("md", std::slice::from_ref(&table)));
+    insta::assert_snapshot!("report-words-latex", render("latex", std::slice::from_ref(&table)));
+    let csv = render("csv", &[table]);
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+    assert_eq!(&records[0][0], "a|b\n\"c\" & {d}_^~\\");
+    assert_eq!(&records[0][1], "-0.001");
+    assert_eq!(&records[4][1], "");
+}

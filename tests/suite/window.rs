@@ -1,0 +1,406 @@
+//! The window, found by its labels as a screen reader finds it: a state fed with events made by
+//! hand, no worker, no weights, no GPU.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eframe::egui::{self, Key, Modifiers};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::command::{Action, Command};
+use ssmprobe::app::facts::{BackboneFacts, ProbeFacts};
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::{BackboneOptions, Event, Progress, Request, Seen, Unit};
+use ssmprobe::app::state::Shown;
+use ssmprobe::app::{App, Engine};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::Config;
+use ssmprobe::model::trace::{Picture, Trace};
+use ssmprobe::viz::FIGURES;
+
+use crate::traces;
+
+/// What was asked, and what is to be answered.
+#[derive(Default)]
+struct Wire {
+    asked: Vec<Request>,
+    events: VecDeque<Event>,
+}
+
+/// Stands where the worker stands.
+struct Hand(Rc<RefCell<Wire>>);
+
+impl Engine for Hand {
+    fn send(&mut self, request: Request) {
+        self.0.borrow_mut().asked.push(request);
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        self.0.borrow_mut().events.pop_front()
+    }
+}
+
+/// A window and the other end of its wire.
+struct Window {
+    harness: Harness<'static, App>,
+    wire: Rc<RefCell<Wire>>,
+}
+
+fn backbone() -> BackboneFacts {
+    BackboneFacts {
+        id: "tiny".into(),
+        model_type: "vit_mae".into(),
+        width: 24,
+        layers: 2,
+        patch: [8, 8],
+        grid: Some(Grid::new(traces::SIDE, traces::SIDE)),
+        fingerprint: "a".repeat(64),
+        device: "cpu".into(),
+        adapter: "The processor".into(),
+        options: BackboneOptions::default(),
+    }
+}
+
+fn probe(name: &str, width: usize) -> ProbeFacts {
+    ProbeFacts {
+        name: name.into(),
+        head: name.into(),
+        head_name: name.into(),
+        config: Config::default(),
+        width,
+        tokens: None,
+        needs_cls: false,
+        routed: name == "sinkhorn",
+        classes: Vec::new().into(),
+        class_count: 200,
+        backbone: "tiny".into(),
+        backbone_fingerprint: None,
+        fingerprint: "b".repeat(64),
+    }
+}
+
+impl Window {
+    fn new() -> Self {
+        let wire = Rc::new(RefCell::new(Wire::default()));
+        let hand = Hand(wire.clone());
+        let harness = Harness::builder()
+            .with_size(egui::vec2(1440.0, 900.0))
+            .with_max_steps(12)
+            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(hand), None));
+        let mut window = Self { harness, wire };
+        window.harness.run();
+        window
+    }
+
+    /// With a backbone, two probes and three images, all looked at.
+    fn ready() -> Self {
+        let mut window = Self::new();
+        window.open();
+        window.answer();
+        window
+    }
+
+    fn open(&mut self) {
+        let app = self.harness.state_mut();
+        app.dispatch(Command::OpenBackbone("tiny".into()));
+        app.dispatch(Command::OpenProbes(
+            ["sinkhorn", "gap"].map(|n| format!("{n}.safetensors").into()).into(),
+        ));
+        app.dispatch(Command::OpenImages(vec!["birds".into()]));
+    }
+
+    /// Answers what was asked, and what is asked upon that, with `answer`.
+    fn answer_with(&mut self, answer: impl Fn(Request) -> Vec<Event>) {
+        for _ in 0..4 {
+            let asked = std::mem::take(&mut self.wire.borrow_mut().asked);
+            let events = asked.into_iter().flat_map(&answer);
+            self.wire.borrow_mut().events.extend(events);
+            self.harness.run();
+        }
+    }
+
+    fn answer(&mut self) {
+        self.answer_with(good);
+    }
+
+    fn has(&self, label: &str) -> bool {
+        self.harness.query_all_by_label_contains(label).next().is_some()
+    }
+
+    fn click(&mut self, label: &str) {
+        self.harness.get_by_label(label).click();
+        self.harness.run();
+    }
+
+    /// The first thing of this name: a figure, where a tab has the same.
+    fn place(&self, label: &str) -> egui::Rect {
+        let all = self.harness.query_all_by_label(label);
+        all.map(|node| node.rect()).max_by(|a, b| a.area().total_cmp(&b.area())).unwrap()
+    }
+
+    fn press(&mut self, modifiers: Modifiers, key: Key) {
+        self.harness.key_press_modifiers(modifiers, key);
+        self.harness.run();
+    }
+
+    fn idle(&mut self) -> bool {
+        self.harness.step();
+        let views = &self.harness.output().viewport_output;
+        views.values().all(|view| view.repaint_delay == Duration::MAX)
+    }
+}
+
+fn trace(asked: usize) -> Arc<Trace> {
+    Arc::new(if asked == 0 { traces::sinkhorn_trace() } else { traces::gap_trace() })
+}
+
+/// The answers of a worker to which everything succeeds.
+fn good(request: Request) -> Vec<Event> {
+    let mut events = Vec::new();
+    let job = request.job();
+    match request {
+        Request::OpenBackbone { job, entry, .. } => {
+            events.push(Event::BackboneOpened { job, entry, facts: backbone() });
+        }
+        Request::OpenProbe { job, entry, path } => {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            events.push(Event::ProbeOpened { job, entry, facts: probe(name, 24) });
+        }
+        Request::OpenImages { job, .. } => {
+            let paths = ["a", "b", "c"].map(|name| PathBuf::from(format!("birds/{name}.png"))).into();
+            events.push(Event::ImagesListed { job, paths });
+        }
+        Request::Look(look) => {
+            let seen = look.asked.iter().enumerate();
+            let seen = seen.map(|(at, asked)| Seen { column: asked.column, result: Ok(trace(at)) }).collect();
+            events.push(Event::Looked { job: look.job, seen });
+        }
+        Request::Thumbnails { wanted, .. } => {
+            let picture = Arc::new(Picture { width: 2, height: 2, rgb: vec![90; 12] });
+            let ready = |(image, _)| Event::ThumbnailReady { image, picture: picture.clone() };
+            events.extend(wanted.into_iter().map(ready));
+        }
+        _ => {}
+    }
+    events.extend(job.map(Event::Finished));
+    events
+}
+
+#[test]
+fn an_empty_window_says_what_to_do_and_rests() {
+    let mut window = Window::new();
+    assert!(window.has("Open a backbone: the frozen model whose tokens are read"));
+    assert!(window.has("No probe open") && window.has("Open images, or drop them here"));
+    for pane in ["Compare", "Token table"] {
+        window.click(pane);
+        assert!(window.has("Open a backbone"), "{pane} says nothing");
+    }
+    assert!(window.idle(), "nothing goes on, but the window repaints");
+}
+
+#[test]
+fn work_shows_how_far_it_is_and_can_be_cancelled() {
+    let mut window = Window::new();
+    window.open();
+    window.harness.run();
+    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let job = asked
+        .iter()
+        .find_map(|r| matches!(r, Request::OpenBackbone { .. }).then(|| r.job()))
+        .flatten()
+        .unwrap();
+    let progress = Progress {
+        what: "Downloading".into(),
+        done: 12_000_000,
+        total: Some(48_000_000),
+        unit: Unit::Bytes,
+        elapsed: Duration::from_secs(10),
+    };
+    window.wire.borrow_mut().events.extend([Event::Started(job), Event::Progress(job, progress)]);
+    window.harness.run();
+    assert!(window.has("Opening tiny"), "the status bar names the job");
+    assert!(window.idle(), "work alone is no reason to repaint");
+    window.click("Cancel");
+    assert!(window.wire.borrow().asked.contains(&Request::Cancel(job)));
+}
+
+#[test]
+fn what_is_ready_is_drawn() {
+    let mut window = Window::ready();
+    for label in ["tiny", "sinkhorn", "gap", "a.png", "Reading order", "Assignment matrix", "Predictions"] {
+        assert!(window.has(label), "{label} is not there");
+    }
+    assert!(window.has("Evidence by position"));
+    window.click("Compare");
+    assert!(window.has("Shared scales") && window.has("Pin") && window.has("More"));
+    window.click("Token table");
+    assert!(window.has("Token 0"));
+    window.click("Evidence");
+    assert!(window.idle(), "all is shown, but the window repaints");
+}
+
+#[test]
+fn a_failure_stays_readable() {
+    let mut window = Window::new();
+    window.open();
+    window.answer_with(|request| match request {
+        Request::Look(look) => {
+            vec![Event::Failed(look.job, Fault::new("The device was lost").remedy("Run on the CPU instead"))]
+        }
+        Request::OpenProbe { job, entry, path } if path.starts_with("gap.safetensors") => {
+            let name = "gap";
+            vec![Event::ProbeOpened { job, entry, facts: probe(name, 768) }, Event::Finished(job)]
+        }
+        other => good(other),
+    });
+    assert!(window.has("The device was lost") && window.has("Run on the CPU instead"));
+    window.click("Compare");
+    assert!(window.has("Reads tokens of 768 channels"), "a probe that does not fit says why");
+    window.click("Jobs and log");
+    assert!(window.has("Copy log"));
+    assert!(window.idle());
+}
+
+#[test]
+fn the_palette_finds_every_action() {
+    let mut window = Window::ready();
+    for action in Action::ALL.iter().filter(|action| **action != Action::Palette) {
+        window.press(Modifiers::COMMAND, Key::K);
+        window.harness.event(egui::Event::Text(action.text().to_owned()));
+        window.harness.run();
+        let found = window.harness.query_all_by_label_contains(action.text()).next();
+        assert!(found.is_some(), "the palette does not find {}", action.text());
+        window.press(Modifiers::NONE, Key::Escape);
+        assert!(!window.has("No action has these words"));
+    }
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.event(egui::Event::Text("next im".to_owned()));
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    let state = &window.harness.state().state;
+    assert_eq!(state.current_image().unwrap().name(), "b.png");
+}
+
+#[test]
+fn keys_step_through_images() {
+    let mut window = Window::ready();
+    window.press(Modifiers::NONE, Key::ArrowRight);
+    assert_eq!(window.harness.state().state.current_image().unwrap().name(), "b.png");
+    window.answer();
+    assert!(window.has("2 of 3"));
+    window.click("c.png");
+    assert_eq!(window.harness.state().state.current_image().unwrap().name(), "c.png");
+}
+
+#[test]
+fn a_token_that_is_pointed_at_is_lit_in_every_figure() {
+    let mut window = Window::ready();
+    let before = window.harness.output().shapes.len();
+    let figure = window.place("Reading order");
+    window.harness.hover_at(figure.left_top() + egui::vec2(figure.width() * 0.3, figure.height() * 0.5));
+    window.harness.run();
+    let token = window.harness.state().state.selection.hover.token;
+    assert!(token.is_some(), "the reading order has tokens");
+    // Two marks each in the picture's two halves, the path, the plan's row and column, the bars.
+    let after = window.harness.output().shapes.len();
+    assert!(after >= before + 10, "{} marks for token {token:?}", after - before);
+    assert!(window.idle());
+    window.harness.hover_at(egui::pos2(5.0, 895.0));
+    window.harness.run();
+    assert_eq!(window.harness.state().state.selection.hover.token, None);
+}
+
+#[test]
+fn a_figure_is_exported_with_its_trace() {
+    let mut window = Window::ready();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("path.svg");
+    let figure = window.place("Reading order").center();
+    window.harness.event(egui::Event::PointerMoved(figure));
+    for pressed in [true, false] {
+        let (button, modifiers) = (egui::PointerButton::Secondary, Modifiers::NONE);
+        window.harness.event(egui::Event::PointerButton { pos: figure, button, pressed, modifiers });
+    }
+    window.harness.run();
+    window.click("Export…");
+    window.click("Export to");
+    window.press(Modifiers::COMMAND, Key::A);
+    window.harness.event(egui::Event::Text(file.display().to_string()));
+    window.harness.run();
+    window.click("Copy the command line");
+    let copied = window.harness.output().platform_output.commands.clone();
+    window.click("Export");
+    let began = std::time::Instant::now();
+    while !file.exists() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let svg = std::fs::read_to_string(&file).unwrap();
+    assert!(svg.contains("<svg") && svg.contains("Hard order"));
+    let trace: Trace =
+        serde_json::from_slice(&std::fs::read(file.with_extension("trace.json")).unwrap()).unwrap();
+    assert_eq!(trace, traces::sinkhorn_trace());
+    let said = |c: &egui::OutputCommand| matches!(c, egui::OutputCommand::CopyText(t) if t.contains("--figure scan_path"));
+    assert!(copied.iter().any(said) || copied.is_empty(), "{copied:?}");
+    // The same command draws the same file.
+    let again = folder.path().join("again.svg");
+    let status = assert_cmd::Command::cargo_bin("ssmprobe")
+        .unwrap()
+        .args(["figures", "--figure", "scan_path", "--width", "85", "--trace"])
+        .arg(file.with_extension("trace.json"))
+        .arg("--out")
+        .arg(&again)
+        .ok();
+    assert!(status.is_ok(), "{status:?}");
+    assert_eq!(std::fs::read_to_string(&again).unwrap(), svg);
+}
+
+#[test]
+fn panes_close_and_come_back() {
+    let mut window = Window::ready();
+    window.click("Panes");
+    let role = egui::accesskit::Role::CheckBox;
+    window.harness.get_by_role_and_label(role, "Predictions").click();
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Escape);
+    assert!(!window.has("Predictions"), "a closed pane is still there");
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.event(egui::Event::Text("show predictions".to_owned()));
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(window.has("Predictions"));
+}
+
+#[test]
+fn ten_thousand_images_cost_a_frame_no_more_than_those_in_sight() {
+    let mut window = Window::new();
+    window.harness.state_mut().dispatch(Command::OpenImages(vec!["many".into()]));
+    window.answer_with(|request| match request {
+        Request::OpenImages { job, .. } => {
+            let paths = (0..10_000).map(|i| PathBuf::from(format!("many/{i:05}.png"))).collect();
+            vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
+        }
+        other => good(other),
+    });
+    let drawn = window.harness.query_all_by_label_contains(".png").count();
+    assert!(drawn > 5 && drawn < 100, "{drawn} thumbnails are drawn");
+    let began = std::time::Instant::now();
+    window.harness.run_steps(10);
+    assert!(began.elapsed() / 10 < Duration::from_millis(100), "a frame took {:?}", began.elapsed() / 10);
+}
+
+#[test]
+fn every_figure_has_a_pane_and_no_look_is_lost() {
+    let mut window = Window::ready();
+    for figure in FIGURES {
+        window.harness.state_mut().desk.show(figure.id());
+        window.harness.run();
+        assert!(window.has(figure.title()), "{}", figure.id());
+    }
+    let shown =
+        window.harness.state().state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_)));
+    assert!(shown);
+}
