@@ -63,8 +63,10 @@ impl Results {
         for (number, image) in images.iter().enumerate() {
             let stem = image.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let trace = |head: &str| text(&out.join(&stem).join(format!("{head}.trace.json")));
-            let mut compare = words(&["figures", "--width", "174", "--trace"]);
-            compare.extend(COMPARED.map(trace));
+            let mut compare = words(&["figures", "--width", "174"]);
+            for head in COMPARED {
+                compare.extend(["--trace".into(), trace(head)]);
+            }
             for row in ROWS {
                 compare.extend(words(&["--figure", row]));
             }
