@@ -61,7 +61,7 @@ impl Order {
     pub(super) fn check(&self) -> Result<(), TrainingError> {
         let mut seen = HashSet::new();
         for Variant { name, .. } in &self.heads {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,".contains(c);
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,.[]".contains(c);
             let inner_dots = !name.starts_with('.') && name.chars().all(|c| plain(c) || c == '.');
             if name.is_empty() || !inner_dots || !seen.insert(name) {
                 return Err(TrainingError::Name { name: name.clone() });
