@@ -65,10 +65,11 @@ impl Cache {
         if bytes > self.limit {
             return;
         }
-        self.bytes += bytes;
-        if let Some(old) = self.known.insert(key, known) {
+        if let Some(old) = self.known.shift_remove(&key) {
             self.bytes -= old.bytes();
         }
+        self.bytes += bytes;
+        self.known.insert(key, known); // as the latest used
         while self.bytes > self.limit {
             let Some((_, oldest)) = self.known.shift_remove_index(0) else { return };
             self.bytes -= oldest.bytes();
