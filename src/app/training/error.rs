@@ -38,7 +38,9 @@ pub enum TrainingError {
         found: String,
     },
     /// A variant's name.
-    #[error("`{name}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]")]
+    #[error(
+        "`{name}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]"
+    )]
     Name {
         /// The name.
         name: String,
