@@ -180,15 +180,25 @@ impl Learner {
     }
 }
 
+/// One step of every learner that still trains, on one batch whose `patches` record gradients.
+pub fn step_all(learners: &mut [Learner], batch: &Batch, labels: &Labels, rate: f64) {
+    for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
+        let begun = Instant::now();
+        learner.step(batch, labels, rate); // waits for its loss, so the device is done
+        learner.seconds += begun.elapsed().as_secs_f64();
+    }
+}
+
 /// The labels of a batch on a device.
-struct Labels {
+pub struct Labels {
     index: Tensor<1, Int>,
     target: Tensor<2>,
     count: usize,
 }
 
 impl Labels {
-    fn new(classes: &[usize], names: usize, device: &Device) -> Self {
+    /// The class of each image, out of `names` classes.
+    pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
         let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
         let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
         let target = index.clone().one_hot::<2>(names).float().autodiff();
@@ -250,11 +260,7 @@ pub fn train(
             let labels =
                 Labels::new(&classes, learners.first().map_or(0, |l| l.model.dims().classes), task.device);
             let rate = cosine(rate, done, epochs * steps);
-            for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
-                let begun = Instant::now();
-                learner.step(&batch, &labels, rate); // waits for its loss, so the device is done
-                learner.seconds += begun.elapsed().as_secs_f64();
-            }
+            step_all(learners, &batch, &labels, rate);
             position.step = step + 1;
             if tell(Event::Step { position, steps, learners }).is_break() {
                 return position;
