@@ -18,6 +18,9 @@ use crate::model::trace::{Routing, Trace};
 /// The figure.
 pub struct ScanPath;
 
+/// Below this width, in points, a panel has no room for a word in its title.
+const NARROW: f32 = 60.0;
+
 /// Columns and rows of the small multiples: two abreast in a column, four across a page.
 fn layout(sweeps: usize, width: f32) -> (usize, usize) {
     let columns = sweeps.clamp(1, if width > 380.0 { 4 } else { 2 });
@@ -40,10 +43,11 @@ fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
     room.min(240.0)
 }
 
-fn name(trace: &Trace, sweep: usize, of: usize) -> String {
+fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
     match &trace.routing {
         Routing::Plan(_) => format!("Hard order; line: the last {} steps", sweep::tail(trace)),
         _ if of == 1 => trace.head.clone(),
+        _ if width < NARROW => format!("{} of {of}", sweep + 1),
         _ => format!("Sweep {} of {of}", sweep + 1),
     }
 }
@@ -94,7 +98,7 @@ impl Figure for ScanPath {
                 Some((step, _)) => {
                     format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
                 }
-                None => name(trace, s, orders.len()),
+                None => name(trace, s, orders.len(), rect.w),
             };
             frame::title(&mut scene, theme, [x, y], &title, rect.w);
             let sweep = Sweep { theme, options, trace, rect, order };

@@ -56,6 +56,25 @@ fn all_figures_and_comparisons_are_written() {
 }
 
 #[test]
+fn fixed_scans_need_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let four = ["--scan", "raster,vmamba,diagonal,snake", "--width", "174"];
+    figures(folder.path(), &[&four[..], &["--out", "scans.svg"]].concat()).success();
+    let svg = std::fs::read_to_string(folder.path().join("scans.svg")).unwrap();
+    assert!(svg.contains("diagonal over 14 x 14 patches") && svg.contains("4 of 4"));
+    let numbers = ["--scan", "snake", "--patches", "2x3", "--out", "snake.csv"];
+    figures(folder.path(), &numbers).success();
+    let csv = std::fs::read_to_string(folder.path().join("snake.csv")).unwrap();
+    let forth: Vec<&str> = csv.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!(forth, ["0", "1", "2", "5", "4", "3"]);
+    for (value, words) in [("vmamba2", "there are raster"), ("", "there are raster")] {
+        let failed = figures(folder.path(), &["--scan", value, "--out", "a.svg"]).code(2);
+        assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(words));
+    }
+    figures(folder.path(), &["--scan", "snake", "--patches", "0x3", "--out", "a.svg"]).code(2);
+}
+
+#[test]
 fn what_cannot_be_drawn_is_said() {
     let folder = stored();
     std::fs::write(folder.path().join("broken.json"), "{\"image\": 3}").unwrap();

@@ -1,4 +1,6 @@
-//! `ssmprobe figures`: pictures of stored traces, with no weights and no GPU.
+//! `ssmprobe figures`: pictures of stored traces and of fixed scans, with no weights and no GPU.
+
+mod source;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,22 +8,29 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
+use crate::model::grid::Grid;
+use crate::model::router::scan::Scan;
 use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
 use crate::viz::theme::Theme;
 use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
 
-/// Largest trace file read: the plan of 4096 tokens as text stays below it.
-const LARGEST: u64 = 512 << 20;
-
-/// Draws figures of a stored trace as SVG, PDF or PNG, or writes their numbers as CSV or NPZ.
+/// Draws figures of stored traces, or of fixed scans, as SVG, PDF or PNG, or writes their numbers as
+/// CSV or NPZ.
 #[derive(Args)]
 pub struct Figures {
     /// Trace to draw (JSON); several stand side by side on shared scales
-    #[arg(long, required_unless_present = "list", value_name = "FILE")]
+    #[arg(long, required_unless_present_any = ["list", "scan"], value_name = "FILE")]
     trace: Vec<PathBuf>,
+    /// Fixed scans to draw instead of a trace, side by side; no weights and no image are needed
+    #[arg(long, conflicts_with_all = ["trace", "figure"], value_parser = source::scan,
+          value_delimiter = ',', value_name = "NAME")]
+    scan: Vec<Scan>,
+    /// Rows and columns of the patches a scan reads
+    #[arg(long, default_value = "14x14", value_parser = source::grid, requires = "scan", value_name = "RxC")]
+    patches: Grid,
     /// Figure to draw; several stand below each other, "all" writes one file each
-    #[arg(long, required_unless_present = "list", value_name = "ID")]
+    #[arg(long, required_unless_present_any = ["list", "scan"], value_name = "ID")]
     figure: Vec<String>,
     /// File to write: .svg, .pdf, .png, .csv or .npz; for --figure all its name gets the id added
     #[arg(long, required_unless_present = "list", value_name = "FILE")]
@@ -93,12 +102,15 @@ impl Figures {
         if !(10.0..=2400.0).contains(&self.dpi) {
             bail!("--dpi {}: give 10 to 2400 dots an inch", self.dpi);
         }
-        let traces = self.trace.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut traces =
+            self.trace.iter().map(|path| source::stored(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        traces.extend(self.scan.iter().map(|&scan| source::of_scan(scan, self.patches)));
         let out = self.out.as_deref().context("--out names no file")?;
         if self.figure.iter().any(|id| id == "all") {
             return self.all(&traces, out);
         }
-        let figures = self.figure.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?;
+        let ids = if self.scan.is_empty() { &self.figure } else { &vec!["scan_path".to_owned()] };
+        let figures = ids.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?;
         self.one(&traces, &figures, out)?;
         eprintln!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
@@ -134,8 +146,7 @@ impl Figures {
         if numbers && (traces.len() > 1 || figures.len() > 1) {
             bail!("{}: numbers are written for one trace and one figure at a time", out.display());
         }
-        let about: Vec<String> =
-            traces.iter().map(|t| format!("{} through {} on {}", t.image, t.probe, t.backbone)).collect();
+        let about: Vec<String> = traces.iter().map(about).collect();
         export::save(out, &scene, &figure.table(trace), &about.join("; "), self.dpi)?;
         Ok(())
     }
@@ -175,11 +186,11 @@ fn known(id: &str) -> anyhow::Result<&'static dyn Figure> {
     })
 }
 
-fn read(path: &Path) -> anyhow::Result<Trace> {
-    let size = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
-    if size > LARGEST {
-        bail!("{}: {size} bytes are more than the largest trace, {LARGEST}", path.display());
+/// What a figure's metadata says of a trace.
+fn about(trace: &Trace) -> String {
+    if trace.image.is_empty() {
+        format!("{} over {} x {} patches", trace.head, trace.grid.rows, trace.grid.cols)
+    } else {
+        format!("{} through {} on {}", trace.image, trace.probe, trace.backbone)
     }
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is not a trace", path.display()))
 }

@@ -1,0 +1,79 @@
+//! Where a figure's traces come from: files, or fixed scans of an empty grid.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use indexmap::IndexMap;
+
+use crate::model::grid::Grid;
+use crate::model::router::scan::Scan;
+use crate::model::trace::{Evidence, Picture, Routing, Trace};
+
+/// Largest trace file read: the plan of 4096 tokens as text stays below it.
+const LARGEST: u64 = 512 << 20;
+
+/// A stored trace.
+///
+/// # Errors
+/// If the file cannot be read, is larger than any trace, or is not one.
+pub fn stored(path: &Path) -> anyhow::Result<Trace> {
+    let size = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
+    if size > LARGEST {
+        bail!("{}: {size} bytes are more than the largest trace, {LARGEST}", path.display());
+    }
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is not a trace", path.display()))
+}
+
+/// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.
+pub fn of_scan(scan: Scan, grid: Grid) -> Trace {
+    let order = |order: Vec<usize>| order.into_iter().map(|token| token as u32).collect();
+    Trace {
+        image: String::new(),
+        probe: String::new(),
+        head: scan.id().to_owned(),
+        backbone: String::new(),
+        grid,
+        seen: Picture::default(),
+        scores: None,
+        routing: Routing::Orders(scan.orders(grid).into_iter().map(order).collect()),
+        kernel: None,
+        radius: None,
+        token_weight: None,
+        logits: Vec::new(),
+        top: Vec::new(),
+        evidence: Evidence {
+            class: 0,
+            bias: 0.0,
+            position: None,
+            token: None,
+            proxy: None,
+            proxy_raster: None,
+            why_none: None,
+        },
+        diagnostics: IndexMap::new(),
+    }
+}
+
+/// Reads the name of a scan.
+///
+/// # Errors
+/// The names there are.
+pub fn scan(name: &str) -> Result<Scan, String> {
+    Scan::ALL.into_iter().find(|scan| scan.id() == name).ok_or_else(|| {
+        let ids: Vec<&str> = Scan::ALL.iter().map(|scan| scan.id()).collect();
+        format!("no such scan; there are {}", ids.join(", "))
+    })
+}
+
+/// Reads a patch grid such as `14x14`, rows first.
+///
+/// # Errors
+/// What was expected.
+pub fn grid(text: &str) -> Result<Grid, String> {
+    let sides = text.split_once('x').and_then(|(rows, cols)| Some((rows.parse().ok()?, cols.parse().ok()?)));
+    match sides {
+        Some((rows, cols)) if (1..=64).contains(&rows) && (1..=64).contains(&cols) => Ok(Grid { rows, cols }),
+        _ => Err("give rows and columns, 1 to 64 of each, such as 14x14".to_owned()),
+    }
+}
