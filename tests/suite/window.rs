@@ -335,13 +335,14 @@ fn a_figure_is_exported_with_its_trace() {
     let copied = window.harness.output().platform_output.commands.clone();
     window.click("Export");
     let began = std::time::Instant::now();
-    while !file.exists() && began.elapsed() < Duration::from_secs(20) {
+    let stored = file.with_extension("trace.json");
+    let written = || file.exists() && stored.exists(); // each whole or not at all
+    while !written() && began.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let svg = std::fs::read_to_string(&file).unwrap();
     assert!(svg.contains("<svg") && svg.contains("Hard order"));
-    let trace: Trace =
-        serde_json::from_slice(&std::fs::read(file.with_extension("trace.json")).unwrap()).unwrap();
+    let trace: Trace = serde_json::from_slice(&std::fs::read(&stored).unwrap()).unwrap();
     assert_eq!(trace, traces::sinkhorn_trace());
     let said = |c: &egui::OutputCommand| matches!(c, egui::OutputCommand::CopyText(t) if t.contains("--figure scan_path"));
     assert!(copied.iter().any(said) || copied.is_empty(), "{copied:?}");
@@ -350,7 +351,7 @@ fn a_figure_is_exported_with_its_trace() {
     let status = assert_cmd::Command::cargo_bin("ssmprobe")
         .unwrap()
         .args(["figures", "--figure", "scan_path", "--width", "85", "--trace"])
-        .arg(file.with_extension("trace.json"))
+        .arg(&stored)
         .arg("--out")
         .arg(&again)
         .ok();
