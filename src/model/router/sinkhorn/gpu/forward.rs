@@ -1,0 +1,208 @@
+//! The iterations of one image by one workgroup, and what is made of the last plan.
+//!
+//! Half an iteration balances one side: every line of it (a row for a token, a column for a position)
+//! finds its peak and its sum, in which two neighbours' differences are the potential's steps. Beside
+//! that, the mass each line had before it was balanced is kept for the way back: with `A` balanced by
+//! rows and `C` by columns, `C[i, k] = A'[i, k] exp(mass_i)`, where `A'` is the next row step's.
+
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+use super::lines::{
+    COORDINATE, LANES, LOG, MASS, OFFSET, PEAK, POSITIONS, REFERENCE, TOKENS, climb, lay_out, peak, rank,
+    step, sums, wait,
+};
+
+/// Vectors of N kept of an iteration. Of the tokens' steps after its row half: reference, and offset.
+pub(super) const TOKEN_STEPS: usize = 0;
+/// The columns' mass in that plan.
+pub(super) const COLUMN_MASS: usize = 2;
+/// Of the positions' steps after its column half: reference, and offset.
+pub(super) const POSITION_STEPS: usize = 3;
+/// The rows' mass in that plan.
+pub(super) const ROW_MASS: usize = 5;
+/// All of them.
+pub(super) const KEPT: usize = 6;
+
+/// Token weights `P gain` `[B, N]`, or with `whole` the plans `[B, N, N]`, into `output`; with `keep`
+/// what the way back needs into `kept`, `[B, iterations, KEPT, N]`. One workgroup an image, its
+/// working memory in `scratch`, `[B, LANES, N]`, unless `shared`.
+#[cube(launch)]
+pub(super) fn forward(
+    scores: &[f32],
+    gain: &[f32],
+    output: &mut [f32],
+    kept: &mut [f32],
+    scratch: &mut [f32],
+    kappa: f32,
+    iterations: usize,
+    #[comptime] n: usize,
+    #[comptime] keep: bool,
+    #[comptime] whole: bool,
+    #[comptime] shared: bool,
+) {
+    let image = CUBE_POS;
+    let scores = &scores[image * n..(image + 1) * n];
+    let size = comptime!(if whole { n * n } else { n });
+    let output = &mut output[image * size..(image + 1) * size];
+    let history = comptime!(if keep { KEPT * n } else { 0 }) * iterations;
+    let kept = &mut kept[image * history..(image + 1) * history];
+    if comptime!(shared) {
+        let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
+        one_image(scores, gain, output, kept, &mut work, kappa, iterations, n, keep, whole, shared);
+    } else {
+        let lanes = comptime!(LANES * n);
+        let work = &mut scratch[image * lanes..(image + 1) * lanes];
+        one_image(scores, gain, output, kept, work, kappa, iterations, n, keep, whole, shared);
+    }
+}
+
+#[cube]
+fn one_image(
+    scores: &[f32],
+    gain: &[f32],
+    output: &mut [f32],
+    kept: &mut [f32],
+    work: &mut [f32],
+    kappa: f32,
+    iterations: usize,
+    #[comptime] n: usize,
+    #[comptime] keep: bool,
+    #[comptime] whole: bool,
+    #[comptime] shared: bool,
+) {
+    lay_out(scores, work, kappa, n, shared);
+    balance(work, TOKENS, POSITIONS, false, n, shared);
+    for t in 0..iterations {
+        let slots = comptime!(if keep { KEPT * n } else { 0 });
+        let kept = &mut kept[t * slots..(t + 1) * slots];
+        remember(&*work, kept, TOKEN_STEPS, TOKENS + REFERENCE, n, keep);
+        remember(&*work, kept, TOKEN_STEPS + 1, TOKENS + OFFSET, n, keep);
+        balance(work, POSITIONS, TOKENS, true, n, shared);
+        remember(&*work, kept, COLUMN_MASS, MASS, n, keep);
+        remember(&*work, kept, POSITION_STEPS, POSITIONS + REFERENCE, n, keep);
+        remember(&*work, kept, POSITION_STEPS + 1, POSITIONS + OFFSET, n, keep);
+        balance(work, TOKENS, POSITIONS, true, n, shared);
+        remember(&*work, kept, ROW_MASS, MASS, n, keep);
+    }
+    if comptime!(whole) {
+        write_rows(scores, output, &*work, n);
+    } else {
+        weigh(scores, gain, output, work, n, shared);
+    }
+}
+
+/// Makes every line of `side` sum to 1: new steps for it, from those of the `other`. Before the very
+/// first half there is no mass to speak of (`again`).
+#[cube]
+fn balance(
+    work: &mut [f32],
+    #[comptime] side: usize,
+    #[comptime] other: usize,
+    #[comptime] again: bool,
+    #[comptime] n: usize,
+    #[comptime] shared: bool,
+) {
+    let mut line = UNIT_POS as usize;
+    while line < n {
+        let u = work[comptime!((side + COORDINATE) * n) + line];
+        let top = peak(&*work, u, other, n);
+        let log = sums(&*work, top, u, 0.0, other, other + COORDINATE, n).total.ln();
+        if comptime!(again) {
+            // The entry at the peak as the other side's balanced line has it, times this line's sum.
+            let crossing = work[comptime!((other + PEAK) * n) + top];
+            let u = work[comptime!((other + COORDINATE) * n) + top];
+            let above = climb(&*work, usize::cast_from(crossing), line, u, side, n);
+            work[comptime!(MASS * n) + line] = above - work[comptime!((other + LOG) * n) + top] + log;
+        }
+        work[comptime!((side + PEAK) * n) + line] = f32::cast_from(top);
+        work[comptime!((side + LOG) * n) + line] = log;
+        line += CUBE_DIM as usize;
+    }
+    wait(shared);
+    line = UNIT_POS as usize;
+    while line < comptime!(n - 1) {
+        let from = usize::cast_from(work[comptime!((side + PEAK) * n) + line]);
+        let to = usize::cast_from(work[comptime!((side + PEAK) * n + 1) + line]);
+        let u = work[comptime!((side + COORDINATE) * n + 1) + line];
+        let apart = work[comptime!((side + LOG) * n + 1) + line] - work[comptime!((side + LOG) * n) + line];
+        let offset = climb(&*work, from, to, u, other, n) + apart;
+        work[comptime!((side + OFFSET) * n) + line] = -offset;
+        work[comptime!((side + REFERENCE) * n) + line] = work[comptime!((other + COORDINATE) * n) + from];
+        line += CUBE_DIM as usize;
+    }
+    wait(shared);
+}
+
+/// Copies a lane into a slot of what is kept.
+#[cube]
+fn remember(
+    work: &[f32],
+    kept: &mut [f32],
+    #[comptime] slot: usize,
+    #[comptime] lane: usize,
+    #[comptime] n: usize,
+    #[comptime] keep: bool,
+) {
+    if comptime!(keep) {
+        let mut j = UNIT_POS as usize;
+        while j < n {
+            kept[comptime!(slot * n) + j] = work[comptime!(lane * n) + j];
+            j += CUBE_DIM as usize;
+        }
+    }
+}
+
+/// `P gain`, in the tokens' own order.
+#[cube]
+fn weigh(
+    scores: &[f32],
+    gain: &[f32],
+    output: &mut [f32],
+    work: &mut [f32],
+    #[comptime] n: usize,
+    #[comptime] shared: bool,
+) {
+    let free = comptime!(TOKENS + OFFSET); // the tokens' steps have done their duty
+    let mut i = UNIT_POS as usize;
+    while i < n {
+        work[comptime!(free * n) + i] = gain[i];
+        i += CUBE_DIM as usize;
+    }
+    wait(shared);
+    i = UNIT_POS as usize;
+    while i < n {
+        let line = rank(scores, i, n);
+        let top = usize::cast_from(work[comptime!((TOKENS + PEAK) * n) + line]);
+        let u = work[comptime!((TOKENS + COORDINATE) * n) + line];
+        let sums = sums(&*work, top, u, 0.0, POSITIONS, free, n);
+        output[i] = sums.weighted / sums.total * work[comptime!(MASS * n) + line].exp();
+        i += CUBE_DIM as usize;
+    }
+}
+
+/// P, its rows in the tokens' own order.
+#[cube]
+fn write_rows(scores: &[f32], output: &mut [f32], work: &[f32], #[comptime] n: usize) {
+    let mut i = UNIT_POS as usize;
+    while i < n {
+        let line = rank(scores, i, n);
+        let top = usize::cast_from(work[comptime!((TOKENS + PEAK) * n) + line]);
+        let u = work[comptime!((TOKENS + COORDINATE) * n) + line];
+        // The logarithm of the entry at the peak.
+        let height = work[comptime!(MASS * n) + line] - work[comptime!((TOKENS + LOG) * n) + line];
+        let mut exponent = height;
+        output[i * n + top] = exponent.exp();
+        for k in top..comptime!(n - 1) {
+            exponent += step(work, k, u, POSITIONS, n);
+            output[i * n + k + 1] = exponent.exp();
+        }
+        exponent = height;
+        for back in 0..top {
+            let k = top - 1 - back;
+            exponent -= step(work, k, u, POSITIONS, n);
+            output[i * n + k] = exponent.exp();
+        }
+        i += CUBE_DIM as usize;
+    }
+}

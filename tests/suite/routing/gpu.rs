@@ -1,0 +1,117 @@
+//! The fused kernels of GPUs against the processor's operation, which works in float64. A software
+//! Vulkan runs them too.
+
+use burn::tensor::{Device, Tensor};
+use ssmprobe::model::device;
+use ssmprobe::model::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::router::{Router, standardise};
+
+use super::reference::*;
+
+/// The first device of each kind but the processor.
+fn gpus() -> Vec<(String, Device)> {
+    let mut names: Vec<String> = device::list().into_iter().map(|found| found.name).collect();
+    names.retain(|name| name.ends_with(":0"));
+    if names.is_empty() {
+        println!("left out: there is no GPU, not even a software one");
+    }
+    let open = |name: String| (name.clone(), device::open(&name).unwrap());
+    names.into_iter().map(open).collect()
+}
+
+/// Standardised scores of several images, one of them with an outlier 14 deviations away.
+fn scores(n: usize, images: usize) -> Vec<f64> {
+    let mut all = Vec::new();
+    for image in 0..images {
+        let mut scores = standardise(&normal(n, 40 + image as u64));
+        if image == 1 {
+            scores[n / 3] = 14.0;
+        }
+        all.extend(scores.iter().map(|&score| f64::from(score as f32)));
+    }
+    all
+}
+
+/// What a device makes of a batch: weights, and the cotangents of scores and gain.
+fn weighed(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Vec<f64>; 3] {
+    let device = &device.clone().autodiff();
+    let scores = matrix(scores, n, device).require_grad();
+    let gain = vector(&normal(n, 50), device).require_grad();
+    let weights = sinkhorn.token_weights(scores.clone(), gain.clone());
+    let cotangent = matrix(&normal(scores.dims()[0] * n, 51), n, device);
+    let gradients = (weights.clone() * cotangent).sum().backward();
+    [host(weights), gradient(&scores, &gradients), gradient(&gain, &gradients)]
+}
+
+/// Plans, and the cotangent of the scores.
+fn planned(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Vec<f64>; 2] {
+    let device = &device.clone().autodiff();
+    let scores = matrix(scores, n, device).require_grad();
+    let plans = sinkhorn.plans(scores.clone());
+    let images = scores.dims()[0];
+    let cotangent = matrix(&normal(images * n * n, 52), n, device).reshape([images, n, n]);
+    let gradients = (plans.clone() * cotangent).sum().backward();
+    [host(plans), gradient(&scores, &gradients)]
+}
+
+#[test]
+fn token_weights_and_their_gradient_equal_the_processors() {
+    for (name, gpu) in gpus() {
+        for (n, temperature, iterations) in [
+            (2, 0.1, 20),
+            (49, 0.01, 20),
+            (49, 0.0005, 7),
+            (49, 30.0, 20),
+            (196, 0.1, 20),
+            (196, 0.01, 1),
+            (257, 0.03, 20),
+            (257, 1.0, 20),
+            (1024, 0.1, 5), // more than a workgroup's own memory holds on most devices
+        ] {
+            let sinkhorn = Sinkhorn { temperature, iterations };
+            let scores = scores(n, 2);
+            let expected = weighed(sinkhorn, &scores, n, &Device::flex());
+            let found = weighed(sinkhorn, &scores, n, &gpu);
+            let case = format!("{name}, N {n}, tau {temperature}, {iterations} iterations");
+            let weights = apart(&found[0], &expected[0]);
+            let [by_scores, by_gain] = [1, 2].map(|i| apart_of_largest(&found[i], &expected[i]));
+            println!("{case}: weights {weights:.1e}, gradients {by_scores:.1e} and {by_gain:.1e}");
+            assert!(weights < PLAN, "{case}: {weights:.1e}");
+            assert!(by_scores < GRADIENT && by_gain < GRADIENT, "{case}: {by_scores:.1e}, {by_gain:.1e}");
+        }
+    }
+}
+
+#[test]
+fn plans_and_their_gradient_equal_the_processors() {
+    for (name, gpu) in gpus() {
+        for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
+            let sinkhorn = Sinkhorn { temperature, iterations: 20 };
+            let scores = scores(n, 2);
+            let expected = planned(sinkhorn, &scores, n, &Device::flex());
+            let found = planned(sinkhorn, &scores, n, &gpu);
+            let case = format!("{name}, N {n}, tau {temperature}");
+            let (plans, by_scores) =
+                (apart(&found[0], &expected[0]), apart_of_largest(&found[1], &expected[1]));
+            println!("{case}: plans {plans:.1e}, gradient {by_scores:.1e}");
+            assert!(plans < PLAN && by_scores < GRADIENT, "{case}: {plans:.1e}, {by_scores:.1e}");
+        }
+    }
+}
+
+#[test]
+fn equal_scores_share_and_a_broken_one_spreads() {
+    for (name, gpu) in gpus() {
+        let alike = [0.5, -1.0, 0.5, 0.5, 0.5];
+        let sinkhorn = Sinkhorn::default();
+        let weights = |scores: &[f64], device: &Device| {
+            host(sinkhorn.token_weights(matrix(scores, 5, device), vector(&normal(5, 3), device)))
+        };
+        let (found, expected) = (weights(&alike, &gpu), weights(&alike, &Device::flex()));
+        assert!(apart(&found, &expected) < PLAN, "{name}: {found:?}, not {expected:?}");
+        let broken = weights(&[f64::NAN; 5], &gpu);
+        assert!(broken.iter().all(|weight| weight.is_nan()), "{name}: {broken:?}");
+        let single: Tensor<2> = sinkhorn.token_weights(matrix(&[0.7], 1, &gpu), vector(&[2.0], &gpu));
+        assert_eq!(host(single), [2.0], "{name}");
+    }
+}
