@@ -74,7 +74,7 @@ impl Sinkhorn {
 
     /// [`Router::plans`] with `noise`, `[B, N, N]` row-major, added to L; empty for none.
     pub(super) fn noisy_plans(&self, scores: Tensor<2>, noise: Vec<f32>) -> Tensor<3> {
-        if noise.is_empty() || on_cpu(&scores) {
+        if self.fused(&scores, &noise) {
             return operation::plans(scores, Task { sinkhorn: *self, noise });
         }
         let noise = noise_tensor(noise, &scores);
@@ -88,11 +88,17 @@ impl Sinkhorn {
         gain: Tensor<1>,
         noise: Vec<f32>,
     ) -> Tensor<2> {
-        if noise.is_empty() || on_cpu(&scores) {
+        if self.fused(&scores, &noise) {
             return operation::token_weights(scores, gain, Task { sinkhorn: *self, noise });
         }
         let noise = noise_tensor(noise, &scores);
         weigh(self.plans_plain(scores, noise), gain)
+    }
+
+    /// Whether the fused operation takes these scores on their device; noise only on the processor.
+    fn fused(&self, scores: &Tensor<2>, noise: &[f32]) -> bool {
+        let processor = scores.device().without_autodiff() == Device::flex();
+        processor || (noise.is_empty() && gpu::takes(scores, *self))
     }
 
     /// The iterations of one image on the host.
@@ -117,11 +123,6 @@ impl Router for Sinkhorn {
     fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
         self.transport(scores).weights(gain)
     }
-}
-
-/// Whether the CPU's own operation takes this tensor: it alone takes noise.
-fn on_cpu(scores: &Tensor<2>) -> bool {
-    scores.device().without_autodiff() == Device::flex()
 }
 
 /// Noise for a batch of scores, `[B, N, N]`; none where there is none.

@@ -15,7 +15,7 @@ mod forward;
 mod lines;
 
 use burn::backend::{TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{DType, Shape};
+use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, CubeDim};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
@@ -23,6 +23,18 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::Sinkhorn;
 use super::operation::{Machine, Task};
+
+/// Most threads of a workgroup.
+const UNITS: usize = 256;
+
+/// Whether this device runs the kernels, and to their end: Mesa's software Vulkan quietly ends every
+/// loop of a shader after 65,535 rounds in all.
+pub(super) fn takes(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
+    let [_, n] = scores.dims();
+    let rounds = n.div_ceil(UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
+    let software = || scores.device().identity().is_some_and(|device| device.name.contains("llvmpipe"));
+    scores.dtype() == DType::F32 && (rounds < 65_000 || !software())
+}
 
 /// What the way back needs of a batch.
 #[derive(Clone, Debug)]
@@ -167,7 +179,7 @@ impl Job {
 
     /// Enough threads for every token, as far as the device has them.
     fn units(&self, like: &CubeTensor) -> CubeDim {
-        let most = like.client.properties().hardware.max_units_per_cube.min(256);
+        let most = like.client.properties().hardware.max_units_per_cube.min(UNITS as u32);
         CubeDim::new_1d((self.n as u32).next_multiple_of(32).min(most))
     }
 
