@@ -66,8 +66,8 @@ fn token_weights_and_their_gradient_equal_the_processors() {
             (196, 0.01, 1),
             (257, 0.03, 20),
             (257, 1.0, 20),
-            (1024, 0.1, 2),  // more than a workgroup's own memory holds on most devices
-            (576, 0.1, 20),  // more than a software Vulkan runs: the plain tensors
+            (1024, 0.1, 2), // more than a workgroup's own memory holds on most devices
+            (576, 0.1, 20), // more than a software Vulkan runs: the plain tensors
         ] {
             let sinkhorn = Sinkhorn { temperature, iterations };
             let scores = scores(n, 2);
