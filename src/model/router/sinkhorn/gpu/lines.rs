@@ -72,7 +72,7 @@ pub(super) fn peak(work: &[f32], u: f32, #[comptime] side: usize, #[comptime] n:
     let mut low = 0usize;
     let mut high = comptime!(n - 1).runtime();
     while low < high {
-        let middle = (low + high) / 2;
+        let middle = low + (high - low) / 2;
         if step(work, middle, u, side, n) >= 0.0 {
             low = middle + 1;
         } else {
@@ -148,11 +148,14 @@ fn add(sums: &mut Sums, share: f32, weight: f32, index: f32) {
 pub(super) fn rank(scores: &[f32], i: usize, #[comptime] n: usize) -> usize {
     let score = scores[i];
     let mut before = 0usize;
-    for j in 0..n {
+    let mut j = 0usize;
+    while j < n {
         let other = scores[j];
-        if other < score || (j < i && !(score < other)) {
+        let after = other > score; // of what cannot be compared, nothing is
+        if other < score || (j < i && !after) {
             before += 1;
         }
+        j += 1;
     }
     before
 }

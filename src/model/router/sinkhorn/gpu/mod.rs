@@ -74,7 +74,7 @@ impl Machine for CubeBackend {
     fn back_from_weights(kept: Kept, cotangent: CubeTensor) -> (CubeTensor, CubeTensor) {
         let Kept { job, scores, gain, history, .. } = kept;
         let cotangent = into_contiguous(cotangent);
-        let [by_scores, by_gain] = [(); 2].map(|()| job.empty(&scores, [job.images, job.n]));
+        let [by_scores, by_gain] = [(); 2].map(|()| empty(&scores, [job.images, job.n]));
         let (shared, scratch) = job.working_memory(&scores);
         backward::backward_of_weights::launch(
             &scores.client.clone(),
@@ -99,7 +99,7 @@ impl Machine for CubeBackend {
     fn back_from_plans(kept: Kept, cotangent: CubeTensor) -> CubeTensor {
         let Kept { job, scores, plans, history, .. } = kept;
         let plans = plans.expect("`plan` keeps its plans");
-        let by_scores = job.empty(&scores, [job.images, job.n]);
+        let by_scores = empty(&scores, [job.images, job.n]);
         let (shared, scratch) = job.working_memory(&scores);
         backward::backward_of_plans::launch(
             &scores.client.clone(),
@@ -146,12 +146,9 @@ impl Job {
         whole: bool,
     ) -> (CubeTensor, Option<CubeTensor>) {
         let Self { images, n, iterations, .. } = *self;
-        let output = if whole { self.empty(scores, [images, n, n]) } else { self.empty(scores, [images, n]) };
-        let history = if keep {
-            self.empty(scores, [images, iterations, forward::KEPT, n])
-        } else {
-            self.empty(scores, [1])
-        };
+        let output = if whole { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
+        let history =
+            if keep { empty(scores, [images, iterations, forward::KEPT, n]) } else { empty(scores, [1]) };
         let (shared, scratch) = self.working_memory(scores);
         forward::forward::launch(
             &scores.client,
@@ -188,12 +185,12 @@ impl Job {
         let bytes = lines::LANES * self.n * size_of::<f32>();
         let shared = bytes <= like.client.properties().hardware.max_shared_memory_size;
         let shape = if shared { [1, 1] } else { [self.images, lines::LANES * self.n] };
-        (shared, self.empty(like, shape).into_buffer_arg())
+        (shared, empty(like, shape).into_buffer_arg())
     }
+}
 
-    /// A tensor on the same device, to be written.
-    fn empty<const D: usize>(&self, like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
-        let (client, device) = (like.client.clone(), like.device.clone());
-        empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
-    }
+/// A tensor on the device of `like`, to be written.
+fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
+    let (client, device) = (like.client.clone(), like.device.clone());
+    empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
 }
