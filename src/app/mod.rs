@@ -4,6 +4,7 @@
 //! [`state`], plain data: events and [`command`]s change it and may ask for more.
 
 pub mod assets;
+pub mod bench;
 pub mod cli;
 pub mod command;
 pub mod desk;

@@ -3,6 +3,7 @@
 mod ablation;
 mod anchors;
 mod backbones;
+mod bench;
 mod data;
 mod demo;
 mod devices;

@@ -3,6 +3,7 @@
 //! A verb is a `clap::Args` struct whose `run` does it. Results go to standard output, everything
 //! said about the work (progress, warnings, errors) to standard error.
 
+mod bench;
 mod cache;
 mod dataset;
 mod demo;
@@ -39,6 +40,7 @@ struct Cli {
 /// What the program can be asked to do.
 #[derive(Subcommand)]
 enum Verb {
+    Bench(Box<bench::Bench>),
     Cache(cache::Cache),
     Dataset(dataset::DatasetVerb),
     Demo(demo::Demo),
@@ -65,6 +67,7 @@ impl Verb {
     /// Does it. The exit code is the verb's own where it ran to its end; an error means failed.
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Bench(verb) => verb.run(),
             Self::Cache(verb) => verb.run(),
             Self::Dataset(verb) => verb.run(),
             Self::Demo(verb) => verb.run(),

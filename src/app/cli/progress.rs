@@ -74,6 +74,19 @@ impl Display {
         }
     }
 
+    /// How many runs of a measurement are done.
+    pub fn turn(&mut self, what: &str, done: usize, total: usize) {
+        if self.terminal {
+            self.bar.set_length(total as u64);
+            self.bar.set_position(done as u64);
+            self.bar.set_prefix("measuring");
+            self.bar.set_message(what.to_owned());
+        } else if self.told.elapsed() >= SILENCE {
+            self.told = Instant::now();
+            eprintln!("measuring: {what}, run {done} of {total}");
+        }
+    }
+
     /// A line for a step of the work: all of them on a terminal, elsewhere one now and then and the
     /// last.
     pub fn milestone(&mut self, line: &str, last: bool) {

@@ -1,0 +1,85 @@
+//! Works in turn, round after round, and the median of each.
+
+use std::time::Instant;
+
+use super::{BenchError, Tell, Turn};
+
+/// Something that takes time.
+pub struct Work<'a> {
+    /// What it is called.
+    pub name: String,
+    /// Does it once, to its end.
+    pub run: Box<dyn FnMut() -> Result<(), BenchError> + 'a>,
+}
+
+impl<'a> Work<'a> {
+    pub fn new(name: impl Into<String>, run: impl FnMut() -> Result<(), BenchError> + 'a) -> Self {
+        Self { name: name.into(), run: Box::new(run) }
+    }
+}
+
+/// Median seconds of every work: one round that is not counted, then `rounds` of all in turn.
+pub fn in_turn(works: &mut [Work], rounds: usize, tell: Tell) -> Result<Vec<f64>, BenchError> {
+    let mut seconds = vec![Vec::with_capacity(rounds); works.len()];
+    let total = works.len() * (rounds + 1);
+    let mut done = 0;
+    for round in 0..=rounds {
+        for (work, seconds) in works.iter_mut().zip(&mut seconds) {
+            let begun = Instant::now();
+            (work.run)()?;
+            if round > 0 {
+                seconds.push(begun.elapsed().as_secs_f64());
+            }
+            done += 1;
+            if tell(Turn { work: &work.name, done, total }).is_break() {
+                return Err(BenchError::Stopped);
+            }
+        }
+    }
+    Ok(seconds.into_iter().map(median).collect())
+}
+
+/// The middle value; the mean of both middle ones of an even number.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match (values.len(), values.len() / 2) {
+        (0, _) => f64::NAN,
+        (count, half) if count.is_multiple_of(2) => f64::midpoint(values[half - 1], values[half]),
+        (_, half) => values[half],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    #[test]
+    fn works_take_turns_and_may_be_stopped() {
+        let order = RefCell::new(String::new());
+        let work = |name: &'static str| {
+            Work::new(name, || {
+                order.borrow_mut().push_str(name);
+                Ok(())
+            })
+        };
+        let mut works = [work("a"), work("b")];
+        let medians = in_turn(&mut works, 2, &mut |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!((order.borrow().as_str(), medians.len()), ("ababab", 2));
+        let stopped = in_turn(&mut works, 2, &mut |turn| match turn.done {
+            1 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        });
+        assert!(matches!(stopped, Err(BenchError::Stopped)));
+        drop(works);
+        assert_eq!(order.into_inner(), "abababab");
+    }
+
+    #[test]
+    fn medians_stand_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

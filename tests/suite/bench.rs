@@ -1,0 +1,95 @@
+//! `ssmprobe bench` as a person runs it, in tiny sizes: its figures are looked at, not believed.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+const TINY: &[&str] =
+    &["--batch", "2", "--tokens", "6", "--width", "24", "--classes", "3", "--rounds", "2", "--device", "cpu"];
+
+fn bench(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("ssmprobe").expect("the program is built beside its tests");
+    command.arg("bench").args(arguments);
+    command
+}
+
+/// Value and unit by name.
+fn figures(arguments: &[&str]) -> HashMap<String, (f64, String)> {
+    let output = bench(TINY).args(arguments).arg("--json").assert().success().get_output().clone();
+    let list: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let figure = |value: Value| {
+        assert_eq!(value["device"], "cpu");
+        let text = |key: &str| value[key].as_str().unwrap().to_owned();
+        (text("name"), (value["value"].as_f64().unwrap(), text("unit")))
+    };
+    list.into_iter().map(figure).collect()
+}
+
+#[test]
+fn every_figure_has_a_name_a_positive_value_and_its_unit() {
+    let backbone = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/backbone");
+    let backbone = backbone.to_str().unwrap();
+    let figures = figures(&["--heads", "gap,sinkhorn", "--longest", "196", "--backbone", backbone]);
+    let mut expected = HashMap::from([
+        ("head/gap/step", "s"),
+        ("head/gap/vs-gap", "x"),
+        ("head/sinkhorn/step", "s"),
+        ("head/sinkhorn/vs-gap", "x"),
+        ("heads/joint/step", "s"),
+        ("heads/joint/rate", "steps/s"),
+        ("backbone/backbone/forward", "s"),
+        ("backbone/backbone/rate", "images/s"),
+        ("lookup/16", "s"),
+        ("lookup/16/first", "s"),
+        ("lookup/sinkhorn/n-196", "s"),
+        ("sinkhorn/n-196", "s"),
+    ]);
+    if cfg!(target_os = "linux") && figures.contains_key("head/gap/memory") {
+        let memory = ["head/gap/memory", "head/sinkhorn/memory", "sinkhorn/n-196/memory"];
+        expected.extend(memory.map(|name| (name, "MiB")));
+    }
+    assert_eq!(figures.len(), expected.len(), "{figures:?}");
+    for (name, unit) in expected {
+        let (value, found) = &figures[name];
+        assert_eq!(found, unit, "{name}");
+        assert!(value.is_finite() && *value > 0.0, "{name}: {value}");
+    }
+    assert_eq!(figures["head/gap/vs-gap"].0, 1.0);
+    let ratio = figures["head/sinkhorn/step"].0 / figures["head/gap/step"].0;
+    assert!((figures["head/sinkhorn/vs-gap"].0 - ratio).abs() < 1e-9 * ratio);
+}
+
+#[test]
+fn only_what_is_asked_for_is_measured() {
+    let alone = figures(&["--heads", "gap,sinkhorn", "--only", "head/sinkhorn/step"]);
+    assert_eq!(alone.keys().collect::<Vec<_>>(), ["head/sinkhorn/step"]);
+    let against = figures(&["--heads", "sinkhorn", "--only", "head/sinkhorn/vs-gap"]);
+    assert_eq!(against.keys().collect::<Vec<_>>(), ["head/sinkhorn/vs-gap"], "GAP is beside it, unasked");
+}
+
+#[test]
+fn the_table_names_sizes_and_heads() {
+    let output = bench(TINY).args(["--heads", "gap,cls", "--only", "head/*/step"]).assert().success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(
+        text.starts_with("cpu: ") && text.contains("2 images of 6 tokens of width 24, 3 classes"),
+        "{text}"
+    );
+    assert!(text.lines().any(|line| line.starts_with("cls ") && line.contains(" ms ")), "{text}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_can() {
+    for (arguments, code, said) in [
+        (&["--only", "heads/single"][..], 2, "lookup/16"),
+        (&["--heads", "pooling"], 1, "pooling"),
+        (&["--tokens", "1", "--only", "head/gap/step"], 1, "at least 2 patch tokens"),
+        (&["--rounds", "0"], 2, "whole number from 1"),
+    ] {
+        let output = bench(arguments).assert().code(code).get_output().clone();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(said), "{text}");
+    }
+}
