@@ -309,7 +309,7 @@ class Probe(nn.Module):
 def step(probe, optimiser, tokens, cls, labels, forward=None):
     """One training step; loss and right answers, as a protocol reports them."""
     optimiser.zero_grad()
-    logits = (forward or probe)(tokens, cls)
+    logits = (probe if forward is None else forward)(tokens, cls)
     loss = F.cross_entropy(logits, labels)
     loss.backward()
     optimiser.step()
