@@ -15,6 +15,7 @@ float32) by 1e-5 of its length.
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -205,7 +206,7 @@ class Routed(Scored):
     def __init__(self, width, router, states=128, **settings):
         super().__init__(width)
         self.s4 = nn.ModuleList([S4(states)])
-        self.plan = lambda s: PLANS[router](s, **settings)
+        self.plan = partial(PLANS[router], **settings)
 
     def forward(self, tokens, cls):
         return pooled(self.plan(self.scores(tokens)) @ self.s4[0].gain(tokens.shape[1]), tokens)
@@ -214,20 +215,20 @@ class Routed(Scored):
 class SinkhornGap(Scored):
     def __init__(self, width, **settings):
         super().__init__(width)
-        self.settings = settings
+        self.plan = partial(sinkhorn, **settings)
 
     def forward(self, tokens, cls):
-        return pooled(sinkhorn(self.scores(tokens), **self.settings).mean(2), tokens)
+        return pooled(self.plan(self.scores(tokens)).mean(2), tokens)
 
 
 class SinkhornConv(Scored):
     def __init__(self, width, **settings):
         super().__init__(width)
-        self.settings = settings
+        self.plan = partial(sinkhorn, **settings)
         self.conv = nn.Conv1d(width, 192, 5, padding="same")
 
     def forward(self, tokens, cls):
-        routed = sinkhorn(self.scores(tokens), **self.settings).transpose(1, 2) @ tokens  # [B, N, d]
+        routed = self.plan(self.scores(tokens)).transpose(1, 2) @ tokens  # [B, N, d]
         return self.conv(routed.transpose(1, 2)).mean(2)
 
 
