@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::pace::{Pace, Progress};
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::weights::{Weights, WeightsError};
@@ -36,6 +37,8 @@ pub struct Wanted {
     pub mae_order: MaeOrder,
     /// Side of the images in pixels, where it is not the backbone's own.
     pub size: Option<usize>,
+    /// In which numbers the backbone multiplies.
+    pub arithmetic: Arithmetic,
     /// How tokens are kept.
     pub precision: Precision,
     /// Folder of all token caches.
@@ -44,9 +47,12 @@ pub struct Wanted {
     pub limit: u64,
 }
 
-/// Images in one forward pass: a divisor of a shard, so that an extraction that goes on meets the
-/// same batches as one that was never stopped, and gives the same bits.
-const BATCH: usize = SHARD / 2;
+/// Images handed to the backbone together: a divisor of a shard, so that an extraction that goes on
+/// meets the same batches as one that was never stopped, and gives the same bits. A GPU, which reads as
+/// many at once as it holds, gets whole shards.
+fn batch(device: &Device) -> usize {
+    if *device == Device::flex() { SHARD / 2 } else { SHARD }
+}
 
 /// Why tokens cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -183,11 +189,16 @@ impl Plan {
             }
             _ => String::new(),
         };
+        let which = if layer == config.layers { "last".to_owned() } else { layer.to_string() };
+        let numbers = match wanted.arithmetic {
+            Arithmetic::Float32 => String::new(),
+            halves => format!(", in {}", halves.name()),
+        };
         let source = Source {
             weights: fingerprint.clone(),
             preprocessing: preprocessor.key(),
             dataset: key(dataset),
-            layer: if layer == config.layers { format!("last{order}") } else { format!("{layer}{order}") },
+            layer: format!("{which}{order}{numbers}"),
             precision: wanted.precision,
         };
         let images = dataset.samples.len();
@@ -260,7 +271,8 @@ impl Plan {
         if let Some(cache) = TokenCache::find(&self.wanted.root, &self.source)? {
             return Ok(cache);
         }
-        let backbone = Backbone::open(&self.wanted.backbone, device)?.with_mae_order(self.wanted.mae_order);
+        let backbone = Backbone::open_in(&self.wanted.backbone, device, self.wanted.arithmetic)?;
+        let backbone = backbone.with_mae_order(self.wanted.mae_order);
         let writer = Writer::open(&self.wanted.root, self.source.clone(), self.images)?;
         let samples = &dataset.samples[writer.done()..];
         std::thread::scope(|scope| {
@@ -268,7 +280,7 @@ impl Plan {
             let (send, receive) = sync_channel(1);
             std::thread::Builder::new()
                 .name("decode".into())
-                .spawn_scoped(scope, || decode(samples, &self.preprocessor, send))
+                .spawn_scoped(scope, || decode(samples, batch(device), &self.preprocessor, send))
                 .map_err(ExtractError::Thread)?;
             self.read(&backbone, writer, receive, tell)
         })
@@ -321,12 +333,12 @@ impl Plan {
 type Prepared = Result<Pixels, String>;
 
 /// Prepares batch after batch until all are sent or nobody takes them any more.
-fn decode(samples: &[Sample], preprocessor: &Preprocessor, send: SyncSender<Vec<Prepared>>) {
+fn decode(samples: &[Sample], batch: usize, preprocessor: &Preprocessor, send: SyncSender<Vec<Prepared>>) {
     let prepare = |sample: &Sample| -> Prepared {
         let photo = sample.source.photo().map_err(|error| error.to_string())?;
         preprocessor.apply(&photo).map_err(|error| error.to_string())
     };
-    for batch in samples.chunks(BATCH) {
+    for batch in samples.chunks(batch) {
         if send.send(batch.par_iter().map(prepare).collect()).is_err() {
             break;
         }

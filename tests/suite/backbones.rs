@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensors, serialize_to_file};
 use ssmprobe::model::array::{Array, Arrays};
+use ssmprobe::model::backbone::arithmetic::Arithmetic;
 use ssmprobe::model::backbone::config::Config;
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::{Backbone, BackboneError, FAMILIES, keys};
@@ -271,4 +272,36 @@ fn what_cannot_be_read_is_said_with_what_can() {
     let message = message(&config.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1"));
     assert!(message.contains("vit.encoder.layer.1.output.dense.weight"), "{message}");
     assert!(!message.contains("classifier"), "{message}");
+}
+
+#[test]
+fn halves_give_the_same_tokens_to_two_digits_where_the_device_has_them() {
+    let folder = fixtures().join("vit");
+    let refused = Backbone::open_in(&folder, &Device::flex(), Arithmetic::Float16).err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "the processor does not multiply in float16; it has float32: use one of these, or another device"
+    );
+    let Some(device) = Device::enumerate(DeviceType::Wgpu).into_vec().into_iter().next() else {
+        println!("left out: there is no wgpu adapter");
+        return;
+    };
+    for arithmetic in [Arithmetic::Float16, Arithmetic::Bfloat16] {
+        if !arithmetic.on(&device) {
+            println!("left out: this adapter has no {}", arithmetic.name());
+            assert!(Backbone::open_in(&folder, &device, arithmetic).is_err());
+            continue;
+        }
+        for case in ["beit"] {
+            let folder = fixtures().join(case);
+            let images = [image(0, 16, 16), image(1, 16, 16)];
+            let [exact, rounded] = [Arithmetic::Float32, arithmetic].map(|arithmetic| {
+                let backbone = Backbone::open_in(&folder, &device, arithmetic).unwrap();
+                backbone.forward(&images).unwrap().iter().flat_map(flat).collect::<Vec<_>>()
+            });
+            let error = difference(&exact, &rounded);
+            println!("{case} in {}: {error}", arithmetic.name());
+            assert!(error > 0.0 && error < 0.05, "{case} in {}: {error}", arithmetic.name());
+        }
+    }
 }

@@ -27,6 +27,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::model::device;
+
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
 ///
 /// Without a command, opens the window on the bundled demo.
@@ -87,6 +89,11 @@ impl Verb {
 
 /// Runs the program and returns its exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
+    // SAFETY: nothing has started a thread yet.
+    #[expect(unsafe_code, reason = "the first thing the program does")]
+    unsafe {
+        device::quiet_drivers();
+    }
     match Cli::parse().run() {
         Ok(code) => code,
         Err(error) => fault::report(&error),

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::fetch;
 use crate::app::extract::Wanted;
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::features::Precision;
 
@@ -39,6 +40,8 @@ pub struct TokenFlags {
     /// Largest token cache, in GB; a larger one is refused before anything is done.
     #[arg(long, value_name = "GB", default_value_t = 50.0, value_parser = limit)]
     cache_limit: f64,
+    #[command(flatten)]
+    arithmetic: ArithmeticFlag,
     /// How cached tokens are kept.
     #[arg(long, value_enum, default_value_t = Kept::Float16)]
     precision: Kept,
@@ -51,6 +54,26 @@ pub struct TokenFlags {
     /// Order of ViT-MAE's patch tokens: kept, or shuffled[:SEED] as transformers does.
     #[arg(long, value_name = "ORDER", default_value = "kept", value_parser = mae_order)]
     mae_order: MaeOrder,
+}
+
+/// In which numbers the backbone multiplies.
+#[derive(Args, Clone)]
+pub struct ArithmeticFlag {
+    /// Numbers the backbone multiplies in; halves on GPUs that have them, with float32 between layers.
+    #[arg(long, value_name = "float32|float16|bfloat16", default_value = "float32", value_parser = arithmetic)]
+    arithmetic: Arithmetic,
+}
+
+impl ArithmeticFlag {
+    /// The numbers.
+    pub fn chosen(&self) -> Arithmetic {
+        self.arithmetic
+    }
+}
+
+fn arithmetic(text: &str) -> Result<Arithmetic, String> {
+    let known = Arithmetic::ALL.into_iter().find(|known| known.name() == text);
+    known.ok_or_else(|| "expected float32, float16 or bfloat16".into())
 }
 
 /// How cached tokens are kept.
@@ -70,6 +93,7 @@ impl TokenFlags {
             layer: self.layer,
             mae_order: self.mae_order,
             size: self.size,
+            arithmetic: self.arithmetic.chosen(),
             precision: match self.precision {
                 Kept::Float16 => Precision::Float16,
                 Kept::Float32 => Precision::Float32,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::TrainingError;
 use crate::app::extract::Wanted;
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::head::{self, Config, HEADS};
 use crate::model::run::{Manifest, Run, RunError, Selection, Variant};
@@ -81,12 +82,12 @@ impl Order {
     ) -> Result<Self, TrainingError> {
         let Manifest { backbone_source, dataset, tokens, size, heads, protocol, seeds, selection, .. } =
             run.manifest.clone();
-        let (layer, mae_order) = read_layer(&tokens.layer).ok_or_else(|| RunError::Damaged {
+        let (layer, mae_order, arithmetic) = read_layer(&tokens.layer).ok_or_else(|| RunError::Damaged {
             path: run.folder().join("run.json"),
             found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
         })?;
-        let tokens =
-            Wanted { backbone: folder, layer, mae_order, size, precision: tokens.precision, root, limit };
+        let precision = tokens.precision;
+        let tokens = Wanted { backbone: folder, layer, mae_order, size, arithmetic, precision, root, limit };
         let selection = match selection {
             Selection::PartOfTrain(share) => Some(share),
             Selection::Test | Selection::Val => None,
@@ -96,15 +97,19 @@ impl Order {
     }
 }
 
-/// Layer and order as [`features::Source`](crate::model::features::Source) names them.
-fn read_layer(text: &str) -> Option<(Option<usize>, MaeOrder)> {
+/// Layer, order and numbers as [`features::Source`](crate::model::features::Source) names them.
+fn read_layer(text: &str) -> Option<(Option<usize>, MaeOrder, Arithmetic)> {
+    let (text, arithmetic) = match text.split_once(", in ") {
+        Some((text, name)) => (text, Arithmetic::ALL.into_iter().find(|known| known.name() == name)?),
+        None => (text, Arithmetic::Float32),
+    };
     let (layer, order) = match text.split_once(", shuffled by seed ") {
         Some((layer, seed)) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
         None => (text, MaeOrder::Kept),
     };
     match layer {
-        "last" => Some((None, order)),
-        number => Some((Some(number.parse().ok()?), order)),
+        "last" => Some((None, order, arithmetic)),
+        number => Some((Some(number.parse().ok()?), order, arithmetic)),
     }
 }
 

@@ -4,12 +4,13 @@
 //! Queries, keys and values are one product of width 3d. The layer scales `s1`, `s2` of BEiT and
 //! DINOv2 are folded into the rows of the projection before them when the weights are read.
 
-use burn::tensor::activation::{gelu, relu, sigmoid, silu};
+use burn::tensor::activation::{gelu, relu, sigmoid, silu, softmax};
 use burn::tensor::module::{attention, layer_norm};
 use burn::tensor::ops::AttentionModuleOptions;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
+use super::arithmetic::Arithmetic;
 use super::config::{Activation, Config};
 use super::keys;
 use super::weights::{Weights, WeightsError};
@@ -22,6 +23,8 @@ pub struct Reader<'a> {
     pub prefix: &'a str,
     /// Where the tensors go.
     pub device: &'a Device,
+    /// In which numbers to multiply.
+    pub arithmetic: Arithmetic,
 }
 
 impl Reader<'_> {
@@ -31,9 +34,15 @@ impl Reader<'_> {
         Ok(data.try_into_vec::<f32>().expect("weights come as float32"))
     }
 
-    /// A tensor of these values on the device.
+    /// A tensor of these values on the device, in float32.
     pub fn tensor<const D: usize>(&self, values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
         Tensor::from_data(TensorData::new(values, shape), self.device)
+    }
+
+    /// A factor of a product, in the numbers chosen.
+    fn factor<const D: usize>(&self, values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
+        let dtype = self.arithmetic.dtype();
+        Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (self.device, dtype))
     }
 }
 
@@ -48,8 +57,8 @@ impl Linear {
     /// From the row-major weight and bias.
     pub fn new(reader: &Reader, weight: Vec<f32>, bias: Option<Vec<f32>>, rows: usize) -> Self {
         let columns = weight.len() / rows;
-        let weight = reader.tensor(transposed(&weight, columns), [columns, rows]);
-        Self { weight, bias: bias.map(|bias| reader.tensor(bias, [1, rows])) }
+        let weight = reader.factor(transposed(&weight, columns), [columns, rows]);
+        Self { weight, bias: bias.map(|bias| reader.factor(bias, [1, rows])) }
     }
 
     /// `{name}.weight` and `{name}.bias`, row by row times `scale`.
@@ -67,9 +76,9 @@ impl Linear {
         Ok(Self::new(reader, weight, Some(bias), rows))
     }
 
-    /// `[M, columns]` to `[M, rows]`.
+    /// `[M, columns]` to `[M, rows]`, in the numbers of the weight.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        let product = x.matmul(self.weight.clone()); // [M, rows]
+        let product = x.cast(self.weight.dtype()).matmul(self.weight.clone()); // [M, rows]
         match &self.bias {
             Some(bias) => product + bias.clone(),
             None => product,
@@ -155,6 +164,17 @@ impl Activation {
     }
 }
 
+/// Attention with products in halves and the softmax in float32. `query`, `key`, `value`: `[B, heads,
+/// T, part]`, the scale in the query; `bias`: `[1, heads, T, T]`, float32.
+fn mix_halves(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
+    let logits = query.matmul(key.transpose()).cast(DType::F32); // [B, heads, T, T]
+    let logits = match bias {
+        Some(bias) => logits + bias,
+        None => logits,
+    };
+    softmax(logits, 3).cast(value.dtype()).matmul(value)
+}
+
 /// One layer.
 pub struct Block {
     heads: usize,
@@ -211,8 +231,8 @@ impl Block {
 
     /// `x`: `[B * T, d]` of `batch` images. `bias`: `[1, heads, T, T]`, added to the logits.
     pub fn forward(&self, x: Tensor<2>, batch: usize, bias: Option<Tensor<4>>) -> Tensor<2> {
-        let x = self.attend(self.norm1.forward(x.clone()), batch, bias) + x;
-        self.feed.forward(self.norm2.forward(x.clone())) + x
+        let x = self.attend(self.norm1.forward(x.clone()), batch, bias).cast(DType::F32) + x;
+        self.feed.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
     }
 
     fn attend(&self, x: Tensor<2>, batch: usize, bias: Option<Tensor<4>>) -> Tensor<2> {
@@ -221,9 +241,14 @@ impl Block {
         let qkv = self.qkv.forward(x).reshape([batch, tokens, 3, self.heads, part]);
         let qkv = qkv.permute([2, 0, 3, 1, 4]); // [3, B, heads, T, part]
         let pick = |i: usize| qkv.clone().slice_dim(0, i..i + 1).squeeze_dim::<4>(0);
-        // A scale of our own keeps GPUs off the fused kernel that computes in float16.
-        let options = AttentionModuleOptions { scale: Some((part as f64).powf(-0.5)), ..Default::default() };
-        let mixed = attention(pick(0), pick(1), pick(2), None, bias, options); // [B, heads, T, part]
+        let scale = (part as f64).powf(-0.5);
+        let mixed = if qkv.dtype() == DType::F32 {
+            // A scale of our own keeps GPUs off the fused kernel that computes in float16.
+            let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
+            attention(pick(0), pick(1), pick(2), None, bias, options)
+        } else {
+            mix_halves(pick(0) * scale, pick(1), pick(2), bias)
+        }; // [B, heads, T, part]
         self.out.forward(mixed.swap_dims(1, 2).reshape([rows, width]))
     }
 }

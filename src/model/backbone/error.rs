@@ -40,6 +40,16 @@ pub enum BackboneError {
         /// Number of patches.
         patches: usize,
     },
+    /// Numbers the device does not compute in.
+    #[error("{device} does not multiply in {wanted}; it has {there}: use one of these, or another device")]
+    Arithmetic {
+        /// What was asked for.
+        wanted: &'static str,
+        /// What the device calls itself.
+        device: String,
+        /// What it has.
+        there: String,
+    },
     /// A layer the backbone does not have.
     #[error("layer {layer} asked for; the backbone has layers 1 to {layers}, and 0 for its embeddings")]
     Layer {

@@ -7,6 +7,8 @@
 //! same files and pixels: after the final layer norm, except in BEiT with mean pooling, which has
 //! none on its tokens.
 
+pub mod arithmetic;
+mod batch;
 pub mod block;
 pub mod config;
 mod error;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
+use self::arithmetic::Arithmetic;
 use self::block::Reader;
 use self::config::Config;
 pub use self::error::BackboneError;
@@ -31,6 +34,7 @@ use self::family::Family;
 use self::order::MaeOrder;
 use self::vit::{Layout, Vit};
 use self::weights::Weights;
+use super::device;
 use super::grid::Grid;
 use super::preprocess::Pixels;
 use super::tokens::Tokens;
@@ -59,12 +63,18 @@ pub struct Backbone {
 impl Backbone {
     /// Opens the folder `dir` and puts the weights on `device`, in float32, tensor by tensor.
     pub fn open(dir: &Path, device: &Device) -> Result<Self, BackboneError> {
+        Self::open_in(dir, device, Arithmetic::Float32)
+    }
+
+    /// The same, multiplying in other numbers where the device has them.
+    pub fn open_in(dir: &Path, device: &Device, arithmetic: Arithmetic) -> Result<Self, BackboneError> {
+        arithmetic.check(device)?;
         let config = Config::open(dir)?;
         let weights = Weights::open(dir)?;
         let prefix = keys::prefix(&config, |name| weights.contains(name));
         let expected = keys::expected(&config, prefix);
         weights.check(&expected, &|name| keys::ignored(&config, prefix, name))?;
-        let reader = Reader { weights: &weights, prefix, device };
+        let reader = Reader { weights: &weights, prefix, device, arithmetic };
         Ok(Self {
             id: id(dir),
             fingerprint: weights.fingerprint().to_owned(),
@@ -128,7 +138,8 @@ impl Backbone {
 
     /// For each image, the tokens after each of `layers`: 0 are the embeddings, `l` is the output
     /// of layer `l` with its residual. `normed` applies the backbone's final layer norm to every
-    /// one of them, where it has one. Images of one size lying side by side are computed together.
+    /// one of them, where it has one. Images of one size lying side by side are computed together, on a
+    /// GPU as many as it holds.
     pub fn forward_layers(
         &self,
         pixels: &[Pixels],
@@ -145,8 +156,14 @@ impl Backbone {
         let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
         let mut batches = Vec::new();
         for group in pixels.chunk_by(|a, b| (a.height, a.width) == (b.height, b.width)) {
-            let layout = self.vit.layout(self.grid(group[0].height, group[0].width)?, &self.device);
-            batches.extend(group.chunks(group.len().div_ceil(cores)).map(|batch| (layout.clone(), batch)));
+            let (height, width) = (group[0].height, group[0].width);
+            let grid = self.grid(height, width)?;
+            let layout = self.vit.layout(grid, &self.device);
+            let tokens = 1 + self.config().registers + grid.len();
+            let fit = |room| batch::images_at_once(self.config(), tokens, 3 * height * width, room);
+            let most = device::room(&self.device).map_or(usize::MAX, fit);
+            let batch = group.len().div_ceil(cores).min(most);
+            batches.extend(group.chunks(batch).map(|batch| (layout.clone(), batch)));
         }
         let run = |(layout, batch): (Arc<Layout>, &[Pixels])| self.run(batch, &layout, layers, normed);
         Ok(match cores {

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::block::{Block, Linear, Norm, Reader};
 use super::config::Config;
@@ -130,7 +130,8 @@ impl Vit {
             .reshape([batch, 3, rows, down, cols, right])
             .permute([0, 2, 4, 1, 3, 5]) // [B, rows, cols, 3, ph, pw]
             .reshape([batch * rows * cols, 3 * down * right]);
-        let patches = self.projection.forward(patches).reshape([batch, rows * cols, self.config.width]);
+        let patches = self.projection.forward(patches).cast(DType::F32);
+        let patches = patches.reshape([batch, rows * cols, self.config.width]);
         let patches = match &layout.positions {
             Some(positions) => patches + positions.clone(),
             None => patches,

@@ -19,9 +19,13 @@ mod check;
 mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod quiet;
+mod room;
 
 pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose};
+pub use quiet::quiet_drivers;
+pub use room::{Room, room};
 
 use burn::tensor::Device;
 use serde::Serialize;

@@ -66,7 +66,8 @@ pub struct Source {
     pub preprocessing: String,
     /// Hash of the ordered list of samples.
     pub dataset: String,
-    /// Which layer's tokens: `last`, or a number, and how MAE's tokens are ordered.
+    /// Which layer's tokens: `last`, or a number, how MAE's tokens are ordered, and in which numbers they
+    /// were computed, if not float32.
     pub layer: String,
     /// How they are stored.
     pub precision: Precision,

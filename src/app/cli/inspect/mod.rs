@@ -19,6 +19,7 @@ use self::report::Report;
 use self::sources::Source;
 use super::fault::Usage;
 use super::fetch;
+use super::tokens::ArithmeticFlag;
 use crate::model::backbone::Backbone;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::device;
@@ -47,6 +48,8 @@ pub struct Inspect {
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto")]
     device: String,
+    #[command(flatten)]
+    arithmetic: ArithmeticFlag,
     /// Folder to write to; made if absent, files of the same name are replaced.
     #[arg(long, value_name = "OUT")]
     out: PathBuf,
@@ -136,7 +139,7 @@ impl Inspect {
         let folder = fetch::backbone(&self.backbone)?;
         let preprocessor = Preprocessor::open(&folder)?;
         let device = device::open(&self.device)?;
-        let backbone = Backbone::open(&folder, &device)?;
+        let backbone = Backbone::open_in(&folder, &device, self.arithmetic.chosen())?;
         let order = match self.mae_order {
             Order::Kept => MaeOrder::Kept,
             Order::Shuffled => MaeOrder::Shuffled(self.seed),

@@ -1,0 +1,63 @@
+//! In which numbers a backbone multiplies.
+//!
+//! With halves, weights and matrix products are float16 or bfloat16; what runs through all layers (the
+//! residual), layer norms and softmax stay float32, as PyTorch's autocast has it. Half the memory, and
+//! on GPUs with matrix units a multiple of the speed; tokens to two or three digits. Float16 has 11
+//! bits and ends at 65,504; bfloat16 has 8 and the range of float32.
+
+use burn::tensor::{DType, Device};
+use serde::{Deserialize, Serialize};
+
+use super::BackboneError;
+
+/// In which numbers a backbone multiplies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arithmetic {
+    /// Float32 throughout.
+    #[default]
+    Float32,
+    /// Products in float16.
+    Float16,
+    /// Products in bfloat16.
+    Bfloat16,
+}
+
+impl Arithmetic {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Float32, Self::Float16, Self::Bfloat16];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Float32 => "float32",
+            Self::Float16 => "float16",
+            Self::Bfloat16 => "bfloat16",
+        }
+    }
+
+    /// The type of weights and products.
+    pub(super) const fn dtype(self) -> DType {
+        match self {
+            Self::Float32 => DType::F32,
+            Self::Float16 => DType::F16,
+            Self::Bfloat16 => DType::BF16,
+        }
+    }
+
+    /// Whether the device has it; the processor has float32, which is what it is fast at.
+    pub fn on(self, device: &Device) -> bool {
+        self == Self::Float32 || (*device != Device::flex() && device.supports_dtype(self.dtype()))
+    }
+
+    /// Refuses what the device does not have.
+    pub(super) fn check(self, device: &Device) -> Result<(), BackboneError> {
+        if self.on(device) {
+            return Ok(());
+        }
+        let there =
+            Self::ALL.into_iter().filter(|other| other.on(device)).map(Self::name).collect::<Vec<_>>();
+        let device = device.identity().map_or_else(|| "the processor".into(), |device| device.name);
+        Err(BackboneError::Arithmetic { wanted: self.name(), device, there: there.join(", ") })
+    }
+}
