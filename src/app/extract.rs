@@ -345,12 +345,13 @@ fn decode(samples: &[Sample], batch: usize, preprocessor: &Preprocessor, send: S
     }
 }
 
-/// What tells a dataset's images from others: paths within it, sizes and times of change, in order.
+/// What tells a dataset's images from others: paths (and rows) within it, sizes and times of
+/// change, in order.
 /// Classes and splits are not in it: tokens do not depend on them.
 fn key(dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     for sample in &dataset.samples {
-        let Place::File(path) = &sample.source;
+        let path = sample.source.file();
         let about = std::fs::metadata(path).ok();
         let changed = about.as_ref().and_then(|about| about.modified().ok());
         let changed =
@@ -360,6 +361,9 @@ fn key(dataset: &Dataset) -> String {
         hash.update(name.as_bytes());
         hash.update(about.map_or(u64::MAX, |about| about.len()).to_le_bytes());
         hash.update(changed.to_le_bytes());
+        if let Place::Row(row) = &sample.source {
+            hash.update((row.number() as u64).to_le_bytes());
+        }
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Error, ErrorKind, Read, Write};
 use std::path::Path;
 
-use tempfile::NamedTempFile;
+pub use crate::model::whole::beside;
 
 /// The bytes of a file that has at most `limit`.
 pub fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
@@ -28,17 +28,4 @@ pub fn write<E: From<Error>>(
     drop(buffer);
     file.persist(path).map_err(|failed| failed.error)?;
     Ok(())
-}
-
-/// A temporary file in the folder of `path`, to be renamed to it once it is whole.
-pub fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        // Readable as any other new file, within the user's umask.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    builder.prefix(".ssmprobe-").tempfile_in(parent.unwrap_or(Path::new(".")))
 }

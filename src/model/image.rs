@@ -62,6 +62,14 @@ pub enum ImageError {
         /// Its length.
         bytes: u64,
     },
+    /// A row of a table of images.
+    #[error("{name}: cannot be read: {why}")]
+    Row {
+        /// The table and the row.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// Not an image of a known format.
     #[error("{name}: is {found}; expected a JPEG, PNG, WebP, BMP, TIFF or GIF image (convert it first)")]
     Format {

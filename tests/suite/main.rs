@@ -16,6 +16,7 @@ mod house;
 mod hub;
 mod images;
 mod inspect;
+mod parquet;
 mod probe_files;
 mod report;
 mod routing;

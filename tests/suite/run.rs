@@ -282,6 +282,41 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     assert!(!cut.exists() && desk.path("cut").join("mine.txt").exists());
 }
 
+/// A disk that has room for one shard and no further file, in a mount of this test's own.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
+    let desk = Desk::new(120, 24);
+    let disk = desk.path("disk");
+    fs::create_dir(&disk).expect("a folder");
+    let mut inner = desk.extract("disk", &[]);
+    inner.env("LC_ALL", "C");
+    // The folder, the cache's, its manifest and a shard; then room for more, then what is there.
+    let script = r#"disk=$1; shift; mount -t tmpfs -o size=16m,nr_inodes=4 none "$disk" || exit 77
+        "$@" || { echo "rc $?" >&2; ls "$disk"/* >&2; mount -o remount,nr_inodes=100 "$disk" && "$@"; }
+        ls "$disk"/*"#;
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(&disk);
+    command.arg(inner.get_program()).args(inner.get_args());
+    let Ok(Output { status, stdout, stderr }) = command.output() else {
+        return println!("left out: there is no unshare");
+    };
+    let (listed, said) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    if !status.success() && !said.contains("tokens-") {
+        return println!("left out: no mount of one's own is allowed here ({said})");
+    }
+    let expected =
+        ["tokens-000001.safetensors: cannot write it", "can go on", "No space left on device", "rc 1\n"];
+    assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+    let first = said.split("rc 1").nth(1).unwrap_or_default();
+    assert!(
+        first.contains("tokens-000000")
+            && !first.split("tokens: ").next().unwrap_or_default().contains("tokens-000001"),
+        "{said}"
+    );
+    assert!(said.contains("64 there already") && listed.contains("tokens-000002"), "{said} {listed}");
+}
+
 /// A file size limit plays the full disk.
 #[cfg(unix)]
 #[test]

@@ -9,6 +9,7 @@ mod cub;
 mod folder;
 mod imagenet;
 pub mod mat;
+mod parquet;
 mod report;
 mod table;
 mod walk;
@@ -20,6 +21,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::image::{ImageError, Photo};
+pub use parquet::Row;
 pub use report::{Check, Report, describe};
 
 /// What a sample is for.
@@ -62,6 +64,8 @@ impl Split {
 pub enum Source {
     /// A file of its own.
     File(PathBuf),
+    /// A row of a Parquet file.
+    Row(Row),
 }
 
 impl Source {
@@ -69,6 +73,7 @@ impl Source {
     pub fn name(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
+            Self::Row(row) => format!("{}, row {}", row.file().display(), row.number()),
         }
     }
 
@@ -76,6 +81,15 @@ impl Source {
     pub fn bytes(&self) -> Result<Vec<u8>, ImageError> {
         match self {
             Self::File(path) => super::image::read(path),
+            Self::Row(row) => row.bytes().map_err(|why| ImageError::Row { name: self.name(), why }),
+        }
+    }
+
+    /// The file it lies in.
+    pub fn file(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Row(row) => row.file(),
         }
     }
 
@@ -189,8 +203,15 @@ pub struct Layout {
 }
 
 /// The layouts, the most particular first: almost anything is a folder of folders.
-pub const LAYOUTS: &[Layout] =
-    &[table::LAYOUT, cub::LAYOUT, cars::LAYOUT, imagenet::LAYOUT, folder::LAYOUT, folder::SPLIT_HERE];
+pub const LAYOUTS: &[Layout] = &[
+    parquet::LAYOUT,
+    table::LAYOUT,
+    cub::LAYOUT,
+    cars::LAYOUT,
+    imagenet::LAYOUT,
+    folder::LAYOUT,
+    folder::SPLIT_HERE,
+];
 
 /// How a dataset without a split of its own is split.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -16,6 +16,7 @@ use crate::model::array::{Array, Arrays};
 use crate::model::grid::Grid;
 use crate::model::head::{self, Dims};
 use crate::model::params::{Constraint, STEP_BOUNDS, Spec};
+use crate::model::whole;
 
 /// The metadata key of the description.
 const KEY: &str = "ssmprobe";
@@ -125,26 +126,8 @@ impl Probe {
             .collect::<Result<Vec<_>, _>>()
             .and_then(|views| safetensors::serialize(views, Some(metadata)))
             .map_err(|e| io(std::io::Error::other(e)))?;
-        write_whole(path, &bytes).map_err(io)
+        whole::write(path, &bytes).map_err(io)
     }
-}
-
-/// Writes beside the file, then renames.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        // As any new file: what the umask leaves. A temporary file is private otherwise.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// The description, its format checked before anything else of it is believed.

@@ -44,7 +44,7 @@ pub fn covers(dataset: &Dataset, images: &[usize], wanted: &Wanted, grid: Grid) 
 
 /// Where the mask of an image would be.
 fn place(dataset: &Dataset, image: usize) -> Option<PathBuf> {
-    let Source::File(path) = &dataset.samples[image].source;
+    let Source::File(path) = &dataset.samples[image].source else { return None };
     let within = path.strip_prefix(&dataset.root).ok()?;
     Some(dataset.root.join("masks").join(within).with_extension("png"))
 }

@@ -9,10 +9,11 @@
 //! ```
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::HubError;
+use crate::model::whole;
 
 /// One repository in the cache.
 #[derive(Debug)]
@@ -64,9 +65,7 @@ impl Repo {
         }
         let dir = path.parent().unwrap_or(&self.root);
         at(&path, fs::create_dir_all(dir))?;
-        let mut file = at(&path, tempfile::NamedTempFile::new_in(dir))?;
-        at(&path, file.write_all(commit.as_bytes()))?;
-        at(&path, file.persist(&path).map(drop).map_err(|error| error.error))
+        at(&path, whole::write(&path, commit.as_bytes()))
     }
 
     /// The folder of `commit`.

@@ -1,0 +1,235 @@
+//! Parquet files as Hugging Face's datasets have them: in every row an image file's bytes and a
+//! label. Splits are told by the files' names (`train-00000-of-00002.parquet`) or by their folder's
+//! (`train/0000.parquet`), names of classes by the description Hugging Face writes into the file.
+//!
+//! Of the format this reads what image datasets use: flat columns, plain or with a dictionary, packed
+//! with Snappy, gzip or not at all. The `parquet` crate reads all of it; but to bound what a damaged
+//! file may claim, pages must be looked at one by one anyway, and its dependencies change features
+//! of burn's.
+
+mod columns;
+mod metadata;
+mod page;
+mod shard;
+mod thrift;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{
+    DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, split_by_class, split_note, walk,
+};
+use shard::Label;
+pub use shard::{Row, Shard};
+
+/// How many folders deep files may lie: `data/`, or `CONFIGURATION/train/`.
+const DEPTH: usize = 2;
+
+pub(super) const LAYOUT: Layout = Layout {
+    id: "parquet",
+    what: "Hugging Face's Parquet: an image (bytes) and a label in every row, files named as train-00000-of-00002.parquet \
+           or train/0000.parquet",
+    recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &is_parquet).is_some(),
+    read,
+};
+
+fn is_parquet(path: &Path) -> bool {
+    path.is_file() && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
+}
+
+/// A file's place in its split, as its name says.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    split: Option<Split>,
+    /// Its number and how many there are.
+    part: Option<(usize, usize)>,
+}
+
+impl Place {
+    /// From `train-00000-of-00002-0123abcd.parquet`, or from the folder's name.
+    fn of(path: &Path) -> Self {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let word = stem.split(['-', '_', '.']).next().unwrap_or_default();
+        let folder = path.parent().map(walk::name).unwrap_or_default();
+        let split = Split::from_word(word).or_else(|| Split::from_word(&folder));
+        let parts: Vec<&str> = stem.split('-').collect();
+        let part = parts.windows(3).find(|part| part[1] == "of").and_then(|part| {
+            let (number, all) = (part[0].parse().ok()?, part[2].parse().ok()?);
+            (number < all).then_some((number, all))
+        });
+        Self { split, part }
+    }
+}
+
+fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
+    let mut files = files(root)?;
+    let mut notes = Vec::new();
+    let known = files.iter().filter(|(_, place)| place.split.is_some()).count();
+    if known > 0 && known < files.len() {
+        let names = files.iter().filter(|(_, place)| place.split.is_none()).map(|(path, _)| walk::name(path));
+        let names: Vec<String> = names.take(5).collect();
+        notes.push(format!("files whose name tells no split were left out: {}", names.join(", ")));
+        files.retain(|(_, place)| place.split.is_some());
+    }
+    notes.extend(missing(&files));
+
+    let mut rows: Vec<(Row, Label, Split)> = Vec::new();
+    let (mut unlabelled, mut names, mut first) = (0, None, None);
+    for (path, place) in &files {
+        let failed = |why: String| {
+            DataError::file(path, format!("cannot be read as Parquet: {why}; fetch the file again"))
+        };
+        let shard = Arc::new(Shard::open(path).map_err(failed)?);
+        let labels = shard.labels().map_err(failed)?;
+        match &first {
+            None => (names, first) = (shard.columns.names.clone(), Some(shard.clone())),
+            Some(first)
+                if first.columns.names != shard.columns.names
+                    || first.columns.label_name != shard.columns.label_name =>
+            {
+                let why =
+                    format!("has other classes than {}; open one dataset at a time", first.path().display());
+                return Err(DataError::file(path, why));
+            }
+            Some(_) => {}
+        }
+        for (row, label) in labels.into_iter().enumerate() {
+            match label {
+                Some(Label::Number(..0)) if names.is_some() => unlabelled += 1, // -1: a hidden label
+                Some(label) => rows.push((Row::new(&shard, row), label, place.split.unwrap_or(Split::Train))),
+                None => unlabelled += 1,
+            }
+        }
+    }
+    if let Some(columns) =
+        first.as_ref().map(|shard| &shard.columns).filter(|columns| !columns.others.is_empty())
+    {
+        notes.push(format!(
+            "labels are taken from the column {}; there are also {}",
+            columns.label_name,
+            columns.others.join(", ")
+        ));
+    }
+    if unlabelled > 0 {
+        notes.push(format!("{unlabelled} rows without a label were left out"));
+    }
+    let classes = classes(names, &rows)?;
+    let number: BTreeMap<&Label, usize> = classes.iter().map(|(label, _)| label).zip(0..).collect();
+    let mut samples: Vec<Sample> = rows
+        .iter()
+        .map(|(row, label, split)| Sample {
+            source: Source::Row(row.clone()),
+            class: number[label],
+            split: *split,
+        })
+        .collect();
+    let classes: Vec<String> = classes.into_iter().map(|(_, name)| name).collect();
+    if samples.iter().all(|sample| sample.split == Split::Train) {
+        split_by_class(&mut samples, classes.len(), options);
+        notes.push(split_note(options));
+    } else if samples.iter().all(|sample| sample.split != Split::Train) {
+        notes.push("there are no training images: probes can be tested here, not trained".into());
+    }
+    let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
+    Ok(Dataset {
+        name: name_of(root),
+        root: folder.into(),
+        layout: LAYOUT.id,
+        classes,
+        samples,
+        skipped: 0,
+        notes,
+    })
+}
+
+/// All files of the dataset, by path. They lie in one folder, or in folders named as splits.
+fn files(root: &Path) -> Result<Vec<(PathBuf, Place)>, DataError> {
+    if root.is_file() {
+        return Ok(vec![(root.into(), Place::of(root))]);
+    }
+    let first =
+        walk::find(root, DEPTH, &is_parquet).ok_or_else(|| DataError::Layout { path: root.into() })?;
+    let folder = first.parent().unwrap_or(root);
+    let folders = match (Split::from_word(&walk::name(folder)), folder.parent()) {
+        (Some(_), Some(above)) if folder != root => {
+            let mut beside = walk::folders(above)?;
+            beside.retain(|path| Split::from_word(&walk::name(path)).is_some());
+            beside
+        }
+        _ => vec![folder.into()],
+    };
+    let mut found = Vec::new();
+    for folder in folders {
+        found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)));
+    }
+    Ok(found.into_iter().map(|path| (path.clone(), Place::of(&path))).collect())
+}
+
+/// What is told of files that should be there and are not.
+fn missing(files: &[(PathBuf, Place)]) -> Option<String> {
+    let mut parts: BTreeMap<(Option<Split>, usize), BTreeSet<usize>> = BTreeMap::new();
+    for place in files.iter().map(|(_, place)| place) {
+        if let Some((number, all)) = place.part {
+            parts.entry((place.split, all)).or_default().insert(number);
+        }
+    }
+    let gaps = parts.iter().filter(|((_, all), there)| there.len() < *all).map(|((split, all), there)| {
+        format!("{} of {all} files for {}", there.len(), split.map_or("the dataset", Split::name))
+    });
+    let gaps: Vec<String> = gaps.collect();
+    (!gaps.is_empty())
+        .then(|| format!("only {} are here; fetch the others for the whole dataset", gaps.join(", ")))
+}
+
+/// Every label that counts, in the order of the classes, with its name.
+fn classes(
+    names: Option<Vec<String>>,
+    rows: &[(Row, Label, Split)],
+) -> Result<Vec<(Label, String)>, DataError> {
+    let Some(names) = names else {
+        let labels: BTreeSet<&Label> = rows.iter().map(|(_, label, _)| label).collect();
+        let name = |label: &Label| match label {
+            Label::Number(number) => number.to_string(),
+            Label::Text(text) => text.clone(),
+        };
+        return Ok(labels.into_iter().map(|label| (label.clone(), name(label))).collect());
+    };
+    let as_text = matches!(rows.first(), Some((_, Label::Text(_), _)));
+    let label = |(number, name): (usize, &String)| {
+        if as_text { Label::Text(name.clone()) } else { Label::Number(number as i64) }
+    };
+    let labels: BTreeMap<Label, usize> = names.iter().enumerate().map(|pair| (label(pair), pair.0)).collect();
+    if let Some((row, found, _)) = rows.iter().find(|(_, label, _)| !labels.contains_key(label)) {
+        let found = match found {
+            Label::Number(number) => number.to_string(),
+            Label::Text(text) => text.clone(),
+        };
+        return Err(DataError::Line {
+            file: row.file().into(),
+            line: row.number() + 1,
+            found,
+            expected: format!("one of the {} classes the file names", names.len()),
+        });
+    }
+    Ok(names.iter().enumerate().map(|pair| (label(pair), pair.1.clone())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_split_and_part() {
+        let place = |name: &str| {
+            let Place { split, part } = Place::of(Path::new(name));
+            (split, part)
+        };
+        assert_eq!(place("data/train-00001-of-00042.parquet"), (Some(Split::Train), Some((1, 42))));
+        assert_eq!(place("validation-00000-of-00001-9ab3.parquet"), (Some(Split::Val), Some((0, 1))));
+        assert_eq!(place("default/test/0000.parquet"), (Some(Split::Test), None));
+        assert_eq!(place("test.parquet"), (Some(Split::Test), None));
+        assert_eq!(place("things.parquet"), (None, None));
+        assert_eq!(place("train-00007-of-00002.parquet"), (Some(Split::Train), None));
+    }
+}

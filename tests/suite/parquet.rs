@@ -1,0 +1,147 @@
+//! Parquet datasets: files that pyarrow wrote, read row by row, and what is done with broken ones.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use ssmprobe::model::data::{Check, Dataset, Source, Split, describe, open};
+
+type Expected = BTreeMap<String, Vec<(serde_json::Value, Option<String>)>>;
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet").join(name)
+}
+
+fn expected() -> Expected {
+    serde_json::from_slice(&std::fs::read(fixture("expected.json")).unwrap()).unwrap()
+}
+
+/// File, row, label and image of every sample.
+fn found(dataset: &Dataset) -> Vec<(String, usize, String, Option<String>)> {
+    let samples = dataset.samples.iter().map(|sample| {
+        let Source::Row(row) = &sample.source else { panic!("{}", sample.source.name()) };
+        let file = row.file().strip_prefix(fixture("")).unwrap().to_string_lossy().replace('\\', "/");
+        let print = sample.source.bytes().ok().map(|bytes| hex(&bytes));
+        (file, row.number(), dataset.classes[sample.class].clone(), print)
+    });
+    samples.collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What [`found`] should say of some files: rows whose label is one.
+fn rows(
+    files: &[&str],
+    name: impl Fn(&serde_json::Value) -> Option<String>,
+) -> Vec<(String, usize, String, Option<String>)> {
+    let expected = expected();
+    let rows = files.iter().flat_map(|file| {
+        expected[*file]
+            .iter()
+            .enumerate()
+            .map(|(row, (label, image))| ((*file).to_owned(), row, name(label), image.clone()))
+    });
+    rows.filter_map(|(file, row, label, image)| Some((file, row, label?, image))).collect()
+}
+
+#[test]
+fn shards_of_the_hub_are_one_dataset() {
+    let dataset = open(fixture("hub")).unwrap();
+    assert_eq!((dataset.layout, dataset.name.as_str()), ("parquet", "hub"));
+    assert_eq!(dataset.classes, ["apple", "pear", "quince"]);
+    assert_eq!((dataset.count(Split::Train), dataset.count(Split::Test)), (44, 5));
+    let files = ["test-00000-of-00001", "train-00000-of-00002", "train-00001-of-00002"];
+    let files = files.map(|name| format!("hub/data/{name}.parquet"));
+    let name = |label: &serde_json::Value| Some(dataset.classes.get(label.as_u64()? as usize)?.clone());
+    let expected = rows(&files.each_ref().map(String::as_str), name);
+    assert_eq!(found(&dataset), expected);
+    assert!(
+        dataset.notes.iter().any(|note| note.starts_with("3 rows without a label")),
+        "{:?}",
+        dataset.notes
+    );
+    let report = describe(&dataset, Check::Pixels, &|_, _| std::ops::ControlFlow::Continue(()));
+    assert_eq!(report.unreadable.len(), 2, "the rows without an image: {:?}", report.unreadable);
+    assert!(
+        report.unreadable[0].1.contains("train-00000-of-00002.parquet, row 4: "),
+        "{:?}",
+        report.unreadable
+    );
+
+    assert_eq!(open(fixture("hub/data")).unwrap().samples, dataset.samples);
+    let one = open(fixture("hub/data/train-00001-of-00002.parquet")).unwrap();
+    assert_eq!(one.samples.len(), 22);
+    let notes = one.notes.join("; ");
+    assert!(notes.contains("only 1 of 2 files for train") && notes.contains("held out"), "{notes}");
+}
+
+#[test]
+fn labels_may_be_text_or_bare_numbers() {
+    let text = open(fixture("text")).unwrap();
+    assert_eq!(text.classes, ["ant", "bee", "moth"]);
+    assert_eq!(text.count(Split::Val), 18);
+    assert_eq!(
+        found(&text),
+        rows(&["text/validation/0000.parquet"], |label| Some(label.as_str()?.to_owned()))
+    );
+
+    let plain = open(fixture("plain/things.parquet")).unwrap();
+    assert_eq!(plain.classes, ["2", "10"], "in the order of numbers");
+    assert_eq!((plain.count(Split::Train), plain.count(Split::Test)), (6, 2));
+    assert_eq!(found(&plain), rows(&["plain/things.parquet"], |label| Some(label.to_string())));
+}
+
+fn refused(path: &Path) -> String {
+    open(path).unwrap_err().to_string()
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let why = refused(&fixture("packed"));
+    assert!(why.contains("train.parquet") && why.contains("Zstandard") && why.contains("Snappy"), "{why}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("train.parquet");
+    let whole = std::fs::read(fixture("hub/data/train-00000-of-00002.parquet")).unwrap();
+    std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    assert!(refused(folder.path()).contains("cut short"), "{}", refused(folder.path()));
+    std::fs::write(&file, b"PAR1").unwrap();
+    assert!(refused(folder.path()).contains("cut short"));
+    let mut long = whole.clone();
+    let at = long.len() - 8;
+    long[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    std::fs::write(&file, &long).unwrap();
+    assert!(refused(folder.path()).contains("4294967295 bytes"), "{}", refused(folder.path()));
+
+    std::fs::write(&file, &whole).unwrap();
+    std::fs::copy(fixture("text/validation/0000.parquet"), folder.path().join("test.parquet")).unwrap();
+    assert!(refused(folder.path()).contains("other classes than"), "{}", refused(folder.path()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever byte is damaged: an error or a dataset, at once and within the file's own bounds.
+    #[test]
+    fn damaged_files_end_no_program(at in 0_f64..1.0, byte: u8, from_end: bool, cut in 0_usize..40) {
+        let mut bytes = std::fs::read(fixture("hub/data/train-00000-of-00002.parquet")).unwrap();
+        // Half of the damage goes to the description at the end.
+        let length = bytes.len();
+        let tail = u32::from_le_bytes(bytes[length - 8..length - 4].try_into().unwrap()) as usize + 8;
+        let place = if from_end { length - 1 - (at * (tail - 1) as f64) as usize } else { (at * length as f64) as usize };
+        bytes[place] = byte;
+        if cut == 0 {
+            bytes.drain(length / 2..length / 2 + 7);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("train.parquet"), &bytes).unwrap();
+        if let Ok(dataset) = open(folder.path()) {
+            for sample in &dataset.samples {
+                let _ = sample.source.bytes(); // an error is as good
+            }
+        }
+    }
+}
