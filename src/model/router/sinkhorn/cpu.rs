@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::Sinkhorn;
 use super::operation::{Machine, Task};
 use super::transport::Transport;
+use crate::model::router::Routed;
 
 /// What the way back needs.
 pub(super) struct Forward {
@@ -58,7 +59,7 @@ impl Machine for Flex {
         let cotangent = Values::of(cotangent);
         let Forward { batch, images, gain, weights } = &*kept;
         let one = |((image, weights), cotangent): ((&Transport, &Vec<f64>), &[f64])| {
-            image.backward_of_weights(&gain.data, weights, cotangent)
+            image.pull(&gain.data, weights, cotangent)
         };
         let (by_scores, by_gain): (Vec<_>, Vec<_>) =
             images.par_iter().zip(weights).zip(cotangent.rows()).map(one).unzip();

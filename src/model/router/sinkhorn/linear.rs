@@ -9,7 +9,7 @@
 //! sum above 1e-250.
 
 use super::transport::Domain;
-use super::vectorise::{multiply_add, vectorised};
+use crate::model::vectorise::{multiply_add, vectorised};
 
 /// Tokens that go through the registers together; tokens are padded to a multiple of it.
 const BLOCK: usize = 16;

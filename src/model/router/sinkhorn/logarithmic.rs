@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::transport::Domain;
-use super::vectorise::{multiply_add, vectorised};
+use crate::model::vectorise::{exp, multiply_add, vectorised};
 
 /// The kernel of one image.
 pub(super) struct Logarithmic {
@@ -129,52 +129,5 @@ vectorised! {
         }
         let rest = b_rest.iter().zip(c_rest).zip(w_rest).map(|((&b, &c), &w)| term(b, c, w));
         sums.into_iter().sum::<f64>() + rest.sum::<f64>()
-    }
-}
-
-/// `exp(x)` for `x` up to about 1, to an ulp or two; below -708 some 1e-308 stands for 0. Without a
-/// branch, so that it vectorises: `x = n ln 2 + r`, `|r| <= ln 2 / 2`, Taylor's series for `exp(r)` up
-/// to `r^13 / 13!` (the next term is below 5e-18), and `n` added to the exponent bits.
-#[inline(always)]
-fn exp<const FUSED: bool>(x: f64) -> f64 {
-    /// 1.5 * 2^52: adding it rounds to a whole number, left in the lowest bits.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
-    const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1; // its last 32 bits are 0: n LN_2_HIGH is exact
-    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    const TAYLOR: [f64; 14] = {
-        let mut terms = [1.0; 14];
-        let mut n = 1;
-        while n < 14 {
-            terms[n] = terms[n - 1] / n as f64;
-            n += 1;
-        }
-        terms
-    };
-    let x = if x > -708.0 { x } else { -708.0 };
-    let shifted = multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
-    let r = multiply_add::<FUSED>(-LN_2_LOW, n, multiply_add::<FUSED>(-LN_2_HIGH, n, x));
-    let mut series = TAYLOR[13];
-    let mut term = 13;
-    while term > 0 {
-        term -= 1;
-        series = multiply_add::<FUSED>(series, r, TAYLOR[term]);
-    }
-    series * f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_quick_exponential_is_within_two_ulp() {
-        for step in 0..=700_000 {
-            let x = 1.0 - f64::from(step) * 0.001_001;
-            for found in [exp::<false>(x), exp::<true>(x)] {
-                assert!((found / x.exp() - 1.0).abs() < 4.5e-16, "exp({x}) = {found:e}");
-            }
-        }
-        assert!(exp::<false>(-1e300) < 1e-307 && exp::<false>(f64::NEG_INFINITY) < 1e-307);
     }
 }

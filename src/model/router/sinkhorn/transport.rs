@@ -13,6 +13,7 @@
 
 use super::linear::Linear;
 use super::logarithmic::Logarithmic;
+use crate::model::router::Routed;
 
 /// How sums over the kernel are made. `rows` and `columns` are potentials of tokens and positions,
 /// or their exponentials: the domain's own business.
@@ -83,29 +84,6 @@ impl Transport {
         share
     }
 
-    /// `P gain`, `[N]`.
-    pub fn weights(&self, gain: &[f64]) -> Vec<f64> {
-        let (rows, columns) = self.last();
-        self.domain.over_positions(rows, columns, gain)
-    }
-
-    /// The cotangents of `scores` and `gain`, given `weights = P gain` and its cotangent.
-    pub fn backward_of_weights(
-        &self,
-        gain: &[f64],
-        weights: &[f64],
-        cotangent: &[f64],
-    ) -> (Vec<f64>, Vec<f64>) {
-        let (rows, columns) = self.last();
-        let by_gain = self.domain.over_tokens(rows, columns, cotangent);
-        let moments = self.domain.over_positions(rows, columns, &zip(gain, &self.places(), |q, p| q * p));
-        let mut owed = vec![0.0; self.scores.len()];
-        self.owe(&mut owed, cotangent, weights, &moments);
-        let f = zip(weights, cotangent, |w, c| w * c);
-        let g = zip(gain, &by_gain, |q, c| q * c);
-        (self.unroll(f, g, owed), by_gain)
-    }
-
     /// The cotangent of `scores`, given that of the plan, `[N, N]`.
     pub fn backward_of_plan(&self, cotangent: &[f64]) -> Vec<f64> {
         let n = self.scores.len();
@@ -157,6 +135,32 @@ impl Transport {
     fn places(&self) -> Vec<f64> {
         let n = self.scores.len();
         (0..n).map(|k| k as f64 / n.saturating_sub(1).max(1) as f64).collect()
+    }
+}
+
+impl Routed for Transport {
+    fn weights(&self, gains: &[f64]) -> Vec<f64> {
+        let (rows, columns) = self.last();
+        let of = |gain| self.domain.over_positions(rows, columns, gain);
+        gains.chunks(self.scores.len().max(1)).flat_map(of).collect()
+    }
+
+    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = self.scores.len();
+        let (rows, columns) = self.last();
+        let places = self.places();
+        let (mut f, mut g, mut owed) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let mut all_by_gain = Vec::with_capacity(gains.len());
+        let each = gains.chunks(n.max(1)).zip(weights.chunks(n.max(1))).zip(by_weights.chunks(n.max(1)));
+        for ((gain, weights), by_weights) in each {
+            let by_gain = self.domain.over_tokens(rows, columns, by_weights);
+            let moments = self.domain.over_positions(rows, columns, &zip(gain, &places, |q, p| q * p));
+            self.owe(&mut owed, by_weights, weights, &moments);
+            (0..n).for_each(|i| f[i] += weights[i] * by_weights[i]);
+            (0..n).for_each(|k| g[k] += gain[k] * by_gain[k]);
+            all_by_gain.extend(by_gain);
+        }
+        (self.unroll(f, g, owed), all_by_gain)
     }
 }
 
