@@ -54,9 +54,10 @@ impl Head for LinearBn {
         (mean_tokens - mean) / (variance + EPSILON).sqrt()
     }
 
-    fn observe(&self, params: Params, batch: &Batch) -> Params {
+    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
         let [images, _, _] = batch.patches.dims();
-        let (mean, variance) = statistics(batch.patches.clone().mean_dim(1).squeeze_dim(1));
+        let pooled = pooled.unwrap_or_else(|| batch.patches.clone().mean_dim(1)); // [B, 1, d]
+        let (mean, variance) = statistics(pooled.squeeze_dim(1));
         let unbiased = variance * (images as f64 / images.saturating_sub(1).max(1) as f64);
         params.map(|spec, value| {
             let new: Tensor<1> = match spec.name.as_str() {

@@ -126,9 +126,9 @@ pub trait Head: Send + Sync {
     }
 
     /// Parameters with the buffers updated by what a training batch showed; to be called after each
-    /// training step.
-    fn observe(&self, params: Params, batch: &Batch) -> Params {
-        let _ = batch;
+    /// training step. `pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
+    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
+        let _ = (batch, pooled);
         params
     }
 

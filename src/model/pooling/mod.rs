@@ -100,7 +100,7 @@ pub fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     tensor.try_into_primitive::<Flex>().expect("a tensor of the CPU")
 }
 
-/// A tensor's values on the host.
-fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+/// The values of a tensor of the CPU.
+pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     operation::values(flex(tensor))
 }
