@@ -48,37 +48,35 @@ impl Logarithmic {
 }
 
 impl Domain for Logarithmic {
-    fn start(&self) -> Vec<f64> {
+    fn start(&self, columns: &mut [f64]) {
         let last = self.place.len().saturating_sub(1).max(1) as f64;
-        self.place.iter().map(|k| -(k / last).powi(2) / self.temperature).collect()
+        columns.iter_mut().zip(&self.place).for_each(|(g, k)| *g = -(k / last).powi(2) / self.temperature);
     }
 
-    fn balance_rows(&self, rows: &mut [f64], columns: &[f64]) -> bool {
+    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
         for (i, f) in rows.iter_mut().enumerate() {
             *f = -log_sum_exp(self.slope[i], &self.place, &self.noisy_columns(columns, i));
         }
         true
     }
 
-    fn balance_columns(&self, rows: &[f64], columns: &mut [f64]) -> bool {
+    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
         for (k, g) in columns.iter_mut().enumerate() {
             *g = -log_sum_exp(self.place[k], &self.slope, &self.noisy_rows(rows, k));
         }
         true
     }
 
-    fn over_positions(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64> {
-        let sum = |(i, &f): (usize, &f64)| {
-            weighted_sum(self.slope[i], &self.place, &self.noisy_columns(columns, i), f, weights)
-        };
-        rows.iter().enumerate().map(sum).collect()
+    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        for (i, (into, &f)) in into.iter_mut().zip(rows).enumerate() {
+            *into = weighted_sum(self.slope[i], &self.place, &self.noisy_columns(columns, i), f, weights);
+        }
     }
 
-    fn over_tokens(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64> {
-        let sum = |(k, &g): (usize, &f64)| {
-            weighted_sum(self.place[k], &self.slope, &self.noisy_rows(rows, k), g, weights)
-        };
-        columns.iter().enumerate().map(sum).collect()
+    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        for (k, (into, &g)) in into.iter_mut().zip(columns).enumerate() {
+            *into = weighted_sum(self.place[k], &self.slope, &self.noisy_rows(rows, k), g, weights);
+        }
     }
 
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
