@@ -11,67 +11,39 @@ use crate::model::vectorise::{multiply_add_32, vectorised};
 pub(super) const ROWS: usize = 8;
 /// Channels that go through the registers together.
 const LANES: usize = 16;
-/// Tokens, and queries, of one tile of dot products.
-const TILE: usize = 4;
 
 vectorised! {
     /// `into[q * ROWS + i] = queries[q] . tokens[i]` for up to [`ROWS`] tokens of `width` channels.
     pub(super) fn dots<const FUSED: bool>(tokens: &[f32], queries: &[f32], width: usize, into: &mut [f32]) {
-        let rows = tokens.len() / width;
-        let row = |i: usize| &tokens[i * width..(i + 1) * width];
-        let query = |q: usize| &queries[q * width..(q + 1) * width];
-        let count = queries.len() / width;
-        for i in (0..rows).step_by(TILE) {
-            // A tile at the end repeats its last token: what it finds there is overwritten alike.
-            let at: [usize; TILE] = std::array::from_fn(|t| (i + t).min(rows - 1));
-            let mut q = 0;
-            while q + TILE <= count {
-                let found = tile::<FUSED, TILE>(at.map(row), std::array::from_fn(|t| query(q + t)));
-                for (t, found) in found.iter().enumerate() {
-                    (0..TILE).for_each(|i| into[(q + t) * ROWS + at[i]] = found[i]);
-                }
-                q += TILE;
-            }
-            while q < count {
-                let [found] = tile::<FUSED, 1>(at.map(row), [query(q)]);
-                (0..TILE).for_each(|i| into[q * ROWS + at[i]] = found[i]);
-                q += 1;
-            }
+        let last = tokens.len() / width - 1;
+        // Where there are fewer tokens, the last stands for those that are not there.
+        let rows: [&[f32]; ROWS] = std::array::from_fn(|i| &tokens[i.min(last) * width..][..width]);
+        for (query, into) in queries.chunks_exact(width).zip(into.chunks_exact_mut(ROWS)) {
+            into.copy_from_slice(&with_each::<FUSED>(query, rows));
         }
     }
 }
 
-/// The dot products of some queries with [`TILE`] tokens.
+/// The dot products of one vector with each of [`ROWS`].
 #[inline(always)]
-fn tile<const FUSED: bool, const Q: usize>(tokens: [&[f32]; TILE], queries: [&[f32]; Q]) -> [[f32; TILE]; Q] {
-    let mut sums = [[[0.0_f32; LANES]; TILE]; Q];
-    let (tokens, token_rests) = split(tokens);
-    let (queries, query_rests) = split(queries);
-    for block in 0..tokens[0].len() {
-        for q in 0..Q {
-            for t in 0..TILE {
-                for lane in 0..LANES {
-                    let sum = &mut sums[q][t][lane];
-                    *sum = multiply_add_32::<FUSED>(tokens[t][block][lane], queries[q][block][lane], *sum);
-                }
+fn with_each<const FUSED: bool>(vector: &[f32], rows: [&[f32]; ROWS]) -> [f32; ROWS] {
+    let (vector, vector_rest) = vector.as_chunks::<LANES>();
+    let blocks = rows.map(|row| &row.as_chunks::<LANES>().0[..vector.len()]);
+    let mut sums = [[0.0_f32; LANES]; ROWS];
+    for (at, x) in vector.iter().enumerate() {
+        for i in 0..ROWS {
+            for lane in 0..LANES {
+                sums[i][lane] = multiply_add_32::<FUSED>(x[lane], blocks[i][at][lane], sums[i][lane]);
             }
         }
     }
-    for q in 0..Q {
-        for t in 0..TILE {
-            for (lane, (&x, &y)) in token_rests[t].iter().zip(query_rests[q]).enumerate() {
-                sums[q][t][lane] = multiply_add_32::<FUSED>(x, y, sums[q][t][lane]);
-            }
+    for (sums, row) in sums.iter_mut().zip(rows) {
+        let rest = row.as_chunks::<LANES>().1;
+        for ((sum, &x), &y) in sums.iter_mut().zip(vector_rest).zip(rest) {
+            *sum = multiply_add_32::<FUSED>(x, y, *sum);
         }
     }
-    sums.map(|row| row.map(total))
-}
-
-/// Every vector in whole blocks of lanes, all as many, and what is left of it.
-#[inline(always)]
-fn split<const V: usize>(vectors: [&[f32]; V]) -> ([&[[f32; LANES]]; V], [&[f32]; V]) {
-    let blocks = vectors[0].len() / LANES;
-    (vectors.map(|v| &v.as_chunks().0[..blocks]), vectors.map(|v| v.as_chunks::<LANES>().1))
+    sums.map(total)
 }
 
 /// The sum of the lanes, in pairs.
