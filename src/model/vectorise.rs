@@ -2,19 +2,19 @@
 
 /// Defines a function whose body is compiled for AVX-512, AVX2 with fused multiply-add, and the
 /// target's baseline; a call takes the first the processor has. `FUSED` is the name of a constant
-/// of the body: whether `mul_add` is one instruction.
+/// of the body: whether `mul_add` is one instruction. `T: Real` after it makes the body generic.
 macro_rules! vectorised {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident<const $fused:ident: bool>($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident<const $fused:ident: bool $(, $type:ident: $bound:ident)?>($($arg:ident: $kind:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$doc])*
-        $vis fn $name($($arg: $type),*) $(-> $out)? {
+        $vis fn $name$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? {
             #[inline(always)]
-            fn body<const $fused: bool>($($arg: $type),*) $(-> $out)? $body
+            fn body<const $fused: bool $(, $type: $bound)?>($($arg: $kind),*) $(-> $out)? $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
-                fn widest($($arg: $type),*) $(-> $out)? { body::<true>($($arg),*) }
+                fn widest$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? { body::<true $(, $type)?>($($arg),*) }
                 #[target_feature(enable = "avx2,fma")]
-                fn wide($($arg: $type),*) $(-> $out)? { body::<true>($($arg),*) }
+                fn wide$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? { body::<true $(, $type)?>($($arg),*) }
                 let has = |found: [bool; 2]| found == [true; 2];
                 if has([is_x86_feature_detected!("avx2"), is_x86_feature_detected!("fma")]) {
                     if has([is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx512dq")])
@@ -22,30 +22,68 @@ macro_rules! vectorised {
                     {
                         // SAFETY: the processor has just said that it knows these instructions.
                         #[expect(unsafe_code, reason = "a call of instructions not every processor has")]
-                        return unsafe { widest($($arg),*) };
+                        return unsafe { widest$(::<$type>)?($($arg),*) };
                     }
                     // SAFETY: as above.
                     #[expect(unsafe_code, reason = "as above")]
-                    return unsafe { wide($($arg),*) };
+                    return unsafe { wide$(::<$type>)?($($arg),*) };
                 }
             }
-            body::<{ cfg!(target_arch = "aarch64") }>($($arg),*)
+            body::<{ cfg!(target_arch = "aarch64") } $(, $type)?>($($arg),*)
         }
     };
 }
 
 pub(crate) use vectorised;
 
-/// `a b + c`, in one rounding where the processor has an instruction for it.
-#[inline(always)]
-pub(crate) fn multiply_add<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
+/// A precision that loops are written for.
+pub(crate) trait Real: Copy + Default + Send + Sync + std::ops::Mul<Output = Self> {
+    /// `a b + c`, in one rounding where the processor has an instruction for it.
+    fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self;
+    /// The nearest value.
+    fn from_f64(x: f64) -> Self;
+    /// The value.
+    fn to_f64(self) -> f64;
 }
 
-/// [`multiply_add`] in float32.
+impl Real for f64 {
+    #[inline(always)]
+    fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self {
+        if FUSED { a.mul_add(b, c) } else { a * b + c }
+    }
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> Self {
+        x
+    }
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self {
+        if FUSED { a.mul_add(b, c) } else { a * b + c }
+    }
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> Self {
+        x as Self
+    }
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+/// [`Real::multiply_add`] by itself.
 #[inline(always)]
-pub(crate) fn multiply_add_32<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
+pub(crate) fn multiply_add<const FUSED: bool, T: Real>(a: T, b: T, c: T) -> T {
+    T::multiply_add::<FUSED>(a, b, c)
 }
 
 /// `exp(x)` for `x` up to 700, to an ulp or two; below -708 some 1e-308 stands for 0. Without a
@@ -67,14 +105,14 @@ pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
         terms
     };
     let x = if x > -708.0 { x } else { -708.0 };
-    let shifted = multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND);
+    let shifted = multiply_add::<FUSED, f64>(x, std::f64::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = multiply_add::<FUSED>(-LN_2_LOW, n, multiply_add::<FUSED>(-LN_2_HIGH, n, x));
+    let r = multiply_add::<FUSED, f64>(-LN_2_LOW, n, multiply_add::<FUSED, f64>(-LN_2_HIGH, n, x));
     let mut series = TAYLOR[13];
     let mut term = 13;
     while term > 0 {
         term -= 1;
-        series = multiply_add::<FUSED>(series, r, TAYLOR[term]);
+        series = multiply_add::<FUSED, f64>(series, r, TAYLOR[term]);
     }
     series * f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52))
 }

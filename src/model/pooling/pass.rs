@@ -98,6 +98,9 @@ impl Tokens {
     fn add(&self, image: usize, weights: &[f64], sums: &mut [f32]) {
         let mut block_weights = vec![0.0; weights.len() / self.count * ROWS];
         self.each(image, |at, block| {
+            if block.len() < ROWS * self.width {
+                block_weights.fill(0.0);
+            }
             for (m, weights) in weights.chunks(self.count).enumerate() {
                 let into = block_weights[m * ROWS..].iter_mut();
                 weights[at..].iter().take(ROWS).zip(into).for_each(|(&w, into)| *into = w as f32);

@@ -5,7 +5,7 @@
 //! channels in the same lanes, whatever stands beside it; [`add_weighted`] takes the tokens one after
 //! the other. So one more query or one more pool changes no bit of the others.
 
-use crate::model::vectorise::{multiply_add_32, vectorised};
+use crate::model::vectorise::{Real, vectorised};
 
 /// Tokens taken together: 8 rows of 768 channels stay in the first cache.
 pub(super) const ROWS: usize = 8;
@@ -15,9 +15,7 @@ const LANES: usize = 16;
 vectorised! {
     /// `into[q * ROWS + i] = queries[q] . tokens[i]` for up to [`ROWS`] tokens of `width` channels.
     pub(super) fn dots<const FUSED: bool>(tokens: &[f32], queries: &[f32], width: usize, into: &mut [f32]) {
-        let last = tokens.len() / width - 1;
-        // Where there are fewer tokens, the last stands for those that are not there.
-        let rows: [&[f32]; ROWS] = std::array::from_fn(|i| &tokens[i.min(last) * width..][..width]);
+        let rows = rows(tokens, width);
         for (query, into) in queries.chunks_exact(width).zip(into.chunks_exact_mut(ROWS)) {
             into.copy_from_slice(&with_each::<FUSED>(query, rows));
         }
@@ -28,22 +26,37 @@ vectorised! {
 #[inline(always)]
 fn with_each<const FUSED: bool>(vector: &[f32], rows: [&[f32]; ROWS]) -> [f32; ROWS] {
     let (vector, vector_rest) = vector.as_chunks::<LANES>();
-    let blocks = rows.map(|row| &row.as_chunks::<LANES>().0[..vector.len()]);
     let mut sums = [[0.0_f32; LANES]; ROWS];
-    for (at, x) in vector.iter().enumerate() {
-        for i in 0..ROWS {
-            for lane in 0..LANES {
-                sums[i][lane] = multiply_add_32::<FUSED>(x[lane], blocks[i][at][lane], sums[i][lane]);
+    for (x, rows) in vector.iter().zip(side_by_side(rows)) {
+        // Lanes outside: the other way round the compiler gathers across rows.
+        for lane in 0..LANES {
+            for i in 0..ROWS {
+                sums[i][lane] = f32::multiply_add::<FUSED>(x[lane], rows[i][lane], sums[i][lane]);
             }
         }
     }
     for (sums, row) in sums.iter_mut().zip(rows) {
         let rest = row.as_chunks::<LANES>().1;
         for ((sum, &x), &y) in sums.iter_mut().zip(vector_rest).zip(rest) {
-            *sum = multiply_add_32::<FUSED>(x, y, *sum);
+            *sum = f32::multiply_add::<FUSED>(x, y, *sum);
         }
     }
     sums.map(total)
+}
+
+/// The whole blocks of all rows in step, without a check of bounds in the loop.
+#[inline(always)]
+fn side_by_side<'a>(rows: [&'a [f32]; ROWS]) -> impl Iterator<Item = [&'a [f32; LANES]; ROWS]> {
+    let [a, b, c, d, e, f, g, h] = rows.map(|row| row.as_chunks::<LANES>().0.iter());
+    let (left, right) = (a.zip(b).zip(c.zip(d)), e.zip(f).zip(g.zip(h)));
+    left.zip(right).map(|(((a, b), (c, d)), ((e, f), (g, h)))| [a, b, c, d, e, f, g, h])
+}
+
+/// [`ROWS`] tokens; where there are fewer, the last stands for those that are not there.
+#[inline(always)]
+fn rows(tokens: &[f32], width: usize) -> [&[f32]; ROWS] {
+    let last = tokens.len() / width - 1;
+    std::array::from_fn(|i| &tokens[i.min(last) * width..][..width])
 }
 
 /// The sum of the lanes, in pairs.
@@ -58,22 +71,24 @@ fn total(mut lanes: [f32; LANES]) -> f32 {
 }
 
 vectorised! {
-    /// `sums[m] += sum_i weights[m * ROWS + i] tokens[i]` for up to [`ROWS`] tokens of `width` channels.
+    /// `sums[m] += sum_i weights[m * ROWS + i] tokens[i]` for up to [`ROWS`] tokens of `width` channels;
+    /// tokens that are not there have weight 0.
     pub(super) fn add_weighted<const FUSED: bool>(tokens: &[f32], weights: &[f32], width: usize, sums: &mut [f32]) {
-        for (weights, sums) in weights.chunks(ROWS).zip(sums.chunks_mut(width)) {
+        let rows = rows(tokens, width);
+        for (weights, sums) in weights.as_chunks::<ROWS>().0.iter().zip(sums.chunks_exact_mut(width)) {
             let (blocks, rest) = sums.as_chunks_mut::<LANES>();
-            for (block, sum) in blocks.iter_mut().enumerate() {
-                for (token, &weight) in tokens.chunks_exact(width).zip(weights) {
-                    let token = &token.as_chunks::<LANES>().0[block];
-                    (0..LANES).for_each(|lane| {
-                        sum[lane] = multiply_add_32::<FUSED>(weight, token[lane], sum[lane]);
-                    });
+            let done = blocks.len() * LANES;
+            for (sum, rows) in blocks.iter_mut().zip(side_by_side(rows)) {
+                for lane in 0..LANES {
+                    for i in 0..ROWS {
+                        sum[lane] = f32::multiply_add::<FUSED>(weights[i], rows[i][lane], sum[lane]);
+                    }
                 }
             }
-            let done = blocks.len() * LANES;
-            for (token, &weight) in tokens.chunks_exact(width).zip(weights) {
-                let token = &token[done..];
-                rest.iter_mut().zip(token).for_each(|(sum, &x)| *sum = multiply_add_32::<FUSED>(weight, x, *sum));
+            for (i, row) in rows.iter().enumerate() {
+                for (sum, &x) in rest.iter_mut().zip(&row[done..]) {
+                    *sum = f32::multiply_add::<FUSED>(weights[i], x, *sum);
+                }
             }
         }
     }
@@ -96,7 +111,8 @@ mod tests {
                     let (tokens, queries) = (values(rows * width, 1), values(count * width, 2));
                     let mut found = vec![0.0; count * ROWS];
                     dots(&tokens, &queries, width, &mut found);
-                    let weights = values(count * ROWS, 3);
+                    let mut weights = values(count * ROWS, 3);
+                    weights.chunks_mut(ROWS).for_each(|weights| weights[rows..].fill(0.0));
                     let mut sums = vec![0.5; count * width];
                     add_weighted(&tokens, &weights, width, &mut sums);
                     for q in 0..count {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::Sinkhorn;
 use super::operation::{Machine, Task};
-use super::transport::Transport;
+use super::transport::{Transport, Way};
 use crate::model::router::Routed;
 
 /// What the way back needs.
@@ -84,8 +84,9 @@ impl Task {
         let Sinkhorn { temperature, iterations } = self.sinkhorn;
         let table = batch.width() * batch.width();
         let noise = |image: usize| self.noise.get(image * table..(image + 1) * table).unwrap_or(&[]);
-        let run =
-            |(image, scores)| read(Transport::run(scores, temperature, iterations.max(1), noise(image)));
+        let run = |(image, scores)| {
+            read(Transport::run(scores, temperature, iterations.max(1), noise(image), Way::Double))
+        };
         batch.rows().enumerate().map(run).collect()
     }
 }

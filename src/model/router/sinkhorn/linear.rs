@@ -1,114 +1,175 @@
 //! The kernel as powers, `K[i, k] = r_i^(k - h)`, `r_i = exp(x_i)`, `h` the middle: one fused
-//! multiply-add an entry, everything in registers and the first cache.
+//! multiply-add an entry, everything in registers and the first cache. In float64 for explanations;
+//! in float32, twice as many at once, for training.
 //!
-//! Row sums are polynomials by Horner's rule, tokens side by side. Column sums keep positions side by
-//! side, 64 at a time: `r^(64 t + 16 a + b - h) = y_a r^b` with four `y_a` and sixteen `r^b` a token, so
-//! that a token adds an outer product to sums that stay in registers.
+//! Row sums are polynomials by Horner's rule, tokens side by side, even and odd powers apart so that
+//! no multiply-add waits for the one before. Column sums keep positions side by side:
+//! `r^(128 t + 16 a + b - h) = y_a r^b` with eight `y_a` and sixteen `r^b` a token, so that a token adds
+//! an outer product to sums that stay in registers.
 //!
-//! Why it cannot go wrong unseen: all terms are positive. Every scaling is checked to lie within
-//! `1e-250 ... 1e250`, and every `x_i` so that no factor above leaves `1e-40 ... 1e40` (`r^b`) or
-//! `1e-231 ... 1e231` (`r^(k - h)`), else the log domain takes over. So what underflows is a term below
-//! 1e-268 beside a sum above 1e-250, and what overflows is infinite, which the check of the next
-//! scaling finds.
+//! Why it cannot go wrong unseen: all terms are positive. Every scaling is checked to be [safe](Real),
+//! and every `x_i` so that no power above leaves the range of its precision, else the next domain
+//! takes over. So what underflows is far below the smallest sum a safe scaling may have, and what
+//! overflows is infinite, which the check of the next scaling finds.
 
 use super::transport::Domain;
-use crate::model::vectorise::{exp, multiply_add, vectorised};
+use crate::model::vectorise::{Real, exp, vectorised};
 
 /// Tokens that go through the registers together; tokens are padded to a multiple of it.
 const BLOCK: usize = 32;
 /// Consecutive powers of a token, `r^b`.
 const STEPS: usize = 16;
 /// Strides of [`STEPS`] positions that column sums are made for together, `y_a`.
-const STRIDES: usize = 4;
-/// What a scaling must lie within.
-const SAFE: std::ops::Range<f64> = 1e-250..1e250;
-/// Largest `|x_i| h`, and largest `|x_i| STEPS`.
-const LARGEST: [f64; 2] = [530.0, 90.0];
+const STRIDES: usize = 8;
 
-/// Blocks of tokens.
-type Block = [f64; BLOCK];
+/// What a scaling must lie within, then the largest `|x_i| h` and the largest `|x_i| 128`.
+struct Limits {
+    safe: std::ops::Range<f64>,
+    across: f64,
+    tile: f64,
+}
+
+/// `r^(k - h)` within 1e-231 ... 1e231, `r^b` within 1e-31 ... 1e31.
+const DOUBLE: Limits = Limits { safe: 1e-250..1e250, across: 530.0, tile: 600.0 };
+/// `r^(k - h)` within 1e-26 ... 1e26, `r^b` within 1e-5 ... 1e5.
+const SINGLE: Limits = Limits { safe: 1e-20..1e20, across: 60.0, tile: 80.0 };
 
 /// The kernel of one image, and room to work in.
-pub(super) struct Linear {
-    /// The position whose power is 0.
-    middle: usize,
+pub(super) struct Linear<T> {
     temperature: f64,
-    /// `r_i` and `1 / r_i`, padded with 1.
-    ratio: Vec<Block>,
-    inverse: Vec<Block>,
+    limits: &'static Limits,
+    /// `x_i`.
+    slopes: Vec<f64>,
+    /// Of each token, padded with 1.
+    powers: Vec<Powers<T>>,
     /// `r_i^b`, and `r_i^(16 a)`.
-    steps: Vec<[f64; STEPS]>,
-    strides: Vec<[f64; STRIDES]>,
-    /// `r_i^-h`, and `r_i^64`.
-    first: Vec<f64>,
-    leap: Vec<f64>,
-    terms: Vec<f64>,
-    sums: Vec<Block>,
-    columns: Columns,
+    steps: Vec<[T; STEPS]>,
+    strides: Vec<[T; STRIDES]>,
+    /// `r_i^-h`, and `r_i^128`.
+    first: Vec<T>,
+    leap: Vec<T>,
+    /// What row sums weigh positions with; `h` lies in the middle, and zeros at both ends.
+    coefficients: Vec<T>,
+    /// What column sums weigh tokens with.
+    terms: Vec<T>,
+    /// `r_i^(128 t - h)` for the tile at hand, and `y_a` times the token's term.
+    power: Vec<T>,
+    factors: Vec<[T; STRIDES]>,
+    sums: Vec<[T; BLOCK]>,
 }
 
-/// Room for column sums.
-#[derive(Default)]
-struct Columns {
-    /// `r_i^(64 t - h)` for the tile at hand.
-    power: Vec<f64>,
-    /// `y_a` times the term of the token.
-    factors: Vec<[f64; STRIDES]>,
+/// Powers of a block of tokens: `r`, `r^2` and their inverses.
+struct Powers<T> {
+    up: [T; BLOCK],
+    up_2: [T; BLOCK],
+    down: [T; BLOCK],
+    down_2: [T; BLOCK],
 }
 
-impl Linear {
-    /// The kernel of these scores; `None` where they are too far out for the temperature.
-    pub fn new(scores: &[f64], temperature: f64) -> Option<Self> {
+impl Linear<f64> {
+    /// The kernel in float64; `None` where scores are too far out for the temperature.
+    pub fn double(scores: &[f64], temperature: f64) -> Option<Self> {
+        Self::new(scores, temperature, &DOUBLE)
+    }
+}
+
+impl Linear<f32> {
+    /// The kernel in float32; `None` where scores are too far out for the temperature.
+    pub fn single(scores: &[f64], temperature: f64) -> Option<Self> {
+        Self::new(scores, temperature, &SINGLE)
+    }
+}
+
+impl<T: Real> Linear<T> {
+    fn new(scores: &[f64], temperature: f64, limits: &'static Limits) -> Option<Self> {
         let n = scores.len();
         let (last, middle) = (n.saturating_sub(1).max(1) as f64, n / 2);
         let slopes: Vec<f64> = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
-        let fits = |x: &f64| x.abs() * middle as f64 <= LARGEST[0] && x.abs() * STEPS as f64 <= LARGEST[1];
+        let tile = (STEPS * STRIDES) as f64;
+        let fits = |x: &f64| x.abs() * middle as f64 <= limits.across && x.abs() * tile <= limits.tile;
         if !slopes.iter().all(fits) {
             return None;
         }
-        let mut ratio = slopes.clone();
-        exponentials(&mut ratio);
-        let mut first: Vec<f64> = slopes.iter().map(|x| -x * middle as f64).collect();
-        exponentials(&mut first);
-        let powers = |r: &f64| {
-            let mut steps = [1.0; STEPS];
-            (1..STEPS).for_each(|b| steps[b] = steps[b - 1] * r);
-            steps
+        let powers_of = |exponent: f64| -> Vec<f64> {
+            let mut powers: Vec<f64> = slopes.iter().map(|x| x * exponent).collect();
+            exponentials(&mut powers);
+            powers
         };
-        let steps: Vec<[f64; STEPS]> = ratio.iter().map(powers).collect();
-        let stride = |(steps, r): (&[f64; STEPS], &f64)| {
-            let once = steps[STEPS - 1] * r;
-            [1.0, once, once * once, once * once * once]
+        let ratio = powers_of(1.0);
+        let padded = |power: i32| -> Vec<T> {
+            let powers = ratio.iter().map(|r| T::from_f64(r.powi(power)));
+            powers.chain(std::iter::repeat(T::from_f64(1.0))).take(n.next_multiple_of(BLOCK)).collect()
         };
-        let strides: Vec<[f64; STRIDES]> = steps.iter().zip(&ratio).map(stride).collect();
-        let leap = strides.iter().map(|strides| strides[2] * strides[2]).collect();
-        let inverse: Vec<f64> = ratio.iter().map(|r| 1.0 / r).collect();
-        let columns = Columns { power: vec![0.0; n], factors: vec![[0.0; STRIDES]; n] };
-        let [ratio, inverse] = [ratio, inverse].map(|powers| padded(&powers));
-        let sums = vec![[0.0; BLOCK]; ratio.len()];
-        let terms = vec![0.0; n];
-        Some(Self { middle, temperature, ratio, inverse, steps, strides, first, leap, terms, sums, columns })
+        let [up, up_2, down, down_2] = [1, 2, -1, -2].map(padded);
+        let block = |at: usize, powers: &[T]| powers.as_chunks::<BLOCK>().0[at];
+        let powers = (0..n.div_ceil(BLOCK)).map(|at| Powers {
+            up: block(at, &up),
+            up_2: block(at, &up_2),
+            down: block(at, &down),
+            down_2: block(at, &down_2),
+        });
+        let series = |count: usize, ratio: f64| {
+            std::iter::successors(Some(1.0), move |power| Some(power * ratio)).take(count).map(T::from_f64)
+        };
+        let fill = |into: &mut [T], ratio: f64| {
+            let count = into.len();
+            into.iter_mut().zip(series(count, ratio)).for_each(|(into, power)| *into = power);
+        };
+        let mut steps = vec![[T::default(); STEPS]; n];
+        let mut strides = vec![[T::default(); STRIDES]; n];
+        steps.iter_mut().zip(&ratio).for_each(|(steps, &r)| fill(steps, r));
+        strides.iter_mut().zip(&powers_of(STEPS as f64)).for_each(|(strides, &r)| fill(strides, r));
+        let cast = |powers: Vec<f64>| powers.into_iter().map(T::from_f64).collect();
+        Some(Self {
+            temperature,
+            limits,
+            powers: powers.collect(),
+            steps,
+            strides,
+            first: cast(powers_of(-(middle as f64))),
+            leap: cast(powers_of(tile)),
+            coefficients: vec![T::default(); 2 * half(n)],
+            terms: vec![T::default(); n],
+            power: vec![T::default(); n],
+            factors: vec![[T::default(); STRIDES]; n],
+            sums: vec![[T::default(); BLOCK]; n.div_ceil(BLOCK)],
+            slopes,
+        })
     }
 
-    /// `sum_k K[i, k] terms[k]` of its own terms, into its own sums.
-    fn row_sums(&mut self) {
-        row_sums(&self.ratio, &self.inverse, &self.terms, self.middle, &mut self.sums);
+    /// Row sums for these weights of the positions, into its own sums.
+    fn row_sums(&mut self, weights: impl Iterator<Item = f64>) {
+        let n = self.slopes.len();
+        let from = half(n) - n / 2;
+        self.coefficients[from..from + n].iter_mut().zip(weights).for_each(|(c, w)| *c = T::from_f64(w));
+        row_sums(&self.powers, &self.coefficients, &mut self.sums);
     }
 
-    /// `into[k] = sum_i K[i, k] terms[i]` of its own terms.
-    fn column_sums(&mut self, into: &mut [f64]) {
-        let Columns { power, factors } = &mut self.columns;
-        power.copy_from_slice(&self.first);
+    /// `into[k] = sum_i K[i, k] terms[i]` for these terms of the tokens.
+    fn column_sums(&mut self, terms: impl Iterator<Item = f64>, into: &mut [f64]) {
+        self.terms.iter_mut().zip(terms).for_each(|(term, x)| *term = T::from_f64(x));
+        self.power.copy_from_slice(&self.first);
         for sums in into.chunks_mut(STEPS * STRIDES) {
-            advance(&self.strides, &self.leap, &self.terms, power, factors);
-            let mut tile = [[0.0; STEPS]; STRIDES];
-            outer_products(&self.steps, factors, &mut tile);
-            sums.copy_from_slice(&tile.as_flattened()[..sums.len()]);
+            advance(&self.strides, &self.leap, &self.terms, &mut self.power, &mut self.factors);
+            let mut tile = [[T::default(); STEPS]; STRIDES];
+            outer_products(&self.steps, &self.factors, &mut tile);
+            sums.iter_mut().zip(tile.as_flattened()).for_each(|(sum, &x)| *sum = x.to_f64());
         }
+    }
+
+    /// Makes scalings of sums; whether all of them are safe.
+    fn invert(&self, sums: &mut [f64]) -> bool {
+        sums.iter_mut().for_each(|sum| *sum = 1.0 / *sum);
+        sums.iter().all(|scaling| self.limits.safe.contains(scaling))
     }
 }
 
-impl Domain for Linear {
+/// Half the length of the coefficients: no less than either side of the middle, and even.
+fn half(n: usize) -> usize {
+    n.div_ceil(2).next_multiple_of(2)
+}
+
+impl<T: Real> Domain for Linear<T> {
     fn start(&self, columns: &mut [f64]) {
         let last = columns.len().saturating_sub(1).max(1) as f64;
         for (k, column) in columns.iter_mut().enumerate() {
@@ -118,61 +179,35 @@ impl Domain for Linear {
     }
 
     fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
-        self.terms.copy_from_slice(columns);
-        self.row_sums();
-        invert(rows, self.sums.as_flattened())
+        self.row_sums(columns.iter().copied());
+        rows.iter_mut().zip(self.sums.as_flattened()).for_each(|(row, sum)| *row = sum.to_f64());
+        self.invert(rows)
     }
 
     fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
-        self.terms.copy_from_slice(rows);
-        self.column_sums(columns);
-        columns.iter_mut().for_each(|sum| *sum = 1.0 / *sum);
-        columns.iter().all(|scaling| SAFE.contains(scaling))
+        self.column_sums(rows.iter().copied(), columns);
+        self.invert(columns)
     }
 
     fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
-        multiply(columns, weights, &mut self.terms);
-        self.row_sums();
-        multiply(rows, self.sums.as_flattened(), into);
+        self.row_sums(columns.iter().zip(weights).map(|(v, w)| v * w));
+        let sums = self.sums.as_flattened();
+        into.iter_mut().zip(rows).zip(sums).for_each(|((into, u), sum)| *into = u * sum.to_f64());
     }
 
     fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
-        multiply(rows, weights, &mut self.terms);
-        self.column_sums(into);
+        self.column_sums(rows.iter().zip(weights).map(|(u, w)| u * w), into);
         into.iter_mut().zip(columns).for_each(|(sum, v)| *sum *= v);
     }
 
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
-        let [ratio, inverse] = [&self.ratio, &self.inverse].map(|powers| powers.as_flattened()[token]);
-        let mut term = rows[token];
-        for k in self.middle..into.len() {
-            into[k] = term * columns[k];
-            term *= ratio;
+        let middle = (into.len() / 2) as f64;
+        for (k, into) in into.iter_mut().enumerate() {
+            *into = self.slopes[token] * (k as f64 - middle);
         }
-        term = rows[token];
-        for k in (0..self.middle).rev() {
-            term *= inverse;
-            into[k] = term * columns[k];
-        }
+        exponentials(into);
+        into.iter_mut().zip(columns).for_each(|(share, v)| *share *= rows[token] * v);
     }
-}
-
-/// `values` in blocks, the last filled up with 1.
-fn padded(values: &[f64]) -> Vec<Block> {
-    let mut blocks = vec![[1.0; BLOCK]; values.len().div_ceil(BLOCK)];
-    blocks.as_flattened_mut()[..values.len()].copy_from_slice(values);
-    blocks
-}
-
-/// `1 / sums`, and whether all of that is in the safe range.
-fn invert(scalings: &mut [f64], sums: &[f64]) -> bool {
-    scalings.iter_mut().zip(sums).for_each(|(scaling, sum)| *scaling = 1.0 / sum);
-    scalings.iter().all(|scaling| SAFE.contains(scaling))
-}
-
-/// Element by element.
-fn multiply(a: &[f64], b: &[f64], into: &mut [f64]) {
-    into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = a * b);
 }
 
 vectorised! {
@@ -183,55 +218,56 @@ vectorised! {
 }
 
 vectorised! {
-    /// `sums_i = sum_k r_i^(k - middle) terms[k]`: two polynomials, upwards in `r` and downwards in
-    /// `1 / r`, both by Horner's rule from their far ends.
-    fn row_sums<const FUSED: bool>(
-        ratio: &[Block], inverse: &[Block], terms: &[f64], middle: usize, sums: &mut [Block],
-    ) {
-        let (below, above) = terms.split_at(middle);
-        // Where there is one position more above, it is taken first; from then on both run in step.
-        let (above, lone) = above.split_at(below.len());
-        let lone = lone.first().copied().unwrap_or(0.0);
-        for ((up, down), sum) in ratio.iter().zip(inverse).zip(sums) {
-            let (mut high, mut low) = ([lone; BLOCK], [0.0; BLOCK]);
-            for (&over, &under) in above.iter().rev().zip(below) {
+    /// `sums_i = sum_k r_i^(k - h) coefficients[k]`: one polynomial upwards in `r`, one downwards in
+    /// `1 / r`, each as `E(r^2) + r O(r^2)`, all four by Horner's rule from their far ends.
+    fn row_sums<const FUSED: bool, T: Real>(powers: &[Powers<T>], coefficients: &[T], sums: &mut [[T; BLOCK]]) {
+        let (below, above) = coefficients.split_at(coefficients.len() / 2);
+        let (below, above) = (below.as_chunks::<2>().0, above.as_chunks::<2>().0);
+        for (Powers { up, up_2, down, down_2 }, sum) in powers.iter().zip(sums) {
+            let (up_2, down_2) = (*up_2, *down_2);
+            let [mut even, mut odd, mut low_even, mut low_odd] = [[T::default(); BLOCK]; 4];
+            for (over, under) in above.iter().rev().zip(below) {
                 for lane in 0..BLOCK {
-                    high[lane] = multiply_add::<FUSED>(high[lane], up[lane], over);
-                    low[lane] = multiply_add::<FUSED>(low[lane], down[lane], under);
+                    even[lane] = T::multiply_add::<FUSED>(even[lane], up_2[lane], over[0]);
+                    odd[lane] = T::multiply_add::<FUSED>(odd[lane], up_2[lane], over[1]);
+                    low_even[lane] = T::multiply_add::<FUSED>(low_even[lane], down_2[lane], under[1]);
+                    low_odd[lane] = T::multiply_add::<FUSED>(low_odd[lane], down_2[lane], under[0]);
                 }
             }
             for lane in 0..BLOCK {
-                sum[lane] = multiply_add::<FUSED>(low[lane], down[lane], high[lane]);
+                let high = T::multiply_add::<FUSED>(odd[lane], up[lane], even[lane]);
+                let low = T::multiply_add::<FUSED>(low_odd[lane], down[lane], low_even[lane]);
+                sum[lane] = T::multiply_add::<FUSED>(low, down[lane], high);
             }
         }
     }
 }
 
 vectorised! {
-    /// The factors of the tile at hand, each with its token's term; then on to the next.
-    fn advance<const FUSED: bool>(
-        strides: &[[f64; STRIDES]], leap: &[f64], terms: &[f64], power: &mut [f64],
-        factors: &mut [[f64; STRIDES]],
+    /// The factors of the tile at hand; then on to the next. A power and its stride come first: their
+    /// product is an entry of the kernel, while either with the term may be too small to be kept.
+    fn advance<const FUSED: bool, T: Real>(
+        strides: &[[T; STRIDES]], leap: &[T], terms: &[T], power: &mut [T], factors: &mut [[T; STRIDES]],
     ) {
         let tokens = strides.iter().zip(leap).zip(terms).zip(power).zip(factors);
-        for ((((strides, leap), term), power), factors) in tokens {
-            let own = *power * term;
-            (0..STRIDES).for_each(|a| factors[a] = strides[a] * own);
-            *power *= leap;
+        for ((((strides, leap), &term), power), factors) in tokens {
+            (0..STRIDES).for_each(|a| factors[a] = (strides[a] * *power) * term);
+            *power = *power * *leap;
         }
     }
 }
 
 vectorised! {
     /// `tile[a][b] += sum_i factors_i[a] steps_i[b]`.
-    fn outer_products<const FUSED: bool>(
-        steps: &[[f64; STEPS]], factors: &[[f64; STRIDES]], tile: &mut [[f64; STEPS]; STRIDES],
+    fn outer_products<const FUSED: bool, T: Real>(
+        steps: &[[T; STEPS]], factors: &[[T; STRIDES]], tile: &mut [[T; STEPS]; STRIDES],
     ) {
         let mut sums = *tile;
         for (steps, factors) in steps.iter().zip(factors) {
-            for a in 0..STRIDES {
-                for lane in 0..STEPS {
-                    sums[a][lane] = multiply_add::<FUSED>(factors[a], steps[lane], sums[a][lane]);
+            // Lanes outside: the other way round the compiler gathers across strides.
+            for lane in 0..STEPS {
+                for a in 0..STRIDES {
+                    sums[a][lane] = T::multiply_add::<FUSED>(factors[a], steps[lane], sums[a][lane]);
                 }
             }
         }

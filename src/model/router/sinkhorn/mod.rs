@@ -18,7 +18,7 @@ mod transport;
 use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
 use self::operation::Task;
-use self::transport::Transport;
+use self::transport::{Transport, Way};
 use super::{Routed, Router, weigh};
 use crate::model::reading::Plan;
 
@@ -73,7 +73,7 @@ impl Sinkhorn {
 
     /// [`Router::route`] with `noise`, `[N, N]` row-major, added to L; empty for none.
     pub(super) fn noisy_route(&self, scores: &[f64], noise: &[f32]) -> Box<dyn Routed> {
-        Box::new(self.transport(scores, noise))
+        Box::new(self.transport(scores, noise, Way::Single))
     }
 
     /// [`Router::plans`] with `noise`, `[B, N, N]` row-major, added to L; empty for none.
@@ -107,14 +107,14 @@ impl Sinkhorn {
 
     /// The iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for
     /// none.
-    fn transport(&self, scores: &[f64], noise: &[f32]) -> Transport {
-        Transport::run(scores, self.temperature, self.iterations.max(1), noise)
+    fn transport(&self, scores: &[f64], noise: &[f32], way: Way) -> Transport {
+        Transport::run(scores, self.temperature, self.iterations.max(1), noise, way)
     }
 }
 
 impl Router for Sinkhorn {
     fn plan(&self, scores: &[f64]) -> Plan {
-        Plan { n: scores.len(), share: self.transport(scores, &[]).plan() }
+        Plan { n: scores.len(), share: self.transport(scores, &[], Way::Double).plan() }
     }
 
     fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
@@ -130,7 +130,7 @@ impl Router for Sinkhorn {
     }
 
     fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
-        self.transport(scores, &[]).weights(gain)
+        self.transport(scores, &[], Way::Double).weights(gain)
     }
 }
 

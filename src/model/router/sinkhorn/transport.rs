@@ -39,34 +39,44 @@ pub(super) struct Transport {
     temperature: f64,
     /// What was added to L, `[N, N]`; empty for nothing.
     noise: Vec<f32>,
-    /// Whether the potentials are logarithms.
-    logarithmic: bool,
+    /// Where the iterations ran.
+    way: Way,
     /// Potentials of the tokens after each iteration, `[iterations, N]`.
     rows: Vec<f64>,
     /// Potentials of the positions before the first and after each iteration, `[iterations + 1, N]`.
     columns: Vec<f64>,
 }
 
+/// How sums over the kernel are made: the quickest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Polynomials in float32.
+    Single,
+    /// Polynomials in float64.
+    Double,
+    /// Sums of exponentials.
+    Logarithmic,
+}
+
 impl Transport {
-    /// Runs the iterations: by polynomials where every scaling stays within float64's range, which
-    /// the run itself checks, else in the log domain. `noise`, `[N, N]` row-major, is added to L;
-    /// empty for none.
-    pub fn run(scores: &[f64], temperature: f64, iterations: usize, noise: &[f32]) -> Self {
+    /// Runs the iterations in the first way from `way` on whose range every scaling stays within,
+    /// which the run itself checks. `noise`, `[N, N]` row-major, is added to L; empty for none.
+    pub fn run(scores: &[f64], temperature: f64, iterations: usize, noise: &[f32], way: Way) -> Self {
         let n = scores.len();
         let mut transport = Self {
             scores: scores.to_vec(),
             temperature,
             noise: noise.to_vec(),
-            logarithmic: false,
+            way,
             rows: vec![0.0; iterations * n],
             columns: vec![0.0; (iterations + 1) * n],
         };
-        let linear = if noise.is_empty() { Linear::new(scores, temperature) } else { None };
-        if !linear.is_some_and(|mut domain| transport.iterate(&mut domain)) {
-            transport.logarithmic = true;
-            let mut domain = Logarithmic::new(scores, temperature, noise);
-            assert!(transport.iterate(&mut domain), "the log domain never refuses");
-        }
+        let ways = [Way::Single, Way::Double, Way::Logarithmic];
+        let ran = ways.into_iter().skip_while(|next| *next != way).any(|way| {
+            transport.way = way;
+            transport.domain().is_some_and(|mut domain| transport.iterate(&mut *domain))
+        });
+        assert!(ran, "the log domain never refuses");
         transport
     }
 
@@ -80,12 +90,23 @@ impl Transport {
         })
     }
 
-    /// The domain the iterations ran in.
-    fn domain(&self) -> Box<dyn Domain> {
-        match self.logarithmic {
-            true => Box::new(Logarithmic::new(&self.scores, self.temperature, &self.noise)),
-            false => Box::new(Linear::new(&self.scores, self.temperature).expect("it ran in this domain")),
+    /// What makes the sums in its way; `None` where that cannot take its scores or its noise.
+    fn domain(&self) -> Option<Box<dyn Domain>> {
+        fn boxed(domain: impl Domain + 'static) -> Box<dyn Domain> {
+            Box::new(domain)
         }
+        let (scores, temperature) = (&self.scores, self.temperature);
+        match self.way {
+            Way::Logarithmic => Some(boxed(Logarithmic::new(scores, temperature, &self.noise))),
+            _ if !self.noise.is_empty() => None,
+            Way::Single => Linear::single(scores, temperature).map(boxed),
+            Way::Double => Linear::double(scores, temperature).map(boxed),
+        }
+    }
+
+    /// What made the sums.
+    fn same_domain(&self) -> Box<dyn Domain> {
+        self.domain().expect("the iterations ran in it")
     }
 
     /// The final potentials of tokens and positions.
@@ -97,7 +118,7 @@ impl Transport {
     /// The plan, `[N, N]` row-major.
     pub fn plan(&self) -> Vec<f64> {
         let n = self.scores.len();
-        let (domain, (rows, columns)) = (self.domain(), self.last());
+        let (domain, (rows, columns)) = (self.same_domain(), self.last());
         let mut share = vec![0.0; n * n];
         for (token, row) in share.chunks_mut(n.max(1)).enumerate() {
             domain.row(rows, columns, token, row);
@@ -108,7 +129,7 @@ impl Transport {
     /// The cotangent of `scores`, given that of the plan, `[N, N]`.
     pub fn backward_of_plan(&self, cotangent: &[f64]) -> Vec<f64> {
         let n = self.scores.len();
-        let (mut domain, (rows, columns)) = (self.domain(), self.last());
+        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let places = self.places();
         let (mut f, mut g, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let mut row = vec![0.0; n];
@@ -174,7 +195,7 @@ impl Transport {
 impl Routed for Transport {
     fn weights(&self, gains: &[f64]) -> Vec<f64> {
         let n = self.scores.len().max(1);
-        let (mut domain, (rows, columns)) = (self.domain(), self.last());
+        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let mut weights = vec![0.0; gains.len()];
         for (gain, weights) in gains.chunks(n).zip(weights.chunks_mut(n)) {
             domain.over_positions(rows, columns, gain, weights);
@@ -184,7 +205,7 @@ impl Routed for Transport {
 
     fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.scores.len();
-        let (mut domain, (rows, columns)) = (self.domain(), self.last());
+        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let places = self.places();
         let (mut f, mut g, mut owed) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let (mut placed, mut moments) = (vec![0.0; n], vec![0.0; n]);
