@@ -156,9 +156,16 @@ impl Model {
         linear::apply(&self.params, "classifier", self.features(batch))
     }
 
-    /// To be called after each training step: buffers follow the batch.
-    pub fn observe(self, batch: &Batch) -> Self {
-        let params = self.head.observe(self.params, batch);
+    /// [`logits`](Self::logits) of a head that pools, from what its pooling gave, `[B, M, d]`.
+    pub fn logits_of(&self, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        let features = self.head.finish(&self.params, pooled, batch);
+        linear::apply(&self.params, "classifier", features)
+    }
+
+    /// To be called after each training step: buffers follow the batch. `pooled`: what the head's
+    /// pooling gave, `[B, M, d]`, where that is at hand.
+    pub fn observe(self, batch: &Batch, pooled: Option<Tensor<3>>) -> Self {
+        let params = self.head.observe(self.params, batch, pooled);
         Self { params, ..self }
     }
 }

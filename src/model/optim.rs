@@ -2,11 +2,14 @@
 //!
 //! Moments are kept by parameter name, so that a run that was killed goes on bit for bit.
 
+mod fused;
+
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use indexmap::IndexMap;
 
 use super::array::{Array, Arrays};
 use super::params::{Constraint, Params};
+use super::pooling::on_cpu;
 
 const BETA_1: f64 = 0.9;
 const BETA_2: f64 = 0.999;
@@ -27,12 +30,14 @@ pub struct AdamW {
 
 impl AdamW {
     /// Moves `params` against `gradients` and restores their constraints. `tracked` are the tensors
-    /// the gradients were taken of, in the order of `params`.
-    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &Gradients, rate: f64) -> Params {
+    /// the gradients were taken of, in the order of `params`; gradients of several graphs add up.
+    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &[&Gradients], rate: f64) -> Params {
         self.steps += 1;
         let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
         let correction_2 = 1.0 - BETA_2.powf(f64::from(self.steps));
-        let mut gradients = tracked.iter().map(|(_, value)| value.grad(gradients));
+        let mut gradients = tracked.iter().map(|(_, value)| {
+            gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
+        });
         let moved = params.map(|spec, value| {
             let gradient = gradients.next().expect("as many tracked parameters as parameters");
             let Some(gradient) = gradient.filter(|_| spec.constraint != Constraint::Fixed) else {
@@ -40,11 +45,12 @@ impl AdamW {
             };
             let zero = || [value.zeros_like(), value.zeros_like()];
             let [mean, variance] = self.moments.swap_remove(&spec.name).unwrap_or_else(zero);
-            let mean = mean * BETA_1 + gradient.clone() * (1.0 - BETA_1);
-            let variance = variance * BETA_2 + gradient.square() * (1.0 - BETA_2);
-            let spread = (variance.clone() / correction_2).sqrt() + EPSILON;
-            let moved = value - mean.clone() / spread * (rate / correction_1);
-            self.moments.insert(spec.name.clone(), [mean, variance]);
+            let update = Update { correction: correction_2, rate: rate / correction_1 };
+            let (moved, moments) = match on_cpu(&value.device()) {
+                true => fused::step(value, gradient, [mean, variance], &update),
+                false => plain_step(value, gradient, [mean, variance], &update),
+            };
+            self.moments.insert(spec.name.clone(), moments);
             moved
         });
         moved.project()
@@ -82,6 +88,27 @@ impl AdamW {
     }
 }
 
+/// What a step has in common for all values.
+struct Update {
+    /// `1 - beta_2^t`, which the variance is divided by.
+    correction: f64,
+    /// The learning rate over `1 - beta_1^t`.
+    rate: f64,
+}
+
+/// One step on any device: the moved value and its moments.
+fn plain_step(
+    value: Tensor<1>,
+    gradient: Tensor<1>,
+    [mean, variance]: [Tensor<1>; 2],
+    update: &Update,
+) -> (Tensor<1>, [Tensor<1>; 2]) {
+    let mean = mean * BETA_1 + gradient.clone() * (1.0 - BETA_1);
+    let variance = variance * BETA_2 + gradient.square() * (1.0 - BETA_2);
+    let spread = (variance.clone() / update.correction).sqrt() + EPSILON;
+    (value - mean.clone() / spread * update.rate, [mean, variance])
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::params::{Init, Spec};
@@ -101,7 +128,7 @@ mod tests {
             let rate = cosine(0.1, step - 1, 3);
             let tracked = params.tracked();
             let loss = tracked.get::<1>("x").powi_scalar(4).sum() / 4.0;
-            params = adam.step(params, &tracked, &loss.backward(), rate);
+            params = adam.step(params, &tracked, &[&loss.backward()], rate);
             for i in 0..3 {
                 let g = x[i].powi(3);
                 m[i] = 0.9 * m[i] + 0.1 * g;
@@ -124,7 +151,7 @@ mod tests {
         for _ in 0..2 {
             let tracked = params.tracked();
             let gradients = tracked.get::<1>("x").square().sum().backward();
-            params = adam.step(params, &tracked, &gradients, 0.01);
+            params = adam.step(params, &tracked, &[&gradients], 0.01);
         }
         let again = AdamW::from_arrays(&adam.to_arrays(), &device).unwrap();
         assert_eq!(again.to_arrays(), adam.to_arrays());

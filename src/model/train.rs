@@ -6,11 +6,11 @@
 //! [`Position`]; a caller that saves both can be killed at any moment.
 
 mod saved;
+mod step;
 
 use std::ops::ControlFlow;
-use std::time::Instant;
 
-use burn::tensor::{Device, Int, Tensor, TensorData, loss};
+use burn::tensor::{Device, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -23,6 +23,7 @@ use super::head::Batch;
 use super::optim::{AdamW, cosine};
 use super::params::Params;
 pub use saved::Saved;
+pub use step::{Labels, step_all};
 
 /// How all heads are trained (paper, "Optimization").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -153,62 +154,6 @@ impl Learner {
             seconds: 0.0,
             good: None,
         }
-    }
-
-    /// One step on one batch; a loss that is not finite takes back the step that led to it.
-    fn step(&mut self, batch: &Batch, labels: &Labels, rate: f64) {
-        let tracked = self.model.clone().with_params(self.model.params().tracked());
-        let logits = tracked.logits(batch); // [B, C]
-        let right = labels.right(logits.clone().inner());
-        let loss = loss::cross_entropy_with_logits(logits, labels.target.clone());
-        let gradients = loss.backward();
-        let value = f64::from(loss.inner().into_scalar::<f32>());
-        if !value.is_finite() {
-            self.failure = Some(format!("the loss became {value} in epoch {}", self.history.len() + 1));
-            if let Some(good) = self.good.take() {
-                self.model = self.model.clone().with_params(good);
-            }
-            return;
-        }
-        let params = self.model.params().clone();
-        self.good = Some(params.clone());
-        let moved = self.adam.step(params, tracked.params(), &gradients, rate);
-        self.model = self.model.clone().with_params(moved).observe(batch);
-        self.running.loss += value * labels.count as f64;
-        self.running.right += right;
-        self.running.images += labels.count;
-    }
-}
-
-/// One step of every learner that still trains, on one batch whose `patches` record gradients.
-pub fn step_all(learners: &mut [Learner], batch: &Batch, labels: &Labels, rate: f64) {
-    for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
-        let begun = Instant::now();
-        learner.step(batch, labels, rate); // waits for its loss, so the device is done
-        learner.seconds += begun.elapsed().as_secs_f64();
-    }
-}
-
-/// The labels of a batch on a device.
-pub struct Labels {
-    index: Tensor<1, Int>,
-    target: Tensor<2>,
-    count: usize,
-}
-
-impl Labels {
-    /// The class of each image, out of `names` classes.
-    pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
-        let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
-        let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
-        let target = index.clone().one_hot::<2>(names).float().autodiff();
-        Self { index, target, count: classes.len() }
-    }
-
-    /// How many rows of `logits` `[B, C]` have their largest value at the label.
-    fn right(&self, logits: Tensor<2>) -> usize {
-        let hits = logits.argmax(1).squeeze_dim::<1>(1).equal(self.index.clone());
-        hits.int().sum().into_scalar::<i32>() as usize
     }
 }
 

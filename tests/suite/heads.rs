@@ -205,7 +205,7 @@ fn batch_normalisation_trains_as_pytorchs() {
         let batch = Batch { training: true, ..batch(&images(&expected, name, grid), &device) };
         let logits = values(model.logits(&batch));
         assert!(relative(&logits, &expected[&format!("linear-bn/{name}/training_logits")]) < 1e-5);
-        let arrays = model.observe(&batch).params().to_arrays();
+        let arrays = model.observe(&batch, None).params().to_arrays();
         for buffer in ["running_mean", "running_var"] {
             let found = arrays[&format!("norm.{buffer}")].to_f64();
             assert!(relative(&found, &expected[&format!("linear-bn/{name}/{buffer}")]) < 1e-6, "{buffer}");

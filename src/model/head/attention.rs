@@ -3,11 +3,11 @@
 //! `weight_i = softmax_i(q . t_i / sqrt(d))`, `z = sum_i weight_i t_i`, with `query` `[d]`. One
 //! attention head, no projections.
 
-use burn::tensor::{Tensor, activation};
-
 use super::{Batch, Dims, Head, Kernel, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
+use crate::model::pooling::Pooling;
+use crate::model::pooling::route::{Attend, softmax};
 use crate::model::reading::{Form, Reading};
 use crate::model::tokens::Tokens;
 
@@ -22,18 +22,16 @@ impl Head for Attention {
         vec![Spec::new("query", [dims.width], Init::Normal(QUERY_DEVIATION))]
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let [images, n, width] = batch.patches.dims();
-        let query = params.get::<1>("query").unsqueeze_dim::<2>(1); // [d, 1]
-        let logits = batch.patches.clone().reshape([images * n, width]).matmul(query); // [B N, 1]
-        let logits = logits.reshape([images, n]) / (width as f64).sqrt(); // [B, N]
-        scorer::pool(activation::softmax(logits, 1), &batch.patches)
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, _, width] = batch.patches.dims();
+        let query = params.get::<1>("query").unsqueeze_dim(0); // [1, d]
+        Some(Pooling::by_scores(query, Attend { queries: 1, scale: (width as f64).sqrt().recip() }))
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {
         let mut logits = scorer::dots(&params["query"].data, tokens);
         logits.iter_mut().for_each(|x| *x /= (tokens.width as f64).sqrt());
-        Reading { scores: None, form: Form::Pool(scorer::softmax(&logits)) }
+        Reading { scores: None, form: Form::Pool(softmax(&logits)) }
     }
 
     fn flops(&self, dims: &Dims) -> u64 {

@@ -6,11 +6,11 @@
 //! softmax through (straight-through, Bengio et al. 2013):
 //! `weight = chosen / k + softmax(s) - stop(softmax(s))`.
 
-use burn::tensor::{IndexingUpdateOp, Tensor, activation};
-
 use super::{Batch, Config, Dims, Head, Kernel, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Params, Spec};
+use crate::model::pooling::Pooling;
+use crate::model::pooling::route::{self, best, softmax};
 use crate::model::reading::{Form, Reading};
 use crate::model::tokens::Tokens;
 
@@ -22,14 +22,13 @@ impl Head for Content {
         vec![scorer::spec(dims.width)]
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let scores = scorer::scores(params, &batch.patches); // [B, N]
-        scorer::pool(activation::softmax(scores, 1), &batch.patches)
+    fn pooling(&self, params: &Params, _: &Batch) -> Option<Pooling> {
+        Some(Pooling::by_scores(scorer::query(params), route::Content { best: None }))
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {
         let scores = scorer::scores_host(params, tokens);
-        let form = Form::Pool(scorer::softmax(&scores));
+        let form = Form::Pool(softmax(&scores));
         Reading { scores: Some(scores), form }
     }
 
@@ -54,24 +53,13 @@ impl Head for TopK {
         Config { k: Some(self.k), ..Config::default() }
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let scores = scorer::scores(params, &batch.patches); // [B, N]
-        let k = self.k.min(scores.dims()[1]);
-        let (best, at) = scores.clone().detach().topk_with_indices(k, 1); // [B, k]
-        let each = best.zeros_like() + 1.0 / k as f64; // [B, k]
-        let nothing = scores.clone().detach().zeros_like(); // [B, N]
-        let chosen = nothing.scatter(1, at, each, IndexingUpdateOp::Add); // [B, N]
-        let soft = activation::softmax(scores, 1); // [B, N]
-        scorer::pool(chosen + (soft.clone() - soft.detach()), &batch.patches)
+    fn pooling(&self, params: &Params, _: &Batch) -> Option<Pooling> {
+        Some(Pooling::by_scores(scorer::query(params), route::Content { best: Some(self.k) }))
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {
         let scores = scorer::scores_host(params, tokens);
-        let k = self.k.min(scores.len());
-        let mut order: Vec<usize> = (0..scores.len()).collect();
-        order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a])); // stable: ties by index
-        let mut weight = vec![0.0; scores.len()];
-        order[..k].iter().for_each(|&i| weight[i] = 1.0 / k as f64);
+        let weight = best(&scores, self.k.min(scores.len()));
         Reading { scores: Some(scores), form: Form::Pool(weight) }
     }
 

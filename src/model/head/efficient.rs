@@ -6,13 +6,15 @@
 //! `z = concat_m sum_i a_m[i] v_i^(m)`. M = 32, or the largest divisor of d below (`queries` in the
 //! settings). The projection follows the pooling: `z^(m) = V^(m) sum_i a_m[i] t_i`, which is the same.
 
-use burn::tensor::{Tensor, activation};
+use burn::tensor::Tensor;
 
 use super::attention::QUERY_DEVIATION;
 use super::memory::Kernel;
 use super::{Batch, Config, ConfigError, Dims, Head, config, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
+use crate::model::pooling::Pooling;
+use crate::model::pooling::route::{Attend, softmax};
 use crate::model::reading::{Form, Reading};
 use crate::model::tokens::Tokens;
 
@@ -59,13 +61,15 @@ impl Head for Efficient {
         Config { queries: Some(self.queries(dims.width)), ..Config::default() }
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let [images, n, d] = batch.patches.dims();
-        let (queries, each) = (self.queries(d), d / self.queries(d));
-        let query = params.get::<2>("query").transpose(); // [d, M]
-        let logits = batch.patches.clone().reshape([images * n, d]).matmul(query) / (d as f64).sqrt();
-        let share = activation::softmax(logits.reshape([images, n, queries]), 1); // [B, N, M]
-        let pooled = share.swap_dims(1, 2).matmul(batch.patches.clone()); // [B, M, d]
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, _, d] = batch.patches.dims();
+        let attend = Attend { queries: self.queries(d), scale: (d as f64).sqrt().recip() };
+        Some(Pooling::by_scores(params.get::<2>("query"), attend))
+    }
+
+    fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
+        let [images, queries, d] = pooled.dims();
+        let each = d / queries;
         let value = params.get::<2>("value.weight").reshape([queries, each, d]).swap_dims(1, 2); // [M, d, d/M]
         let parts = pooled.swap_dims(0, 1).matmul(value); // [M, B, d/M]
         parts.swap_dims(0, 1).reshape([images, d])
@@ -76,7 +80,7 @@ impl Head for Efficient {
         let attend = |query: &[f32]| {
             let mut logits = scorer::dots(query, tokens);
             logits.iter_mut().for_each(|x| *x /= (d as f64).sqrt());
-            scorer::softmax(&logits)
+            softmax(&logits)
         };
         let weights = params["query"].data.chunks_exact(d).flat_map(attend).collect();
         let (map, bias) = (params["value.weight"].to_f64(), vec![0.0; d]);

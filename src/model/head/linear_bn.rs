@@ -12,6 +12,7 @@ use super::memory::Kernel;
 use super::{Batch, Dims, Head};
 use crate::model::array::Arrays;
 use crate::model::params::{Constraint, Init, Params, Spec};
+use crate::model::pooling::Pooling;
 use crate::model::reading::{Form, Reading};
 use crate::model::tokens::Tokens;
 
@@ -38,8 +39,12 @@ impl Head for LinearBn {
         vec![buffer("norm.running_mean", 0.0), buffer("norm.running_var", 1.0)]
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let mean_tokens: Tensor<2> = batch.patches.clone().mean_dim(1).squeeze_dim(1); // [B, d]
+    fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
+        Some(Pooling::even())
+    }
+
+    fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        let mean_tokens: Tensor<2> = pooled.squeeze_dim(1); // [B, d]
         let (mean, variance) = if batch.training {
             statistics(mean_tokens.clone())
         } else {
@@ -49,9 +54,10 @@ impl Head for LinearBn {
         (mean_tokens - mean) / (variance + EPSILON).sqrt()
     }
 
-    fn observe(&self, params: Params, batch: &Batch) -> Params {
+    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
         let [images, _, _] = batch.patches.dims();
-        let (mean, variance) = statistics(batch.patches.clone().mean_dim(1).squeeze_dim(1));
+        let pooled = pooled.unwrap_or_else(|| batch.patches.clone().mean_dim(1)); // [B, 1, d]
+        let (mean, variance) = statistics(pooled.squeeze_dim(1));
         let unbiased = variance * (images as f64 / images.saturating_sub(1).max(1) as f64);
         params.map(|spec, value| {
             let new: Tensor<1> = match spec.name.as_str() {

@@ -5,6 +5,7 @@ use burn::tensor::Tensor;
 use super::{Batch, Dims, Head, Kernel};
 use crate::model::array::Arrays;
 use crate::model::params::{Params, Spec};
+use crate::model::pooling::Pooling;
 use crate::model::reading::{Form, Reading};
 use crate::model::tokens::Tokens;
 
@@ -16,8 +17,8 @@ impl Head for Gap {
         Vec::new()
     }
 
-    fn features(&self, _: &Params, batch: &Batch) -> Tensor<2> {
-        batch.patches.clone().mean_dim(1).squeeze_dim(1) // [B, d]
+    fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
+        Some(Pooling::even())
     }
 
     fn reading_with(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {

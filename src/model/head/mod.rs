@@ -19,6 +19,8 @@ pub mod sinkhorn_conv;
 pub mod sinkhorn_gap;
 pub mod transformer;
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 
 use self::config::at_least_one;
@@ -29,6 +31,7 @@ use self::scan::{FixedScan, Source};
 use super::array::Arrays;
 use super::grid::Grid;
 use super::params::{Params, Spec};
+use super::pooling::Pooling;
 use super::reading::Reading;
 use super::router::scan::Scan;
 use super::router::sinkhorn::Sinkhorn;
@@ -60,6 +63,13 @@ pub struct Batch {
     pub draws: Vec<u64>,
     /// Whether this batch is trained on (batch statistics instead of running ones).
     pub training: bool,
+}
+
+impl Batch {
+    /// The draws of a batch that is trained on.
+    fn training_draws(&self) -> Option<Vec<u64>> {
+        self.training.then(|| self.draws.clone())
+    }
 }
 
 /// Reads tokens into features. A pure function of parameters and tokens; the linear classifier
@@ -96,14 +106,29 @@ pub trait Head: Send + Sync {
         None
     }
 
-    /// Features of a batch, `[B, F]`, differentiable in `params`. Any device: elementary operations
-    /// only. N is at least 2.
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2>;
+    /// What it asks of the patch tokens, where it reads them by weighted sums alone. `None` for heads
+    /// that read them in another way, which say all of it in [`features`](Head::features).
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let _ = (params, batch);
+        None
+    }
+
+    /// Features, `[B, F]`, of what its pooling gave, `[B, M, d]`.
+    fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        let _ = (params, batch);
+        pooled.squeeze_dim(1)
+    }
+
+    /// Features of a batch, `[B, F]`, differentiable in `params`. Any device. N is at least 2.
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let pooling = self.pooling(params, batch).expect("a head without pooling has features of its own");
+        self.finish(params, pooling.pool(&batch.patches), batch)
+    }
 
     /// Parameters with the buffers updated by what a training batch showed; to be called after each
-    /// training step.
-    fn observe(&self, params: Params, batch: &Batch) -> Params {
-        let _ = batch;
+    /// training step. `pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
+    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
+        let _ = (batch, pooled);
         params
     }
 
@@ -322,7 +347,7 @@ fn routed(id: &'static str, config: &Config) -> Result<Box<dyn Head>, ConfigErro
 }
 
 /// The learned router `id`, and those of its settings that it knows, defaults filled in.
-fn learned(id: &str, config: &Config) -> Result<(Box<dyn Router>, Config), ConfigError> {
+fn learned(id: &str, config: &Config) -> Result<(Arc<dyn Router>, Config), ConfigError> {
     let kind = router::find(id).expect("a head names a router of the list");
     let sinkhorn = Sinkhorn::default();
     let temperature = |default: f64| Some(config.temperature.unwrap_or(default));
@@ -339,5 +364,5 @@ fn learned(id: &str, config: &Config) -> Result<(Box<dyn Router>, Config), Confi
         },
         _ => Config { temperature: temperature(1.0), ..Config::default() },
     };
-    Ok(((kind.build)(&settings)?, settings))
+    Ok(((kind.build)(&settings)?.into(), settings))
 }

@@ -3,12 +3,15 @@
 //! `P = router(scores)`, `z = sum_k gain[k] * (P^T T)[k] = sum_i (P gain)[i] * t_i`: a weighted sum
 //! of tokens, so `P^T T` never exists; with a shared S4, nor need the plan itself.
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 
 use super::memory::{Kernel, Memory};
 use super::{Batch, Config, Dims, Head, Sharing, cost, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Params, Spec};
+use crate::model::pooling::{Learned, Pooling};
 use crate::model::reading::{Form, Order, Reading};
 use crate::model::router::Router;
 use crate::model::tokens::Tokens;
@@ -18,7 +21,7 @@ pub struct Routed {
     /// The router's id.
     pub id: &'static str,
     /// Who comes late.
-    pub router: Box<dyn Router>,
+    pub router: Arc<dyn Router>,
     /// The router's settings, defaults filled in.
     pub settings: Config,
     /// What is remembered.
@@ -39,31 +42,32 @@ impl Head for Routed {
         Some(&*self.router)
     }
 
+    /// With a shared S4: its gain is all a position counts.
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        if self.memory.sharing == Sharing::Channel {
+            return None;
+        }
+        let [_, n, _] = batch.patches.dims();
+        let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
+        let router = self.router.clone();
+        let route = Arc::new(Learned { router, pools: 1, draws: batch.training_draws() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+    }
+
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
         let Batch { patches, draws, training, .. } = batch;
+        if let Some(pooling) = self.pooling(params, batch) {
+            return self.finish(params, pooling.pool(patches), batch);
+        }
         let [_, n, _] = patches.dims();
         let scores = scorer::scores(params, patches); // [B, N]
-        let gain = self.memory.gain(params, 0, n); // [N, 1 or d]
-        match self.memory.sharing {
-            Sharing::Shared => {
-                let gain = gain.squeeze_dim(1); // [N]
-                let weights = if *training {
-                    self.router.training_token_weights(scores, gain, draws)
-                } else {
-                    self.router.token_weights(scores, gain)
-                };
-                scorer::pool(weights, patches)
-            }
-            Sharing::Channel => {
-                let plans = if *training {
-                    self.router.training_plans(scores, draws)
-                } else {
-                    self.router.plans(scores)
-                };
-                let weights = plans.matmul(gain.unsqueeze_dim(0)); // [B, N, d]
-                (weights * patches.clone()).sum_dim(1).squeeze_dim(1)
-            }
-        }
+        let gain = self.memory.gain(params, 0, n); // [N, d]
+        let plans = match training {
+            true => self.router.training_plans(scores, draws),
+            false => self.router.plans(scores),
+        };
+        let weights = plans.matmul(gain.unsqueeze_dim(0)); // [B, N, d]
+        (weights * patches.clone()).sum_dim(1).squeeze_dim(1)
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {

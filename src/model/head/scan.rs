@@ -5,13 +5,17 @@
 //! `z = sum_i w[i] * t_i`, `w[i] = mean over directions of gain[place of i]`. The tokens are never
 //! copied in another order.
 
+use std::sync::Arc;
+
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 
 use super::memory::{Kernel, Memory};
-use super::{Batch, Config, Dims, Head, scorer};
+use super::{Batch, Config, Dims, Head, Sharing};
 use crate::model::array::Arrays;
 use crate::model::grid::Grid;
 use crate::model::params::{Constraint, Init, Params, Spec};
+use crate::model::pooling::Pooling;
+use crate::model::pooling::route::{Given, Placed};
 use crate::model::reading::{Form, Order, Reading};
 use crate::model::router::scan::{self, Scan};
 use crate::model::tokens::Tokens;
@@ -70,15 +74,36 @@ fn indices(order: &[usize], like: &Tensor<3>) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(data, [order.len()]), &like.device())
 }
 
-/// `z[b] = sum_i w[i] * t[b, i]` for weights `[N, 1]` or `[N, d]`.
-fn read(weights: Tensor<2>, patches: &Tensor<3>) -> Tensor<2> {
-    match weights.dims() {
-        [_, 1] => scorer::pool(weights.transpose(), patches),
-        _ => (patches.clone() * weights.unsqueeze_dim(0)).sum_dim(1).squeeze_dim(1),
-    }
-}
-
 impl FixedScan {
+    /// What every token counts, averaged over the directions: `[N, 1 or d]`. For orders that are the
+    /// same for all images.
+    fn weights(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let [_, n, _] = batch.patches.dims();
+        let orders = match self.source {
+            Source::Grid(scan) => {
+                scan.orders(batch.grid).iter().map(|order| indices(order, &batch.patches)).collect()
+            }
+            _ => vec![params.get::<1>("order").int()],
+        };
+        let directions = orders.len() as f64;
+        let placed = orders.into_iter().enumerate().map(|(g, order)| {
+            place(self.memory.gain(params, g, n), order) // [N, G]
+        });
+        placed.reduce(|sum, weights| sum + weights).expect("a scan has a direction") / directions
+    }
+
+    /// Which position each token of each image is read at, `[B, N]` row-major; `None` for orders that
+    /// are the same for all images.
+    fn places(&self, batch: &Batch) -> Option<Vec<usize>> {
+        let Source::RandomDynamic(seed) = self.source else { return None };
+        let [_, n, _] = batch.patches.dims();
+        let mut places = vec![0; batch.draws.len() * n];
+        for (places, &draw) in places.chunks_mut(n).zip(&batch.draws) {
+            dynamic_order(seed, draw, n).into_iter().enumerate().for_each(|(k, i)| places[i] = k);
+        }
+        Some(places)
+    }
+
     /// The orders on the host, one for every direction.
     fn orders(&self, params: &Arrays, grid: Grid, draw: u64) -> Vec<Vec<usize>> {
         match self.source {
@@ -109,33 +134,35 @@ impl Head for FixedScan {
         Config { state_dim, sharing, seed, ..Config::default() }
     }
 
+    /// With a shared S4: one weight a token.
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        if self.memory.sharing == Sharing::Channel {
+            return None;
+        }
+        let [_, n, _] = batch.patches.dims();
+        Some(match self.places(batch) {
+            Some(places) => {
+                let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
+                Pooling::by_gains(gains, Placed { places: Arc::new(places) })
+            }
+            None => Pooling::by_gains(self.weights(params, batch).transpose(), Given),
+        })
+    }
+
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
         let patches = &batch.patches;
+        if let Some(pooling) = self.pooling(params, batch) {
+            return self.finish(params, pooling.pool(patches), batch);
+        }
         let [images, n, width] = patches.dims();
-        let orders = match self.source {
-            Source::Grid(scan) => scan.orders(batch.grid).iter().map(|o| indices(o, patches)).collect(),
-            Source::RandomFixed(_) => vec![params.get::<1>("order").int()],
-            Source::RandomDynamic(seed) => {
-                // Which position each token of each image is read at.
-                let mut places = vec![0; images * n];
-                for (image, &draw) in batch.draws.iter().enumerate() {
-                    let order = dynamic_order(seed, draw, n);
-                    order.iter().enumerate().for_each(|(k, &i)| places[image * n + i] = k);
-                }
-                let gain = self.memory.gain(params, 0, n); // [N, G]
-                let weights = gain.select(0, indices(&places, patches)); // [B N, G]
-                return match weights.dims() {
-                    [_, 1] => scorer::pool(weights.reshape([images, n]), patches),
-                    _ => (patches.clone() * weights.reshape([images, n, width])).sum_dim(1).squeeze_dim(1),
-                };
+        let weights = match self.places(batch) {
+            Some(places) => {
+                let gain = self.memory.gain(params, 0, n); // [N, d]
+                gain.select(0, indices(&places, patches)).reshape([images, n, width])
             }
+            None => self.weights(params, batch).unsqueeze_dim(0), // [1, N, d]
         };
-        let directions = orders.len() as f64;
-        let placed = orders.into_iter().enumerate().map(|(g, order)| {
-            place(self.memory.gain(params, g, n), order) // [N, G]
-        });
-        let weights = placed.reduce(|sum, weights| sum + weights).expect("a scan has a direction");
-        read(weights / directions, patches)
+        (patches.clone() * weights).sum_dim(1).squeeze_dim(1)
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {

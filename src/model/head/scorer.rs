@@ -23,6 +23,11 @@ pub fn scores(params: &Params, patches: &Tensor<3>) -> Tensor<2> {
     standardise_batch(raw.reshape([images, n]))
 }
 
+/// The scorer as a pooling's only query, `[1, d]`.
+pub fn query(params: &Params) -> Tensor<2> {
+    params.get::<2>("scorer.weight")
+}
+
 /// Standardised scores of one image in float64, `[N]`.
 pub fn scores_host(params: &Arrays, tokens: &Tokens) -> Vec<f64> {
     standardise(&dots(&params["scorer.weight"].data, tokens))
@@ -32,16 +37,4 @@ pub fn scores_host(params: &Arrays, tokens: &Tokens) -> Vec<f64> {
 pub fn dots(v: &[f32], tokens: &Tokens) -> Vec<f64> {
     let dot = |t: &[f32]| v.iter().zip(t).map(|(&v, &t)| f64::from(v) * f64::from(t)).sum();
     (0..tokens.grid.len()).map(|i| dot(tokens.patch(i))).collect()
-}
-
-/// `exp(x) / sum exp(x)` in float64.
-pub fn softmax(x: &[f64]) -> Vec<f64> {
-    let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = x.iter().map(|x| (x - top).exp()).sum();
-    x.iter().map(|x| (x - top).exp() / total).collect()
-}
-
-/// `sum_i weight_i t_i` for a batch: `[B or 1, N]` and `[B, N, d]` to `[B, d]`.
-pub fn pool(weights: Tensor<2>, patches: &Tensor<3>) -> Tensor<2> {
-    weights.unsqueeze_dim::<3>(1).matmul(patches.clone()).squeeze_dim(1)
 }

@@ -6,12 +6,15 @@
 //! `z = b + sum_j W[:, :, j] sum_i (P q_j)[i] t_i`, `q_j[k] = [0 <= k - j + 2 < N] / N`. Five weights
 //! a token replace the routed tokens and the convolution.
 
+use std::sync::Arc;
+
 use burn::tensor::{Tensor, TensorData};
 
 use super::memory::Kernel;
 use super::{Batch, Config, Dims, Head, cost, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
+use crate::model::pooling::{Learned, Pooling};
 use crate::model::reading::{Direction, Form, Gain, Order, Reading};
 use crate::model::router::Router;
 use crate::model::tokens::Tokens;
@@ -24,7 +27,7 @@ const TAPS: usize = 5;
 /// A convolution over the tokens as Sinkhorn routes them.
 pub struct SinkhornConv {
     /// Who comes late.
-    pub router: Box<dyn Router>,
+    pub router: Arc<dyn Router>,
     /// The router's settings, defaults filled in.
     pub settings: Config,
 }
@@ -56,23 +59,23 @@ impl Head for SinkhornConv {
         Some(&*self.router)
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let [images, n, width] = batch.patches.dims();
-        let scores = scorer::scores(params, &batch.patches); // [B, N]
-        let plans = if batch.training {
-            self.router.training_plans(scores, &batch.draws)
-        } else {
-            self.router.plans(scores)
-        };
-        let share = |at: usize| if meets(at % TAPS, at / TAPS, n) { 1.0 / n as f32 } else { 0.0 };
-        let gain = TensorData::new((0..n * TAPS).map(share).collect::<Vec<_>>(), [1, n, TAPS]);
-        let gain = Tensor::<3>::from_data(gain, &plans.device()); // [1, N, 5]
-        let weights = plans.matmul(gain).swap_dims(1, 2); // [B, 5, N]
-        let seen = weights.matmul(batch.patches.clone()); // [B, 5, d]: what each tap sees on average
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, n, _] = batch.patches.dims();
+        let share = |at: usize| if meets(at / n, at % n, n) { 1.0 / n as f32 } else { 0.0 };
+        let gains = TensorData::new((0..TAPS * n).map(share).collect::<Vec<_>>(), [TAPS, n]);
+        let gains = Tensor::<2>::from_data(gains, &batch.patches.device()); // [5, N]
+        let router = self.router.clone();
+        let route = Arc::new(Learned { router, pools: TAPS, draws: batch.training_draws() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+    }
+
+    /// `pooled`: what each tap sees on average, `[B, 5, d]`.
+    fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
+        let [images, _, width] = pooled.dims();
         let taps = params.get::<3>("conv.weight").permute([2, 1, 0]); // [5, d, 192]
         let taps = taps.reshape([TAPS * width, FEATURES]);
         let bias = params.get::<1>("conv.bias").unsqueeze_dim(0); // [1, 192]
-        seen.reshape([images, TAPS * width]).matmul(taps) + bias // [B, 192]
+        pooled.reshape([images, TAPS * width]).matmul(taps) + bias // [B, 192]
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {

@@ -3,12 +3,15 @@
 //! `z = sum_k (P^T T)[k] / N`. With an exactly doubly stochastic plan this is `gap`; what is left is
 //! how far Sinkhorn's rows are from 1. It separates routing from remembering.
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 
 use super::memory::Kernel;
 use super::{Batch, Config, Dims, Head, cost, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Params, Spec};
+use crate::model::pooling::{Learned, Pooling};
 use crate::model::reading::{Direction, Form, Gain, Order, Reading};
 use crate::model::router::Router;
 use crate::model::tokens::Tokens;
@@ -16,7 +19,7 @@ use crate::model::tokens::Tokens;
 /// The mean of the tokens as Sinkhorn routes them.
 pub struct SinkhornGap {
     /// Who comes late.
-    pub router: Box<dyn Router>,
+    pub router: Arc<dyn Router>,
     /// The router's settings, defaults filled in.
     pub settings: Config,
 }
@@ -34,16 +37,12 @@ impl Head for SinkhornGap {
         Some(&*self.router)
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         let [_, n, _] = batch.patches.dims();
-        let scores = scorer::scores(params, &batch.patches); // [B, N]
-        let gain = Tensor::<1>::ones([n], &scores.device()) / n as f64; // [N]
-        let weights = if batch.training {
-            self.router.training_token_weights(scores, gain, &batch.draws)
-        } else {
-            self.router.token_weights(scores, gain)
-        };
-        scorer::pool(weights, &batch.patches)
+        let gains = Tensor::<2>::ones([1, n], &batch.patches.device()) / n as f64;
+        let router = self.router.clone();
+        let route = Arc::new(Learned { router, pools: 1, draws: batch.training_draws() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> Reading {

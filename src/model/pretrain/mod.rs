@@ -128,7 +128,7 @@ pub fn pretrain(
                 (loss, Some(right))
             }
         };
-        params = adam.step(params, &tracked, &loss.backward(), plan.rate(step));
+        params = adam.step(params, &tracked, &[&loss.backward()], plan.rate(step));
         let loss = loss.inner().into_scalar::<f32>();
         if progress(Progress { step: step + 1, loss, accuracy }).is_break() {
             break;

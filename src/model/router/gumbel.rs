@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Router, sinkhorn::Sinkhorn};
+use super::{Routed, Router, sinkhorn::Sinkhorn};
 use crate::model::reading::Plan;
 
 /// Sinkhorn with Gumbel noise on its log kernel while training.
@@ -29,6 +29,11 @@ impl Default for GumbelSinkhorn {
 impl Router for GumbelSinkhorn {
     fn plan(&self, scores: &[f64]) -> Plan {
         self.sinkhorn.plan(scores)
+    }
+
+    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed> {
+        let noise = draw.map(|draw| self.noise([1, scores.len()], &[draw])).unwrap_or_default();
+        self.sinkhorn.noisy_route(scores, &noise)
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {

@@ -5,7 +5,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Router, softsort::SoftSort, sort};
+use super::{Routed, Router, softsort::SoftSort, sort};
 use crate::model::reading::Plan;
 
 /// Sorts, and passes a soft gradient through.
@@ -21,12 +21,42 @@ impl Default for HardSort {
     }
 }
 
+/// One image: the sorted order, and the router whose gradient passes through.
+struct Straight {
+    order: Vec<usize>,
+    soft: Box<dyn Routed>,
+}
+
+impl Routed for Straight {
+    fn weights(&self, gains: &[f64]) -> Vec<f64> {
+        let n = self.order.len();
+        let mut weights = vec![0.0; gains.len()];
+        for (gains, weights) in gains.chunks(n.max(1)).zip(weights.chunks_mut(n.max(1))) {
+            self.order.iter().zip(gains).for_each(|(&i, gain)| weights[i] = *gain);
+        }
+        weights
+    }
+
+    /// The plan the gains meet is the hard one; only the scores' gradient is the soft one's.
+    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = self.order.len().max(1);
+        let (by_scores, _) = self.soft.pull(gains, weights, by_weights);
+        let by_gains = by_weights.chunks(n).flat_map(|by| self.order.iter().map(|&i| by[i]));
+        (by_scores, by_gains.collect())
+    }
+}
+
 impl Router for HardSort {
     fn plan(&self, scores: &[f64]) -> Plan {
         let n = scores.len();
         let mut share = vec![0.0; n * n];
         sort::ascending(scores).iter().enumerate().for_each(|(k, &i)| share[i * n + k] = 1.0);
         Plan { n, share }
+    }
+
+    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed> {
+        let soft = SoftSort { power: 1, temperature: self.temperature };
+        Box::new(Straight { order: sort::ascending(scores), soft: soft.route(scores, draw) })
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {

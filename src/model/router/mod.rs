@@ -3,6 +3,7 @@
 //!
 //! Learned routers sort ascending: a high score goes late, where the memory keeps it.
 
+mod columns;
 pub mod gumbel;
 pub mod hard_sort;
 pub mod neuralsort;
@@ -28,6 +29,10 @@ use super::reading::Plan;
 pub trait Router: Send + Sync {
     /// The plan of one image. `scores`: `[N]`, standardised.
     fn plan(&self, scores: &[f64]) -> Plan;
+
+    /// One image routed, to be read and gone back through. `draw` seeds the noise of routers that
+    /// explore; absent outside of training.
+    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed>;
 
     /// The plans of a batch. `scores`: `[B, N]`, standardised; returns `[B, N, N]`.
     fn plans(&self, scores: Tensor<2>) -> Tensor<3>;
@@ -57,6 +62,17 @@ pub trait Router: Send + Sync {
         let _ = draws;
         self.token_weights(scores, gain)
     }
+}
+
+/// One image routed on the host: a plan that is read through any number of gains and back again,
+/// and need not exist as a table.
+pub trait Routed: Send + Sync {
+    /// `P gain` for each of M gains, `[M, N]` row-major.
+    fn weights(&self, gains: &[f64]) -> Vec<f64>;
+
+    /// The gradients of scores `[N]` and gains `[M, N]`, given `weights` of these `gains` and their
+    /// gradient.
+    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>);
 }
 
 /// `P q`: `[B, N, N]` and `[N]` to `[B, N]`.
@@ -150,6 +166,19 @@ pub fn standardise(scores: &[f64]) -> Vec<f64> {
     let mean = scores.iter().sum::<f64>() / n;
     let variance = scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
     scores.iter().map(|s| (s - mean) / (variance.sqrt() + 1e-6)).collect()
+}
+
+/// The gradient of the raw `scores`, given that of the [standardised](standardise).
+pub fn pull_standardised(scores: &[f64], by_standardised: &[f64]) -> Vec<f64> {
+    let n = scores.len() as f64;
+    let mean = scores.iter().sum::<f64>() / n;
+    let deviation = (scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n).sqrt();
+    let scale = 1.0 / (deviation + 1e-6);
+    let along: f64 = scores.iter().zip(by_standardised).map(|(s, by)| (s - mean) * by).sum();
+    // Where all scores are equal no direction changes the deviation.
+    let spread = if deviation > 0.0 { along * scale * scale / (n * deviation) } else { 0.0 };
+    let level = by_standardised.iter().sum::<f64>() * scale / n;
+    scores.iter().zip(by_standardised).map(|(s, by)| scale * by - spread * (s - mean) - level).collect()
 }
 
 /// [`standardise`] for every row of a batch, `[B, N]`.

@@ -14,7 +14,8 @@
 
 use burn::tensor::{Device, Tensor, TensorData, activation::softmax};
 
-use super::{Router, sort};
+use super::columns::{Columns, Logits};
+use super::{Routed, Router, sort};
 use crate::model::reading::Plan;
 
 /// Sorts softly through the sums of pairwise distances.
@@ -50,6 +51,36 @@ impl Router for NeuralSort {
             (0..n).for_each(|j| share[order[j] * n + k] = column[j] / total);
         }
         Plan { n, share }
+    }
+
+    /// The logits as the paper has them: float64 keeps twelve digits behind their point.
+    fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
+        let (n, tau) = (scores.len(), self.temperature);
+        let order = sort::ascending(scores);
+        let slopes = (0..n).map(|k| (2 * k + 1) as f64 / tau - n as f64 / tau).collect(); // r = N - k
+        // sum_j |s_i - s_j| by ranks: what lies below, and what lies above.
+        let total: f64 = scores.iter().sum();
+        let (mut offsets, mut below) = (vec![0.0; n], 0.0);
+        for (rank, &i) in order.iter().enumerate() {
+            let above = total - below - scores[i];
+            let (fewer, more) = (rank as f64, (n - 1 - rank) as f64);
+            offsets[i] = (fewer * scores[i] - below + above - more * scores[i]) / tau;
+            below += scores[i];
+        }
+        let owed = move |_: &[f64], by_offsets: &[f64]| {
+            // d|s_i - s_j|: every pair pulls its two tokens apart, equal ones not at all in total.
+            let total: f64 = by_offsets.iter().sum();
+            let (mut owed, mut below) = (vec![0.0; n], 0.0);
+            for (rank, &i) in order.iter().enumerate() {
+                let above = total - below - by_offsets[i];
+                let (fewer, more) = (rank as f64, (n - 1 - rank) as f64);
+                owed[i] = (by_offsets[i] * (fewer - more) + below - above) / tau;
+                below += by_offsets[i];
+            }
+            owed
+        };
+        let logits = Logits::Lines { slopes, offsets };
+        Box::new(Columns { scores: scores.to_vec(), logits, owed: Box::new(owed) })
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {

@@ -7,7 +7,8 @@
 
 use burn::tensor::{Tensor, activation::softmax};
 
-use super::{Router, sort};
+use super::columns::{Columns, Logits};
+use super::{Routed, Router, sort};
 use crate::model::reading::Plan;
 
 /// Sorts softly through the distances to the sorted scores.
@@ -36,6 +37,29 @@ impl Router for SoftSort {
             column.iter().enumerate().for_each(|(i, e)| share[i * n + k] = e / total);
         }
         Plan { n, share }
+    }
+
+    /// With `p = 2` the square of `a_k` is the same for all tokens: what is left is a line.
+    fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
+        let (n, tau, power) = (scores.len(), self.temperature, self.power);
+        let order = sort::ascending(scores);
+        let sorted = order.iter().map(|&i| scores[i]);
+        let logits = match power {
+            1 => Logits::Distances { centres: sorted.collect(), temperature: tau },
+            _ => Logits::Lines {
+                slopes: sorted.map(|a| 2.0 * a / tau).collect(),
+                offsets: scores.iter().map(|s| s * s / tau).collect(),
+            },
+        };
+        let own = scores.to_vec();
+        let owed = move |by_positions: &[f64], by_offsets: &[f64]| {
+            let mut owed = vec![0.0; n];
+            let scale = if power == 1 { 1.0 } else { 2.0 / tau };
+            order.iter().zip(by_positions).for_each(|(&i, by)| owed[i] = scale * by);
+            (0..n).for_each(|i| owed[i] += 2.0 * own[i] * by_offsets[i] / tau);
+            owed
+        };
+        Box::new(Columns { scores: scores.to_vec(), logits, owed: Box::new(owed) })
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {

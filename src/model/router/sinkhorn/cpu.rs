@@ -11,7 +11,8 @@ use rayon::prelude::*;
 
 use super::Sinkhorn;
 use super::operation::{Machine, Task};
-use super::transport::Transport;
+use super::transport::{Transport, Way};
+use crate::model::router::Routed;
 
 /// What the way back needs.
 pub(super) struct Forward {
@@ -58,7 +59,7 @@ impl Machine for Flex {
         let cotangent = Values::of(cotangent);
         let Forward { batch, images, gain, weights } = &*kept;
         let one = |((image, weights), cotangent): ((&Transport, &Vec<f64>), &[f64])| {
-            image.backward_of_weights(&gain.data, weights, cotangent)
+            image.pull(&gain.data, weights, cotangent)
         };
         let (by_scores, by_gain): (Vec<_>, Vec<_>) =
             images.par_iter().zip(weights).zip(cotangent.rows()).map(one).unzip();
@@ -83,8 +84,9 @@ impl Task {
         let Sinkhorn { temperature, iterations } = self.sinkhorn;
         let table = batch.width() * batch.width();
         let noise = |image: usize| self.noise.get(image * table..(image + 1) * table).unwrap_or(&[]);
-        let run =
-            |(image, scores)| read(Transport::run(scores, temperature, iterations.max(1), noise(image)));
+        let run = |(image, scores)| {
+            read(Transport::run(scores, temperature, iterations.max(1), noise(image), Way::Double))
+        };
         batch.rows().enumerate().map(run).collect()
     }
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::transport::Domain;
-use super::vectorise::{multiply_add, vectorised};
+use crate::model::vectorise::{exp, multiply_add, vectorised};
 
 /// The kernel of one image.
 pub(super) struct Logarithmic {
@@ -48,37 +48,35 @@ impl Logarithmic {
 }
 
 impl Domain for Logarithmic {
-    fn start(&self) -> Vec<f64> {
+    fn start(&self, columns: &mut [f64]) {
         let last = self.place.len().saturating_sub(1).max(1) as f64;
-        self.place.iter().map(|k| -(k / last).powi(2) / self.temperature).collect()
+        columns.iter_mut().zip(&self.place).for_each(|(g, k)| *g = -(k / last).powi(2) / self.temperature);
     }
 
-    fn balance_rows(&self, rows: &mut [f64], columns: &[f64]) -> bool {
+    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
         for (i, f) in rows.iter_mut().enumerate() {
             *f = -log_sum_exp(self.slope[i], &self.place, &self.noisy_columns(columns, i));
         }
         true
     }
 
-    fn balance_columns(&self, rows: &[f64], columns: &mut [f64]) -> bool {
+    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
         for (k, g) in columns.iter_mut().enumerate() {
             *g = -log_sum_exp(self.place[k], &self.slope, &self.noisy_rows(rows, k));
         }
         true
     }
 
-    fn over_positions(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64> {
-        let sum = |(i, &f): (usize, &f64)| {
-            weighted_sum(self.slope[i], &self.place, &self.noisy_columns(columns, i), f, weights)
-        };
-        rows.iter().enumerate().map(sum).collect()
+    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        for (i, (into, &f)) in into.iter_mut().zip(rows).enumerate() {
+            *into = weighted_sum(self.slope[i], &self.place, &self.noisy_columns(columns, i), f, weights);
+        }
     }
 
-    fn over_tokens(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64> {
-        let sum = |(k, &g): (usize, &f64)| {
-            weighted_sum(self.place[k], &self.slope, &self.noisy_rows(rows, k), g, weights)
-        };
-        columns.iter().enumerate().map(sum).collect()
+    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        for (k, (into, &g)) in into.iter_mut().zip(columns).enumerate() {
+            *into = weighted_sum(self.place[k], &self.slope, &self.noisy_rows(rows, k), g, weights);
+        }
     }
 
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
@@ -97,7 +95,7 @@ vectorised! {
     fn log_sum_exp<const FUSED: bool>(a: f64, b: &[f64], c: &[f64]) -> f64 {
         let (b, b_rest) = b.as_chunks::<BLOCK>();
         let (c, c_rest) = c.as_chunks::<BLOCK>();
-        let line = |b: f64, c: f64| multiply_add::<FUSED>(a, b, c);
+        let line = |b: f64, c: f64| multiply_add::<FUSED, f64>(a, b, c);
         let mut tops = [f64::NEG_INFINITY; BLOCK];
         for (b, c) in b.iter().zip(c) {
             for lane in 0..BLOCK {
@@ -122,59 +120,12 @@ vectorised! {
         let (b, b_rest) = b.as_chunks::<BLOCK>();
         let (c, c_rest) = c.as_chunks::<BLOCK>();
         let (w, w_rest) = w.as_chunks::<BLOCK>();
-        let term = |b: f64, c: f64, w: f64| exp::<FUSED>(multiply_add::<FUSED>(a, b, c) + d) * w;
+        let term = |b: f64, c: f64, w: f64| exp::<FUSED>(multiply_add::<FUSED, f64>(a, b, c) + d) * w;
         let mut sums = [0.0; BLOCK];
         for ((b, c), w) in b.iter().zip(c).zip(w) {
             (0..BLOCK).for_each(|lane| sums[lane] += term(b[lane], c[lane], w[lane]));
         }
         let rest = b_rest.iter().zip(c_rest).zip(w_rest).map(|((&b, &c), &w)| term(b, c, w));
         sums.into_iter().sum::<f64>() + rest.sum::<f64>()
-    }
-}
-
-/// `exp(x)` for `x` up to about 1, to an ulp or two; below -708 some 1e-308 stands for 0. Without a
-/// branch, so that it vectorises: `x = n ln 2 + r`, `|r| <= ln 2 / 2`, Taylor's series for `exp(r)` up
-/// to `r^13 / 13!` (the next term is below 5e-18), and `n` added to the exponent bits.
-#[inline(always)]
-fn exp<const FUSED: bool>(x: f64) -> f64 {
-    /// 1.5 * 2^52: adding it rounds to a whole number, left in the lowest bits.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
-    const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1; // its last 32 bits are 0: n LN_2_HIGH is exact
-    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    const TAYLOR: [f64; 14] = {
-        let mut terms = [1.0; 14];
-        let mut n = 1;
-        while n < 14 {
-            terms[n] = terms[n - 1] / n as f64;
-            n += 1;
-        }
-        terms
-    };
-    let x = if x > -708.0 { x } else { -708.0 };
-    let shifted = multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
-    let r = multiply_add::<FUSED>(-LN_2_LOW, n, multiply_add::<FUSED>(-LN_2_HIGH, n, x));
-    let mut series = TAYLOR[13];
-    let mut term = 13;
-    while term > 0 {
-        term -= 1;
-        series = multiply_add::<FUSED>(series, r, TAYLOR[term]);
-    }
-    series * f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_quick_exponential_is_within_two_ulp() {
-        for step in 0..=700_000 {
-            let x = 1.0 - f64::from(step) * 0.001_001;
-            for found in [exp::<false>(x), exp::<true>(x)] {
-                assert!((found / x.exp() - 1.0).abs() < 4.5e-16, "exp({x}) = {found:e}");
-            }
-        }
-        assert!(exp::<false>(-1e300) < 1e-307 && exp::<false>(f64::NEG_INFINITY) < 1e-307);
     }
 }

@@ -14,13 +14,12 @@ mod linear;
 mod logarithmic;
 mod operation;
 mod transport;
-mod vectorise;
 
 use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
 use self::operation::Task;
-use self::transport::Transport;
-use super::{Router, weigh};
+use self::transport::{Transport, Way};
+use super::{Routed, Router, weigh};
 use crate::model::reading::Plan;
 
 /// Sorts softly by moving the tokens to the positions at least cost.
@@ -72,6 +71,11 @@ impl Sinkhorn {
         weigh(self.plans_plain(scores, None), gain)
     }
 
+    /// [`Router::route`] with `noise`, `[N, N]` row-major, added to L; empty for none.
+    pub(super) fn noisy_route(&self, scores: &[f64], noise: &[f32]) -> Box<dyn Routed> {
+        Box::new(self.transport(scores, noise, Way::Single))
+    }
+
     /// [`Router::plans`] with `noise`, `[B, N, N]` row-major, added to L; empty for none.
     pub(super) fn noisy_plans(&self, scores: Tensor<2>, noise: Vec<f32>) -> Tensor<3> {
         if self.fused(&scores, &noise) {
@@ -101,15 +105,20 @@ impl Sinkhorn {
         processor || (noise.is_empty() && gpu::takes(scores, *self))
     }
 
-    /// The iterations of one image on the host.
-    fn transport(&self, scores: &[f64]) -> Transport {
-        Transport::run(scores, self.temperature, self.iterations.max(1), &[])
+    /// The iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for
+    /// none.
+    fn transport(&self, scores: &[f64], noise: &[f32], way: Way) -> Transport {
+        Transport::run(scores, self.temperature, self.iterations.max(1), noise, way)
     }
 }
 
 impl Router for Sinkhorn {
     fn plan(&self, scores: &[f64]) -> Plan {
-        Plan { n: scores.len(), share: self.transport(scores).plan() }
+        Plan { n: scores.len(), share: self.transport(scores, &[], Way::Double).plan() }
+    }
+
+    fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
+        self.noisy_route(scores, &[])
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
@@ -121,7 +130,7 @@ impl Router for Sinkhorn {
     }
 
     fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
-        self.transport(scores).weights(gain)
+        self.transport(scores, &[], Way::Double).weights(gain)
     }
 }
 

@@ -13,108 +13,128 @@
 
 use super::linear::Linear;
 use super::logarithmic::Logarithmic;
+use crate::model::router::Routed;
 
 /// How sums over the kernel are made. `rows` and `columns` are potentials of tokens and positions,
-/// or their exponentials: the domain's own business.
-pub(super) trait Domain: Sync {
+/// or their exponentials: the domain's own business. All vectors are `[N]`.
+pub(super) trait Domain {
     /// The potential of the positions to begin with.
-    fn start(&self) -> Vec<f64>;
+    fn start(&self, columns: &mut [f64]);
     /// Makes every row sum 1. False where float64 cannot do it in this domain.
-    fn balance_rows(&self, rows: &mut [f64], columns: &[f64]) -> bool;
+    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool;
     /// Makes every column sum 1. False where float64 cannot do it in this domain.
-    fn balance_columns(&self, rows: &[f64], columns: &mut [f64]) -> bool;
-    /// `P weights`, `[N]`, for the plan of these potentials.
-    fn over_positions(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64>;
-    /// `P^T weights`, `[N]`.
-    fn over_tokens(&self, rows: &[f64], columns: &[f64], weights: &[f64]) -> Vec<f64>;
+    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool;
+    /// `P weights` for the plan of these potentials.
+    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]);
+    /// `P^T weights`.
+    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]);
     /// Row `token` of the plan.
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]);
 }
 
-/// The iterations of one image, kept for the way back.
+/// The iterations of one image, kept for the way back: potentials alone. The domain is made again
+/// from the scores, in time N, when it is needed.
 pub(super) struct Transport {
-    domain: Box<dyn Domain + Send>,
-    /// Potentials of the tokens after each iteration.
-    rows: Vec<Vec<f64>>,
-    /// Potentials of the positions before the first and after each iteration.
-    columns: Vec<Vec<f64>>,
     scores: Vec<f64>,
     temperature: f64,
+    /// What was added to L, `[N, N]`; empty for nothing.
+    noise: Vec<f32>,
+    /// Where the iterations ran.
+    way: Way,
+    /// Potentials of the tokens after each iteration, `[iterations, N]`.
+    rows: Vec<f64>,
+    /// Potentials of the positions before the first and after each iteration, `[iterations + 1, N]`.
+    columns: Vec<f64>,
+}
+
+/// How sums over the kernel are made: the quickest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Polynomials in float32.
+    Single,
+    /// Polynomials in float64.
+    Double,
+    /// Sums of exponentials.
+    Logarithmic,
 }
 
 impl Transport {
-    /// Runs the iterations: by polynomials where every scaling stays within float64's range, which
-    /// the run itself checks, else in the log domain. `noise`, `[N, N]` row-major, is added to L;
-    /// empty for none.
-    pub fn run(scores: &[f64], temperature: f64, iterations: usize, noise: &[f32]) -> Self {
-        let try_in = |domain: Box<dyn Domain + Send>| {
-            let (mut rows, mut columns) = (Vec::with_capacity(iterations), vec![domain.start()]);
-            for t in 0..iterations {
-                let mut f = vec![0.0; scores.len()];
-                let mut g = vec![0.0; scores.len()];
-                if !domain.balance_rows(&mut f, &columns[t]) || !domain.balance_columns(&f, &mut g) {
-                    return None;
-                }
-                rows.push(f);
-                columns.push(g);
-            }
-            Some(Self { domain, rows, columns, scores: scores.to_vec(), temperature })
+    /// Runs the iterations in the first way from `way` on whose range every scaling stays within,
+    /// which the run itself checks. `noise`, `[N, N]` row-major, is added to L; empty for none.
+    pub fn run(scores: &[f64], temperature: f64, iterations: usize, noise: &[f32], way: Way) -> Self {
+        let n = scores.len();
+        let mut transport = Self {
+            scores: scores.to_vec(),
+            temperature,
+            noise: noise.to_vec(),
+            way,
+            rows: vec![0.0; iterations * n],
+            columns: vec![0.0; (iterations + 1) * n],
         };
-        let linear = || try_in(Box::new(Linear::new(scores, temperature)));
-        let logarithmic = || try_in(Box::new(Logarithmic::new(scores, temperature, noise)));
-        let quick = if noise.is_empty() { linear() } else { None };
-        quick.or_else(logarithmic).expect("the log domain never refuses")
+        let ways = [Way::Single, Way::Double, Way::Logarithmic];
+        let ran = ways.into_iter().skip_while(|next| *next != way).any(|way| {
+            transport.way = way;
+            transport.domain().is_some_and(|mut domain| transport.iterate(&mut *domain))
+        });
+        assert!(ran, "the log domain never refuses");
+        transport
+    }
+
+    /// Runs the iterations in this domain; false where they leave it.
+    fn iterate(&mut self, domain: &mut dyn Domain) -> bool {
+        let n = self.scores.len().max(1);
+        domain.start(&mut self.columns[..self.scores.len()]);
+        self.rows.chunks_mut(n).enumerate().all(|(t, rows)| {
+            let (before, after) = self.columns.split_at_mut((t + 1) * n);
+            domain.balance_rows(rows, &before[t * n..]) && domain.balance_columns(rows, &mut after[..n])
+        })
+    }
+
+    /// What makes the sums in its way; `None` where that cannot take its scores or its noise.
+    fn domain(&self) -> Option<Box<dyn Domain>> {
+        fn boxed(domain: impl Domain + 'static) -> Box<dyn Domain> {
+            Box::new(domain)
+        }
+        let (scores, temperature) = (&self.scores, self.temperature);
+        match self.way {
+            Way::Logarithmic => Some(boxed(Logarithmic::new(scores, temperature, &self.noise))),
+            _ if !self.noise.is_empty() => None,
+            Way::Single => Linear::single(scores, temperature).map(boxed),
+            Way::Double => Linear::double(scores, temperature).map(boxed),
+        }
+    }
+
+    /// What made the sums.
+    fn same_domain(&self) -> Box<dyn Domain> {
+        self.domain().expect("the iterations ran in it")
     }
 
     /// The final potentials of tokens and positions.
     fn last(&self) -> (&[f64], &[f64]) {
-        let no_rows = "Sinkhorn has at least one iteration";
-        (self.rows.last().expect(no_rows), self.columns.last().expect(no_rows))
+        let n = self.scores.len();
+        (&self.rows[self.rows.len() - n..], &self.columns[self.columns.len() - n..])
     }
 
     /// The plan, `[N, N]` row-major.
     pub fn plan(&self) -> Vec<f64> {
         let n = self.scores.len();
-        let (rows, columns) = self.last();
+        let (domain, (rows, columns)) = (self.same_domain(), self.last());
         let mut share = vec![0.0; n * n];
         for (token, row) in share.chunks_mut(n.max(1)).enumerate() {
-            self.domain.row(rows, columns, token, row);
+            domain.row(rows, columns, token, row);
         }
         share
-    }
-
-    /// `P gain`, `[N]`.
-    pub fn weights(&self, gain: &[f64]) -> Vec<f64> {
-        let (rows, columns) = self.last();
-        self.domain.over_positions(rows, columns, gain)
-    }
-
-    /// The cotangents of `scores` and `gain`, given `weights = P gain` and its cotangent.
-    pub fn backward_of_weights(
-        &self,
-        gain: &[f64],
-        weights: &[f64],
-        cotangent: &[f64],
-    ) -> (Vec<f64>, Vec<f64>) {
-        let (rows, columns) = self.last();
-        let by_gain = self.domain.over_tokens(rows, columns, cotangent);
-        let moments = self.domain.over_positions(rows, columns, &zip(gain, &self.places(), |q, p| q * p));
-        let mut owed = vec![0.0; self.scores.len()];
-        self.owe(&mut owed, cotangent, weights, &moments);
-        let f = zip(weights, cotangent, |w, c| w * c);
-        let g = zip(gain, &by_gain, |q, c| q * c);
-        (self.unroll(f, g, owed), by_gain)
     }
 
     /// The cotangent of `scores`, given that of the plan, `[N, N]`.
     pub fn backward_of_plan(&self, cotangent: &[f64]) -> Vec<f64> {
         let n = self.scores.len();
-        let (rows, columns) = self.last();
+        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let places = self.places();
         let (mut f, mut g, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let mut row = vec![0.0; n];
         for (i, cotangent) in cotangent.chunks(n.max(1)).enumerate() {
-            self.domain.row(rows, columns, i, &mut row);
+            domain.row(rows, columns, i, &mut row);
             for k in 0..n {
                 let owed = row[k] * cotangent[k];
                 f[i] += owed;
@@ -123,23 +143,35 @@ impl Transport {
             }
         }
         let mut owed = vec![0.0; n];
-        self.owe(&mut owed, &vec![1.0; n], &f, &moments);
-        self.unroll(f, g, owed)
+        self.owe(&mut owed, |_| 1.0, &f, &moments);
+        self.unroll(&mut *domain, f, g, owed)
     }
 
     /// Runs the cotangents `f`, `g` of the final potentials back through every iteration, beside what
     /// the scores are `owed` already; returns the cotangent of the scores.
-    fn unroll(&self, mut f: Vec<f64>, mut g: Vec<f64>, mut owed: Vec<f64>) -> Vec<f64> {
-        let (domain, places) = (&self.domain, self.places());
-        let [ones, minus] = [1.0, -1.0].map(|one| vec![one; self.scores.len()]);
-        for t in (0..self.rows.len()).rev() {
-            let (rows, before, after) = (&self.rows[t], &self.columns[t], &self.columns[t + 1]);
-            let sums = domain.over_positions(rows, after, &g);
-            let moments = domain.over_positions(rows, after, &zip(&g, &places, |g, p| g * p));
-            self.owe(&mut owed, &minus, &sums, &moments);
-            f = zip(&f, &sums, |f, sum| sum - f); // less than nothing: what L is owed by the row step
-            self.owe(&mut owed, &f, &ones, &domain.over_positions(rows, before, &places));
-            g = domain.over_tokens(rows, before, &f);
+    fn unroll(
+        &self,
+        domain: &mut dyn Domain,
+        mut f: Vec<f64>,
+        mut g: Vec<f64>,
+        mut owed: Vec<f64>,
+    ) -> Vec<f64> {
+        let n = self.scores.len();
+        let places = self.places();
+        let (mut placed, mut sums, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let columns = |t: usize| &self.columns[t * n..(t + 1) * n];
+        for (t, rows) in self.rows.chunks(n.max(1)).enumerate().rev() {
+            let (before, after) = (columns(t), columns(t + 1));
+            domain.over_positions(rows, after, &g, &mut sums);
+            placed.iter_mut().zip(&g).zip(&places).for_each(|((placed, g), p)| *placed = g * p);
+            domain.over_positions(rows, after, &placed, &mut moments);
+            self.owe(&mut owed, |_| -1.0, &sums, &moments);
+            // Less than nothing: what L is owed by the row step, whose sums are 1.
+            f.iter_mut().zip(&sums).for_each(|(f, sum)| *f = sum - *f);
+            domain.over_positions(rows, before, &places, &mut moments);
+            sums.fill(1.0);
+            self.owe(&mut owed, |i| f[i], &sums, &moments);
+            domain.over_tokens(rows, before, &f, &mut g);
             f.fill(0.0);
         }
         owed.iter().map(|x| x * 2.0 / self.temperature).collect()
@@ -147,9 +179,9 @@ impl Transport {
 
     /// Adds what the kernel's cotangent `scale_i P[i, k] weight_k` owes the scores, in units of
     /// `2 / tau`: `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with and without `p_k`.
-    fn owe(&self, owed: &mut [f64], scale: &[f64], sums: &[f64], moments: &[f64]) {
+    fn owe(&self, owed: &mut [f64], scale: impl Fn(usize) -> f64, sums: &[f64], moments: &[f64]) {
         for (i, owed) in owed.iter_mut().enumerate() {
-            *owed += scale[i] * (moments[i] - self.scores[i] * sums[i]);
+            *owed += scale(i) * (moments[i] - self.scores[i] * sums[i]);
         }
     }
 
@@ -160,7 +192,34 @@ impl Transport {
     }
 }
 
-/// Element by element.
-fn zip(a: &[f64], b: &[f64], with: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-    a.iter().zip(b).map(|(&a, &b)| with(a, b)).collect()
+impl Routed for Transport {
+    fn weights(&self, gains: &[f64]) -> Vec<f64> {
+        let n = self.scores.len().max(1);
+        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
+        let mut weights = vec![0.0; gains.len()];
+        for (gain, weights) in gains.chunks(n).zip(weights.chunks_mut(n)) {
+            domain.over_positions(rows, columns, gain, weights);
+        }
+        weights
+    }
+
+    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = self.scores.len();
+        let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
+        let places = self.places();
+        let (mut f, mut g, mut owed) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let (mut placed, mut moments) = (vec![0.0; n], vec![0.0; n]);
+        let mut by_gains = vec![0.0; gains.len()];
+        for (m, by_gain) in by_gains.chunks_mut(n.max(1)).enumerate() {
+            let [gain, weights, by_weights] =
+                [gains, weights, by_weights].map(|all| &all[m * n..(m + 1) * n]);
+            domain.over_tokens(rows, columns, by_weights, by_gain);
+            placed.iter_mut().zip(gain).zip(&places).for_each(|((placed, q), p)| *placed = q * p);
+            domain.over_positions(rows, columns, &placed, &mut moments);
+            self.owe(&mut owed, |i| by_weights[i], weights, &moments);
+            (0..n).for_each(|i| f[i] += weights[i] * by_weights[i]);
+            (0..n).for_each(|k| g[k] += gain[k] * by_gain[k]);
+        }
+        (self.unroll(&mut *domain, f, g, owed), by_gains)
+    }
 }

@@ -1,0 +1,240 @@
+//! One pass over the tokens of a batch for any number of poolings, on the CPU, and the way back.
+//!
+//! An image at a time: its tokens fit a core's cache, so scores, routing and weighted sums follow each
+//! other while memory is read once; the way back reads it once more. Images lie side by side on all
+//! cores. Every sum has an order of its own, which depends neither on the number of threads nor on
+//! what else is asked, so that a pooling gives the same bits alone and beside others.
+
+use std::sync::Arc;
+
+use burn::tensor::DType;
+use burn_flex::FlexTensor;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
+
+use super::products::{ROWS, add_weighted, dots};
+use super::route::{Pullback, Route};
+
+/// Most parts a batch is cut into; gradients are summed within a part, then over the parts.
+const PARTS: usize = 64;
+
+/// What one head asks of the tokens.
+pub struct Ask {
+    /// What every token is multiplied with, `[Q, d]` row-major; may be empty.
+    pub queries: Vec<f32>,
+    /// What the weights depend on beside the scores; may be empty.
+    pub gains: Vec<f64>,
+    /// From scores to weights.
+    pub route: Arc<dyn Route>,
+}
+
+/// The gradients of one [`Ask`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gradient {
+    /// `[Q, d]` row-major.
+    pub queries: Vec<f32>,
+    /// As many as the ask has.
+    pub gains: Vec<f64>,
+}
+
+/// A pass that was made, and what its way back needs.
+pub struct Pass {
+    tokens: Tokens,
+    asks: Vec<Ask>,
+    /// For every image, for every ask.
+    pullbacks: Vec<Vec<Pullback>>,
+}
+
+/// `[B, N, d]`, in float32 or in the float16 that caches hold.
+struct Tokens {
+    values: FlexTensor,
+    images: usize,
+    count: usize,
+    width: usize,
+}
+
+impl Tokens {
+    fn new(values: &FlexTensor) -> Self {
+        let shape: &[usize] = values.layout().shape();
+        let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
+        let readable = matches!(values.dtype(), DType::F32 | DType::F16);
+        assert!(readable, "tokens are float32 or float16, not {:?}", values.dtype());
+        Self { values: values.to_contiguous(), images, count, width }
+    }
+
+    /// Hands the tokens of `image` to `read`, [`ROWS`] at a time, with the index of the first.
+    fn each(&self, image: usize, mut read: impl FnMut(usize, &[f32])) {
+        let of_image = image * self.count * self.width..(image + 1) * self.count * self.width;
+        let size = ROWS * self.width;
+        if let Some(values) = self.values.as_slice::<f32>() {
+            values[of_image].chunks(size).enumerate().for_each(|(at, block)| read(at * ROWS, block));
+        } else if let Some(values) = self.values.as_slice::<f16>() {
+            let mut decoded = vec![0.0; size];
+            for (at, block) in values[of_image].chunks(size).enumerate() {
+                let decoded = &mut decoded[..block.len()];
+                block.convert_to_f32_slice(decoded);
+                read(at * ROWS, decoded);
+            }
+        }
+    }
+
+    /// `rows[m] . token` for every token: `[M, N]`.
+    fn scores(&self, image: usize, rows: &[f32]) -> Vec<f64> {
+        let count = rows.len() / self.width;
+        let mut scores = vec![0.0; count * self.count];
+        let mut block_scores = vec![0.0; count * ROWS];
+        self.each(image, |at, block| {
+            dots(block, rows, self.width, &mut block_scores);
+            for (q, found) in block_scores.chunks(ROWS).enumerate() {
+                let into = &mut scores[q * self.count + at..][..block.len() / self.width];
+                into.iter_mut().zip(found).for_each(|(into, &x)| *into = f64::from(x));
+            }
+        });
+        scores
+    }
+
+    /// Adds `weights` `[M, N]` times the tokens to `sums` `[M, d]`.
+    fn add(&self, image: usize, weights: &[f64], sums: &mut [f32]) {
+        let mut block_weights = vec![0.0; weights.len() / self.count * ROWS];
+        self.each(image, |at, block| {
+            if block.len() < ROWS * self.width {
+                block_weights.fill(0.0);
+            }
+            for (m, weights) in weights.chunks(self.count).enumerate() {
+                let into = block_weights[m * ROWS..].iter_mut();
+                weights[at..].iter().take(ROWS).zip(into).for_each(|(&w, into)| *into = w as f32);
+            }
+            add_weighted(block, &block_weights, self.width, sums);
+        });
+    }
+}
+
+impl Ask {
+    fn pools(&self) -> usize {
+        self.route.pools()
+    }
+
+    fn trained(&self) -> bool {
+        !self.queries.is_empty() || !self.gains.is_empty()
+    }
+}
+
+impl Pass {
+    /// Pools the tokens `[B, N, d]` for every ask: `[B, M, d]` each. With `keep`, the pass can be gone
+    /// back.
+    pub fn forward(tokens: &FlexTensor, asks: Vec<Ask>, keep: bool) -> (Vec<Vec<f32>>, Self) {
+        let tokens = Tokens::new(tokens);
+        let (n, width) = (tokens.count, tokens.width);
+        let queries: Vec<f32> = asks.iter().flat_map(|ask| ask.queries.iter().copied()).collect();
+        let pools: usize = asks.iter().map(Ask::pools).sum();
+        let one = |image: usize| {
+            let scores = if queries.is_empty() { vec![] } else { tokens.scores(image, &queries) }; // [Q, N]
+            let mut scores = scores.as_slice();
+            let (mut weights, mut pullbacks) = (Vec::with_capacity(pools * n), vec![]);
+            for ask in &asks {
+                let (own, others) = scores.split_at(ask.queries.len() / width * n);
+                scores = others;
+                let routed = ask.route.weigh(image, n, own, &ask.gains);
+                weights.extend(routed.weights);
+                if keep {
+                    pullbacks.push(routed.back);
+                }
+            }
+            let mut pooled = vec![0.0; pools * width];
+            tokens.add(image, &weights, &mut pooled);
+            (pooled, pullbacks)
+        };
+        let (pooled, pullbacks): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(one).unzip();
+        let mut start = 0;
+        let of = |ask: &Ask| {
+            let own = start..start + ask.pools() * width;
+            start = own.end;
+            pooled.iter().flat_map(|pooled| &pooled[own.clone()]).copied().collect()
+        };
+        let outputs = asks.iter().map(of).collect();
+        (outputs, Self { tokens, asks, pullbacks })
+    }
+
+    /// The gradients of every ask, given those of what [`forward`](Self::forward) gave; nothing for
+    /// asks that get nothing.
+    pub fn backward(&self, cotangents: &[Option<Vec<f32>>]) -> Vec<Option<Gradient>> {
+        let asked = |at: &usize| cotangents[*at].is_some() && self.asks[*at].trained();
+        let active: Vec<usize> = (0..self.asks.len()).filter(asked).collect();
+        let part = self.tokens.images.div_ceil(PARTS).max(1);
+        let images: Vec<usize> = (0..self.tokens.images).collect();
+        let mut parts: Vec<_> = images
+            .par_chunks(part)
+            .map(|images| {
+                let nothing = |&at: &usize| Gradient {
+                    queries: vec![0.0; self.asks[at].queries.len()],
+                    gains: vec![0.0; self.asks[at].gains.len()],
+                };
+                let mut sums: Vec<Gradient> = active.iter().map(nothing).collect();
+                images.iter().for_each(|&image| self.back_through(image, &active, cotangents, &mut sums));
+                sums
+            })
+            .collect();
+        let mut gradients = vec![None; self.asks.len()];
+        for (slot, &at) in active.iter().enumerate() {
+            let mut total = Gradient::default();
+            for part in &mut parts {
+                let Gradient { queries, gains } = std::mem::take(&mut part[slot]);
+                add(&mut total.queries, queries);
+                add(&mut total.gains, gains);
+            }
+            gradients[at] = Some(total);
+        }
+        gradients
+    }
+
+    /// Adds what `image` contributes to the gradients of the `active` asks.
+    fn back_through(
+        &self,
+        image: usize,
+        active: &[usize],
+        cotangents: &[Option<Vec<f32>>],
+        sums: &mut [Gradient],
+    ) {
+        let (n, width) = (self.tokens.count, self.tokens.width);
+        let mut by_pools = vec![];
+        for &at in active {
+            let size = self.asks[at].pools() * width;
+            let cotangent = cotangents[at].as_ref().expect("an active ask has a cotangent");
+            by_pools.extend_from_slice(&cotangent[image * size..(image + 1) * size]);
+        }
+        if by_pools.is_empty() {
+            return;
+        }
+        let by_weights = self.tokens.scores(image, &by_pools); // [M, N]
+        let mut by_weights = by_weights.as_slice();
+        let mut by_scores = vec![];
+        for (&at, sums) in active.iter().zip(sums.iter_mut()) {
+            let (own, others) = by_weights.split_at(self.asks[at].pools() * n);
+            by_weights = others;
+            let cotangents = self.pullbacks[image][at](own);
+            sums.gains.iter_mut().zip(cotangents.gains).for_each(|(sum, x)| *sum += x);
+            by_scores.push(cotangents.scores); // [Q, N]
+        }
+        let mut by_queries: Vec<f32> =
+            sums.iter_mut().flat_map(|sum| std::mem::take(&mut sum.queries)).collect();
+        if !by_queries.is_empty() {
+            self.tokens.add(image, &by_scores.concat(), &mut by_queries);
+        }
+        let mut rest = by_queries.as_slice();
+        for (&at, sum) in active.iter().zip(sums) {
+            let (own, others) = rest.split_at(self.asks[at].queries.len());
+            rest = others;
+            sum.queries = own.to_vec();
+        }
+    }
+}
+
+/// Adds `more` to `total`, which may still be empty.
+fn add<T: Copy + std::ops::AddAssign>(total: &mut Vec<T>, more: Vec<T>) {
+    if total.is_empty() {
+        *total = more;
+    } else {
+        total.iter_mut().zip(more).for_each(|(sum, x)| *sum += x);
+    }
+}

@@ -1,0 +1,200 @@
+//! From the scores of one image to the weights of its tokens, and back: what makes one pooling
+//! differ from another.
+//!
+//! A route says it twice: [`weigh`](Route::weigh) for one image in float64 on the host, with the way
+//! back as a function, for the [pass](super::pass) of the CPU; [`weights`](Route::weights) on tensors,
+//! for every other device. Tests hold the two together.
+
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData, activation};
+
+use crate::model::router::{pull_standardised, standardise, standardise_batch};
+
+/// From scores to weights.
+pub trait Route: Send + Sync {
+    /// How many weighted sums it makes, M.
+    fn pools(&self) -> usize {
+        1
+    }
+
+    /// The weights of one image, `[M, N]`. `scores`: `[Q, N]`; `gains`: as the head made them.
+    fn weigh(&self, image: usize, n: usize, scores: &[f64], gains: &[f64]) -> Weighed;
+
+    /// The weights of a batch of `tokens` `[B, N, d]`: `[B or 1, M, N]`. `scores`: `[B, Q, N]` where
+    /// there are queries; `gains` where there are any.
+    fn weights(&self, tokens: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3>;
+}
+
+/// The weights of one image, and the way back.
+pub struct Weighed {
+    /// `[M, N]`.
+    pub weights: Vec<f64>,
+    /// From the gradient of the weights to those of scores and gains.
+    pub back: Pullback,
+}
+
+/// From the gradient of the weights, `[M, N]`, to those of scores and gains.
+pub type Pullback = Box<dyn Fn(&[f64]) -> Cotangents + Send + Sync>;
+
+/// Gradients of what went into the weights of one image.
+pub struct Cotangents {
+    /// `[Q, N]`.
+    pub scores: Vec<f64>,
+    /// As many as there were.
+    pub gains: Vec<f64>,
+}
+
+impl Cotangents {
+    fn of_scores(scores: Vec<f64>) -> Self {
+        Self { scores, gains: vec![] }
+    }
+
+    fn of_gains(gains: Vec<f64>) -> Self {
+        Self { scores: vec![], gains }
+    }
+}
+
+/// Every token alike: `1 / N`.
+pub struct Even;
+
+impl Route for Even {
+    fn weigh(&self, _: usize, n: usize, _: &[f64], _: &[f64]) -> Weighed {
+        let back = Box::new(|_: &[f64]| Cotangents::of_scores(vec![]));
+        Weighed { weights: vec![1.0 / n as f64; n], back }
+    }
+
+    fn weights(&self, tokens: &Tensor<3>, _: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
+        let [_, n, _] = tokens.dims();
+        Tensor::ones([1, 1, n], (&tokens.device(), tokens.dtype())) / n as f64
+    }
+}
+
+/// The gains themselves, `[1, N]`, for every image.
+pub struct Given;
+
+impl Route for Given {
+    fn weigh(&self, _: usize, _: usize, _: &[f64], gains: &[f64]) -> Weighed {
+        let back = Box::new(|by_weights: &[f64]| Cotangents::of_gains(by_weights.to_vec()));
+        Weighed { weights: gains.to_vec(), back }
+    }
+
+    fn weights(&self, _: &Tensor<3>, _: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
+        gains.expect("weights are given").unsqueeze_dim(0)
+    }
+}
+
+/// The gains `[1, N]` by position, at the tokens that are read there: another order for every image.
+pub struct Placed {
+    /// Which position each token of each image is read at, `[B, N]` row-major.
+    pub places: std::sync::Arc<Vec<usize>>,
+}
+
+impl Route for Placed {
+    fn weigh(&self, image: usize, n: usize, _: &[f64], gains: &[f64]) -> Weighed {
+        let own = image * n..(image + 1) * n;
+        let weights = self.places[own.clone()].iter().map(|&k| gains[k]).collect();
+        let places = self.places.clone();
+        let back = move |by_weights: &[f64]| {
+            let mut gains = vec![0.0; n];
+            places[own.clone()].iter().zip(by_weights).for_each(|(&k, x)| gains[k] += x);
+            Cotangents::of_gains(gains)
+        };
+        Weighed { weights, back: Box::new(back) }
+    }
+
+    fn weights(&self, tokens: &Tensor<3>, _: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
+        let [images, n, _] = tokens.dims();
+        let gains = gains.expect("positions have gains").squeeze_dim::<1>(0); // [N]
+        let data: Vec<i32> = self.places.iter().map(|&k| k as i32).collect();
+        let at = Tensor::<1, Int>::from_data(TensorData::new(data, [self.places.len()]), &gains.device());
+        gains.select(0, at).reshape([images, 1, n])
+    }
+}
+
+/// A softmax over the tokens for each query: `softmax_i(scale score_i)`.
+pub struct Attend {
+    /// How many queries, and pools.
+    pub queries: usize,
+    /// What scores are multiplied with.
+    pub scale: f64,
+}
+
+impl Route for Attend {
+    fn pools(&self) -> usize {
+        self.queries
+    }
+
+    fn weigh(&self, _: usize, n: usize, scores: &[f64], _: &[f64]) -> Weighed {
+        let scale = self.scale;
+        let soft = |scores: &[f64]| softmax(&scores.iter().map(|s| s * scale).collect::<Vec<_>>());
+        let weights: Vec<f64> = scores.chunks(n).flat_map(soft).collect();
+        let kept = weights.clone();
+        let back = move |by_weights: &[f64]| {
+            let rows = kept.chunks(n).zip(by_weights.chunks(n));
+            let by_scores = rows.flat_map(|(soft, by)| pull_softmax(soft, by)).map(|x| x * scale);
+            Cotangents::of_scores(by_scores.collect())
+        };
+        Weighed { weights, back: Box::new(back) }
+    }
+
+    fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
+        activation::softmax(scores.expect("attention has queries") * self.scale, 2)
+    }
+}
+
+/// A softmax over the standardised scores; with `best`, the mean of so many of the best scored
+/// tokens instead (ties by index), through which the softmax's gradient passes.
+pub struct Content {
+    /// How many tokens are chosen; absent for the softmax itself.
+    pub best: Option<usize>,
+}
+
+impl Route for Content {
+    fn weigh(&self, _: usize, n: usize, scores: &[f64], _: &[f64]) -> Weighed {
+        let raw = scores.to_vec();
+        let scores = standardise(&raw);
+        let soft = softmax(&scores);
+        let weights = match self.best {
+            None => soft.clone(),
+            Some(k) => best(&scores, k.min(n)),
+        };
+        let back = move |by_weights: &[f64]| {
+            Cotangents::of_scores(pull_standardised(&raw, &pull_softmax(&soft, by_weights)))
+        };
+        Weighed { weights, back: Box::new(back) }
+    }
+
+    fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
+        let scores = standardise_batch(scores.expect("content has a scorer").squeeze_dim(1)); // [B, N]
+        let soft = activation::softmax(scores.clone(), 1); // [B, N]
+        let Some(k) = self.best else { return soft.unsqueeze_dim(1) };
+        let k = k.min(scores.dims()[1]);
+        let scores = scores.detach();
+        let (best, at) = scores.clone().topk_with_indices(k, 1); // [B, k]
+        let each = best.zeros_like() + 1.0 / k as f64; // [B, k]
+        let chosen = scores.zeros_like().scatter(1, at, each, IndexingUpdateOp::Add); // [B, N]
+        (chosen + (soft.clone() - soft.detach())).unsqueeze_dim(1)
+    }
+}
+
+/// `1 / k` at the `k` best scored tokens, ties by index; else 0.
+pub fn best(scores: &[f64], k: usize) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a])); // stable: ties by index
+    let mut weights = vec![0.0; scores.len()];
+    order[..k].iter().for_each(|&i| weights[i] = 1.0 / k as f64);
+    weights
+}
+
+/// `exp(x) / sum exp(x)`.
+pub fn softmax(x: &[f64]) -> Vec<f64> {
+    let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = x.iter().map(|x| (x - top).exp()).collect();
+    let total: f64 = powers.iter().sum();
+    powers.iter().map(|power| power / total).collect()
+}
+
+/// The gradient of what a softmax was taken of.
+fn pull_softmax(soft: &[f64], by_soft: &[f64]) -> Vec<f64> {
+    let mean: f64 = soft.iter().zip(by_soft).map(|(p, by)| p * by).sum();
+    soft.iter().zip(by_soft).map(|(p, by)| p * (by - mean)).collect()
+}

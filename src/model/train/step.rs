@@ -1,0 +1,161 @@
+//! One step of many heads on one batch.
+//!
+//! Heads that pool the tokens do so together: on the CPU one [`Pass`] reads the tokens for all of them
+//! and, once every head knows what its pools are owed, one more reads them for all gradients. In
+//! between each head has a graph of its own, from its pools to its loss; before, one from its
+//! parameters to what it asks of the tokens. A pass gives every head the same bits whoever is
+//! beside it, and so does the step.
+
+use std::time::Instant;
+
+use burn::tensor::{Device, Gradients, Int, Tensor, TensorData, loss};
+
+use super::Learner;
+use crate::model::classifier::Model;
+use crate::model::head::Batch;
+use crate::model::pooling::pass::{Gradient, Pass};
+use crate::model::pooling::{self, Pooling};
+
+/// The labels of a batch on a device.
+pub struct Labels {
+    index: Tensor<1, Int>,
+    target: Tensor<2>,
+    count: usize,
+}
+
+impl Labels {
+    /// The class of each image, out of `names` classes.
+    pub fn new(classes: &[usize], names: usize, device: &Device) -> Self {
+        let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
+        let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
+        let target = index.clone().one_hot::<2>(names).float().autodiff();
+        Self { index, target, count: classes.len() }
+    }
+
+    /// How many rows of `logits` `[B, C]` have their largest value at the label.
+    fn right(&self, logits: Tensor<2>) -> usize {
+        let hits = logits.argmax(1).squeeze_dim::<1>(1).equal(self.index.clone());
+        hits.int().sum().into_scalar::<i32>() as usize
+    }
+}
+
+/// One step of every learner that still trains, on one batch whose `patches` record gradients.
+pub fn step_all(learners: &mut [Learner], batch: &Batch, labels: &Labels, rate: f64) {
+    let begun = Instant::now();
+    let together = pooling::on_cpu(&batch.patches.device());
+    let mut steps: Vec<Step> = learners
+        .iter_mut()
+        .filter(|learner| learner.failure.is_none())
+        .map(|learner| Step::new(learner, batch, together))
+        .collect();
+    let asking = steps.iter().filter(|step| step.pooling.is_some()).count().max(1);
+    let mut shared = begun.elapsed().as_secs_f64();
+
+    let asks = steps.iter().filter_map(|step| step.pooling.as_ref()).map(Pooling::ask).collect();
+    let begun = Instant::now();
+    let (mut pooled, pass) = match together {
+        true => {
+            let (pooled, pass) = Pass::forward(&pooling::flex(batch.patches.clone()), asks, true);
+            (pooled.into_iter(), Some(pass))
+        }
+        false => (vec![].into_iter(), None),
+    };
+    shared += begun.elapsed().as_secs_f64();
+
+    let mut owed = vec![];
+    for step in &mut steps {
+        let pooled = step.pooling.is_some().then(|| pooled.next().expect("an answer to every ask"));
+        let cotangent = step.timed(|step| step.loss(batch, labels, pooled));
+        if step.pooling.is_some() {
+            owed.push(cotangent);
+        }
+    }
+
+    let begun = Instant::now();
+    let mut gradients = pass.map(|pass| pass.backward(&owed)).unwrap_or_default().into_iter();
+    shared += begun.elapsed().as_secs_f64();
+
+    for mut step in steps {
+        let gradient = step.pooling.is_some().then(|| gradients.next().flatten()).flatten();
+        if step.pooling.is_some() {
+            step.learner.seconds += shared / asking as f64;
+        }
+        step.timed(|step| step.update(batch, labels, gradient, rate));
+    }
+}
+
+/// A learner within a step.
+struct Step<'a> {
+    learner: &'a mut Learner,
+    /// The model with parameters that record their gradients.
+    tracked: Model,
+    /// What it asks of a pass shared with others.
+    pooling: Option<Pooling>,
+    /// What the pass gave.
+    pooled: Option<Tensor<3>>,
+    /// Its loss, and the gradients of what lies behind the pass.
+    outcome: Option<(f64, usize, Gradients)>,
+}
+
+impl<'a> Step<'a> {
+    fn new(learner: &'a mut Learner, batch: &Batch, together: bool) -> Self {
+        let tracked = learner.model.clone().with_params(learner.model.params().tracked());
+        let pooling = if together { tracked.head().pooling(tracked.params(), batch) } else { None };
+        Self { learner, tracked, pooling, pooled: None, outcome: None }
+    }
+
+    /// Runs `work` on the learner's own time.
+    fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let begun = Instant::now();
+        let result = work(self);
+        self.learner.seconds += begun.elapsed().as_secs_f64();
+        result
+    }
+
+    /// From what the pass gave, `[B, M, d]`, to the loss and back; returns the gradient of what the pass
+    /// gave.
+    fn loss(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) -> Option<Vec<f32>> {
+        let logits = match pooled {
+            Some(pooled) => {
+                let [images, _, width] = batch.patches.dims();
+                let shape = [images, pooled.len() / (images * width).max(1), width];
+                let pooled = TensorData::new(pooled, shape);
+                let pooled = Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad();
+                self.pooled = Some(pooled.clone());
+                self.tracked.logits_of(pooled, batch)
+            }
+            None => self.tracked.logits(batch),
+        }; // [B, C]
+        let right = labels.right(logits.clone().inner());
+        let loss = loss::cross_entropy_with_logits(logits, labels.target.clone());
+        let gradients = loss.backward();
+        let value = f64::from(loss.inner().into_scalar::<f32>()); // waits, so the device is done
+        let cotangent = self.pooled.as_ref().and_then(|pooled| pooled.grad(&gradients));
+        self.outcome = Some((value, right, gradients));
+        cotangent.filter(|_| value.is_finite()).map(|tensor| pooling::host(tensor))
+    }
+
+    /// Moves the parameters; a loss that is not finite takes back the step that led to it.
+    fn update(&mut self, batch: &Batch, labels: &Labels, gradient: Option<Gradient>, rate: f64) {
+        let (value, right, behind) = self.outcome.take().expect("a loss comes before an update");
+        let learner = &mut *self.learner;
+        if !value.is_finite() {
+            learner.failure = Some(format!("the loss became {value} in epoch {}", learner.history.len() + 1));
+            if let Some(good) = learner.good.take() {
+                learner.model = learner.model.clone().with_params(good);
+            }
+            return;
+        }
+        let carried = self.pooling.as_ref().zip(gradient).and_then(|(pooling, by)| pooling.carry(by));
+        let before = carried.map(|carried| carried.backward());
+        let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
+        let params = learner.model.params().clone();
+        learner.good = Some(params.clone());
+        let moved = learner.adam.step(params, self.tracked.params(), &gradients, rate);
+        let pooled = self.pooled.take().map(Tensor::inner);
+        learner.model = learner.model.clone().with_params(moved).observe(batch, pooled);
+        learner.running.loss += value * labels.count as f64;
+        learner.running.right += right;
+        learner.running.images += labels.count;
+    }
+}
