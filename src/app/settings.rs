@@ -53,6 +53,8 @@ pub struct Recent {
     pub runs: VecDeque<PathBuf>,
     /// Images and folders of images.
     pub images: VecDeque<PathBuf>,
+    /// Folders and tables of datasets.
+    pub datasets: VecDeque<PathBuf>,
     /// Workspace files.
     pub workspaces: VecDeque<PathBuf>,
 }
@@ -127,9 +129,9 @@ impl Settings {
     /// With values a person can work with, whatever a file says.
     fn bounded(mut self) -> Self {
         self.scale = if self.scale.is_finite() { self.scale.clamp(0.5, 4.0) } else { 1.0 };
-        let Recent { backbones, probes, runs, images, workspaces } = &mut self.recent;
+        let Recent { backbones, probes, runs, images, datasets, workspaces } = &mut self.recent;
         backbones.truncate(RECENT);
-        [probes, runs, images, workspaces].into_iter().for_each(|list| list.truncate(RECENT));
+        [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(RECENT));
         self
     }
 }
