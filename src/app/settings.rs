@@ -14,6 +14,15 @@ const RECENT: usize = 12;
 /// No settings file is larger.
 const FILE_LIMIT: u64 = 1 << 20;
 
+/// Devices a person can choose, and what they are.
+pub const DEVICES: &[(&str, &str)] = &[
+    ("auto", "The best there is"),
+    ("cpu", "The processor"),
+    ("wgpu", "A GPU through Vulkan, DirectX 12 or Metal"),
+    #[cfg(feature = "cuda")]
+    ("cuda", "An NVIDIA GPU through CUDA"),
+];
+
 /// Light or dark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

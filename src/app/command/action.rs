@@ -21,6 +21,12 @@ pub enum Ask {
     ImageFiles,
     /// Choose a folder of images, then [`Command::OpenImages`].
     ImageFolder,
+    /// Choose a dataset's folder for the next training.
+    DatasetFolder,
+    /// Choose a folder for the next run.
+    RunOutput,
+    /// Choose the folder of token caches.
+    CacheFolder,
     /// Choose a workspace file and restore it.
     OpenWorkspace,
     /// Save the workspace where it was saved before, or choose where.

@@ -27,6 +27,7 @@ use super::job::ColumnId;
 use super::look;
 use super::panel::{self, Cx, Lit, Panel, Place, Wish};
 use super::state::{State, Weight};
+use super::training::Draft;
 use super::workspace::Workspace;
 use crate::viz::hover::Hover;
 use crate::viz::paint::color32;
@@ -227,6 +228,7 @@ impl Desk {
         match wish {
             Wish::Command(command) => orders.push(Order::Command(command)),
             Wish::Focus(id) => self.focus = Some(id),
+            Wish::Show(panel) => self.show(panel),
             Wish::Jobs => self.jobs = !self.jobs,
             Wish::Export(figures, traces) => {
                 let limits = figures.first().and_then(|id| state.shared_limits(id));
@@ -257,6 +259,8 @@ impl Desk {
     /// What becomes of files that were chosen.
     fn chosen(&mut self, what: For, paths: Vec<PathBuf>, state: &State, orders: &mut Vec<Order>) {
         let first = paths.first().cloned().unwrap_or_default();
+        let draft = |draft: Draft| Command::SetDraft(Box::new(draft));
+        let filled = state.training.draft.clone();
         orders.push(Order::Command(match what {
             For::Export(_) => {
                 if let Some(export) = &mut self.export {
@@ -268,6 +272,9 @@ impl Desk {
             For::Ask(Ask::RunFolder) => Command::OpenRun(first),
             For::Ask(Ask::ProbeFiles) => Command::OpenProbes(paths),
             For::Ask(Ask::ImageFiles | Ask::ImageFolder) => Command::OpenImages(paths),
+            For::Ask(Ask::DatasetFolder) => draft(Draft { data: Some(first), ..filled }),
+            For::Ask(Ask::RunOutput) => draft(Draft { out: Some(first), ..filled }),
+            For::Ask(Ask::CacheFolder) => draft(Draft { cache: Some(first), ..filled }),
             For::Ask(Ask::OpenWorkspace) => return self.open(&first, orders),
             For::Ask(Ask::SaveWorkspace | Ask::SaveWorkspaceAs) => return self.save(first, state, orders),
             For::Ask(Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Quit) => return,

@@ -82,6 +82,24 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
+/// A time that is only guessed, in one unit or two: `40 s`, `12 min`, `3 h 20 min`, `2 days`.
+pub fn roughly(time: Duration) -> String {
+    let s = time.as_secs_f64();
+    match s {
+        s if s < 1.5 => "a second".to_owned(),
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s if s < 36.0 * 3600.0 => {
+            let minutes = (s / 600.0).round() as u64 * 10;
+            match minutes % 60 {
+                0 => format!("{} h", minutes / 60),
+                rest => format!("{} h {rest} min", minutes / 60),
+            }
+        }
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
 /// Why it failed and what to do now; the words can be selected and copied.
 pub fn failed(ui: &mut Ui, fault: &Fault) {
     let theme = look::theme(ui);
@@ -123,5 +141,10 @@ mod tests {
         let files = Progress { unit: Unit::Files, done: 3, total: None, ..progress };
         assert_eq!(amounts(&files), "3");
         assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
+        for (seconds, text) in
+            [(1, "a second"), (40, "40 s"), (720, "12 min"), (11_900, "3 h 20 min"), (180_000, "2.1 days")]
+        {
+            assert_eq!(roughly(Duration::from_secs(seconds)), text);
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 
-pub use self::draft::Draft;
+pub use self::draft::{Draft, MOST_SEEDS};
 pub use self::error::TrainingError;
 pub use self::order::Order;
 pub use self::outlook::{Estimate, Facts, outlook};
