@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn smoothing_keeps_a_constant_and_starts_at_the_first_value() {
-        assert_eq!(smooth(&[3.0; 5], 0.9), [3.0; 5]);
+        assert!(smooth(&[3.0; 5], 0.9).iter().all(|value| (value - 3.0).abs() < 1e-12));
         assert_eq!(smooth(&[1.0, 2.0], 0.0), [1.0, 2.0]);
         let smoothed = smooth(&[4.0, 0.0, 0.0], 0.5);
         assert!(smoothed[0] == 4.0 && smoothed[1] < 2.0 && smoothed[2] < smoothed[1]);

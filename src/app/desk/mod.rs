@@ -31,6 +31,7 @@ use super::training::Draft;
 use super::workspace::Workspace;
 use crate::viz::hover::Hover;
 use crate::viz::paint::color32;
+use crate::viz::theme::Theme;
 
 /// What the desk wants of the program around it.
 pub enum Order {
@@ -140,6 +141,9 @@ impl Desk {
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut wishes);
         self.toasts.ui(ui, state, &mut wishes);
+        if ui.input(|i| !i.raw.hovered_files.is_empty()) {
+            welcome(ui, &theme);
+        }
         let token = lit.found();
         if token != state.selection.hover.token {
             orders.push(Order::Command(Command::Hover(Hover { token, position: None })));
@@ -318,6 +322,19 @@ fn first_to_see(state: &State) -> Option<ColumnId> {
         |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
     let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
     found.or_else(|| state.columns.first()).map(|(id, _)| *id)
+}
+
+/// Files are held over the window: says what letting go does.
+fn welcome(ui: &Ui, theme: &Theme) {
+    let id = egui::Id::unique("drop");
+    egui::Area::new(id).order(egui::Order::Foreground).fixed_pos(ui.max_rect().min).show(ui.ctx(), |ui| {
+        let whole = ui.ctx().content_rect();
+        ui.painter().rect_filled(whole, 0.0, color32(theme.ground.alpha(0.82)));
+        let edge = egui::Stroke::new(2.0, color32(theme.series(0)));
+        ui.painter().rect_stroke(whole.shrink(10.0), 10.0, edge, egui::StrokeKind::Inside);
+        let words = "Drop to open: images, folders, backbones, probes, runs";
+        ui.put(whole, egui::Label::new(egui::RichText::new(words).heading()));
+    });
 }
 
 /// Asks for an id of the Hub.

@@ -57,8 +57,17 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
 /// A bar with what is done and what is left.
 pub fn bar(ui: &mut Ui, progress: &Progress) {
     let width = ui.available_width().min(WIDE);
-    let text = RichText::new(amounts(progress)).small();
-    ui.add(ProgressBar::new(progress.fraction().unwrap_or(0.0)).desired_width(width).text(text));
+    track(ui, progress.fraction().unwrap_or(0.0), &amounts(progress), width);
+}
+
+/// A bar filled to `fraction`, with words in it.
+pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
+    ui.scope(|ui| {
+        // Of a pane's own colour it would not be seen there.
+        ui.visuals_mut().extreme_bg_color = ui.visuals().widgets.inactive.weak_bg_fill;
+        let text = RichText::new(words).small();
+        ui.add(ProgressBar::new(fraction).desired_width(width).desired_height(18.0).text(text));
+    });
 }
 
 /// How far in words: `12.0 of 345.1 MB, 0:40 left`.

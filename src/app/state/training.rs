@@ -114,6 +114,11 @@ impl Training {
         (!runs.is_empty()).then_some(Request::Follow(runs))
     }
 
+    /// Whether what is filled in was planned and can begin.
+    pub fn can_start(&self) -> bool {
+        self.live.is_none() && matches!(self.outlook, Outlook::Ready { .. }) && !self.outdated()
+    }
+
     /// The run that is trained in this window.
     pub fn live_run(&self) -> Option<&Followed> {
         self.runs.get(self.live.as_ref()?.folder.as_ref()?)
@@ -157,7 +162,7 @@ impl State {
     /// Begins what was planned.
     pub(super) fn start_training(&mut self) -> Vec<Request> {
         let Outlook::Ready { facts, .. } = &self.training.outlook else { return Vec::new() };
-        if self.training.live.is_some() || self.training.outdated() {
+        if !self.training.can_start() {
             return Vec::new();
         }
         let mut draft = self.training.draft.clone();

@@ -1,7 +1,7 @@
 //! A run that is open: where it stands, what can be done with it, its curves and its heads.
 
 use eframe::egui;
-use egui::{Align, Button, Label, Layout, ProgressBar, RichText, Ui};
+use egui::{Align, Button, Label, Layout, RichText, Ui};
 
 use super::curves::Curves;
 use super::legend;
@@ -107,7 +107,8 @@ fn buttons(ui: &mut Ui, cx: &mut Cx<'_>, run: &Followed, live: Option<&Live>) {
         return;
     }
     let folder = &run.course.about.folder;
-    if ui.button("Close").on_hover_text("Takes the curves away; the files and open probes stay").clicked() {
+    if ui.button("Close run").on_hover_text("Takes the curves away; the files and open probes stay").clicked()
+    {
         cx.send(Command::CloseRun(folder.clone()));
     }
     if run.phase == Phase::Done {
@@ -142,6 +143,5 @@ fn progress(ui: &mut Ui, cx: &Cx<'_>, run: &Followed, live: Option<&Live>) {
             (part, format!("{:.0} % of all epochs are done", 100.0 * part))
         }
     };
-    let text = RichText::new(text).small();
-    ui.add(ProgressBar::new(fraction).desired_height(18.0).text(text));
+    notice::track(ui, fraction, &text, ui.available_width());
 }

@@ -9,10 +9,14 @@ use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle,
 use crate::app::course::{Course, Curve, Measure, smooth};
 use crate::app::panel::Cx;
 use crate::viz::paint::color32;
+use crate::viz::scale::{Scale, number};
 use crate::viz::theme::Theme;
 
 /// From this width on the plots stand side by side.
 const WIDE: f32 = 620.0;
+
+/// Round numbers along an axis.
+const MARKS: usize = 6;
 
 /// How curves are shown.
 pub struct Curves {
@@ -48,7 +52,7 @@ impl Curves {
             true => (true, Vec2::new((width - 12.0) / 2.0, height)),
             false => (false, Vec2::new(width, (height - 6.0) / 2.0)),
         };
-        let mut both = |ui: &mut Ui| {
+        let both = |ui: &mut Ui| {
             self.plot(ui, cx.theme, course, Measure::Loss, size);
             self.plot(ui, cx.theme, course, self.accuracy, size);
         };
@@ -100,7 +104,7 @@ impl Curves {
             .map(|(head, _)| (head, course.curve(head, measure)))
             .filter(|(_, curve)| !curve.at.is_empty())
             .collect();
-        let mut plot = Plot::new((&course.about.folder, loss))
+        let plot = Plot::new((&course.about.folder, loss))
             .width(size.x)
             .height(size.y)
             .show_background(false)
@@ -111,33 +115,41 @@ impl Curves {
             .include_x(0.0)
             .include_x(course.about.epochs as f64)
             .set_margin_fraction(Vec2::new(0.02, 0.06))
+            .grid_color(color32(theme.faint))
+            .grid_fade(0.0)
+            .grid_spacing(4.0..=8.0)
+            .x_grid_spacer(|input| marks(input, false))
+            .y_grid_spacer(move |input| marks(input, log))
+            .x_axis_formatter(|mark, _| number(mark.value))
+            .y_axis_formatter(move |mark, _| number(if log { 10f64.powf(mark.value) } else { mark.value }))
             .label_formatter(move |at| hover(at, loss, log));
-        if log {
-            plot = plot.y_grid_spacer(decades).y_axis_formatter(|mark, _| decade(mark.value));
-        }
-        let response = plot.show(ui, |plot| {
-            for (head, curve) in &curves {
-                let color = color32(theme.series(*head));
-                let strength = if loss { self.smoothing } else { 0.0 };
-                let scale = |value: f64| if log { value.max(1e-12).log10() } else { value };
-                let mean = smooth(&curve.mean, strength);
-                let spread = smooth(&curve.spread, strength);
-                let name = &course.about.heads[*head];
-                if course.about.seeds.len() > 1 && spread.iter().any(|spread| *spread > 0.0) {
-                    let least = mean.iter().copied().filter(|m| *m > 0.0).fold(f64::INFINITY, f64::min);
-                    // A band below zero has no logarithm: it ends a little under the curve.
-                    let low =
-                        |(m, s): (&f64, &f64)| scale(if log { (m - s).max(least * 0.5) } else { m - s });
-                    let low: Vec<f64> = mean.iter().zip(&spread).map(low).collect();
-                    let high: Vec<f64> = mean.iter().zip(&spread).map(|(m, s)| scale(m + s)).collect();
-                    let area = FilledArea::new("", &curve.at, &low, &high);
-                    plot.add(area.fill_color(band(color)).allow_hover(false));
+        let scope = ui.scope(|ui| {
+            ui.visuals_mut().override_text_color = Some(color32(theme.muted));
+            plot.show(ui, |plot| {
+                for (head, curve) in &curves {
+                    let color = color32(theme.series(*head));
+                    let strength = if loss { self.smoothing } else { 0.0 };
+                    let scale = |value: f64| if log { value.max(1e-12).log10() } else { value };
+                    let mean = smooth(&curve.mean, strength);
+                    let spread = smooth(&curve.spread, strength);
+                    let name = &course.about.heads[*head];
+                    if course.about.seeds.len() > 1 && spread.iter().any(|spread| *spread > 0.0) {
+                        let least = mean.iter().copied().filter(|m| *m > 0.0).fold(f64::INFINITY, f64::min);
+                        // A band below zero has no logarithm: it ends a little under the curve.
+                        let low =
+                            |(m, s): (&f64, &f64)| scale(if log { (m - s).max(least * 0.5) } else { m - s });
+                        let low: Vec<f64> = mean.iter().zip(&spread).map(low).collect();
+                        let high: Vec<f64> = mean.iter().zip(&spread).map(|(m, s)| scale(m + s)).collect();
+                        let area = FilledArea::new("", &curve.at, &low, &high);
+                        plot.add(area.fill_color(band(color)).allow_hover(false));
+                    }
+                    let points: PlotPoints<'_> =
+                        curve.at.iter().zip(&mean).map(|(at, mean)| [*at, scale(*mean)]).collect();
+                    plot.line(Line::new(name, points).color(color).width(1.8).style(dash(*head, theme)));
                 }
-                let points: PlotPoints<'_> =
-                    curve.at.iter().zip(&mean).map(|(at, mean)| [*at, scale(*mean)]).collect();
-                plot.line(Line::new(name, points).color(color).width(1.8).style(dash(*head, theme)));
-            }
+            })
         });
+        let response = scope.inner;
         let (role, text) = (egui::Role::Image, format!("{name} of {} heads", curves.len()));
         response.response.widget_info(|| WidgetInfo::labeled(role, true, &text));
     }
@@ -165,27 +177,17 @@ fn hover(at: &HoverPosition<'_>, loss: bool, log: bool) -> Option<String> {
     (!plot_name.is_empty()).then(|| format!("{plot_name}\nepoch {:.1}, {value}", position.x))
 }
 
-/// Marks of a logarithmic axis, in logarithms: decades, and 2 and 5 between them where there is room.
-fn decades(input: GridInput) -> Vec<GridMark> {
+/// Round numbers inside, where the axis has logarithms or the numbers themselves.
+fn marks(input: GridInput, log: bool) -> Vec<GridMark> {
     let (low, high) = input.bounds;
-    let (first, last) = (low.floor().max(-12.0) as i32, high.ceil().min(12.0) as i32);
-    let fine = high - low < 3.0;
-    let mut marks = Vec::new();
-    for decade in first..=last {
-        for (factor, step) in [(1.0, 1.0), (2.0, 0.3), (5.0, 0.3)] {
-            if factor == 1.0 || fine {
-                marks.push(GridMark { value: f64::from(decade) + f64::log10(factor), step_size: step });
-            }
-        }
-    }
-    marks
-}
-
-/// The value of a mark, in as few digits as it needs.
-fn decade(logarithm: f64) -> String {
-    let value = 10f64.powf(logarithm);
-    let digits = usize::try_from((-logarithm.floor() as i32).max(0)).unwrap_or(0);
-    format!("{value:.digits$}")
+    let (lo, hi) = if log { (10f64.powf(low), 10f64.powf(high)) } else { (low, high) };
+    // Within a decade round numbers lie closer than its parts.
+    let scale = Scale { lo, hi, log: log && high - low > 1.0 };
+    let place = |value: f64| if log { value.log10() } else { value };
+    let places: Vec<f64> = scale.ticks(MARKS).into_iter().map(place).filter(|at| at.is_finite()).collect();
+    let gaps = places.windows(2).map(|pair| pair[1] - pair[0]);
+    let step_size = gaps.fold(high - low, f64::min).max(f64::EPSILON);
+    places.into_iter().map(|value| GridMark { value, step_size }).collect()
 }
 
 #[cfg(test)]
@@ -193,14 +195,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logarithmic_axis_has_round_marks() {
-        let marks = decades(GridInput { bounds: (-1.2, 0.4), base_step_size: 0.1 });
-        let texts: Vec<String> = marks.iter().map(|mark| decade(mark.value)).collect();
-        assert_eq!(
-            texts,
-            ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "50"][..texts.len()]
-        );
-        let wide = decades(GridInput { bounds: (-4.0, 2.0), base_step_size: 0.1 });
-        assert_eq!(wide.len(), 7);
+    fn a_logarithmic_axis_has_round_marks_inside() {
+        let text = |low, high| -> Vec<String> {
+            let input = GridInput { bounds: (low, high), base_step_size: 0.1 };
+            marks(input, true).iter().map(|mark| number(10f64.powf(mark.value))).collect()
+        };
+        assert_eq!(text(-1.2, 0.4), ["0.1", "0.2", "0.5", "1", "2"]);
+        assert_eq!(text(-4.1, 2.1), ["1e−4", "0.01", "1", "100"]);
+        let close = text(0.3, 0.5); // 2.0 to 3.2
+        assert!(close.len() >= 4 && close.contains(&"2.5".to_owned()), "{close:?}");
+        let broken = GridInput { bounds: (f64::NAN, f64::NAN), base_step_size: 0.1 };
+        marks(broken, false);
     }
 }

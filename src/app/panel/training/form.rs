@@ -33,11 +33,10 @@ impl Form {
             dataset(ui, cx, &mut edited);
         });
         ui.add_space(6.0);
-        heads::ui(ui, &mut edited.heads);
-        ui.add_space(6.0);
         let mut settled = protocol(ui, cx, &mut edited);
-        ui.add_space(2.0);
         CollapsingHeader::new("Settings and places").show(ui, |ui| settled &= places(ui, cx, &mut edited));
+        ui.add_space(8.0);
+        heads::ui(ui, &mut edited.heads);
         if edited == cx.state.training.draft {
             return;
         }

@@ -51,7 +51,7 @@ fn one(ui: &mut Ui, kind: &Kind, chosen: &mut Vec<String>) {
         }
         // Summaries stand under each other.
         let used = width - ui.available_width();
-        ui.add_space((132.0 - used).max(0.0));
+        ui.add_space((126.0 - used).max(0.0));
         let summary = RichText::new(kind.summary).small().weak();
         ui.add(egui::Label::new(summary).truncate());
     });

@@ -38,12 +38,13 @@ const NAME: f32 = 190.0;
 /// Draws the rows; `hidden` holds names of heads whose curves are not drawn.
 pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>, run: &Followed, hidden: &mut HashSet<String>) {
     let heads = &run.course.about.heads;
+    ui.spacing_mut().item_spacing.y = 0.0;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 0.0;
         cell(ui, NAME, Align::Min, |ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
             if ui.small_button("Show all").clicked() {
-                heads.iter().for_each(|head| drop(hidden.remove(head)));
+                hidden.clear();
             }
             if ui.small_button("Hide all").clicked() {
                 hidden.extend(heads.iter().cloned());

@@ -1,7 +1,7 @@
 //! What the training that is filled in comes to, and the button that begins it.
 
 use eframe::egui;
-use egui::{Button, Grid, RichText, ScrollArea, Ui};
+use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
 use crate::app::command::Command;
 use crate::app::extract::bytes_text;
@@ -11,6 +11,10 @@ use crate::app::training::{Draft, Estimate, Facts};
 use crate::model::run::Selection;
 use crate::model::train::Protocol;
 use crate::viz::paint::color32;
+
+/// What a person must know of a best epoch that the test images pick.
+const FLATTERS: &str = "A best epoch that is picked on the test images flatters the result. The last epoch does \
+                        not, nor does picking on part of train";
 
 /// Draws it.
 pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
@@ -69,10 +73,9 @@ fn ready(ui: &mut Ui, cx: &mut Cx<'_>, facts: &Facts, estimate: Option<Estimate>
             ui.end_row();
         }
     });
-    if let Some(warning) = facts.selection.warning().filter(|_| facts.selection == Selection::Test) {
+    if facts.selection == Selection::Test {
         ui.add_space(4.0);
-        let color = color32(cx.theme.series(1));
-        let text = RichText::new(sentence(warning)).small().color(color);
+        let text = RichText::new(FLATTERS).small().color(color32(cx.theme.series(1)));
         ui.add(egui::Label::new(text).wrap());
     }
     for note in &facts.notes {
@@ -80,11 +83,13 @@ fn ready(ui: &mut Ui, cx: &mut Cx<'_>, facts: &Facts, estimate: Option<Estimate>
     }
     ui.add_space(10.0);
     let fill = ui.visuals().selection.bg_fill;
-    let button =
-        Button::new(RichText::new("Start training").strong()).fill(fill).min_size([132.0, 30.0].into());
-    if ui.add_enabled(!cx.state.training.outdated(), button).clicked() {
-        cx.send(Command::StartTraining);
-    }
+    ui.scope(|ui| {
+        ui.spacing_mut().button_padding = Vec2::new(18.0, 7.0);
+        let button = Button::new(RichText::new("Start training").strong()).fill(fill);
+        if ui.add_enabled(cx.state.training.can_start(), button).clicked() {
+            cx.send(Command::StartTraining);
+        }
+    });
 }
 
 /// Name, what is so, and more about it.
