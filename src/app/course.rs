@@ -190,6 +190,11 @@ impl Course {
         (self.lines.iter().map(of).sum(), self.lines.len() * self.about.epochs)
     }
 
+    /// Whether anything was trained.
+    pub fn begun(&self) -> bool {
+        self.lines.iter().any(|line| !line.epochs.is_empty() || !line.steps.is_empty())
+    }
+
     /// Whether every head has come to its end with every seed.
     pub fn finished(&self) -> bool {
         let (done, all) = self.done();

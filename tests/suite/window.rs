@@ -405,3 +405,62 @@ fn every_figure_has_a_pane_and_no_look_is_lost() {
         window.harness.state().state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_)));
     assert!(shown);
 }
+
+/// Every pane in the middle that shows what was seen.
+fn panes() -> Vec<&'static str> {
+    FIGURES.iter().map(|figure| figure.id()).chain(["compare", "tokens"]).collect()
+}
+
+#[test]
+fn every_pane_is_empty_busy_failed_and_ready_in_words() {
+    let said = |window: &mut Window, text: &str| {
+        for pane in panes() {
+            window.harness.state_mut().desk.show(pane);
+            window.harness.run();
+            assert!(window.has(text), "{pane} does not say {text}");
+        }
+        assert!(window.idle(), "{text}: the window repaints");
+    };
+    let mut window = Window::new();
+    said(&mut window, "Open a backbone: the frozen model whose tokens are read");
+    window.open();
+    window.answer_with(|request| match request {
+        Request::Look(look) => vec![Event::Started(look.job)],
+        other => good(other),
+    });
+    said(&mut window, "Looking…");
+    let jobs = window.harness.state().state.jobs.keys().copied().collect::<Vec<_>>();
+    let fault = Fault::new("The device was lost").remedy("Run on the CPU instead");
+    window.wire.borrow_mut().events.extend(jobs.into_iter().map(|job| Event::Failed(job, fault.clone())));
+    window.harness.run();
+    said(&mut window, "The device was lost");
+    window.press(Modifiers::COMMAND, Key::R);
+    window.answer();
+    for pane in panes() {
+        window.harness.state_mut().desk.show(pane);
+        window.harness.run();
+        let idle = ["The device was lost", "Looking…", "Open a backbone:"];
+        assert!(idle.iter().all(|text| !window.has(text)), "{pane} is not ready");
+    }
+}
+
+#[test]
+fn library_and_jobs_say_what_is_open_opening_and_failed() {
+    let mut window = Window::new();
+    window.click("Jobs and log");
+    assert!(window.has("Nothing is under way, and nothing has failed"));
+    assert!(window.has("No backbone open") && window.has("No probe open"));
+    window.open();
+    window.harness.run();
+    assert!(window.has("Opening…") && window.has("Waiting…") && window.has("Cancel"));
+    window.answer_with(|request| match request {
+        Request::OpenProbe { job, path, .. } if path.starts_with("gap.safetensors") => {
+            vec![Event::Failed(job, Fault::new("gap.safetensors: is no probe").remedy("Open another"))]
+        }
+        other => good(other),
+    });
+    assert!(window.has("gap.safetensors: is no probe") && window.has("Failed") && window.has("1 failed"));
+    window.click("Dismiss");
+    assert!(!window.has("1 failed"));
+    assert!(window.idle());
+}

@@ -1,7 +1,5 @@
 //! Curves of a course: one head over its seeds, as mean and spread, smoothed if wanted.
 
-use std::collections::BTreeMap;
-
 use super::{BINS, Course, Line};
 
 /// What a curve shows.
@@ -33,18 +31,15 @@ pub struct Curve {
 impl Course {
     /// The curve of head `head` of the list.
     pub fn curve(&self, head: usize, measure: Measure) -> Curve {
-        let mut points: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for line in self.lines(head) {
-            for (at, value) in self.points(line, measure) {
-                // Points of different seeds stand at the same places, to the bit; and floats above
-                // zero are in the order of their bits.
-                points.entry(at.to_bits()).or_default().push(value);
-            }
-        }
+        let lines = self.lines(head).iter();
+        let mut points: Vec<(f64, f64)> = lines.flat_map(|line| self.points(line, measure)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut curve = Curve::default();
-        for (at, values) in points {
+        // Points of different seeds stand at the same places, to the bit.
+        for same in points.chunk_by(|a, b| a.0 == b.0) {
+            let values: Vec<f64> = same.iter().map(|point| point.1).collect();
             let (mean, spread) = mean_and_deviation(&values);
-            curve.at.push(f64::from_bits(at));
+            curve.at.push(same[0].0);
             curve.mean.push(mean);
             curve.spread.push(spread);
         }

@@ -29,7 +29,7 @@ pub struct Curves {
 
 impl Default for Curves {
     fn default() -> Self {
-        Self { log: true, smoothing: 0.0, accuracy: Measure::Test, hidden: HashSet::new() }
+        Self { log: true, smoothing: 0.6, accuracy: Measure::Test, hidden: HashSet::new() }
     }
 }
 
@@ -37,9 +37,7 @@ impl Curves {
     /// Draws what they are shown by, and the plots in `height`.
     pub fn ui(&mut self, ui: &mut Ui, cx: &Cx<'_>, course: &Course, height: f32) {
         self.controls(ui, course);
-        let heads = course.about.heads.len();
-        let begun = (0..heads).any(|head| !course.curve(head, Measure::Loss).at.is_empty());
-        if !begun {
+        if !course.begun() {
             let size = Vec2::new(ui.available_width(), height);
             ui.allocate_ui(size, |ui| {
                 ui.set_min_size(size);
@@ -116,6 +114,7 @@ impl Curves {
             .include_x(course.about.epochs as f64)
             .set_margin_fraction(Vec2::new(0.02, 0.06))
             .grid_color(color32(theme.faint))
+            .cursor_color(color32(theme.band))
             .grid_fade(0.0)
             .grid_spacing(4.0..=8.0)
             .x_grid_spacer(|input| marks(input, false))
@@ -130,6 +129,14 @@ impl Curves {
                     let color = color32(theme.series(*head));
                     let strength = if loss { self.smoothing } else { 0.0 };
                     let scale = |value: f64| if log { value.max(1e-12).log10() } else { value };
+                    let line = |mean: &[f64]| -> PlotPoints<'_> {
+                        curve.at.iter().zip(mean).map(|(at, mean)| [*at, scale(*mean)]).collect()
+                    };
+                    if strength > 0.0 {
+                        // What is smoothed stays to see, faintly.
+                        let raw = Line::new("", line(&curve.mean)).color(faint(color));
+                        plot.line(raw.width(1.0).allow_hover(false));
+                    }
                     let mean = smooth(&curve.mean, strength);
                     let spread = smooth(&curve.spread, strength);
                     let name = &course.about.heads[*head];
@@ -141,11 +148,9 @@ impl Curves {
                         let low: Vec<f64> = mean.iter().zip(&spread).map(low).collect();
                         let high: Vec<f64> = mean.iter().zip(&spread).map(|(m, s)| scale(m + s)).collect();
                         let area = FilledArea::new("", &curve.at, &low, &high);
-                        plot.add(area.fill_color(band(color)).allow_hover(false));
+                        plot.add(area.fill_color(faint(color)).allow_hover(false));
                     }
-                    let points: PlotPoints<'_> =
-                        curve.at.iter().zip(&mean).map(|(at, mean)| [*at, scale(*mean)]).collect();
-                    plot.line(Line::new(name, points).color(color).width(1.8).style(dash(*head, theme)));
+                    plot.line(Line::new(name, line(&mean)).color(color).width(1.8).style(dash(*head, theme)));
                 }
             })
         });
@@ -165,7 +170,7 @@ pub fn dash(head: usize, theme: &Theme) -> LineStyle {
     }
 }
 
-fn band(color: Color32) -> Color32 {
+fn faint(color: Color32) -> Color32 {
     color.gamma_multiply(0.18)
 }
 

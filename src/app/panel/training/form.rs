@@ -16,6 +16,9 @@ use crate::viz::font;
 /// Width of what is chosen from a list.
 const COMBO: f32 = 182.0;
 
+/// Room for the scroll bar.
+const SCROLL: f32 = 12.0;
+
 /// What is being typed or dragged: the state hears of it once it is done.
 #[derive(Default)]
 pub struct Form {
@@ -28,6 +31,7 @@ impl Form {
         let draft = &cx.state.training.draft;
         let mut edited = self.editing.take().unwrap_or_else(|| draft.clone());
         ui.spacing_mut().item_spacing.y = 6.0;
+        ui.set_max_width(ui.available_width() - SCROLL);
         Grid::new("source").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
             backbone(ui, cx, &mut edited);
             dataset(ui, cx, &mut edited);

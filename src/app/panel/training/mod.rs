@@ -18,7 +18,7 @@ use super::{Cx, Panel, Place};
 use crate::app::state::Phase;
 
 /// Width of what is filled in.
-const FORM: f32 = 404.0;
+const FORM: f32 = 416.0;
 /// Height of the plan below it.
 const PLAN: f32 = 420.0;
 /// From this width on, plan and curves stand beside it.
