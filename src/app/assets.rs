@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use super::command::Command;
 use crate::model::pretrain::Plan;
 use crate::model::scenes::folder::Set;
 use crate::model::train::Protocol;
@@ -37,6 +38,25 @@ fn places(named: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
     let above = program.into_iter().flat_map(|program| program.ancestors().skip(1).take(4));
     let beside = above.flat_map(|folder| ["assets/demo", "share/ssmprobe/demo"].map(|at| folder.join(at)));
     beside.chain([Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo")]).collect()
+}
+
+/// Heads of the demo that are shown at first, side by side.
+const FIRST: [&str; 4] = ["sinkhorn", "neuralsort", "raster", "gap"];
+
+/// What opens the bundled demo: its first backbone with all probes, and its scenes. Nothing where
+/// there is no demo: the empty window says what to do.
+pub fn opening() -> Vec<Command> {
+    let Ok(folder) = demo() else { return Vec::new() };
+    let Ok(about) = About::open(&folder) else { return Vec::new() };
+    let Some(backbone) = about.backbones.first() else { return Vec::new() };
+    let mut heads: Vec<&str> = backbone.heads.iter().map(|head| head.id.as_str()).collect();
+    heads.sort_by_key(|id| FIRST.iter().position(|first| first == id).unwrap_or(FIRST.len()));
+    let probes: Vec<PathBuf> = heads.iter().map(|head| backbone.probe(&folder, head)).collect();
+    vec![
+        Command::OpenBackbone(backbone.folder(&folder).display().to_string()),
+        Command::OpenProbes(probes.into_iter().filter(|path| path.is_file()).collect()),
+        Command::OpenImages(about.images(&folder)),
+    ]
 }
 
 /// What `demo.json` says: how the demo was made and what came out.

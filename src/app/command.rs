@@ -11,6 +11,7 @@ pub use self::action::{Action, Ask, Effect, Menu, Shortcut};
 
 use super::job::{BackboneId, BackboneOptions, ClassChoice, ColumnId, ImageId, JobId, LookSettings, ProbeId};
 use super::settings::ThemeChoice;
+use super::training::Draft;
 use crate::model::intervention::Intervention;
 use crate::viz::Options;
 use crate::viz::hover::Hover;
@@ -93,6 +94,18 @@ pub enum Command {
     DismissToast(u64),
     /// These images are in sight, in this order: their thumbnails are wanted.
     ShowThumbnails(Vec<ImageId>),
+    /// Fill in the next training.
+    SetDraft(Box<Draft>),
+    /// Find out what the training that is filled in comes to.
+    PlanTraining,
+    /// Begin the training that was planned.
+    StartTraining,
+    /// Go on with the run of this folder.
+    ResumeTraining(PathBuf),
+    /// Let the training rest, or go on.
+    PauseTraining(bool),
+    /// Take a run's curves away; its files stay.
+    CloseRun(PathBuf),
     /// Take back the last closing or setting.
     Undo,
     /// Do again what was taken back.

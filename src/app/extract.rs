@@ -4,6 +4,8 @@
 //! runs the backbone on those before; a bounded channel lies between, so memory does not grow with
 //! the dataset. What is stopped, killed or runs out of disk goes on after its last whole shard.
 
+mod trial;
+
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,7 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
+pub use self::trial::TRIED;
 use super::pace::{Pace, Progress};
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
@@ -295,7 +298,7 @@ impl Plan {
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<TokenCache, ExtractError> {
         let (mut done, mut readable, mut first) = (writer.done(), writer.done() > 0, None);
-        let pace = Pace::new(self.images, done);
+        let mut pace = Pace::new(self.images, done);
         for batch in batches {
             let mut pixels = Vec::with_capacity(batch.len());
             let mut slots = Vec::with_capacity(batch.len());
@@ -318,7 +321,8 @@ impl Plan {
                 writer.push(tokens)?;
             }
             done += slots.len();
-            if tell(Event::Progress(pace.at(done))).is_break() && done < self.images {
+            let progress = pace.at(done);
+            if pace.without(|| tell(Event::Progress(progress))).is_break() && done < self.images {
                 return Err(ExtractError::Stopped { done: writer.done(), images: self.images });
             }
         }

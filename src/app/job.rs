@@ -5,6 +5,7 @@
 //! say. Only plain host data crosses: no tensor, no lock.
 
 mod progress;
+pub mod training;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,6 +97,18 @@ pub enum Request {
         /// Longest side, in pixels.
         side: u32,
     },
+    /// Plan, begin or go on with a training. It is cancelled as any job: then it saves and stops.
+    Training {
+        /// The job.
+        job: JobId,
+        /// What is wanted.
+        ask: training::Ask,
+    },
+    /// Let a training rest between two steps, or go on.
+    Pause(JobId, bool),
+    /// Tell of these runs' folders now, and again whenever they change. A newer list replaces an
+    /// older one.
+    Follow(Vec<PathBuf>),
     /// End a job early.
     Cancel(JobId),
     /// End the worker once its running job has stopped.
@@ -220,6 +233,20 @@ pub enum Event {
         /// One answer for each that was asked.
         seen: Vec<Seen>,
     },
+    /// Something about a training.
+    Training {
+        /// The job.
+        job: JobId,
+        /// What.
+        news: training::News,
+    },
+    /// A run's folder as it is now.
+    RunRead {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds, or why it cannot be read.
+        reading: Result<Arc<training::Reading>, Fault>,
+    },
     /// A small picture.
     ThumbnailReady {
         /// Of this image.
@@ -284,10 +311,13 @@ impl Request {
             | Self::OpenRun { job, .. }
             | Self::OpenImages { job, .. }
             | Self::Recognise { job, .. }
+            | Self::Training { job, .. }
             | Self::Look(Look { job, .. }) => Some(*job),
             Self::CloseBackbone(_)
             | Self::CloseProbe(_)
             | Self::Thumbnails { .. }
+            | Self::Pause(..)
+            | Self::Follow(_)
             | Self::Cancel(_)
             | Self::Shutdown => None,
         }

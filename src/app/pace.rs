@@ -28,6 +28,14 @@ impl Pace {
         Self { total, start, begun: Instant::now() }
     }
 
+    /// Does something that is no part of the job: its time does not count.
+    pub fn without<T>(&mut self, other: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let done = other();
+        self.begun += begun.elapsed();
+        done
+    }
+
     /// The progress with `done` images done.
     pub fn at(&self, done: usize) -> Progress {
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-6);

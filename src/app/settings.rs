@@ -14,6 +14,15 @@ const RECENT: usize = 12;
 /// No settings file is larger.
 const FILE_LIMIT: u64 = 1 << 20;
 
+/// Devices a person can choose, and what they are.
+pub const DEVICES: &[(&str, &str)] = &[
+    ("auto", "The best there is"),
+    ("cpu", "The processor"),
+    ("wgpu", "A GPU through Vulkan, DirectX 12 or Metal"),
+    #[cfg(feature = "cuda")]
+    ("cuda", "An NVIDIA GPU through CUDA"),
+];
+
 /// Light or dark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +62,8 @@ pub struct Recent {
     pub runs: VecDeque<PathBuf>,
     /// Images and folders of images.
     pub images: VecDeque<PathBuf>,
+    /// Folders and tables of datasets.
+    pub datasets: VecDeque<PathBuf>,
     /// Workspace files.
     pub workspaces: VecDeque<PathBuf>,
 }
@@ -127,9 +138,9 @@ impl Settings {
     /// With values a person can work with, whatever a file says.
     fn bounded(mut self) -> Self {
         self.scale = if self.scale.is_finite() { self.scale.clamp(0.5, 4.0) } else { 1.0 };
-        let Recent { backbones, probes, runs, images, workspaces } = &mut self.recent;
+        let Recent { backbones, probes, runs, images, datasets, workspaces } = &mut self.recent;
         backbones.truncate(RECENT);
-        [probes, runs, images, workspaces].into_iter().for_each(|list| list.truncate(RECENT));
+        [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(RECENT));
         self
     }
 }

@@ -64,6 +64,13 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
+    /// Puts a workspace in the place of all that is open.
+    pub fn open_workspace(&mut self, path: &Path) {
+        let mut orders = Vec::new();
+        self.desk.open(path, &mut orders);
+        orders.into_iter().for_each(|order| self.carry_out(order));
+    }
+
     fn carry_out(&mut self, order: Order) {
         match order {
             Order::Command(command) => self.dispatch(command),

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::job::{BackboneId, BackboneOptions, ColumnId, ImageId, LookSettings, ProbeId};
 use super::state::{Selection, Views};
+use super::training::Draft;
 use super::whole;
 use crate::model::intervention::Intervention;
 
@@ -57,6 +58,12 @@ pub struct Workspace {
     /// How backbones read images.
     #[serde(default)]
     pub backbone_options: BackboneOptions,
+    /// Folders of runs whose curves are open.
+    #[serde(default)]
+    pub runs: Vec<PathBuf>,
+    /// What is filled in for the next training.
+    #[serde(default)]
+    pub training: Draft,
     /// The window's own.
     #[serde(default)]
     pub layout: Value,
@@ -282,6 +289,7 @@ impl Workspace {
         }
         self.probes.iter_mut().for_each(|probe| change(&mut probe.path));
         self.images.iter_mut().for_each(|image| change(&mut image.path));
+        self.runs.iter_mut().for_each(&mut *change);
     }
 }
 

@@ -137,6 +137,14 @@ impl Running {
     pub fn accuracy(&self) -> Option<f64> {
         (self.images > 0).then(|| 100.0 * self.right as f64 / self.images as f64)
     }
+
+    /// Mean training loss of the steps since these sums were `before`, in this epoch; absent where
+    /// there was none.
+    pub fn loss_since(&self, before: &Self) -> Option<f64> {
+        let before = if before.images > self.images { Self::default() } else { *before };
+        let images = self.images - before.images;
+        (images > 0).then(|| (self.loss - before.loss) / images as f64)
+    }
 }
 
 impl Learner {
@@ -177,6 +185,8 @@ pub enum Event<'a> {
         /// All heads.
         learners: &'a [Learner],
     },
+    /// A batch of the evaluation at the end of an epoch is done. Breaking leaves the epoch open.
+    Evaluation,
     /// An epoch of all heads is done and evaluated: a good moment to save.
     Epoch {
         /// Where the run stands.
@@ -211,7 +221,9 @@ pub fn train(
                 return position;
             }
         }
-        close_epoch(task, learners);
+        if close_epoch(task, learners, tell).is_break() {
+            return position;
+        }
         position = Position { epoch: position.epoch + 1, step: 0 };
         if tell(Event::Epoch { position, learners }).is_break() {
             return position;
@@ -249,7 +261,12 @@ fn batch_of(task: &Task, images: &[usize], step: Option<u64>) -> Batch {
 }
 
 /// Predicted class of each of `images` by every learner that still trains; empty for the others.
-pub fn predict(task: &Task, learners: &[Learner], images: &[usize]) -> Vec<Vec<u32>> {
+fn predict(
+    task: &Task,
+    learners: &[Learner],
+    images: &[usize],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> ControlFlow<(), Vec<Vec<u32>>> {
     let mut answers = vec![Vec::with_capacity(images.len()); learners.len()];
     for chunk in images.chunks(task.protocol.batch) {
         let batch = batch_of(task, chunk, None);
@@ -260,16 +277,21 @@ pub fn predict(task: &Task, learners: &[Learner], images: &[usize]) -> Vec<Vec<u
                 answers.extend(classes.try_to_vec::<u32>().expect("class indices"));
             }
         }
+        tell(Event::Evaluation)?;
     }
-    answers
+    ControlFlow::Continue(answers)
 }
 
 /// Evaluates every learner and remembers the best.
-fn close_epoch(task: &Task, learners: &mut [Learner]) {
-    let select = predict(task, learners, &task.select.images);
+fn close_epoch(
+    task: &Task,
+    learners: &mut [Learner],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let select = predict(task, learners, &task.select.images, tell)?;
     let test = match task.select == task.test {
         true => select.clone(),
-        false => predict(task, learners, &task.test.images),
+        false => predict(task, learners, &task.test.images, tell)?,
     };
     for ((learner, select), test) in learners.iter_mut().zip(select).zip(test) {
         let running = std::mem::take(&mut learner.running);
@@ -291,6 +313,7 @@ fn close_epoch(task: &Task, learners: &mut [Learner]) {
         learner.history.push(epoch);
         learner.answers = test;
     }
+    ControlFlow::Continue(())
 }
 
 /// Share of right answers, in percent.

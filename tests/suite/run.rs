@@ -16,12 +16,12 @@ use ssmprobe::model::scenes;
 use tempfile::TempDir;
 
 /// A folder with a dataset of `train` and `val` scenes, and room for caches and runs.
-struct Desk {
+pub struct Desk {
     folder: TempDir,
 }
 
 impl Desk {
-    fn new(train: u64, val: u64) -> Self {
+    pub fn new(train: u64, val: u64) -> Self {
         let desk = Self { folder: TempDir::new().expect("a folder") };
         for index in 0..train + val {
             let scene = scenes::draw(3, index);
@@ -36,11 +36,11 @@ impl Desk {
         desk
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn data(&self) -> PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.path("scenes")
     }
 
@@ -59,7 +59,7 @@ impl Desk {
     }
 
     /// Two heads, two seeds; the run in `out`.
-    fn train(&self, out: &str, epochs: usize, more: &[&str]) -> Command {
+    pub fn train(&self, out: &str, epochs: usize, more: &[&str]) -> Command {
         let mut command = self.verb("train", "cache");
         command.arg("--backbone").arg(backbone()).arg("--data").arg(self.data());
         command.args(["--heads", "linear-bn,sinkhorn", "--config", "state_dim=8", "sinkhorn.iterations=5"]);
@@ -75,7 +75,7 @@ fn program() -> Command {
     command
 }
 
-fn backbone() -> PathBuf {
+pub fn backbone() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/backbone")
 }
 

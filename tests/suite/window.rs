@@ -26,9 +26,9 @@ use crate::traces;
 
 /// What was asked, and what is to be answered.
 #[derive(Default)]
-struct Wire {
-    asked: Vec<Request>,
-    events: VecDeque<Event>,
+pub struct Wire {
+    pub asked: Vec<Request>,
+    pub events: VecDeque<Event>,
 }
 
 /// Stands where the worker stands.
@@ -45,9 +45,9 @@ impl Engine for Hand {
 }
 
 /// A window and the other end of its wire.
-struct Window {
-    harness: Harness<'static, App>,
-    wire: Rc<RefCell<Wire>>,
+pub struct Window {
+    pub harness: Harness<'static, App>,
+    pub wire: Rc<RefCell<Wire>>,
 }
 
 fn backbone() -> BackboneFacts {
@@ -84,7 +84,7 @@ fn probe(name: &str, width: usize) -> ProbeFacts {
 }
 
 impl Window {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let wire = Rc::new(RefCell::new(Wire::default()));
         let hand = Hand(wire.clone());
         let harness = Harness::builder()
@@ -97,14 +97,14 @@ impl Window {
     }
 
     /// With a backbone, two probes and three images, all looked at.
-    fn ready() -> Self {
+    pub fn ready() -> Self {
         let mut window = Self::new();
         window.open();
         window.answer();
         window
     }
 
-    fn open(&mut self) {
+    pub fn open(&mut self) {
         let app = self.harness.state_mut();
         app.dispatch(Command::OpenBackbone("tiny".into()));
         app.dispatch(Command::OpenProbes(
@@ -114,7 +114,7 @@ impl Window {
     }
 
     /// Answers what was asked, and what is asked upon that, with `answer`.
-    fn answer_with(&mut self, answer: impl Fn(Request) -> Vec<Event>) {
+    pub fn answer_with(&mut self, answer: impl Fn(Request) -> Vec<Event>) {
         for _ in 0..4 {
             let asked = std::mem::take(&mut self.wire.borrow_mut().asked);
             let events = asked.into_iter().flat_map(&answer);
@@ -123,31 +123,31 @@ impl Window {
         }
     }
 
-    fn answer(&mut self) {
+    pub fn answer(&mut self) {
         self.answer_with(good);
     }
 
-    fn has(&self, label: &str) -> bool {
+    pub fn has(&self, label: &str) -> bool {
         self.harness.query_all_by_label_contains(label).next().is_some()
     }
 
-    fn click(&mut self, label: &str) {
+    pub fn click(&mut self, label: &str) {
         self.harness.get_by_label(label).click();
         self.harness.run();
     }
 
     /// The first thing of this name: a figure, where a tab has the same.
-    fn place(&self, label: &str) -> egui::Rect {
+    pub fn place(&self, label: &str) -> egui::Rect {
         let all = self.harness.query_all_by_label(label);
         all.map(|node| node.rect()).max_by(|a, b| a.area().total_cmp(&b.area())).unwrap()
     }
 
-    fn press(&mut self, modifiers: Modifiers, key: Key) {
+    pub fn press(&mut self, modifiers: Modifiers, key: Key) {
         self.harness.key_press_modifiers(modifiers, key);
         self.harness.run();
     }
 
-    fn idle(&mut self) -> bool {
+    pub fn idle(&mut self) -> bool {
         self.harness.step();
         let views = &self.harness.output().viewport_output;
         views.values().all(|view| view.repaint_delay == Duration::MAX)
@@ -159,7 +159,7 @@ fn trace(asked: usize) -> Arc<Trace> {
 }
 
 /// The answers of a worker to which everything succeeds.
-fn good(request: Request) -> Vec<Event> {
+pub fn good(request: Request) -> Vec<Event> {
     let mut events = Vec::new();
     let job = request.job();
     match request {
@@ -404,4 +404,64 @@ fn every_figure_has_a_pane_and_no_look_is_lost() {
     let shown =
         window.harness.state().state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_)));
     assert!(shown);
+}
+
+/// Every pane in the middle that shows what was seen.
+fn panes() -> Vec<&'static str> {
+    FIGURES.iter().map(|figure| figure.id()).chain(["compare", "tokens"]).collect()
+}
+
+#[test]
+fn every_pane_is_empty_busy_failed_and_ready_in_words() {
+    let said = |window: &mut Window, text: &str| {
+        for pane in panes() {
+            window.harness.state_mut().desk.show(pane);
+            window.harness.run();
+            assert!(window.has(text), "{pane} does not say {text}");
+        }
+        assert!(window.idle(), "{text}: the window repaints");
+    };
+    let mut window = Window::new();
+    said(&mut window, "Open a backbone: the frozen model whose tokens are read");
+    window.open();
+    window.answer_with(|request| match request {
+        Request::Look(look) => vec![Event::Started(look.job)],
+        other => good(other),
+    });
+    said(&mut window, "Looking…");
+    let jobs = window.harness.state().state.jobs.keys().copied().collect::<Vec<_>>();
+    let fault = Fault::new("The device was lost").remedy("Run on the CPU instead");
+    window.wire.borrow_mut().events.extend(jobs.into_iter().map(|job| Event::Failed(job, fault.clone())));
+    window.harness.run();
+    said(&mut window, "The device was lost");
+    window.press(Modifiers::COMMAND, Key::R);
+    window.answer();
+    for pane in panes() {
+        window.harness.state_mut().desk.show(pane);
+        window.harness.run();
+        let idle = ["The device was lost", "Looking…", "Open a backbone:"];
+        assert!(idle.iter().all(|text| !window.has(text)), "{pane} is not ready");
+    }
+}
+
+#[test]
+fn library_and_jobs_say_what_is_open_opening_and_failed() {
+    let mut window = Window::new();
+    window.click("Jobs and log");
+    assert!(window.has("Nothing is under way, and nothing has failed"));
+    assert!(window.has("No backbone open") && window.has("No probe open"));
+    window.open();
+    window.harness.run();
+    assert!(window.has("Opening tiny") && window.has("Waiting…"));
+    assert!(window.harness.query_all_by_label("Cancel").count() > 1, "every job can be cancelled");
+    window.answer_with(|request| match request {
+        Request::OpenProbe { job, path, .. } if path.starts_with("gap.safetensors") => {
+            vec![Event::Failed(job, Fault::new("gap.safetensors: is no probe").remedy("Open another"))]
+        }
+        other => good(other),
+    });
+    assert!(window.has("gap.safetensors: is no probe") && window.has("Failed") && window.has("1 failed"));
+    window.click("Dismiss");
+    assert!(!window.has("1 failed"));
+    assert!(window.idle());
 }

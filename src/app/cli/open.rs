@@ -8,15 +8,16 @@ use anyhow::Context as _;
 use clap::Args;
 
 use crate::app::App;
-use crate::app::assets::{self, About};
+use crate::app::assets;
 use crate::app::command::Command;
 use crate::app::worker::{Worker, World};
+use crate::app::workspace::is_workspace;
 use crate::app::{settings, window};
 
-/// Opens the window on backbones, probes, runs and images; on nothing, too.
+/// Opens the window on a workspace, backbones, probes, runs and images; on nothing, too.
 #[derive(Args, Default)]
 pub struct Open {
-    /// Backbone folders, probe files, folders of runs, images, folders of images
+    /// A workspace file, backbone folders, probe files, folders of runs, images, folders of images
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// A backbone: a folder or an id of the Hugging Face Hub
@@ -25,7 +26,7 @@ pub struct Open {
     /// Where to compute: cpu, wgpu, cuda or auto; remembered
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// The pane to show first: a figure's id, compare or tokens
+    /// The pane to show first: a figure's id, compare, tokens or training
     #[arg(long, value_name = "ID")]
     pane: Option<String>,
 }
@@ -44,7 +45,10 @@ impl Open {
                 .context("cannot start the threads that compute")?;
             let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
             let nothing = self.backbone.is_none() && paths.is_empty();
-            let demo = if nothing { demo() } else { Vec::new() };
+            let demo = if nothing { assets::opening() } else { Vec::new() };
+            let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =
+                paths.into_iter().partition(|path| is_workspace(path));
+            workspaces.last().into_iter().for_each(|path| app.open_workspace(path));
             let commands = [
                 self.device.map(Command::SetDevice),
                 self.backbone.map(Command::OpenBackbone),
@@ -56,23 +60,4 @@ impl Open {
         })?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Heads of the demo that are shown at first, side by side.
-const FIRST: [&str; 4] = ["sinkhorn", "neuralsort", "raster", "gap"];
-
-/// What opens the bundled demo: its first backbone with all probes, and its scenes. Nothing where
-/// there is no demo: the empty window says what to do.
-fn demo() -> Vec<Command> {
-    let Ok(folder) = assets::demo() else { return Vec::new() };
-    let Ok(about) = About::open(&folder) else { return Vec::new() };
-    let Some(backbone) = about.backbones.first() else { return Vec::new() };
-    let mut heads: Vec<&str> = backbone.heads.iter().map(|head| head.id.as_str()).collect();
-    heads.sort_by_key(|id| FIRST.iter().position(|first| first == id).unwrap_or(FIRST.len()));
-    let probes: Vec<PathBuf> = heads.iter().map(|head| backbone.probe(&folder, head)).collect();
-    vec![
-        Command::OpenBackbone(backbone.folder(&folder).display().to_string()),
-        Command::OpenProbes(probes.into_iter().filter(|path| path.is_file()).collect()),
-        Command::OpenImages(about.images(&folder)),
-    ]
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::fetch;
 use crate::app::extract::Wanted;
+use crate::app::places;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::features::Precision;
@@ -22,12 +23,9 @@ pub struct CacheRoot {
 impl CacheRoot {
     /// The folder.
     pub fn path(&self) -> anyhow::Result<PathBuf> {
-        let named = || std::env::var_os("SSMPROBE_CACHE").filter(|path| !path.is_empty()).map(PathBuf::from);
-        let own = || Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("tokens"));
         self.cache
             .clone()
-            .or_else(named)
-            .or_else(own)
+            .or_else(places::tokens)
             .context("this user has no home folder to keep tokens in; name one with --cache DIR")
     }
 }

@@ -219,7 +219,7 @@ impl How {
                     }
                 }
             }
-            Event::Seed(_) => {}
+            Event::Evaluation | Event::Seed(_) => {}
         }
     }
 

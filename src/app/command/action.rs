@@ -21,6 +21,12 @@ pub enum Ask {
     ImageFiles,
     /// Choose a folder of images, then [`Command::OpenImages`].
     ImageFolder,
+    /// Choose a dataset's folder for the next training.
+    DatasetFolder,
+    /// Choose a folder for the next run.
+    RunOutput,
+    /// Choose the folder of token caches.
+    CacheFolder,
     /// Choose a workspace file and restore it.
     OpenWorkspace,
     /// Save the workspace where it was saved before, or choose where.
@@ -87,11 +93,13 @@ pub enum Menu {
     Edit,
     /// What moves between images and columns.
     Look,
+    /// What begins and ends a training.
+    Train,
 }
 
 impl Menu {
     /// All, in order.
-    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::Look];
+    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::Look, Self::Train];
 
     /// Its name.
     pub fn text(self) -> &'static str {
@@ -99,6 +107,7 @@ impl Menu {
             Self::File => "File",
             Self::Edit => "Edit",
             Self::Look => "Look",
+            Self::Train => "Train",
         }
     }
 }
@@ -135,6 +144,10 @@ pub enum Action {
     ScaleDown,
     ScaleReset,
     Theme,
+    ChooseDataset,
+    StartTraining,
+    PauseTraining,
+    StopTraining,
 }
 
 /// The words, place and key of an action.
@@ -176,6 +189,10 @@ impl Action {
         Self::ScaleDown,
         Self::ScaleReset,
         Self::Theme,
+        Self::ChooseDataset,
+        Self::StartTraining,
+        Self::PauseTraining,
+        Self::StopTraining,
     ];
 
     /// Its menu.
@@ -211,6 +228,8 @@ impl Action {
             Self::Retry => state.has_failed_columns(),
             Self::PredictedClass => state.selection.class != ClassChoice::Predicted,
             Self::Unpin | Self::ToggleDifference => state.selection.reference.is_some(),
+            Self::StartTraining => state.training.can_start(),
+            Self::PauseTraining | Self::StopTraining => state.training.live.is_some(),
             _ => true,
         }
     }
@@ -231,6 +250,15 @@ impl Action {
             Self::Quit => return Effect::Ask(Ask::Quit),
             Self::CopyLog => return Effect::Ask(Ask::CopyLog),
             Self::Palette => return Effect::Ask(Ask::Palette),
+            Self::ChooseDataset => return Effect::Ask(Ask::DatasetFolder),
+            Self::StartTraining => Command::StartTraining,
+            Self::PauseTraining => {
+                Command::PauseTraining(!state.training.live.as_ref().is_some_and(|live| live.pausing))
+            }
+            Self::StopTraining => match &state.training.live {
+                Some(live) => Command::Cancel(live.job),
+                None => Command::PauseTraining(false),
+            },
             Self::Undo => Command::Undo,
             Self::Redo => Command::Redo,
             Self::CancelAll => Command::CancelAll,
@@ -286,6 +314,10 @@ impl Action {
             Self::ScaleDown => (Look, "Smaller", "Everything in the window", Some(ctrl("Minus"))),
             Self::ScaleReset => (Look, "Usual size", "As the system has it", Some(ctrl("0"))),
             Self::Theme => (Look, "Change theme", "As the system has it, light, dark", None),
+            Self::ChooseDataset => (Train, "Choose dataset…", "Labelled images for the next training", None),
+            Self::StartTraining => (Train, "Start training", "As the pane Training has it planned", Some(ctrl("Enter"))),
+            Self::PauseTraining => (Train, "Pause training, or go on", "Images are looked at meanwhile", None),
+            Self::StopTraining => (Train, "Stop training and keep", "It is saved, and can go on later", None),
         };
         Words { menu, text, tooltip, shortcut }
     }

@@ -71,6 +71,9 @@ async fn files(what: &For) -> Vec<PathBuf> {
         For::Ask(ask) => match ask {
             Ask::BackboneFolder => one(dialog.set_title("Backbone folder").pick_folder().await),
             Ask::RunFolder => one(dialog.set_title("Folder of a run").pick_folder().await),
+            Ask::DatasetFolder => one(dialog.set_title("Folder of a dataset").pick_folder().await),
+            Ask::RunOutput => one(dialog.set_title("Folder for the run").pick_folder().await),
+            Ask::CacheFolder => one(dialog.set_title("Folder for tokens").pick_folder().await),
             Ask::ImageFolder => one(dialog.set_title("Folder of images").pick_folder().await),
             Ask::ProbeFiles => {
                 let dialog = dialog.set_title("Probes").add_filter("Probes", &["safetensors"]);

@@ -27,9 +27,11 @@ use super::job::ColumnId;
 use super::look;
 use super::panel::{self, Cx, Lit, Panel, Place, Wish};
 use super::state::{State, Weight};
+use super::training::Draft;
 use super::workspace::Workspace;
 use crate::viz::hover::Hover;
 use crate::viz::paint::color32;
+use crate::viz::theme::Theme;
 
 /// What the desk wants of the program around it.
 pub enum Order {
@@ -139,6 +141,9 @@ impl Desk {
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut wishes);
         self.toasts.ui(ui, state, &mut wishes);
+        if ui.input(|i| !i.raw.hovered_files.is_empty()) {
+            welcome(ui, &theme);
+        }
         let token = lit.found();
         if token != state.selection.hover.token {
             orders.push(Order::Command(Command::Hover(Hover { token, position: None })));
@@ -227,6 +232,7 @@ impl Desk {
         match wish {
             Wish::Command(command) => orders.push(Order::Command(command)),
             Wish::Focus(id) => self.focus = Some(id),
+            Wish::Show(panel) => self.show(panel),
             Wish::Jobs => self.jobs = !self.jobs,
             Wish::Export(figures, traces) => {
                 let limits = figures.first().and_then(|id| state.shared_limits(id));
@@ -257,6 +263,8 @@ impl Desk {
     /// What becomes of files that were chosen.
     fn chosen(&mut self, what: For, paths: Vec<PathBuf>, state: &State, orders: &mut Vec<Order>) {
         let first = paths.first().cloned().unwrap_or_default();
+        let draft = |draft: Draft| Command::SetDraft(Box::new(draft));
+        let filled = state.training.draft.clone();
         orders.push(Order::Command(match what {
             For::Export(_) => {
                 if let Some(export) = &mut self.export {
@@ -268,6 +276,9 @@ impl Desk {
             For::Ask(Ask::RunFolder) => Command::OpenRun(first),
             For::Ask(Ask::ProbeFiles) => Command::OpenProbes(paths),
             For::Ask(Ask::ImageFiles | Ask::ImageFolder) => Command::OpenImages(paths),
+            For::Ask(Ask::DatasetFolder) => draft(Draft { data: Some(first), ..filled }),
+            For::Ask(Ask::RunOutput) => draft(Draft { out: Some(first), ..filled }),
+            For::Ask(Ask::CacheFolder) => draft(Draft { cache: Some(first), ..filled }),
             For::Ask(Ask::OpenWorkspace) => return self.open(&first, orders),
             For::Ask(Ask::SaveWorkspace | Ask::SaveWorkspaceAs) => return self.save(first, state, orders),
             For::Ask(Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Quit) => return,
@@ -311,6 +322,19 @@ fn first_to_see(state: &State) -> Option<ColumnId> {
         |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
     let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
     found.or_else(|| state.columns.first()).map(|(id, _)| *id)
+}
+
+/// Files are held over the window: says what letting go does.
+fn welcome(ui: &Ui, theme: &Theme) {
+    let id = egui::Id::unique("drop");
+    egui::Area::new(id).order(egui::Order::Foreground).fixed_pos(ui.max_rect().min).show(ui.ctx(), |ui| {
+        let whole = ui.ctx().content_rect();
+        ui.painter().rect_filled(whole, 0.0, color32(theme.ground.alpha(0.82)));
+        let edge = egui::Stroke::new(2.0, color32(theme.series(0)));
+        ui.painter().rect_stroke(whole.shrink(10.0), 10.0, edge, egui::StrokeKind::Inside);
+        let words = "Drop to open: images, folders, backbones, probes, runs";
+        ui.put(whole, egui::Label::new(egui::RichText::new(words).heading()));
+    });
 }
 
 /// Asks for an id of the Hub.

@@ -6,17 +6,9 @@ use egui::{Align, Layout, RichText, Ui};
 use crate::app::command::Command;
 use crate::app::look;
 use crate::app::panel::{Cx, Wish, notice};
+use crate::app::settings::DEVICES;
 use crate::viz::font;
 use crate::viz::paint::color32;
-
-/// Devices a person can choose, and what they are.
-const DEVICES: &[(&str, &str)] = &[
-    ("auto", "The best there is"),
-    ("cpu", "The processor"),
-    ("wgpu", "A GPU through Vulkan, DirectX 12 or Metal"),
-    #[cfg(feature = "cuda")]
-    ("cuda", "An NVIDIA GPU through CUDA"),
-];
 
 /// Draws the bar.
 pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {

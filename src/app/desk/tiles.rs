@@ -18,7 +18,7 @@ use crate::viz::paint::color32;
 pub struct Pane(pub String);
 
 /// The layout a person starts with: the figures of one probe in two rows, and behind them the
-/// comparison and the table.
+/// comparison, the table and training.
 pub fn first() -> Tree<Pane> {
     let mut tiles = Tiles::default();
     let groups: [&[&[&str]]; 2] = [
@@ -43,8 +43,10 @@ pub fn first() -> Tree<Pane> {
     let mut one = Linear::new(LinearDir::Vertical, rows.clone());
     one.shares.set_share(rows[0], 1.15);
     let one = tiles.insert_container(Container::Linear(one));
-    let others: Vec<TileId> =
-        ["compare", "tokens"].iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
+    let others: Vec<TileId> = ["compare", "tokens", "training"]
+        .iter()
+        .map(|id| tiles.insert_pane(Pane((*id).to_owned())))
+        .collect();
     let mut tabs = Tabs::new([vec![one], others].concat());
     tabs.set_active(one);
     let root = tiles.insert_container(Container::Tabs(tabs));

@@ -13,6 +13,7 @@ mod jobs;
 mod library;
 pub mod notice;
 mod tokens;
+mod training;
 
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     panels.extend(figures);
     panels.push(Box::new(compare::Compare::default()));
     panels.push(Box::new(tokens::Tokens::default()));
+    panels.push(Box::new(training::Training::default()));
     panels.push(Box::new(jobs::Jobs));
     panels
 }
@@ -77,6 +79,8 @@ pub enum Wish {
     Ask(Ask),
     /// Show this column in the panes of one probe.
     Focus(ColumnId),
+    /// Show the pane of this panel.
+    Show(&'static str),
     /// Show or hide the jobs.
     Jobs,
     /// Export these figures of these traces.

@@ -57,8 +57,17 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
 /// A bar with what is done and what is left.
 pub fn bar(ui: &mut Ui, progress: &Progress) {
     let width = ui.available_width().min(WIDE);
-    let text = RichText::new(amounts(progress)).small();
-    ui.add(ProgressBar::new(progress.fraction().unwrap_or(0.0)).desired_width(width).text(text));
+    track(ui, progress.fraction().unwrap_or(0.0), &amounts(progress), width);
+}
+
+/// A bar filled to `fraction`, with words in it.
+pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
+    ui.scope(|ui| {
+        // Of a pane's own colour it would not be seen there.
+        ui.visuals_mut().extreme_bg_color = ui.visuals().widgets.inactive.weak_bg_fill;
+        let text = RichText::new(words).small();
+        ui.add(ProgressBar::new(fraction).desired_width(width).desired_height(18.0).text(text));
+    });
 }
 
 /// How far in words: `12.0 of 345.1 MB, 0:40 left`.
@@ -79,6 +88,24 @@ pub fn clock(time: Duration) -> String {
     match s / 3600 {
         0 => format!("{}:{:02}", s / 60, s % 60),
         h => format!("{h}:{:02}:{:02}", s / 60 % 60, s % 60),
+    }
+}
+
+/// A time that is only guessed, in one unit or two: `40 s`, `12 min`, `3 h 20 min`, `2 days`.
+pub fn roughly(time: Duration) -> String {
+    let s = time.as_secs_f64();
+    match s {
+        s if s < 1.5 => "a second".to_owned(),
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s if s < 36.0 * 3600.0 => {
+            let minutes = (s / 600.0).round() as u64 * 10;
+            match minutes % 60 {
+                0 => format!("{} h", minutes / 60),
+                rest => format!("{} h {rest} min", minutes / 60),
+            }
+        }
+        s => format!("{:.1} days", s / 86_400.0),
     }
 }
 
@@ -123,5 +150,10 @@ mod tests {
         let files = Progress { unit: Unit::Files, done: 3, total: None, ..progress };
         assert_eq!(amounts(&files), "3");
         assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
+        for (seconds, text) in
+            [(1, "a second"), (40, "40 s"), (720, "12 min"), (11_900, "3 h 20 min"), (180_000, "2.1 days")]
+        {
+            assert_eq!(roughly(Duration::from_secs(seconds)), text);
+        }
     }
 }

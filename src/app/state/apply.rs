@@ -31,6 +31,9 @@ impl State {
                 let changed = expected.is_some_and(|expected| expected != facts.fingerprint);
                 let name = facts.id.clone();
                 backbone.status = Status::Ready(Arc::new(facts));
+                if self.training.draft.backbone.is_empty() {
+                    self.training.draft.backbone.clone_from(&backbone.source);
+                }
                 self.close_others(entry);
                 if changed {
                     self.note(
@@ -74,12 +77,16 @@ impl State {
                 }
                 Vec::new()
             }
+            Event::Training { job, news } => self.hear(job, news),
+            Event::RunRead { folder, reading } => self.read_run(folder, reading),
             Event::Failed(job, fault) => {
                 self.settle(job, Some(&fault));
+                self.end_training(job, Some(&fault));
                 Vec::new()
             }
             Event::Cancelled(job) => {
                 self.settle(job, None);
+                self.end_training(job, None);
                 Vec::new()
             }
             Event::Started(job) => {
@@ -90,10 +97,12 @@ impl State {
                 }
                 Vec::new()
             }
-            // Told by the job itself.
-            Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } | Event::Finished(_) => {
+            Event::Finished(job) => {
+                self.end_training(job, None);
                 Vec::new()
             }
+            // Told by the job itself.
+            Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => Vec::new(),
         }
     }
 

@@ -132,6 +132,15 @@ impl State {
                 Vec::new()
             }
             Command::ShowThumbnails(images) => self.show_thumbnails(&images),
+            Command::SetDraft(draft) => {
+                self.set_draft(*draft);
+                Vec::new()
+            }
+            Command::PlanTraining => self.plan_training(),
+            Command::StartTraining => self.start_training(),
+            Command::ResumeTraining(folder) => self.resume_training(folder),
+            Command::PauseTraining(rest) => self.pause_training(rest),
+            Command::CloseRun(folder) => self.close_run(&folder),
             Command::Undo => self.take_back(),
             Command::Redo => self.do_again(),
         }

@@ -35,6 +35,10 @@ pub enum JobKind {
     List,
     /// Explains the columns.
     Look,
+    /// Says what a training would come to.
+    Plan,
+    /// Trains.
+    Train,
 }
 
 /// How much a note weighs.

@@ -9,6 +9,7 @@ mod library;
 mod look;
 mod restore;
 mod thumbnails;
+mod training;
 mod undo;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use self::jobs::{Job, JobKind, Logged, Toast, Weight};
 pub use self::library::{Backbone, Image, Library, Probe, Status};
 pub use self::thumbnails::{Thumbnail, Thumbnails};
+pub use self::training::{Followed, Live, Outlook, Phase, Training};
 use self::undo::Undo;
 use super::fault::Fault;
 use super::job::{BackboneOptions, ClassChoice, ColumnId, ImageId, JobId, LookSettings, ProbeId};
@@ -54,6 +56,8 @@ pub struct State {
     pub log: Vec<Logged>,
     /// Small pictures of images.
     pub thumbnails: Thumbnails,
+    /// Training: the draft, its plan, the one that runs, and runs that are open.
+    pub training: Training,
     undo: Undo,
     /// The look that is under way.
     looking: Option<JobId>,

@@ -1,9 +1,11 @@
 //! To a workspace file and back.
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::super::job::{BackboneId, Request};
+use super::super::job::{BackboneId, JobId, Request};
 use super::super::workspace::{SavedBackbone, SavedColumn, SavedImage, SavedProbe, Workspace};
+use super::jobs::{Job, JobKind};
 use super::library::{Backbone, Image, Probe, Status};
 use super::undo::Undo;
 use super::{Column, State};
@@ -54,22 +56,38 @@ impl State {
             views: self.views.clone(),
             look: self.look,
             backbone_options: self.backbone_options,
+            runs: self.training.runs.keys().cloned().collect(),
+            training: self.training.draft.clone(),
             layout,
         }
     }
 
     /// Puts a workspace in the place of all that is open; answers with what to ask the worker for.
     pub fn restore(&mut self, workspace: Workspace) -> Vec<Request> {
-        let mut requests: Vec<Request> = self.jobs.keys().map(|job| Request::Cancel(*job)).collect();
+        // A training that runs is no part of what is open: it goes on.
+        let (kept, ended): (IndexMap<JobId, Job>, IndexMap<JobId, Job>) =
+            std::mem::take(&mut self.jobs).into_iter().partition(|(_, job)| job.kind == JobKind::Train);
+        let mut requests: Vec<Request> = ended.keys().map(|job| Request::Cancel(*job)).collect();
         requests.extend(self.library.probes.keys().map(|id| Request::CloseProbe(*id)));
         requests.extend(self.library.backbones.keys().map(|id| Request::CloseBackbone(*id)));
         let Workspace {
-            backbones, probes, images, columns, selection, views, look, backbone_options, ..
+            backbones,
+            probes,
+            images,
+            columns,
+            selection,
+            views,
+            look,
+            backbone_options,
+            runs,
+            training,
+            ..
         } = workspace;
         let ids = backbones.iter().map(|b| b.id.0).chain(probes.iter().map(|p| p.id.0));
         let ids = ids.chain(images.iter().map(|i| i.id.0)).chain(columns.iter().map(|c| c.id.0));
         self.next = ids.max().map_or(0, |id| id.saturating_add(1)).max(self.next);
-        self.jobs.clear();
+        self.jobs = kept;
+        requests.extend(self.training.restore(training, runs));
         self.looking = None;
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();

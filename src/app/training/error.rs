@@ -31,6 +31,12 @@ pub enum TrainingError {
     /// A probe file.
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    /// There is no place for tokens.
+    #[error("this user has no home folder to keep tokens in; name a folder for them")]
+    NoCache,
+    /// There is no place for the run.
+    #[error("this user has no home folder to keep the run in; name a folder for it")]
+    NoOut,
     /// No head is called so.
     #[error("there is no head `{found}`; there are: {}", known())]
     UnknownHead {

@@ -2,25 +2,31 @@
 //! run's folder. The command line and the window's worker run this same code and listen to its
 //! [`Event`]s; either may stop it between two steps, and what was stopped or killed goes on.
 
+mod draft;
 mod error;
 pub mod order;
+mod outlook;
 mod split;
 pub mod sweep;
+mod trial;
 
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use burn::tensor::Device;
 
+pub use self::draft::{Draft, MOST_SEEDS};
 pub use self::error::TrainingError;
 pub use self::order::Order;
+pub use self::outlook::{Estimate, Facts, outlook};
 pub use self::split::Parts;
+pub use self::trial::Trial;
 use super::extract::{self, ExtractError, Plan};
 use super::pace::{Pace, Progress};
 use crate::model::array::Arrays;
 use crate::model::classifier::Model;
 use crate::model::data::{self, Dataset};
-use crate::model::device::{self, Choice};
+use crate::model::device::{self, Choice, DeviceError};
 use crate::model::features::TokenCache;
 use crate::model::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
@@ -66,6 +72,8 @@ pub enum Event<'a> {
         /// Images trained on, over all seeds.
         progress: Progress,
     },
+    /// A batch of an evaluation is done.
+    Evaluation,
     /// An epoch of all heads is done, evaluated and saved.
     Epoch {
         /// The seed under way.
@@ -97,6 +105,17 @@ pub fn start(
     resume: bool,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Summary, TrainingError> {
+    start_on(device::choose, order, out, resume, tell)
+}
+
+/// [`start`] on a device that `open` opens by its name.
+pub fn start_on(
+    open: fn(&str) -> Result<Choice, DeviceError>,
+    order: &Order,
+    out: &Path,
+    resume: bool,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<Summary, TrainingError> {
     let before = match out.join("run.json").exists() {
         true if !resume => return Err(crate::model::run::RunError::Exists { folder: out.to_owned() }.into()),
         true => Some(Run::open(out)?),
@@ -106,7 +125,7 @@ pub fn start(
     let parts = Parts::of(&dataset, order.selection)?;
     let plan = Plan::new(order.tokens.clone(), &dataset)?;
     plan.check()?;
-    let choice = device::choose(&order.device)?;
+    let choice = open(&order.device)?;
     let steps = parts.train.images.len().div_ceil(order.protocol.batch) * order.protocol.epochs;
     // Heads are built before the backbone runs: a wrong setting is told at once.
     let dims = Dims { width: plan.backbone.hidden_size, grid: plan.grid, classes: dataset.classes.len() };
@@ -174,9 +193,13 @@ impl Training<'_> {
                     let progress = pace.at(done(position));
                     match all_failed(learners) {
                         true => ControlFlow::Break(()),
-                        false => tell(Event::Step { seed, position, steps, learners, progress }),
+                        // Who listens may do other work meanwhile.
+                        false => {
+                            pace.without(|| tell(Event::Step { seed, position, steps, learners, progress }))
+                        }
                     }
                 }
+                train::Event::Evaluation => pace.without(|| tell(Event::Evaluation)),
                 train::Event::Epoch { position, learners } => {
                     if let Err(error) = self.close_epoch(index, position, learners, &outcomes) {
                         failed = Some(error);

@@ -1,6 +1,6 @@
 //! The compute thread: opens backbones and probes, answers looks, owns every tensor.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
 use super::{Task, World};
 use crate::app::facts::{BackboneFacts, ProbeFacts};
 use crate::app::fault::Fault;
+use crate::app::job::training::Ask;
 use crate::app::job::{BackboneId, BackboneOptions, Cancel, Event, JobId, LookSettings, ProbeId, Request};
 use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::null::NullBands;
@@ -32,7 +33,12 @@ pub(super) struct Compute {
     pub(super) cache: Cache,
     pub(super) nulls: (LookSettings, NullBands),
     /// Set once no more tasks are to be begun.
-    closing: Cancel,
+    pub(super) closing: Cancel,
+    tasks: Receiver<Task>,
+    /// Long jobs that came while another was under way.
+    later: VecDeque<Task>,
+    /// Trainings that are to rest.
+    resting: HashSet<JobId>,
 }
 
 /// A backbone that can read images.
@@ -63,7 +69,7 @@ pub(super) struct Loaded {
 }
 
 impl Compute {
-    pub(super) fn new(world: World, outbox: Outbox, closing: Cancel) -> Self {
+    pub(super) fn new(world: World, outbox: Outbox, closing: Cancel, tasks: Receiver<Task>) -> Self {
         let settings = LookSettings::default();
         let nulls = NullBands::new(settings.null_draws, settings.seed);
         Self {
@@ -75,18 +81,47 @@ impl Compute {
             cache: Cache::new(world.cache_bytes),
             nulls: (settings, nulls),
             closing,
+            tasks,
+            later: VecDeque::new(),
+            resting: HashSet::new(),
         }
     }
 
     /// Works until the other ends of the queue are gone, or it is closed.
-    pub(super) fn run(mut self, tasks: &Receiver<Task>) {
-        for Task { request, cancel } in tasks {
+    pub(super) fn run(mut self) {
+        while let Some(task) = self.later.pop_front().or_else(|| self.tasks.recv().ok()) {
             if self.closing.is_cancelled() {
                 return;
             }
-            self.answer(request, &cancel);
-            self.outbox.wake();
+            self.begin(task);
         }
+    }
+
+    fn begin(&mut self, Task { request, cancel }: Task) {
+        self.answer(request, &cancel);
+        self.outbox.wake();
+    }
+
+    /// Answers one more task in the middle of a long job, `waiting` for one if need be; whether there
+    /// was one. Another long job comes later.
+    pub(super) fn serve(&mut self, waiting: bool) -> bool {
+        let task = if waiting { self.tasks.recv().ok() } else { self.tasks.try_recv().ok() };
+        match task {
+            Some(task) if matches!(task.request, Request::Training { .. }) => self.later.push_back(task),
+            Some(task) if !self.closing.is_cancelled() => self.begin(task),
+            Some(_) => {}
+            None => {
+                // Nobody is left to wait for.
+                self.resting.clear();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether a training is to rest.
+    pub(super) fn rests(&self, job: JobId) -> bool {
+        self.resting.contains(&job)
     }
 
     fn answer(&mut self, request: Request, cancel: &Cancel) {
@@ -95,6 +130,8 @@ impl Compute {
             match request {
                 Request::CloseBackbone(entry) => self.close(entry),
                 Request::CloseProbe(entry) => drop(self.probes.remove(&entry)),
+                Request::Pause(job, true) => drop(self.resting.insert(job)),
+                Request::Pause(job, false) => drop(self.resting.remove(&job)),
                 _ => {}
             }
             return;
@@ -108,8 +145,10 @@ impl Compute {
             }
             Request::OpenProbe { job, entry, path } => self.open_probe(job, entry, &path),
             Request::Look(look) => self.look(clock, &look, cancel),
+            Request::Training { ask, .. } => self.training(clock, ask, cancel),
             _ => Ok(()),
         });
+        self.resting.remove(&job);
         if let Err(fault) = result {
             if tears {
                 self.recover();
@@ -128,6 +167,8 @@ impl Compute {
     fn device_of(&self, request: &Request) -> Option<String> {
         match request {
             Request::OpenBackbone { device, .. } => Some(device.clone()),
+            Request::Training { ask: Ask::Train { order, .. }, .. } => Some(order.device.clone()),
+            Request::Training { ask: Ask::Time(tried), .. } => Some(tried.order.device.clone()),
             Request::Look(_) => {
                 let open = self.backbone.as_ref().map(|open| open.facts.device.clone());
                 open.or_else(|| self.lost.as_ref().map(|recipe| recipe.device.clone()))

@@ -1,45 +1,33 @@
-//! From what a person calls a backbone, a folder or an id of the Hub, to a folder on this machine.
+//! What has to be found out before the compute thread is asked: the folder of a backbone that may
+//! have to be downloaded, what a training would come to. On a thread of its own for each request.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use super::Task;
 use super::outbox::{Clock, Outbox, guard};
+use crate::app::extract::TRIED;
 use crate::app::fault::Fault;
-use crate::app::job::{Event, Request, Unit};
+use crate::app::job::training::{Ask, News, Tried};
+use crate::app::job::{Cancel, Event, Request, Unit};
+use crate::app::places;
+use crate::app::training::{Draft, Order, TrainingError, outlook};
 use crate::model::backbone::config::Config;
 use crate::model::backbone::hub;
 use crate::model::preprocess::Preprocessor;
+use crate::model::run::Run;
 
-/// From what a person typed to a folder. The job goes on with the compute thread.
+/// From what a person asked to what the compute thread can do; the job goes on there.
 pub(super) fn fetch(outbox: &Outbox, to_compute: &SyncSender<Task>, task: Task) {
-    let Task { request: Request::OpenBackbone { job, entry, source, device, options }, cancel } = task else {
-        return;
-    };
+    let Task { request, cancel } = task;
+    let Some(job) = request.job() else { return };
     let clock = Clock::new(outbox, job);
-    let mut told = Instant::now();
-    let resolved = guard(|| {
-        let folder = hub::resolve(&source, &mut |progress| {
-            // Ten times a second is as often as anyone looks.
-            if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
-                told = Instant::now();
-                let what = format!("Downloading {}", progress.file);
-                clock.progress(what, progress.done, Some(progress.total), Unit::Bytes);
-            }
-            if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        // What is no backbone is told before the one in use is dropped for it.
-        Config::open(&folder)?;
-        Preprocessor::open(&folder)?;
-        anyhow::Ok(folder)
-    });
-    let fault = match resolved {
+    let fault = match guard(|| prepare(&clock, request, &cancel)) {
         _ if cancel.is_cancelled() => return outbox.tell(Event::Cancelled(job)),
-        Ok(Ok(folder)) => {
-            let source = folder.display().to_string();
-            let request = Request::OpenBackbone { job, entry, source, device, options };
-            // A compute thread that is gone needs no backbone.
+        Ok(Ok(request)) => {
+            // A compute thread that is gone needs nothing more.
             let _ = to_compute.send(Task { request, cancel });
             return;
         }
@@ -47,4 +35,56 @@ pub(super) fn fetch(outbox: &Outbox, to_compute: &SyncSender<Task>, task: Task) 
         Err(panic) => Fault::of_panic(&*panic),
     };
     outbox.tell(Event::Failed(job, fault));
+}
+
+fn prepare(clock: &Clock<'_>, request: Request, cancel: &Cancel) -> anyhow::Result<Request> {
+    Ok(match request {
+        Request::OpenBackbone { job, entry, source, device, options } => {
+            let folder = resolve(clock, &source, cancel)?;
+            // What is no backbone is told before the one in use is dropped for it.
+            Config::open(&folder)?;
+            Preprocessor::open(&folder)?;
+            Request::OpenBackbone { job, entry, source: folder.display().to_string(), device, options }
+        }
+        Request::Training { job, ask: Ask::Plan(draft) } => {
+            let order = draft.order(resolve(clock, &draft.backbone, cancel)?)?;
+            let (facts, plan, dataset) = outlook(&order, draft.out)?;
+            let news = News::Planned(Box::new(facts.clone()));
+            if !cancel.is_cancelled() {
+                clock.outbox.tell(Event::Training { job, news });
+            }
+            let tried = if plan.complete() { 0 } else { TRIED };
+            let samples = dataset.samples.into_iter().take(tried).collect();
+            Request::Training { job, ask: Ask::Time(Box::new(Tried { order, facts, plan, samples })) }
+        }
+        Request::Training { job, ask: Ask::Begin(draft) } => {
+            let order = draft.order(resolve(clock, &draft.backbone, cancel)?)?;
+            let Draft { out, .. } = *draft;
+            let out = out.or_else(|| places::run("run")).ok_or(TrainingError::NoOut)?;
+            Request::Training { job, ask: Ask::Train { order: Box::new(order), out, resume: false } }
+        }
+        Request::Training { job, ask: Ask::Resume { folder, device, cache } } => {
+            let run = Run::open(&folder)?;
+            let backbone = resolve(clock, &run.manifest.backbone_source, cancel)?;
+            let root = cache.or_else(places::tokens).ok_or(TrainingError::NoCache)?;
+            let order = Order::of_run(&run, backbone, root, places::TOKENS_LIMIT, device)?;
+            Request::Training { job, ask: Ask::Train { order: Box::new(order), out: folder, resume: true } }
+        }
+        other => other,
+    })
+}
+
+/// From what a person calls a backbone, a folder or an id of the Hub, to a folder on this machine.
+fn resolve(clock: &Clock<'_>, source: &str, cancel: &Cancel) -> anyhow::Result<PathBuf> {
+    let mut told = Instant::now();
+    let folder = hub::resolve(source, &mut |progress| {
+        // Ten times a second is as often as anyone looks.
+        if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
+            told = Instant::now();
+            let what = format!("Downloading {}", progress.file);
+            clock.progress(what, progress.done, Some(progress.total), Unit::Bytes);
+        }
+        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(folder)
 }

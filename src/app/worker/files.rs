@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use super::compute::of_file;
 use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
 use super::{Task, World};
+use crate::app::course::disk;
 use crate::app::fault::Fault;
 use crate::app::job::{Cancel, Event, ImageId, JobId, Kind, Request, Unit};
 use crate::app::listing::{images_below, is_image, is_probe};
@@ -95,15 +96,23 @@ impl Files {
         }
     }
 
+    /// Probes lie in the folder itself, or in `probes` of a training's.
     fn run_folder(&self, job: JobId, folder: &Path) -> Result<(), Stop> {
+        let trained = folder.join("run.json").is_file();
+        if trained {
+            let reading = disk::read(folder).map(Arc::new).map_err(Fault::of);
+            self.outbox.tell(Event::RunRead { folder: folder.to_owned(), reading });
+        }
+        let folder = if trained { folder.join("probes") } else { folder.to_owned() };
         let unread = |error| {
-            of_file(folder, anyhow::anyhow!("{}: the folder cannot be read: {error}", folder.display()))
+            of_file(&folder, anyhow::anyhow!("{}: the folder cannot be read: {error}", folder.display()))
         };
-        let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let listed = std::fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let mut paths: Vec<PathBuf> = listed.map_err(unread)?.iter().map(std::fs::DirEntry::path).collect();
         paths.retain(|path| is_probe(path));
         paths.sort();
-        if paths.is_empty() {
+        // A training that has just begun has none yet.
+        if paths.is_empty() && !trained {
             let line = format!("{}: no probe file in there (.safetensors)", folder.display());
             return Err(Fault::new(line).remedy("Choose the folder that holds the probe files").into());
         }
@@ -190,6 +199,9 @@ fn kind(path: &Path) -> Kind {
     if path.is_dir() {
         if path.join("config.json").is_file() {
             return Kind::Backbone;
+        }
+        if path.join("run.json").is_file() {
+            return Kind::Run;
         }
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         let run = entries.map(|entry| entry.path()).any(|path| is_probe(&path));

@@ -11,7 +11,7 @@ use super::cache::{Key, Known};
 use super::compute::{Compute, Loaded, Open, of_file};
 use super::outbox::{Clock, Stop, go_on};
 use crate::app::fault::Fault;
-use crate::app::job::{Asked, Cancel, ClassChoice, Event, Look, LookSettings, Seen, Unit};
+use crate::app::job::{Asked, Cancel, ClassChoice, Event, Look, LookSettings, ProbeId, Seen, Unit};
 use crate::model::explain::{Question, explain_changed, settings};
 use crate::model::null::NullBands;
 use crate::model::preprocess::Pixels;
@@ -39,7 +39,7 @@ impl Compute {
         if (self.nulls.0.null_draws, self.nulls.0.seed) != (null_draws, seed) {
             self.nulls = (look.settings, NullBands::new(null_draws, seed));
         }
-        let explainer = Explainer { compute: self, look, images: &images };
+        let explainer = Explainer { probes: &self.probes, nulls: &self.nulls.1, look, images: &images };
         explainer.prepare_nulls(cancel)?;
         let seen: Result<Vec<Seen>, Stop> = look
             .asked
@@ -126,7 +126,8 @@ fn prepare(
 
 /// What explains, on the host alone.
 struct Explainer<'a> {
-    compute: &'a Compute,
+    probes: &'a HashMap<ProbeId, Loaded>,
+    nulls: &'a NullBands,
     look: &'a Look,
     images: &'a Images,
 }
@@ -134,7 +135,7 @@ struct Explainer<'a> {
 // Columns are explained on rayon's threads, which see probes and tokens of the host, no tensor.
 impl Explainer<'_> {
     fn loaded(&self, asked: &Asked) -> Result<&Loaded, Fault> {
-        let loaded = self.compute.probes.get(&asked.probe);
+        let loaded = self.probes.get(&asked.probe);
         loaded.ok_or_else(|| Fault::new("The probe is not open").remedy("Open it again"))
     }
 
@@ -148,7 +149,7 @@ impl Explainer<'_> {
             if let Some(router) = probe.head().router().filter(|_| !asked.change.unroutes())
                 && known.tokens.grid.len() >= 2
             {
-                self.compute.nulls.1.band(&settings(&probe), router, known.tokens.grid);
+                self.nulls.band(&settings(&probe), router, known.tokens.grid);
             }
         }
         Ok(())
@@ -171,7 +172,7 @@ impl Explainer<'_> {
             class,
             rho: self.look.settings.rho,
             draw: 0,
-            nulls: Some(&self.compute.nulls.1),
+            nulls: Some(self.nulls),
             seed: self.look.settings.seed,
             top: TOP,
         };

@@ -1,7 +1,8 @@
-//! The worker: one thread that owns every tensor, one that reads files, and the handle to both.
+//! The worker: one thread that owns every tensor, some that read files, and the handle to them.
 //!
-//! The compute thread opens backbones and probes and answers looks; the file thread lists folders
-//! and decodes thumbnails, so that neither waits for the other; a download has a thread of its own.
+//! The compute thread opens backbones and probes, answers looks and trains, looks between two steps;
+//! the file thread lists folders and decodes thumbnails, so that neither waits for the other; a third
+//! follows the folders of runs; a download or a plan has a thread of its own.
 //! All queues are bounded, no call of the handle waits, and nothing is shared with the window but
 //! the flag of each job that asks it to end ([`Cancel`]).
 
@@ -9,9 +10,11 @@ mod cache;
 mod compute;
 mod fetch;
 mod files;
+mod follow;
 mod lane;
 mod look;
 mod outbox;
+mod train;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,9 +24,11 @@ use std::thread::{Builder, JoinHandle};
 
 use self::compute::Compute;
 use self::files::Files;
+use self::follow::Follower;
 use self::lane::Lane;
 use self::outbox::Outbox;
 use super::fault::Fault;
+use super::job::training::Ask;
 use super::job::{Cancel, Event, JobId, Request};
 use crate::model::device::{self, Choice, DeviceError};
 use crate::model::image::{ImageError, Photo};
@@ -61,12 +66,14 @@ struct Task {
 pub struct Worker {
     compute: Lane,
     files: Lane,
+    runs: Lane,
     /// Absent once the worker is shut down.
     events: Option<Receiver<Event>>,
     cancels: HashMap<JobId, Cancel>,
-    /// The look and the thumbnails that a newer one ends.
+    /// The look, the thumbnails and the plan that a newer one ends.
     looking: Cancel,
     shrinking: Cancel,
+    planning: Cancel,
     /// Tells the threads to begin nothing more.
     closing: Cancel,
     to_compute: Option<SyncSender<Task>>,
@@ -81,23 +88,28 @@ impl Worker {
         let outbox = Outbox::new(event_sender, waker);
         let closing = Cancel::default();
         let (compute, tasks) = Lane::new();
-        let worker = Compute::new(world, outbox.clone(), closing.clone());
+        let worker = Compute::new(world, outbox.clone(), closing.clone(), tasks);
         let to_compute = compute.sender();
-        let computing = Builder::new().name("compute".into()).spawn(move || worker.run(&tasks))?;
+        let computing = Builder::new().name("compute".into()).spawn(move || worker.run())?;
         let (files, tasks) = Lane::new();
         let reader = Files::new(world, outbox.clone(), closing.clone())?;
         let reading = Builder::new().name("files".into()).spawn(move || reader.run(&tasks))?;
+        let (runs, tasks) = Lane::new();
+        let follower = Follower::new(outbox.clone(), closing.clone());
+        let following = Builder::new().name("runs".into()).spawn(move || follower.run(&tasks))?;
         Ok(Self {
             compute,
             files,
+            runs,
             events: Some(events),
             cancels: HashMap::new(),
             looking: Cancel::default(),
             shrinking: Cancel::default(),
+            planning: Cancel::default(),
             closing,
             to_compute: Some(to_compute),
             outbox,
-            threads: vec![computing, reading],
+            threads: vec![computing, reading, following],
         })
     }
 
@@ -108,7 +120,11 @@ impl Worker {
             self.cancels.insert(job, cancel.clone());
         }
         match &request {
-            Request::Cancel(job) => self.cancels.get(job).into_iter().for_each(Cancel::cancel),
+            Request::Cancel(job) => {
+                self.cancels.get(job).into_iter().for_each(Cancel::cancel);
+                // Wakes a training that rests.
+                self.compute.send(Task { request, cancel });
+            }
             Request::Shutdown => self.shutdown(),
             Request::Look(_) => {
                 std::mem::replace(&mut self.looking, cancel.clone()).cancel();
@@ -121,15 +137,25 @@ impl Worker {
             Request::OpenRun { .. } | Request::OpenImages { .. } | Request::Recognise { .. } => {
                 self.files.send(Task { request, cancel });
             }
-            Request::OpenBackbone { .. } => self.fetch(Task { request, cancel }),
-            Request::OpenProbe { .. } | Request::CloseProbe(_) | Request::CloseBackbone(_) => {
+            Request::Training { ask: Ask::Plan(_), .. } => {
+                std::mem::replace(&mut self.planning, cancel.clone()).cancel();
+                self.fetch(Task { request, cancel });
+            }
+            Request::Training { ask: Ask::Begin(_) | Ask::Resume { .. }, .. }
+            | Request::OpenBackbone { .. } => self.fetch(Task { request, cancel }),
+            Request::Follow(_) => self.runs.send(Task { request, cancel }),
+            Request::Training { .. }
+            | Request::Pause(..)
+            | Request::OpenProbe { .. }
+            | Request::CloseProbe(_)
+            | Request::CloseBackbone(_) => {
                 self.compute.send(Task { request, cancel });
             }
         }
     }
 
-    /// Sees a backbone to a folder, on a thread of its own as a download may take an hour, then to
-    /// the compute thread. It is not waited for at the end: what has arrived by then is kept.
+    /// Finds out what has to be known first, on a thread of its own as a download may take an hour,
+    /// then asks the compute thread. It is not waited for at the end: what has arrived by then is kept.
     fn fetch(&self, task: Task) {
         let (Some(job), Some(to_compute)) = (task.request.job(), self.to_compute.clone()) else { return };
         let outbox = self.outbox.clone();
@@ -148,6 +174,7 @@ impl Worker {
     pub fn event(&mut self) -> Option<Event> {
         self.compute.pump();
         self.files.pump();
+        self.runs.pump();
         let event = self.events.as_ref()?.try_recv().ok()?;
         if let Event::Finished(job) | Event::Failed(job, _) | Event::Cancelled(job) = &event {
             self.cancels.remove(job);
@@ -164,6 +191,7 @@ impl Worker {
         self.to_compute = None;
         self.compute.close();
         self.files.close();
+        self.runs.close();
         // A thread that waits for room among the events is let go.
         self.events = None;
         for thread in self.threads.drain(..) {

@@ -1,6 +1,7 @@
 //! Heads: what reads the tokens (SPEC section 4), and the one list of them. One idea a file.
 
 pub mod attention;
+mod build;
 mod config;
 pub mod content;
 pub mod cost;
@@ -19,23 +20,20 @@ pub mod sinkhorn_conv;
 pub mod sinkhorn_gap;
 pub mod transformer;
 
-use std::sync::Arc;
-
 use burn::tensor::Tensor;
 
+use self::build::{fixed, learned, routed};
 use self::config::at_least_one;
 pub use self::config::{Config, ConfigError, Sharing};
-use self::memory::{Kernel, Memory};
-use self::routed::Routed;
-use self::scan::{FixedScan, Source};
+use self::memory::Kernel;
+use self::scan::Source;
 use super::array::Arrays;
 use super::grid::Grid;
 use super::params::{Params, Spec};
 use super::pooling::Pooling;
 use super::reading::Reading;
+use super::router::Router;
 use super::router::scan::Scan;
-use super::router::sinkhorn::Sinkhorn;
-use super::router::{self, Router};
 use super::tokens::Tokens;
 
 /// The sizes a head is built for.
@@ -152,6 +150,34 @@ pub trait Head: Send + Sync {
     fn flops(&self, dims: &Dims) -> u64;
 }
 
+/// What kind of reading a head is, for lists that people choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Tokens are weighed and averaged; no order.
+    Pooling,
+    /// S4 reads them in an order that was fixed beforehand.
+    Scan,
+    /// The order is learned.
+    Router,
+    /// A network of another make.
+    Network,
+}
+
+impl Group {
+    /// All, in the order of lists.
+    pub const ALL: [Self; 4] = [Self::Pooling, Self::Scan, Self::Router, Self::Network];
+
+    /// Its name and what it means.
+    pub fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pooling => ("Pooling", "Tokens are weighed and averaged, in no order"),
+            Self::Scan => ("Fixed scans", "S4 reads the tokens in an order that is the same for all images"),
+            Self::Router => ("Learned routers", "Tokens are sorted by a learned score before they are read"),
+            Self::Network => ("Networks", "Other networks of the paper, for comparison"),
+        }
+    }
+}
+
 /// An entry of the list of heads.
 pub struct Kind {
     /// Its id in probe files and on the command line.
@@ -160,30 +186,47 @@ pub struct Kind {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// What kind of reading it is.
+    pub group: Group,
     /// Builds it from its settings, with an error that names the field at fault.
     pub build: fn(&Config) -> Result<Box<dyn Head>, ConfigError>,
 }
 
 /// Every head that trains by gradients.
 pub const HEADS: &[Kind] = &[
-    Kind { id: "gap", name: "GAP", summary: "Mean of the patch tokens", build: |_| Ok(Box::new(mean::Gap)) },
-    Kind { id: "cls", name: "CLS", summary: "The CLS token alone", build: |_| Ok(Box::new(mean::Cls)) },
+    Kind {
+        id: "gap",
+        name: "GAP",
+        summary: "Mean of the patch tokens",
+        group: Group::Pooling,
+        build: |_| Ok(Box::new(mean::Gap)),
+    },
+    Kind {
+        id: "cls",
+        name: "CLS",
+        summary: "The CLS token alone",
+        group: Group::Pooling,
+        build: |_| Ok(Box::new(mean::Cls)),
+    },
     Kind {
         id: "attention",
         name: "Attention",
         summary: "One learned query attends to the tokens",
+        group: Group::Pooling,
         build: |_| Ok(Box::new(attention::Attention)),
     },
     Kind {
         id: "content",
         name: "Content",
         summary: "Softmax of the scores, no reordering",
+        group: Group::Pooling,
         build: |_| Ok(Box::new(content::Content)),
     },
     Kind {
         id: "topk",
         name: "Top-k",
         summary: "Mean of the best scored tokens",
+        group: Group::Pooling,
         build: |config| {
             at_least_one("k", config.k, "a whole number from 1")?;
             Ok(Box::new(content::TopK { k: config.k.unwrap_or(16) }))
@@ -193,84 +236,98 @@ pub const HEADS: &[Kind] = &[
         id: "raster",
         name: "Raster",
         summary: "S4 row by row",
+        group: Group::Scan,
         build: |config| fixed(Source::Grid(Scan::Raster), config),
     },
     Kind {
         id: "vmamba",
         name: "VMamba",
         summary: "S4 by rows and columns, both ways",
+        group: Group::Scan,
         build: |config| fixed(Source::Grid(Scan::Vmamba), config),
     },
     Kind {
         id: "snake",
         name: "Snake",
         summary: "S4 by turning rows and columns, both ways",
+        group: Group::Scan,
         build: |config| fixed(Source::Grid(Scan::Snake), config),
     },
     Kind {
         id: "diagonal",
         name: "Diagonal",
         summary: "S4 by diagonals and their mirror images, both ways",
+        group: Group::Scan,
         build: |config| fixed(Source::Grid(Scan::Diagonal), config),
     },
     Kind {
         id: "hilbert",
         name: "Hilbert",
         summary: "S4 along Hilbert's curve, both ways",
+        group: Group::Scan,
         build: |config| fixed(Source::Grid(Scan::Hilbert), config),
     },
     Kind {
         id: "spiral",
         name: "Spiral",
         summary: "S4 from the border to the centre, both ways",
+        group: Group::Scan,
         build: |config| fixed(Source::Grid(Scan::Spiral), config),
     },
     Kind {
         id: "random-fixed",
         name: "Random, fixed",
         summary: "S4 in one random order for all images",
+        group: Group::Scan,
         build: |config| fixed(Source::RandomFixed(config.seed.unwrap_or(0)), config),
     },
     Kind {
         id: "random-dynamic",
         name: "Random, dynamic",
         summary: "S4 in a fresh random order for every image",
+        group: Group::Scan,
         build: |config| fixed(Source::RandomDynamic(config.seed.unwrap_or(0)), config),
     },
     Kind {
         id: "sinkhorn",
         name: "Sinkhorn",
         summary: "S4 behind Sinkhorn's soft sorting",
+        group: Group::Router,
         build: |config| routed("sinkhorn", config),
     },
     Kind {
         id: "neuralsort",
         name: "NeuralSort",
         summary: "S4 behind NeuralSort",
+        group: Group::Router,
         build: |config| routed("neuralsort", config),
     },
     Kind {
         id: "softsort",
         name: "SoftSort",
         summary: "S4 behind SoftSort",
+        group: Group::Router,
         build: |config| routed("softsort", config),
     },
     Kind {
         id: "hard-sort",
         name: "Hard sort",
         summary: "S4 behind sorting, gradients straight through",
+        group: Group::Router,
         build: |config| routed("hard-sort", config),
     },
     Kind {
         id: "gumbel-sinkhorn",
         name: "Gumbel-Sinkhorn",
         summary: "S4 behind Sinkhorn with noise while it trains",
+        group: Group::Router,
         build: |config| routed("gumbel-sinkhorn", config),
     },
     Kind {
         id: "sinkhorn-conv",
         name: "Sinkhorn + conv",
         summary: "A convolution behind Sinkhorn",
+        group: Group::Router,
         build: |config| {
             let (router, settings) = learned("sinkhorn", config)?;
             Ok(Box::new(sinkhorn_conv::SinkhornConv { router, settings }))
@@ -280,6 +337,7 @@ pub const HEADS: &[Kind] = &[
         id: "sinkhorn-gap",
         name: "Sinkhorn + GAP",
         summary: "The mean behind Sinkhorn: routing without memory",
+        group: Group::Router,
         build: |config| {
             let (router, settings) = learned("sinkhorn", config)?;
             Ok(Box::new(sinkhorn_gap::SinkhornGap { router, settings }))
@@ -289,30 +347,35 @@ pub const HEADS: &[Kind] = &[
         id: "transformer",
         name: "Transformer",
         summary: "A learned CLS through one encoder layer",
+        group: Group::Network,
         build: |config| Ok(Box::new(transformer::Transformer::new(config)?)),
     },
     Kind {
         id: "deepsets",
         name: "DeepSets",
         summary: "Mean of a small network's view of each token",
+        group: Group::Network,
         build: |_| Ok(Box::new(deepsets::DeepSets)),
     },
     Kind {
         id: "bi-gru",
         name: "Bi-GRU",
         summary: "Recurrent reading, both ways",
+        group: Group::Network,
         build: |_| Ok(Box::new(gru::BiGru)),
     },
     Kind {
         id: "linear-bn",
         name: "Linear + BN",
         summary: "Batch-normalised mean of the patch tokens",
+        group: Group::Pooling,
         build: |_| Ok(Box::new(linear_bn::LinearBn)),
     },
     Kind {
         id: "efficient",
         name: "Efficient probing",
         summary: "Several learned queries attend to the tokens",
+        group: Group::Pooling,
         build: |config| Ok(Box::new(efficient::Efficient::new(config)?)),
     },
 ];
@@ -320,49 +383,4 @@ pub const HEADS: &[Kind] = &[
 /// The head of this id.
 pub fn find(id: &str) -> Option<&'static Kind> {
     HEADS.iter().find(|kind| kind.id == id)
-}
-
-/// Most S4 states: A is held whole, `[S, S]`, once for every direction.
-const MOST_STATES: usize = 1024;
-
-/// The S4 of the settings.
-fn memory(config: &Config, groups: usize) -> Result<Memory, ConfigError> {
-    let states = config.state_dim.unwrap_or(128);
-    if !(1..=MOST_STATES).contains(&states) {
-        let expected = "a whole number from 1 to 1024";
-        return Err(ConfigError { field: "state_dim", found: states.to_string(), expected });
-    }
-    Ok(Memory { states, sharing: config.sharing.unwrap_or_default(), groups })
-}
-
-/// S4 behind a fixed order.
-fn fixed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
-    Ok(Box::new(FixedScan { source, memory: memory(config, source.directions())? }))
-}
-
-/// S4 behind the learned router `id`.
-fn routed(id: &'static str, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
-    let (router, settings) = learned(id, config)?;
-    Ok(Box::new(Routed { id, router, settings, memory: memory(config, 1)? }))
-}
-
-/// The learned router `id`, and those of its settings that it knows, defaults filled in.
-fn learned(id: &str, config: &Config) -> Result<(Arc<dyn Router>, Config), ConfigError> {
-    let kind = router::find(id).expect("a head names a router of the list");
-    let sinkhorn = Sinkhorn::default();
-    let temperature = |default: f64| Some(config.temperature.unwrap_or(default));
-    let settings = match id {
-        "sinkhorn" | "gumbel-sinkhorn" => Config {
-            temperature: temperature(sinkhorn.temperature),
-            iterations: Some(config.iterations.unwrap_or(sinkhorn.iterations)),
-            ..Config::default()
-        },
-        "softsort" => Config {
-            temperature: temperature(1.0),
-            power: Some(config.power.unwrap_or(2)),
-            ..Config::default()
-        },
-        _ => Config { temperature: temperature(1.0), ..Config::default() },
-    };
-    Ok(((kind.build)(&settings)?.into(), settings))
 }

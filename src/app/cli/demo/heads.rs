@@ -146,6 +146,7 @@ fn run(id: &str, task: &Task, learners: &mut [Learner], bars: &MultiProgress) {
     train(task, learners, Position::default(), &mut |event| {
         match event {
             Event::Step { .. } => bar.inc(1),
+            Event::Evaluation => {}
             Event::Epoch { position, learners } => {
                 let best = learners
                     .iter()

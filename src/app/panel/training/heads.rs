@@ -1,0 +1,58 @@
+//! The heads to choose from, in groups, each with a line that says what it does.
+
+use eframe::egui;
+use egui::{CollapsingHeader, RichText, Ui};
+
+use crate::app::training::order::PAPER;
+use crate::model::head::{Group, HEADS, Kind};
+
+/// Draws the groups; `chosen` holds ids of heads, in the order of the list.
+pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>) {
+    ui.horizontal(|ui| {
+        ui.label(RichText::new("Heads").strong());
+        ui.weak(format!("{} of {}", chosen.len(), HEADS.len()));
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            if ui.small_button("None").on_hover_text("Choose no head").clicked() {
+                chosen.clear();
+            }
+            if ui.small_button("The paper's").on_hover_text("All heads of the paper's tables").clicked() {
+                *chosen = PAPER.iter().map(|id| (*id).to_owned()).collect();
+            }
+        });
+    });
+    for group in Group::ALL {
+        let (name, about) = group.text();
+        let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| kind.group == group).collect();
+        let count = kinds.iter().filter(|kind| chosen.iter().any(|id| id == kind.id)).count();
+        let title = if count == 0 { name.to_owned() } else { format!("{name}: {count} chosen") };
+        let header = CollapsingHeader::new(title).id_salt(name).default_open(group != Group::Network);
+        let shown = header.show(ui, |ui| {
+            ui.spacing_mut().item_spacing.y = 2.0;
+            for kind in kinds {
+                one(ui, kind, chosen);
+            }
+        });
+        shown.header_response.on_hover_text(about);
+    }
+}
+
+fn one(ui: &mut Ui, kind: &Kind, chosen: &mut Vec<String>) {
+    ui.horizontal(|ui| {
+        let mut ticked = chosen.iter().any(|id| id == kind.id);
+        let width = ui.available_width();
+        let response = ui.checkbox(&mut ticked, kind.name).on_hover_text(kind.summary);
+        if response.changed() {
+            match ticked {
+                true => chosen.push(kind.id.to_owned()),
+                false => chosen.retain(|id| id != kind.id),
+            }
+            chosen.sort_by_key(|id| HEADS.iter().position(|kind| kind.id == id));
+        }
+        // Summaries stand under each other.
+        let used = width - ui.available_width();
+        ui.add_space((126.0 - used).max(0.0));
+        let summary = RichText::new(kind.summary).small().weak();
+        ui.add(egui::Label::new(summary).truncate());
+    });
+}

@@ -1,0 +1,42 @@
+//! Where things go that nobody named a place for: tokens and runs.
+
+use std::path::{Path, PathBuf};
+
+/// Names the folder of all token caches where it lies elsewhere.
+pub const TOKENS: &str = "SSMPROBE_CACHE";
+/// Most bytes one token cache may take unless a person says otherwise.
+pub const TOKENS_LIMIT: u64 = 50_000_000_000;
+
+/// The folder of all token caches: what [`TOKENS`] names, else `tokens` in the user's cache folder;
+/// absent where the user has no home.
+pub fn tokens() -> Option<PathBuf> {
+    let named = std::env::var_os(TOKENS).filter(|path| !path.is_empty()).map(PathBuf::from);
+    named.or_else(|| Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("tokens")))
+}
+
+/// A folder that is not there yet, for a run on a dataset: `ssmprobe-runs/NAME` in the user's home,
+/// with a number behind it if need be.
+pub fn run(name: &str) -> Option<PathBuf> {
+    let home = directories::UserDirs::new()?.home_dir().join("ssmprobe-runs");
+    Some(unused(&home, name))
+}
+
+/// `name` in `folder`, or the first `name-2`, `name-3`... that is not there yet.
+fn unused(folder: &Path, name: &str) -> PathBuf {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered).map(|name| folder.join(name));
+    names.find(|path| !path.exists()).expect("an endless list of names")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(super::unused(folder.path(), "a"), folder.path().join("a"));
+        for name in ["a", "a-2"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(super::unused(folder.path(), "a"), folder.path().join("a-3"));
+    }
+}

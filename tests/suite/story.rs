@@ -1,0 +1,183 @@
+//! One sitting at the window, found by its labels as a screen reader finds it, with the real worker
+//! behind it: the demo, an image, three routers, a figure to a file, a small training, and the
+//! workspace opened again.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eframe::egui::{self, Key, Modifiers, Role};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use serde_json::Value;
+use ssmprobe::app::App;
+use ssmprobe::app::assets;
+use ssmprobe::app::state::{Outlook, Phase, Shown, State};
+use ssmprobe::app::worker::{Worker, World};
+
+use crate::run;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+
+struct Sitting(Harness<'static, App>);
+
+impl Sitting {
+    fn new(settings: &Path) -> Self {
+        let settings = settings.to_owned();
+        let harness = Harness::builder()
+            .with_size(egui::vec2(1440.0, 900.0))
+            .with_max_steps(60)
+            .build_eframe(move |cx| {
+                let worker = Worker::start(World::default(), Arc::new(|| {})).expect("threads");
+                App::new(&cx.egui_ctx, Box::new(worker), Some(&settings))
+            });
+        Self(harness)
+    }
+
+    fn state(&self) -> &State {
+        &self.0.state().state
+    }
+
+    /// Draws frames until it is so.
+    fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !so(self) {
+            self.0.step();
+            assert!(begun.elapsed() < PATIENCE, "{what}: never; {}", self.state().log_text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.0.step();
+    }
+
+    fn steps(&mut self) {
+        self.0.run_steps(6);
+    }
+
+    fn has(&self, label: &str) -> bool {
+        self.0.query_all_by_label_contains(label).next().is_some()
+    }
+
+    fn click(&mut self, label: &str) {
+        self.0.get_by_label(label).click();
+        self.steps();
+    }
+
+    fn click_role(&mut self, role: Role, label: &str) {
+        self.0.get_by_role_and_label(role, label).click();
+        self.steps();
+    }
+
+    /// Types into a field in the place of what stands there.
+    fn fill(&mut self, role: Role, label: &str, text: &str) {
+        self.click_role(role, label);
+        self.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        self.steps();
+        self.0.event(egui::Event::Text(text.to_owned()));
+        self.steps();
+        self.0.key_press(Key::Enter);
+        self.steps();
+    }
+
+    fn all_shown(&self) -> bool {
+        let mut columns = self.state().columns.values();
+        columns.len() >= 3 && columns.all(|column| matches!(column.shown, Shown::Ready(_)))
+    }
+}
+
+#[test]
+fn a_sitting_from_the_demo_to_a_training_and_back() {
+    let disk = run::Desk::new(24, 12);
+    let settings = disk.path("settings.json");
+    std::fs::write(
+        &settings,
+        serde_json::json!({"device": "cpu", "recent": {"datasets": [disk.data()]}}).to_string(),
+    )
+    .expect("settings");
+    let mut sitting = Sitting::new(&settings);
+
+    // The demo opens and is looked at.
+    let opening = assets::opening();
+    assert_eq!(opening.len(), 3, "the bundled demo is there");
+    opening.into_iter().for_each(|command| sitting.0.state_mut().dispatch(command));
+    sitting.until("the demo is shown", Sitting::all_shown);
+
+    // Another image, chosen by its name.
+    let second = sitting.state().library.images.values().nth(1).expect("images").name();
+    sitting.click(&second);
+    assert_eq!(sitting.state().current_image().expect("an image").name(), second);
+    sitting.until("the image is looked at", Sitting::all_shown);
+
+    // Three routers side by side, and a token that is lit in all of them.
+    sitting.click("Compare");
+    for router in ["sinkhorn", "neuralsort", "raster"] {
+        assert!(sitting.has(router), "{router} is not compared");
+    }
+    let figures = sitting.0.query_all_by_label("Reading order").map(|node| node.rect());
+    let figure = figures.max_by(|a, b| a.area().total_cmp(&b.area())).expect("a figure");
+    sitting.0.hover_at(figure.left_top() + egui::vec2(figure.width() * 0.4, figure.height() * 0.4));
+    sitting.steps();
+    assert!(sitting.state().selection.hover.token.is_some(), "no token is lit");
+
+    // The comparison to a file.
+    let file = disk.path("comparison.svg");
+    sitting.click("Export comparison…");
+    sitting.fill(Role::TextInput, "Export to", &file.display().to_string());
+    sitting.click("Export");
+    sitting.until("the file is written", |_| file.exists());
+    let svg = std::fs::read_to_string(&file).expect("a file");
+    assert!(svg.starts_with("<svg") || svg.contains("<svg"), "no picture");
+
+    // A small training, filled in by hand.
+    sitting.click("Training");
+    sitting.click_role(Role::ComboBox, "Dataset");
+    sitting.click("scenes");
+    sitting.click("Settings and places");
+    sitting.fill(Role::TextInput, "Token cache", &disk.path("cache").display().to_string());
+    sitting.fill(Role::TextInput, "Head settings", "state_dim=8 iterations=5");
+    sitting.fill(Role::TextInput, "Output folder", &disk.path("run").display().to_string());
+    sitting.fill(Role::SpinButton, "Epochs", "4000");
+    sitting.fill(Role::SpinButton, "Batch", "16");
+    sitting.until("the plan is there", |s| {
+        matches!(&s.state().training.outlook, Outlook::Ready { estimate: Some(_), .. })
+    });
+    assert!(sitting.has("24 to train on, 12 to test on"), "the plan says what it is");
+    let probes = sitting.state().library.probes.len();
+    sitting.click("Start training");
+    sitting.until("a curve is drawn", |s| s.has("Training loss of 3 heads"));
+    let epochs = |s: &Sitting| s.state().training.live_run().map_or(0, |run| run.course.done().0);
+    sitting.until("some epochs are done", move |s| epochs(s) > 6);
+
+    // An image is looked at while it trains.
+    let third = sitting.state().library.images.values().nth(2).expect("images").name();
+    sitting.click(&third);
+    sitting.until("the image is looked at beside the training", Sitting::all_shown);
+    assert!(sitting.state().training.live.is_some(), "the training went on");
+
+    sitting.click("Stop and keep");
+    sitting.until("it is stopped", |s| s.state().training.live.is_none());
+    assert!(sitting.has("Stopped and saved"));
+    let run = disk.path("run");
+    assert_eq!(sitting.state().training.runs[&run].phase, Phase::Stopped);
+    sitting.until("its probes are in the library", |s| {
+        let ready = s.state().library.probes.values().filter(|probe| probe.status.ready().is_some());
+        ready.count() == probes + 6
+    });
+
+    // Tomorrow.
+    let file = disk.path("sitting.ssmprobe");
+    let title =
+        |s: &Sitting| s.state().columns.keys().map(|id| s.state().column_title(*id)).collect::<Vec<_>>();
+    let (columns, done) = (title(&sitting), sitting.state().training.runs[&run].course.done());
+    sitting.state().workspace(Value::Null).save(&file).expect("saved");
+    drop(sitting);
+    let mut sitting = Sitting::new(&settings);
+    sitting.0.state_mut().open_workspace(&file);
+    sitting.until("all is shown again", Sitting::all_shown);
+    assert_eq!(title(&sitting), columns);
+    assert_eq!(sitting.state().current_image().expect("an image").name(), third);
+    sitting.until("the run is read again", |s| !s.state().training.runs.is_empty());
+    assert_eq!(sitting.state().training.runs[&run].course.done(), done);
+    sitting.click("Training");
+    sitting.click("run");
+    assert!(sitting.has("Training loss of 3 heads") && sitting.has("Resume"));
+}

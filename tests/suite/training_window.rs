@@ -1,0 +1,415 @@
+//! The training pane in all its states, and what is dropped on the window or copied from it: events
+//! made by hand, no worker.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use eframe::egui::{self, Modifiers};
+use ssmprobe::app::command::Command;
+use ssmprobe::app::course::disk::Reading;
+use ssmprobe::app::course::{About, Failure, Steps};
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::training::{Ask, News, Went};
+use ssmprobe::app::job::{Event, JobId, Progress, Request, Unit};
+use ssmprobe::app::state::Phase;
+use ssmprobe::app::training::order::PAPER;
+use ssmprobe::app::training::{Draft, Estimate, Facts};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::{Dims, Group, HEADS};
+use ssmprobe::model::run::{Metric, Selection};
+use ssmprobe::model::train::Epoch;
+
+use crate::window::Window;
+
+fn filled() -> Draft {
+    Draft {
+        backbone: "tiny".into(),
+        data: Some("birds".into()),
+        heads: vec!["gap".into(), "sinkhorn".into()],
+        epochs: 10,
+        ..Draft::default()
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        dataset: "birds".into(),
+        layout: "folder",
+        train: 12_000,
+        select: 500,
+        test: 500,
+        selection: Selection::Test,
+        backbone: "tiny".into(),
+        dims: Dims { width: 24, grid: Grid::new(14, 14), classes: 10 },
+        images: 12_500,
+        cached: 2_500,
+        bytes: 940_800_000,
+        cache: "tokens/abc".into(),
+        free: Some(5_000_000_000),
+        out: "runs/birds-tiny".into(),
+        notes: Vec::new(),
+    }
+}
+
+fn about(heads: &[&str], epochs: usize) -> About {
+    About {
+        folder: "runs/birds-tiny".into(),
+        dataset: "birds".into(),
+        backbone: "tiny".into(),
+        device: "cpu".into(),
+        heads: heads.iter().map(|head| (*head).to_owned()).collect(),
+        epochs,
+        seeds: vec![0, 1],
+        train: 12_000,
+        test: 500,
+        warning: None,
+    }
+}
+
+fn reading(heads: &[&str]) -> Arc<Reading> {
+    let (epochs, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
+    Arc::new(Reading { about: about(heads, 10), epochs, failures, probes })
+}
+
+fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
+    let loss = 2.0 / epoch as f64 + seed as f64 * 0.1;
+    let epoch = Epoch { epoch, loss, train: 70.0, select: 60.0, test: 61.5 };
+    Metric { head: head.into(), seed, epoch }
+}
+
+/// The training pane of a window, and what it asks.
+struct Pane(Window);
+
+impl Pane {
+    fn new() -> Self {
+        let mut window = Window::new();
+        window.click("Training");
+        Self(window)
+    }
+
+    fn filled() -> Self {
+        let mut pane = Self::new();
+        pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(filled())));
+        pane.0.harness.run();
+        pane
+    }
+
+    /// With a training under way, from which nothing was heard yet.
+    fn running(heads: &[&str]) -> (Self, JobId) {
+        let mut pane = Self::filled();
+        let plan = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
+        pane.tell(plan, News::Planned(Box::new(facts())));
+        pane.say(Event::Finished(plan));
+        pane.0.click("Start training");
+        let job = pane.asked(|ask| matches!(ask, Ask::Begin(_)));
+        pane.say(Event::Started(job));
+        pane.tell(job, News::Begun(reading(heads)));
+        (pane, job)
+    }
+
+    /// The job of the request that asks this.
+    fn asked(&self, wanted: impl Fn(&Ask) -> bool) -> JobId {
+        let wire = self.0.wire.borrow();
+        let found = wire.asked.iter().rev().find_map(|request| match request {
+            Request::Training { job, ask } if wanted(ask) => Some(*job),
+            _ => None,
+        });
+        found.unwrap_or_else(|| panic!("not among {:?}", wire.asked))
+    }
+
+    fn say(&mut self, event: Event) {
+        self.0.wire.borrow_mut().events.push_back(event);
+        self.0.harness.run();
+    }
+
+    fn tell(&mut self, job: JobId, news: News) {
+        self.say(Event::Training { job, news });
+    }
+
+    fn went(&mut self, job: JobId, at: f64, epochs: Vec<Metric>) {
+        let steps = Some(Steps { seed: 0, at, losses: vec![Some(1.5), Some(1.2)] });
+        let (failures, rate, left) = (Vec::new(), 250.0, Duration::from_secs(90));
+        self.tell(job, News::Went(Box::new(Went { steps, epochs, failures, rate, left })));
+    }
+}
+
+#[test]
+fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
+    let mut pane = Pane::new();
+    assert!(pane.0.has("Choose a backbone, whose tokens are read"));
+    pane.0.click("Hilbert");
+    assert!(pane.0.harness.state().state.training.draft.heads.contains(&"hilbert".to_owned()));
+    pane.0.click("The paper's");
+    assert_eq!(pane.0.harness.state().state.training.draft.heads.len(), 19);
+    for group in Group::ALL {
+        let (name, about) = group.text();
+        let kinds = || HEADS.iter().filter(|kind| kind.group == group);
+        assert!(!about.is_empty() && kinds().next().is_some());
+        let chosen = kinds().filter(|kind| PAPER.contains(&kind.id)).count();
+        let header = format!("{name}: {chosen} chosen");
+        if group == Group::Network {
+            pane.0.click(&header);
+        }
+        for kind in kinds() {
+            assert!(pane.0.has(kind.name), "{} cannot be chosen", kind.name);
+            assert!(pane.0.has(kind.summary), "{} says nothing", kind.name);
+        }
+        pane.0.click(&header); // makes room for the next
+    }
+    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(Draft { heads: Vec::new(), ..filled() })));
+    pane.0.harness.run();
+    assert!(pane.0.has("Choose at least one head"));
+    assert!(pane.0.idle());
+}
+
+#[test]
+fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
+    let mut pane = Pane::filled();
+    let job = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
+    assert!(pane.0.has("Looking at the dataset and the backbone"));
+    assert!(pane.0.idle(), "waiting is no reason to repaint");
+    let plans = |pane: &Pane| {
+        let wire = pane.0.wire.borrow();
+        wire.asked.iter().filter(|r| matches!(r, Request::Training { ask: Ask::Plan(_), .. })).count()
+    };
+    assert_eq!(plans(&pane), 1);
+    pane.tell(job, News::Planned(Box::new(facts())));
+    for said in [
+        "12,000 to train on, 500 to test on, 10 classes",
+        "470 steps of 2 heads",
+        "940.8 MB",
+        "Trying a few steps",
+    ] {
+        assert!(pane.0.has(said), "{said} is not there");
+    }
+    let second = Duration::from_secs(1);
+    let estimate = Estimate { image: Some(second / 100), step: second, evaluation: second / 4, tried: 256 };
+    pane.tell(job, News::Timed(estimate));
+    pane.say(Event::Finished(job));
+    // 10,000 images at 10 ms; 468.75 batches at 1 s and 19.53 at 0.25 s.
+    assert!(pane.0.has("100 s for the tokens") || pane.0.has("2 min for the tokens"));
+    assert!(pane.0.has("8 min for the training") && pane.0.has("About 10 min"));
+    // More epochs change the figures, not the plan.
+    let draft = Draft { epochs: 20, ..filled() };
+    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(draft)));
+    pane.0.harness.run();
+    assert!(pane.0.has("940 steps of 2 heads"));
+    assert_eq!(plans(&pane), 1);
+    // Another batch does.
+    let draft = Draft { batch: 64, ..filled() };
+    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(draft)));
+    pane.0.harness.run();
+    assert_eq!(plans(&pane), 2);
+}
+
+#[test]
+fn a_plan_that_fails_says_why_and_leaves_no_job() {
+    let mut pane = Pane::filled();
+    let job = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
+    pane.say(Event::Failed(
+        job,
+        Fault::new("birds: no readable image to test on").remedy("put some under test/CLASS"),
+    ));
+    assert!(pane.0.has("no readable image to test on") && pane.0.has("put some under test/CLASS"));
+    assert!(pane.0.harness.state().state.jobs.is_empty());
+    assert!(pane.0.idle());
+}
+
+#[test]
+fn tokens_are_taken_before_curves_are_drawn() {
+    let mut pane = Pane::filled();
+    let plan = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
+    pane.tell(plan, News::Planned(Box::new(facts())));
+    pane.say(Event::Finished(plan));
+    pane.0.click("Start training");
+    let job = pane.asked(|ask| matches!(ask, Ask::Begin(_)));
+    let progress = Progress {
+        what: "Taking tokens".into(),
+        done: 500,
+        total: Some(12_500),
+        unit: Unit::Files,
+        elapsed: Duration::from_secs(5),
+    };
+    pane.say(Event::Started(job));
+    pane.say(Event::Progress(job, progress));
+    assert!(pane.0.has("Taking tokens"));
+    pane.tell(job, News::Begun(reading(&["gap", "sinkhorn"])));
+    assert!(pane.0.has("Running") && pane.0.has("No step has been trained yet"));
+}
+
+#[test]
+fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
+    let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
+    pane.went(job, 0.5, Vec::new());
+    pane.went(job, 1.5, vec![metric("gap", 0, 1), metric("sinkhorn", 0, 1), metric("gap", 1, 1)]);
+    assert!(pane.0.has("Training loss of 2 heads") && pane.0.has("Accuracy (%) of 2 heads"));
+    assert!(pane.0.has("61.5 ± 0.0"), "the spread over seeds");
+    pane.0.click("sinkhorn");
+    assert!(pane.0.has("Training loss of 1 heads"), "a click on the name hides the curve");
+    pane.0.click("Show all");
+    assert!(pane.0.has("Training loss of 2 heads"));
+    for control in ["Log scale", "train", "selection", "test"] {
+        pane.0.click(control);
+    }
+    assert!(pane.0.idle());
+
+    pane.0.click("Pause");
+    assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, true)));
+    assert!(pane.0.has("Pausing after this step"));
+    pane.tell(job, News::Paused(true));
+    assert!(pane.0.has("Paused"));
+    pane.0.click("Go on");
+    assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, false)));
+    pane.tell(job, News::Paused(false));
+    pane.0.click("Stop and keep");
+    assert!(pane.0.wire.borrow().asked.contains(&Request::Cancel(job)));
+    assert!(pane.0.has("Stopping after this step"));
+
+    // The probes of the stopped run are opened, and those written again are opened again.
+    let path = Path::new("runs/birds-tiny/probes/gap-s0-best.safetensors");
+    let probes = |time| News::Probes(vec![(path.to_owned(), time)]);
+    pane.tell(job, probes(SystemTime::UNIX_EPOCH));
+    pane.tell(job, News::Ended { finished: false, failures: Vec::new() });
+    pane.say(Event::Cancelled(job));
+    let opened = |pane: &Pane| {
+        let wire = pane.0.wire.borrow();
+        wire.asked.iter().filter(|r| matches!(r, Request::OpenProbe { path: p, .. } if p == path)).count()
+    };
+    assert_eq!(opened(&pane), 1);
+    assert!(pane.0.has("Stopped and saved") && pane.0.has("Compare"));
+    pane.0.answer();
+    pane.0.click("Resume");
+    let again = pane.asked(|ask| matches!(ask, Ask::Resume { .. }));
+    pane.tell(again, News::Begun(reading(&["gap", "sinkhorn"])));
+    assert!(pane.0.has("Training loss of 2 heads"), "the curves go on where they were");
+    pane.tell(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
+    assert_eq!(opened(&pane), 1, "what was asked before is answered; it is opened again");
+}
+
+#[test]
+fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
+    let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
+    let why = "the loss became NaN in epoch 1".to_owned();
+    let failure = Failure { head: "sinkhorn".into(), seed: 0, why };
+    let (rate, left) = (1.0, Duration::ZERO);
+    let went = Went { steps: None, epochs: vec![metric("gap", 0, 1)], failures: vec![failure], rate, left };
+    pane.tell(job, News::Went(Box::new(went)));
+    assert!(pane.0.has("Stopped: the loss became NaN in epoch 1"));
+    let fault =
+        Fault::new("Stopped by a fault of the program or its driver").remedy("Run on the CPU instead");
+    pane.say(Event::Failed(job, fault));
+    assert!(pane.0.has("Failed") && pane.0.has("Run on the CPU instead") && pane.0.has("Resume"));
+    assert!(pane.0.has("61.5"), "what was trained stays to see");
+    assert!(pane.0.idle());
+    pane.0.click("New training");
+    assert!(pane.0.has("Start training") || pane.0.has("Looking at the dataset"), "the next one can begin");
+}
+
+#[test]
+fn a_run_of_another_program_is_followed_and_its_probes_come() {
+    let mut pane = Pane::new();
+    let folder = PathBuf::from("runs/birds-tiny");
+    pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
+    let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>| {
+        let (about, failures) = (about(&["gap"], 2), Vec::new());
+        let reading = Ok(Arc::new(Reading { about, epochs, failures, probes }));
+        pane.say(Event::RunRead { folder: folder.clone(), reading });
+    };
+    say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());
+    assert!(pane.0.wire.borrow().asked.contains(&Request::Follow(vec![folder.clone()])));
+    pane.0.click("birds-tiny");
+    assert!(pane.0.has("Not finished") && pane.0.has("Training loss of 1 heads"));
+    say(&mut pane, vec![metric("gap", 0, 1), metric("gap", 0, 2)], Vec::new());
+    assert!(pane.0.has("Runs elsewhere"));
+    let probe = (folder.join("probes/gap-s0-best.safetensors"), SystemTime::UNIX_EPOCH);
+    let all = [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(seed, epoch)| metric("gap", seed, epoch));
+    say(&mut pane, all.into(), vec![probe.clone()]);
+    assert!(pane.0.has("Finished"));
+    let wire = pane.0.wire.borrow().asked.clone();
+    assert!(wire.iter().any(|r| matches!(r, Request::OpenProbe { path, .. } if *path == probe.0)));
+    assert_eq!(
+        wire.iter().rev().find(|r| matches!(r, Request::Follow(_))),
+        Some(&Request::Follow(Vec::new()))
+    );
+    assert!(pane.0.idle());
+    pane.0.click("Close run");
+    assert!(pane.0.harness.state().state.training.runs.is_empty());
+}
+
+#[test]
+fn a_run_that_vanishes_is_told() {
+    let mut pane = Pane::new();
+    let folder = PathBuf::from("runs/birds-tiny");
+    pane.say(Event::RunRead { folder: folder.clone(), reading: Ok(reading(&["gap"])) });
+    pane.say(Event::RunRead {
+        folder: folder.clone(),
+        reading: Err(Fault::new("runs/birds-tiny holds no run")),
+    });
+    let run = &pane.0.harness.state().state.training.runs[&folder];
+    assert!(matches!(run.phase, Phase::Failed(_)));
+    pane.0.click("birds-tiny");
+    assert!(pane.0.has("holds no run"));
+}
+
+#[derive(Debug)]
+struct File(PathBuf);
+
+impl egui::DroppedFile for File {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn files_that_are_dropped_are_recognised_and_opened() {
+    let mut window = Window::new();
+    let paths = ["a/photo.png", "b/run"].map(PathBuf::from);
+    window.harness.input_mut().hovered_files.push(egui::HoveredFile::default());
+    window.harness.step();
+    window.harness.step();
+    let over = window.has("Drop to open");
+    window.harness.input_mut().hovered_files.clear();
+    let dropped = paths.iter().map(|path| Arc::new(File(path.clone())) as egui::DroppedFileHandle).collect();
+    window.harness.input_mut().dropped_files = dropped;
+    window.harness.run();
+    let asked = window.wire.borrow().asked.clone();
+    let known = asked.iter().filter(|r| matches!(r, Request::Recognise { paths: p, .. } if *p == paths));
+    assert_eq!(known.count(), 1, "{asked:?}");
+    assert!(over, "nothing says that files can be dropped");
+    assert!(!window.has("Drop to open"));
+}
+
+#[test]
+fn a_figure_is_copied_as_an_image() {
+    let mut window = Window::ready();
+    let figure = window.place("Reading order").center();
+    window.harness.event(egui::Event::PointerMoved(figure));
+    for pressed in [true, false] {
+        let (button, modifiers) = (egui::PointerButton::Secondary, Modifiers::NONE);
+        window.harness.event(egui::Event::PointerButton { pos: figure, button, pressed, modifiers });
+    }
+    window.harness.run();
+    window.click("Copy image");
+    let begun = std::time::Instant::now();
+    let copied = loop {
+        window.harness.step();
+        let commands = &window.harness.output().platform_output.commands;
+        let image = commands.iter().find_map(|command| match command {
+            egui::OutputCommand::CopyImage(image) => Some(image.clone()),
+            _ => None,
+        });
+        if let Some(image) = image {
+            break image;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing was copied");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(copied.size[0] > 300 && copied.size[1] > 100, "{:?}", copied.size);
+    let colours: std::collections::HashSet<_> = copied.pixels.iter().collect();
+    assert!(colours.len() > 20, "the picture is empty");
+}

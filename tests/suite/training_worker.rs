@@ -1,0 +1,271 @@
+//! Training by the worker's real threads: looks are answered between two steps, also while it rests;
+//! what is cancelled goes on; what breaks ends alone; runs on disk are followed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use ssmprobe::app::job::training::{Ask, News};
+use ssmprobe::app::job::{
+    Asked, BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, JobId, Look, LookSettings, ProbeId,
+    Request,
+};
+use ssmprobe::app::training::Draft;
+use ssmprobe::app::worker::{Worker, World};
+use ssmprobe::model::device;
+use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::run::Run;
+
+use crate::run;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+
+struct Desk {
+    worker: Worker,
+    bell: Receiver<()>,
+    disk: run::Desk,
+}
+
+impl Desk {
+    fn new(world: World) -> Self {
+        let (ring, bell) = sync_channel(1);
+        let waker = Arc::new(move || ring.try_send(()).unwrap_or_default());
+        Self { worker: Worker::start(world, waker).expect("threads"), bell, disk: run::Desk::new(24, 8) }
+    }
+
+    fn draft(&self, epochs: usize) -> Draft {
+        Draft {
+            backbone: run::backbone().display().to_string(),
+            data: Some(self.disk.data()),
+            heads: vec!["linear-bn".into(), "sinkhorn".into()],
+            settings: "state_dim=8 sinkhorn.iterations=5".into(),
+            epochs,
+            batch: 16,
+            seeds: 2,
+            device: "cpu".into(),
+            out: Some(self.disk.path("run")),
+            cache: Some(self.disk.path("cache")),
+            ..Draft::default()
+        }
+    }
+
+    fn begin(&mut self, job: u64, draft: Draft) {
+        self.worker.send(Request::Training { job: JobId(job), ask: Ask::Begin(Box::new(draft)) });
+    }
+
+    fn resume(&mut self, job: u64) {
+        let (folder, cache) = (self.disk.path("run"), Some(self.disk.path("cache")));
+        let ask = Ask::Resume { folder, device: Some("cpu".into()), cache };
+        self.worker.send(Request::Training { job: JobId(job), ask });
+    }
+
+    /// Events up to and including the first that is `last`.
+    fn until(&mut self, mut last: impl FnMut(&Event) -> bool) -> Vec<Event> {
+        let begun = Instant::now();
+        let mut events = Vec::new();
+        loop {
+            while let Some(event) = self.worker.event() {
+                let done = last(&event);
+                events.push(event);
+                if done {
+                    return events;
+                }
+            }
+            assert!(begun.elapsed() < PATIENCE, "nothing came after {:?}", events.last());
+            let _ = self.bell.recv_timeout(Duration::from_secs(1));
+        }
+    }
+
+    fn end(&mut self, job: u64) -> Vec<Event> {
+        self.until(|event| end(event) == Some(JobId(job)))
+    }
+
+    /// Opens the backbone and a probe, so that it can look.
+    fn open(&mut self) {
+        let (source, device) = (run::backbone().display().to_string(), "cpu".to_owned());
+        let (entry, options) = (BackboneId(1), BackboneOptions::default());
+        self.worker.send(Request::OpenBackbone { job: JobId(1), entry, source, device, options });
+        self.end(1);
+        let path = fixture("probes/sinkhorn.safetensors");
+        self.worker.send(Request::OpenProbe { job: JobId(2), entry: ProbeId(1), path });
+        self.end(2);
+    }
+
+    fn look(&mut self, job: u64) {
+        let asked = vec![Asked {
+            column: ColumnId(1),
+            image: fixture("images/one.png"),
+            probe: ProbeId(1),
+            change: Intervention::None,
+        }];
+        let settings = LookSettings { null_draws: 8, ..LookSettings::default() };
+        let look = Look { job: JobId(job), asked, class: ClassChoice::Predicted, settings };
+        self.worker.send(Request::Look(look));
+    }
+}
+
+fn fixture(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
+}
+
+fn end(event: &Event) -> Option<JobId> {
+    match event {
+        Event::Finished(job) | Event::Cancelled(job) | Event::Failed(job, _) => Some(*job),
+        _ => None,
+    }
+}
+
+fn news(event: &Event) -> Option<&News> {
+    match event {
+        Event::Training { news, .. } => Some(news),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
+    let mut desk = Desk::new(World::default());
+    let draft = desk.draft(3);
+    desk.worker.send(Request::Training { job: JobId(5), ask: Ask::Plan(Box::new(draft.clone())) });
+    let events = desk.end(5);
+    assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
+    let facts = events.iter().find_map(|event| match news(event) {
+        Some(News::Planned(facts)) => Some(facts.clone()),
+        _ => None,
+    });
+    let facts = facts.expect("a plan");
+    assert_eq!((facts.train, facts.test, facts.images, facts.cached), (24, 8, 32, 0));
+    assert_eq!(facts.out, desk.disk.path("run"));
+    let estimate = events.iter().find_map(|event| match news(event) {
+        Some(News::Timed(estimate)) => Some(*estimate),
+        _ => None,
+    });
+    let estimate = estimate.expect("an estimate");
+    assert!(estimate.image.is_some() && !estimate.step.is_zero() && estimate.tried == 16, "{estimate:?}");
+    assert!(!desk.disk.path("run").exists(), "a plan writes nothing");
+
+    // What cannot be done is told: a setting no head has, a dataset that is none.
+    let wrong = Draft { settings: "colour=red".into(), ..draft.clone() };
+    let absent = Draft { data: Some(desk.disk.path("nowhere")), ..draft };
+    for (job, draft, said) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
+        desk.worker.send(Request::Training { job: JobId(job), ask: Ask::Plan(Box::new(draft)) });
+        let events = desk.end(job);
+        let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
+        assert!(fault.to_string().contains(said), "{fault}");
+    }
+}
+
+#[test]
+fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_metrics() {
+    let mut desk = Desk::new(World::default());
+    desk.open();
+    let draft = desk.draft(30);
+    desk.begin(10, draft);
+    desk.until(|event| matches!(news(event), Some(News::Went(_))));
+    for job in 20..23 {
+        desk.look(job);
+        let events = desk.until(|event| end(event) == Some(JobId(job)) || end(event) == Some(JobId(10)));
+        assert_eq!(events.last().and_then(end), Some(JobId(job)), "the training ended before it was looked");
+        assert!(events.iter().any(|event| matches!(event, Event::Looked { .. })), "{events:?}");
+    }
+    // At rest nothing is trained, and looks are answered.
+    desk.worker.send(Request::Pause(JobId(10), true));
+    desk.until(|event| matches!(news(event), Some(News::Paused(true))));
+    desk.look(30);
+    let rest = desk.end(30);
+    assert!(rest.iter().any(|event| matches!(event, Event::Looked { .. })));
+    desk.look(31);
+    let rest = desk.end(31);
+    assert!(!rest.iter().any(|event| matches!(news(event), Some(News::Went(_)))), "it trains at rest");
+    desk.worker.send(Request::Pause(JobId(10), false));
+    desk.until(|event| matches!(news(event), Some(News::Went(_))));
+    // Cancelled at rest, it ends; it is saved and goes on.
+    desk.worker.send(Request::Pause(JobId(10), true));
+    desk.until(|event| matches!(news(event), Some(News::Paused(true))));
+    desk.worker.send(Request::Cancel(JobId(10)));
+    let events = desk.end(10);
+    assert!(matches!(events.last(), Some(Event::Cancelled(_))));
+    assert!(events.iter().any(|event| matches!(news(event), Some(News::Ended { finished: false, .. }))));
+    let cut = fs::read_to_string(desk.disk.path("run/metrics.jsonl")).expect("metrics").lines().count();
+    desk.resume(11);
+    let events = desk.end(11);
+    assert!(matches!(events.last(), Some(Event::Finished(_))), "{:?}", events.last());
+    let probes = events.iter().find_map(|event| match news(event) {
+        Some(News::Probes(probes)) => Some(probes.len()),
+        _ => None,
+    });
+    assert_eq!(probes, Some(8), "two heads, two seeds, best and last");
+    assert_eq!(Run::open(&desk.disk.path("run")).expect("a run").outcomes().expect("outcomes").len(), 4);
+    // The same as one that nobody disturbed.
+    let status = desk.disk.train("alone", 30, &["--rate", "0.001"]).output().expect("the program runs");
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    let metrics = |run: &str| fs::read_to_string(desk.disk.path(run).join("metrics.jsonl")).expect("metrics");
+    assert!(cut < metrics("run").lines().count(), "it was cut before its end");
+    assert!(metrics("run") == metrics("alone"), "a look or a rest changed what is trained");
+}
+
+/// Set where the next device is to panic.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
+    let broken = |name: &str| {
+        assert!(!BROKEN.load(Ordering::Relaxed), "the driver lost its mind");
+        device::choose(name)
+    };
+    let mut desk = Desk::new(World { device: broken, ..World::default() });
+    desk.open();
+    BROKEN.store(true, Ordering::Relaxed);
+    let draft = desk.draft(2);
+    desk.begin(10, draft.clone());
+    let events = desk.end(10);
+    BROKEN.store(false, Ordering::Relaxed);
+    let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
+    assert!(fault.to_string().contains("lost its mind") && fault.remedy.is_some(), "{fault}");
+    desk.look(20);
+    assert!(desk.end(20).iter().any(|event| matches!(event, Event::Looked { .. })));
+    // An error, too: the folder cannot be made.
+    fs::write(desk.disk.path("file"), "").expect("a file");
+    let out = Some(desk.disk.path("file/run"));
+    desk.begin(11, Draft { out, ..draft.clone() });
+    let events = desk.end(11);
+    let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
+    assert!(fault.to_string().contains("file"), "{fault}");
+    desk.begin(12, draft);
+    assert!(matches!(desk.end(12).last(), Some(Event::Finished(_))));
+}
+
+#[test]
+fn a_run_is_followed_while_another_program_trains_it() {
+    let mut desk = Desk::new(World::default());
+    let mut program = desk.disk.train("elsewhere", 40, &[]).spawn().expect("the program runs");
+    let folder = desk.disk.path("elsewhere");
+    let begun = Instant::now();
+    while !folder.join("metrics.jsonl").exists() {
+        assert!(begun.elapsed() < PATIENCE, "nothing is trained");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    desk.worker.send(Request::OpenRun { job: JobId(1), folder: folder.clone() });
+    let events = desk.end(1);
+    assert!(events.iter().any(|event| matches!(event, Event::RunRead { reading: Ok(_), .. })), "{events:?}");
+    desk.worker.send(Request::Follow(vec![folder]));
+    let mut lengths = Vec::new();
+    desk.until(|event| {
+        if let Event::RunRead { reading, .. } = event {
+            let reading = reading.as_ref().expect("a run");
+            lengths.push((reading.epochs.len(), reading.probes.len()));
+        }
+        // Two heads, two seeds, forty epochs; best and last.
+        lengths.last() == Some(&(160, 8))
+    });
+    assert!(program.wait().expect("an end").success());
+    assert!(lengths.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{lengths:?}");
+    // Nothing changes any more: nothing is told.
+    std::thread::sleep(Duration::from_millis(2200));
+    while desk.worker.event().is_some() {}
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(desk.worker.event().is_none(), "a run that rests is told of");
+}
