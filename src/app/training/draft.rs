@@ -8,6 +8,7 @@ use super::order::variants;
 use super::{Order, TrainingError};
 use crate::app::extract::Wanted;
 use crate::app::places;
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::features::Precision;
 use crate::model::run::Variant;
@@ -106,6 +107,7 @@ impl Draft {
                 layer: None,
                 mae_order: MaeOrder::Kept,
                 size: None,
+                arithmetic: Arithmetic::Float32,
                 precision: Precision::Float16,
                 root,
                 limit: places::TOKENS_LIMIT,

@@ -249,8 +249,10 @@ mod tests {
 
     #[test]
     fn layers_are_read_as_they_are_written() {
-        assert_eq!(read_layer("last"), Some((None, MaeOrder::Kept)));
-        assert_eq!(read_layer("3, shuffled by seed 7"), Some((Some(3), MaeOrder::Shuffled(7))));
+        let whole = Arithmetic::Float32;
+        assert_eq!(read_layer("last"), Some((None, MaeOrder::Kept, whole)));
+        assert_eq!(read_layer("3, shuffled by seed 7"), Some((Some(3), MaeOrder::Shuffled(7), whole)));
+        assert_eq!(read_layer("last, in float16"), Some((None, MaeOrder::Kept, Arithmetic::Float16)));
         assert_eq!(read_layer("first"), None);
     }
 }
