@@ -112,7 +112,8 @@ struct Bin {
     count: u32,
 }
 
-/// What one head has come to, over its seeds.
+/// What one head has come to, over the seeds that have come furthest: others would compare epochs
+/// that do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
     /// Mean training loss of the last epoch.
@@ -203,7 +204,9 @@ impl Course {
 
     /// What a head has come to; absent before its first epoch.
     pub fn score(&self, head: usize) -> Option<Score> {
-        let lines: Vec<&Line> = self.lines(head).iter().filter(|line| !line.epochs.is_empty()).collect();
+        let furthest = self.lines(head).iter().map(|line| line.epochs.len()).max().filter(|far| *far > 0)?;
+        let same = self.lines(head).iter().filter(|line| line.epochs.len() == furthest);
+        let lines: Vec<&Line> = same.collect();
         let of = |value: &dyn Fn(&Epoch) -> f64| -> Vec<f64> {
             lines.iter().filter_map(|line| line.epochs.last()).map(value).collect()
         };
@@ -214,7 +217,7 @@ impl Course {
             best.map(|epoch| epoch.test)
         };
         let best: Vec<f64> = lines.iter().filter_map(best).collect();
-        (!lines.is_empty()).then(|| Score {
+        Some(Score {
             loss: curve::mean_and_deviation(&of(&|epoch| epoch.loss)).0,
             train: curve::mean_and_deviation(&of(&|epoch| epoch.train)).0,
             last: curve::mean_and_deviation(&of(&|epoch| epoch.test)),
@@ -242,19 +245,22 @@ mod tests {
     }
 
     #[test]
-    fn a_score_is_over_seeds_and_best_is_picked_by_selection() {
+    fn a_score_is_over_the_furthest_seeds_and_best_is_picked_by_selection() {
         let mut course = course(2, 2);
         assert_eq!(course.score(0), None);
-        let told = [("gap", 0, 1, 1.0, 60.0), ("gap", 0, 2, 0.5, 50.0), ("gap", 1, 1, 1.0, 40.0)]
-            .map(|(h, s, e, l, t)| metric(h, s, e, l, t));
-        course.epochs(&told);
+        let told = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 1.0, 40.0), (1, 2, 1.0, 40.0)]
+            .map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test));
+        course.epochs(&told[..3]);
         course.epochs(&told[1..2]); // told again
+        let score = course.score(0).unwrap();
+        assert_eq!((score.seeds, score.last, score.best), (1, (50.0, 0.0), (60.0, 0.0)));
+        course.epochs(&told[3..]);
         let score = course.score(0).unwrap();
         assert_eq!((score.loss, score.seeds, score.last.0, score.best.0), (0.75, 2, 45.0, 50.0));
         assert!((score.last.1 - 50f64.sqrt()).abs() < 1e-12);
-        assert_eq!(course.done(), (3, 8));
+        assert_eq!(course.done(), (4, 8));
         course.failures(&[Failure { head: "sinkhorn".into(), seed: 0, why: "broke".into() }]);
-        assert_eq!(course.done(), (5, 8));
+        assert_eq!(course.done(), (6, 8));
         assert_eq!(course.score(1), None);
     }
 
