@@ -9,12 +9,17 @@ use std::path::PathBuf;
 
 pub use self::action::{Action, Ask, Effect, Menu, Shortcut};
 
-use super::job::{BackboneId, BackboneOptions, ClassChoice, ColumnId, ImageId, JobId, LookSettings, ProbeId};
+use super::job::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ImageId, JobId, LookSettings, ProbeId,
+};
 use super::settings::ThemeChoice;
+use super::state::Sieve;
 use super::training::Draft;
+use crate::model::data::Split;
 use crate::model::intervention::Intervention;
 use crate::viz::Options;
 use crate::viz::hover::Hover;
+use crate::viz::overview::Choice;
 
 /// What a person wants of the state, with everything it needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +32,23 @@ pub enum Command {
     OpenRun(PathBuf),
     /// List images; folders are searched.
     OpenImages(Vec<PathBuf>),
+    /// Open a dataset, or another split of one that is open.
+    OpenDataset(PathBuf, Option<Split>),
+    /// Look at this dataset.
+    UseDataset(DatasetId),
+    /// Forget a dataset and its images.
+    CloseDataset(DatasetId),
+    /// Ask probes about the dataset: those of the columns, or all that fit.
+    AskProbes {
+        /// All that fit.
+        all: bool,
+    },
+    /// Measure how stable the order of a column is.
+    MeasureStability(ColumnId),
+    /// Show these images in the gallery.
+    SetSieve(Box<Sieve>),
+    /// Set what overviews of a dataset show.
+    SetOverview(Box<Choice>),
     /// Open whatever these are: dropped files.
     OpenAny(Vec<PathBuf>),
     /// Load a backbone of the library again, on the device chosen now.

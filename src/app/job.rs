@@ -5,6 +5,8 @@
 //! say. Only plain host data crosses: no tensor, no lock.
 
 mod progress;
+pub mod stability;
+pub mod survey;
 pub mod training;
 
 use std::path::PathBuf;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::progress::{Cancel, Progress, Unit};
 use super::facts::{BackboneFacts, ProbeFacts};
 use super::fault::Fault;
+use crate::model::data::Split;
 use crate::model::intervention::Intervention;
 use crate::model::trace::{Picture, Trace};
 
@@ -34,6 +37,10 @@ pub struct ProbeId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ImageId(pub u64);
 
+/// Names a dataset of the library; kept in workspace files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DatasetId(pub u64);
+
 /// Names a column of the comparison; kept in workspace files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ColumnId(pub u64);
@@ -41,7 +48,7 @@ pub struct ColumnId(pub u64);
 /// What is wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Load a backbone; the one loaded before is dropped first.
+    /// Load a backbone beside those that are open; one of the same entry is dropped first.
     OpenBackbone {
         /// The job.
         job: JobId,
@@ -81,6 +88,21 @@ pub enum Request {
         /// Files and folders.
         paths: Vec<PathBuf>,
     },
+    /// Read the lists of a dataset.
+    OpenDataset {
+        /// The job.
+        job: JobId,
+        /// What the library calls it.
+        entry: DatasetId,
+        /// Its folder, or a table.
+        path: PathBuf,
+        /// Which split; the held-out one where absent.
+        split: Option<Split>,
+    },
+    /// Ask probes about all images of a dataset.
+    Survey(survey::Ask),
+    /// Measure how stable the order of one image is.
+    Stability(stability::Ask),
     /// Find out what dropped files are.
     Recognise {
         /// The job.
@@ -145,6 +167,8 @@ pub struct Asked {
     pub column: ColumnId,
     /// The image.
     pub image: PathBuf,
+    /// The backbone whose tokens are read.
+    pub backbone: BackboneId,
     /// The probe.
     pub probe: ProbeId,
     /// What is changed in its reading.
@@ -218,6 +242,29 @@ pub enum Event {
         job: JobId,
         /// The files.
         paths: Vec<PathBuf>,
+    },
+    /// A dataset can be asked about.
+    DatasetOpened {
+        /// The job.
+        job: JobId,
+        /// What the library calls it.
+        entry: DatasetId,
+        /// Its images.
+        part: Arc<survey::Part>,
+    },
+    /// What one probe made of the images of a dataset.
+    Surveyed {
+        /// The job.
+        job: JobId,
+        /// It.
+        answer: survey::Answer,
+    },
+    /// How stable the order of one image is.
+    Steadied {
+        /// The job.
+        job: JobId,
+        /// It.
+        answer: stability::Answer,
     },
     /// What dropped files are.
     Recognised {
@@ -294,6 +341,8 @@ pub enum Kind {
     Probe,
     /// A folder with probe files.
     Run,
+    /// A labelled dataset.
+    Dataset,
     /// An image, or a folder to search for images.
     Images,
     /// A workspace file.
@@ -310,6 +359,9 @@ impl Request {
             | Self::OpenProbe { job, .. }
             | Self::OpenRun { job, .. }
             | Self::OpenImages { job, .. }
+            | Self::OpenDataset { job, .. }
+            | Self::Stability(stability::Ask { job, .. })
+            | Self::Survey(survey::Ask { job, .. })
             | Self::Recognise { job, .. }
             | Self::Training { job, .. }
             | Self::Look(Look { job, .. }) => Some(*job),

@@ -4,8 +4,6 @@
 use anyhow::{Context, bail};
 use eframe::egui;
 
-use super::App;
-
 /// Smallest window that still shows a library, a figure and a status bar.
 const LEAST: [f32; 2] = [900.0, 600.0];
 /// The window's size where the system does not say better.
@@ -15,7 +13,9 @@ const FIRST: [f32; 2] = [1440.0, 900.0];
 ///
 /// # Errors
 /// If there is no display, or no graphics adapter that could draw on it.
-pub fn open(build: impl FnOnce(&egui::Context) -> anyhow::Result<App> + 'static) -> anyhow::Result<()> {
+pub fn open<A: eframe::App + 'static>(
+    build: impl FnOnce(&egui::Context) -> anyhow::Result<A> + 'static,
+) -> anyhow::Result<()> {
     display()?;
     let viewport = egui::ViewportBuilder::default()
         .with_title("SSMProbe")

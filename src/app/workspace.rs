@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::job::{BackboneId, BackboneOptions, ColumnId, ImageId, LookSettings, ProbeId};
+use super::job::{BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, LookSettings, ProbeId};
 use super::state::{Selection, Views};
 use super::training::Draft;
 use super::whole;
@@ -43,6 +43,9 @@ pub struct Workspace {
     /// Images.
     #[serde(default)]
     pub images: Vec<SavedImage>,
+    /// Datasets.
+    #[serde(default)]
+    pub datasets: Vec<SavedDataset>,
     /// The comparison.
     #[serde(default)]
     pub columns: Vec<SavedColumn>,
@@ -78,7 +81,7 @@ pub struct SavedBackbone {
     pub source: String,
     /// SHA-256 of its weights, where it was open.
     pub fingerprint: Option<String>,
-    /// Whether it is the one in use.
+    /// Whether it was open.
     pub open: bool,
 }
 
@@ -100,6 +103,18 @@ pub struct SavedImage {
     pub id: ImageId,
     /// Its file.
     pub path: PathBuf,
+}
+
+/// A dataset of a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedDataset {
+    /// Its name among the images.
+    pub id: DatasetId,
+    /// Its folder, or a table.
+    pub path: PathBuf,
+    /// The split that is looked at, by its name; the held-out one where absent.
+    #[serde(default)]
+    pub split: Option<String>,
 }
 
 /// A column of a workspace.
@@ -170,6 +185,8 @@ pub enum Entry {
     Probe(ProbeId),
     /// An image.
     Image(ImageId),
+    /// A dataset's folder.
+    Dataset(DatasetId),
 }
 
 /// Whether a file is a workspace, by its name.
@@ -236,9 +253,11 @@ impl Workspace {
         }
         let probes = self.probes.iter().map(|probe| (Entry::Probe(probe.id), &probe.path));
         let images = self.images.iter().map(|image| (Entry::Image(image.id), &image.path));
+        let datasets = self.datasets.iter().map(|dataset| (Entry::Dataset(dataset.id), &dataset.path));
         missing.extend(
             probes
                 .chain(images)
+                .chain(datasets)
                 .filter(|(_, path)| gone(path))
                 .map(|(entry, path)| Missing { entry, path: path.clone() }),
         );
@@ -269,6 +288,10 @@ impl Workspace {
                     let all = self.probes.iter_mut().filter(|probe| probe.id == *id);
                     all.for_each(|probe| probe.path.clone_from(path));
                 }
+                Entry::Dataset(id) => {
+                    let all = self.datasets.iter_mut().filter(|dataset| dataset.id == *id);
+                    all.for_each(|dataset| dataset.path.clone_from(path));
+                }
                 Entry::Image(id) => {
                     let all = self.images.iter_mut().filter(|image| image.id == *id);
                     all.for_each(|image| image.path.clone_from(path));
@@ -290,6 +313,7 @@ impl Workspace {
         self.probes.iter_mut().for_each(|probe| change(&mut probe.path));
         self.images.iter_mut().for_each(|image| change(&mut image.path));
         self.runs.iter_mut().for_each(&mut *change);
+        self.datasets.iter_mut().for_each(|dataset| change(&mut dataset.path));
     }
 }
 

@@ -153,7 +153,7 @@ fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
 }
 
 /// The plan the head read by, or the one its router makes although the head ignores order.
-fn plan_of(reading: &Reading, router: Option<&dyn Router>) -> Option<Plan> {
+pub(super) fn plan_of(reading: &Reading, router: Option<&dyn Router>) -> Option<Plan> {
     if let Form::Scan(directions) = &reading.form
         && let [Direction { order: Order::Plan(plan), .. }] = directions.as_slice()
     {

@@ -171,7 +171,11 @@ impl Preprocessor {
 
     /// Prepares a photograph.
     pub fn apply(&self, photo: &Photo) -> Result<Pixels, PreprocessError> {
-        let picture = self.picture(photo)?;
+        Ok(self.pixels(&self.picture(photo)?))
+    }
+
+    /// What the backbone reads of a picture that is resized and cropped already.
+    pub fn pixels(&self, picture: &Picture) -> Pixels {
         let plane = picture.width * picture.height;
         let mut values = vec![0.0; plane * 3]; // [3, H, W]
         for (c, to) in values.chunks_exact_mut(plane).enumerate() {
@@ -180,7 +184,7 @@ impl Preprocessor {
                 *to = table[usize::from(pixel[c])];
             }
         }
-        Ok(Pixels { height: picture.height, width: picture.width, values })
+        Pixels { height: picture.height, width: picture.width, values }
     }
 
     /// The prepared photograph as a picture: resized and cropped, not normalised.

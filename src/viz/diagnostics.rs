@@ -46,7 +46,7 @@ impl<'a> Strip<'a> {
 }
 
 /// `rank_coverage` as a person reads it.
-fn words(name: &str) -> String {
+pub(super) fn words(name: &str) -> String {
     let text = name.replace("_p95", ", p95").replace("_10", ", 10 %").replace('_', " ");
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())

@@ -21,7 +21,19 @@ pub enum Identity {
         /// Number of columns.
         positions: usize,
     },
+    /// One item of the figure's own list: an image, a class.
+    Item(usize),
+    /// An image whose cells are items, row by row.
+    Cells {
+        /// Number of rows.
+        rows: usize,
+        /// Number of columns.
+        columns: usize,
+    },
 }
+
+/// How far beside a dot the pointer still finds it, in points.
+const NEAR: f32 = 1.5;
 
 /// What the pointer is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +42,8 @@ pub struct Hover {
     pub token: Option<usize>,
     /// The position of the sequence.
     pub position: Option<usize>,
+    /// The item of the figure's own list.
+    pub item: Option<usize>,
 }
 
 /// What lies under `p`: the topmost mark that stands for something.
@@ -44,7 +58,7 @@ pub fn under(items: &[Item], p: Point) -> Option<Hover> {
         }
         (Shape::Circle { center, radius, .. }, Some(identity)) => {
             let far = (p[0] - center[0]).hypot(p[1] - center[1]);
-            (far <= *radius).then(|| identity.at([0.0; 2]))
+            (far <= *radius + NEAR).then(|| identity.at([0.0; 2]))
         }
         _ => None,
     })
@@ -55,13 +69,18 @@ impl Identity {
     fn at(&self, [u, v]: Point) -> Hover {
         let cell = |t: f32, n: usize| ((t * n as f32) as usize).min(n.saturating_sub(1));
         match self {
-            Self::Token(i) => Hover { token: Some(*i), position: None },
-            Self::Position(k) => Hover { token: None, position: Some(*k) },
+            Self::Token(i) => Hover { token: Some(*i), ..Hover::default() },
+            Self::Position(k) => Hover { position: Some(*k), ..Hover::default() },
             Self::Grid(g) => {
-                Hover { token: Some(cell(v, g.rows) * g.cols + cell(u, g.cols)), position: None }
+                Hover { token: Some(cell(v, g.rows) * g.cols + cell(u, g.cols)), ..Hover::default() }
             }
             Self::Plan { rows, positions } => {
-                Hover { token: rows.get(cell(v, rows.len())).copied(), position: Some(cell(u, *positions)) }
+                let token = rows.get(cell(v, rows.len())).copied();
+                Hover { token, position: Some(cell(u, *positions)), item: None }
+            }
+            Self::Item(item) => Hover { item: Some(*item), ..Hover::default() },
+            Self::Cells { rows, columns } => {
+                Hover { item: Some(cell(v, *rows) * columns + cell(u, *columns)), ..Hover::default() }
             }
         }
     }
@@ -104,7 +123,12 @@ impl Identity {
         match self {
             Self::Token(i) if hover.token == Some(*i) => vec![rect],
             Self::Position(k) if hover.position == Some(*k) => vec![rect],
-            Self::Token(_) | Self::Position(_) => Vec::new(),
+            Self::Item(item) if hover.item == Some(*item) => vec![rect],
+            Self::Cells { rows, columns } => {
+                let inside = hover.item.filter(|item| *item < rows * columns);
+                inside.map(|at| cell(at / columns, *rows, at % columns, *columns)).into_iter().collect()
+            }
+            Self::Token(_) | Self::Position(_) | Self::Item(_) => Vec::new(),
             Self::Grid(g) => {
                 let inside = hover.token.filter(|i| *i < g.len());
                 inside.map(|i| cell(i / g.cols, g.rows, i % g.cols, g.cols)).into_iter().collect()

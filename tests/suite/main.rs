@@ -23,6 +23,7 @@ mod routing;
 mod run;
 mod state;
 mod story;
+mod survey;
 mod traces;
 mod training;
 mod training_window;

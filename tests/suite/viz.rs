@@ -358,7 +358,7 @@ fn pointing_at_a_patch_finds_its_token() {
     {
         harness.hover_at(at(place.0, place.1));
         harness.run();
-        assert_eq!(harness.state().hover, Some(Hover { token, position }));
+        assert_eq!(harness.state().hover, Some(Hover { token, position, item: None }));
     }
     harness.hover_at(at(110.0, 140.0));
     harness.run();
@@ -368,8 +368,8 @@ fn pointing_at_a_patch_finds_its_token() {
 #[test]
 fn a_token_is_found_again_in_every_figure_that_shows_it() {
     let trace = &all()[0];
-    let token = Hover { token: Some(100), position: None };
-    let pair = Hover { token: Some(100), position: Some(7) };
+    let token = Hover { token: Some(100), ..Hover::default() };
+    let pair = Hover { token: Some(100), position: Some(7), item: None };
     let places = |id: &str, hover: Hover| column(id, trace, &Options::default()).unwrap().places(hover);
     assert_eq!(places("photo", token).len(), 2, "one patch in either picture");
     assert_eq!(places("token_map", token).len(), 1);
@@ -382,7 +382,11 @@ fn a_token_is_found_again_in_every_figure_that_shows_it() {
             let under = scene.hover(found.center()).unwrap();
             assert!(under.token == Some(100) || under.position == Some(7), "{}: {under:?}", figure.id());
         }
-        assert!(scene.places(Hover { token: Some(999), position: Some(999) }).is_empty(), "{}", figure.id());
+        assert!(
+            scene.places(Hover { token: Some(999), position: Some(999), item: Some(999_999) }).is_empty(),
+            "{}",
+            figure.id()
+        );
     }
     let scene = column("photo", trace, &Options::default()).unwrap();
     let count = |marked: bool| {

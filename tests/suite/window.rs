@@ -50,7 +50,7 @@ pub struct Window {
     pub wire: Rc<RefCell<Wire>>,
 }
 
-fn backbone() -> BackboneFacts {
+pub(super) fn backbone() -> BackboneFacts {
     BackboneFacts {
         id: "tiny".into(),
         model_type: "vit_mae".into(),

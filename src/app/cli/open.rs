@@ -14,7 +14,7 @@ use crate::app::worker::{Worker, World};
 use crate::app::workspace::is_workspace;
 use crate::app::{settings, window};
 
-/// Opens the window on a workspace, backbones, probes, runs and images; on nothing, too.
+/// Opens the window on a workspace, backbones, probes, runs, images and datasets; on nothing, too.
 #[derive(Args, Default)]
 pub struct Open {
     /// A workspace file, backbone folders, probe files, folders of runs, images, folders of images
@@ -23,10 +23,13 @@ pub struct Open {
     /// A backbone: a folder or an id of the Hugging Face Hub
     #[arg(long, value_name = "DIR or ID")]
     backbone: Option<String>,
+    /// A labelled dataset: its folder, or a table
+    #[arg(long, value_name = "DIR|TABLE")]
+    data: Option<PathBuf>,
     /// Where to compute: cpu, wgpu, cuda or auto; remembered
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// The pane to show first: a figure's id, compare, tokens or training
+    /// The pane to show first: a figure's or an overview's id, compare, tokens or training
     #[arg(long, value_name = "ID")]
     pane: Option<String>,
 }
@@ -44,6 +47,7 @@ impl Open {
             let worker = Worker::start(World::default(), Arc::new(move || wake.request_repaint()))
                 .context("cannot start the threads that compute")?;
             let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
+            let data = self.data.map(std::path::absolute).transpose()?;
             let nothing = self.backbone.is_none() && paths.is_empty();
             let demo = if nothing { assets::opening() } else { Vec::new() };
             let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =
@@ -53,6 +57,7 @@ impl Open {
                 self.device.map(Command::SetDevice),
                 self.backbone.map(Command::OpenBackbone),
                 (!paths.is_empty()).then_some(Command::OpenAny(paths)),
+                data.map(|path| Command::OpenDataset(path, None)),
             ];
             commands.into_iter().flatten().chain(demo).for_each(|command| app.dispatch(command));
             self.pane.iter().for_each(|pane| app.desk.show(pane));

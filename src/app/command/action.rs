@@ -27,6 +27,8 @@ pub enum Ask {
     RunOutput,
     /// Choose the folder of token caches.
     CacheFolder,
+    /// Choose a dataset's folder, then [`Command::OpenDataset`].
+    OpenDatasetFolder,
     /// Choose a workspace file and restore it.
     OpenWorkspace,
     /// Save the workspace where it was saved before, or choose where.
@@ -122,6 +124,9 @@ pub enum Action {
     OpenRun,
     OpenImages,
     OpenImageFolder,
+    OpenDataset,
+    AskShown,
+    AskAll,
     OpenWorkspace,
     SaveWorkspace,
     SaveWorkspaceAs,
@@ -167,6 +172,7 @@ impl Action {
         Self::OpenRun,
         Self::OpenImages,
         Self::OpenImageFolder,
+        Self::OpenDataset,
         Self::OpenWorkspace,
         Self::SaveWorkspace,
         Self::SaveWorkspaceAs,
@@ -181,6 +187,8 @@ impl Action {
         Self::FirstImage,
         Self::LastImage,
         Self::Retry,
+        Self::AskShown,
+        Self::AskAll,
         Self::PredictedClass,
         Self::Unpin,
         Self::ToggleShared,
@@ -226,6 +234,8 @@ impl Action {
                 !state.library.images.is_empty()
             }
             Self::Retry => state.has_failed_columns(),
+            Self::AskShown => state.dataset().is_some() && !state.columns.is_empty(),
+            Self::AskAll => state.dataset().is_some() && !state.library.probes.is_empty(),
             Self::PredictedClass => state.selection.class != ClassChoice::Predicted,
             Self::Unpin | Self::ToggleDifference => state.selection.reference.is_some(),
             Self::StartTraining => state.training.can_start(),
@@ -244,6 +254,7 @@ impl Action {
             Self::OpenRun => return Effect::Ask(Ask::RunFolder),
             Self::OpenImages => return Effect::Ask(Ask::ImageFiles),
             Self::OpenImageFolder => return Effect::Ask(Ask::ImageFolder),
+            Self::OpenDataset => return Effect::Ask(Ask::OpenDatasetFolder),
             Self::OpenWorkspace => return Effect::Ask(Ask::OpenWorkspace),
             Self::SaveWorkspace => return Effect::Ask(Ask::SaveWorkspace),
             Self::SaveWorkspaceAs => return Effect::Ask(Ask::SaveWorkspaceAs),
@@ -267,6 +278,8 @@ impl Action {
             Self::FirstImage => Command::Step(-count),
             Self::LastImage => Command::Step(count),
             Self::Retry => Command::Retry,
+            Self::AskShown => Command::AskProbes { all: false },
+            Self::AskAll => Command::AskProbes { all: true },
             Self::PredictedClass => Command::SetClass(ClassChoice::Predicted),
             Self::Unpin => Command::Pin(None),
             Self::ToggleShared => Command::SetShared(!state.views.shared),
@@ -292,6 +305,7 @@ impl Action {
             Self::OpenRun => (File, "Open run…", "All probes of a folder", Some(ctrl_shift("P"))),
             Self::OpenImages => (File, "Open images…", "Photographs of any common format", Some(ctrl("O"))),
             Self::OpenImageFolder => (File, "Open folder of images…", "Its subfolders are searched too", Some(ctrl_shift("O"))),
+            Self::OpenDataset => (File, "Open dataset…", "A labelled folder of any known layout; probes can be asked about all of it", Some(ctrl_shift("D"))),
             Self::OpenWorkspace => (File, "Open workspace…", "Everything as it was when the file was saved", Some(ctrl("W"))),
             Self::SaveWorkspace => (File, "Save workspace", "Everything open, the layout and the settings", Some(ctrl("S"))),
             Self::SaveWorkspaceAs => (File, "Save workspace as…", "Under another name", Some(ctrl_shift("S"))),
@@ -306,6 +320,8 @@ impl Action {
             Self::FirstImage => (Look, "First image", "The first of the library", Some(plain("Home"))),
             Self::LastImage => (Look, "Last image", "The last of the library", Some(plain("End"))),
             Self::Retry => (Look, "Look again", "Try again what failed", Some(ctrl("R"))),
+            Self::AskShown => (Look, "Ask the shown probes about the dataset", "Every image of it, through every column", None),
+            Self::AskAll => (Look, "Ask all probes about the dataset", "Every image of it, through every probe that fits", None),
             Self::PredictedClass => (Look, "Evidence for the predicted class", "Each probe for its own", None),
             Self::Unpin => (Look, "Unpin the reference", "Compare with no column", None),
             Self::ToggleShared => (Look, "Share limits between columns", "The same colour means the same value everywhere", Some(ctrl("L"))),

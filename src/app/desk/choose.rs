@@ -8,6 +8,7 @@ use eframe::egui;
 use rfd::{AsyncFileDialog, FileHandle};
 
 use crate::app::command::Ask;
+use crate::app::workspace::Entry;
 
 /// What files are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub enum For {
     Ask(Ask),
     /// Where an export goes; the name suggested.
     Export(String),
+    /// Where a missing file of a workspace is now.
+    Locate(Entry),
 }
 
 /// The dialog that is open.
@@ -68,6 +71,10 @@ async fn files(what: &For) -> Vec<PathBuf> {
     };
     match what {
         For::Export(name) => one(dialog.set_title("Export").set_file_name(name).save_file().await),
+        For::Locate(Entry::Backbone(_) | Entry::Dataset(_)) => {
+            one(dialog.set_title("Locate the folder").pick_folder().await)
+        }
+        For::Locate(_) => one(dialog.set_title("Locate the file").pick_file().await),
         For::Ask(ask) => match ask {
             Ask::BackboneFolder => one(dialog.set_title("Backbone folder").pick_folder().await),
             Ask::RunFolder => one(dialog.set_title("Folder of a run").pick_folder().await),
@@ -75,6 +82,7 @@ async fn files(what: &For) -> Vec<PathBuf> {
             Ask::RunOutput => one(dialog.set_title("Folder for the run").pick_folder().await),
             Ask::CacheFolder => one(dialog.set_title("Folder for tokens").pick_folder().await),
             Ask::ImageFolder => one(dialog.set_title("Folder of images").pick_folder().await),
+            Ask::OpenDatasetFolder => one(dialog.set_title("Dataset").pick_folder().await),
             Ask::ProbeFiles => {
                 let dialog = dialog.set_title("Probes").add_filter("Probes", &["safetensors"]);
                 many(dialog.pick_files().await)

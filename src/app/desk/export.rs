@@ -12,6 +12,7 @@ use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
 use crate::app::state::Views;
 use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
+use crate::viz::plot::{self, Plot};
 use crate::viz::scene::Scene;
 use crate::viz::theme::Theme;
 use crate::viz::{Empty, Figure, Options, Rows, compare, draw_column, export, find};
@@ -30,6 +31,8 @@ pub const FORMATS: [(&str, &str); 5] = [
 pub struct Export {
     figures: Vec<&'static dyn Figure>,
     traces: Vec<Arc<Trace>>,
+    /// In place of figures: a picture with its own data.
+    plot: Option<Arc<dyn Plot>>,
     options: Options,
     /// Where to; its ending is the format's.
     pub path: String,
@@ -84,13 +87,14 @@ impl Export {
         };
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
         let mut options = figures.first().map(|figure| views.of(figure.id())).unwrap_or_default();
-        // A comparison shares its limits by itself.
+        // A comparison shares its limits by itself; what stands alone keeps those it was shown with.
         options.limits = options.limits.or(limits.filter(|_| one));
         Self {
             width: if one { 85.0 } else { 174.0 },
             path: folder.join(format!("{name}.svg")).display().to_string(),
             figures,
             traces,
+            plot: None,
             options,
             format: "svg",
             dpi: 300.0,
@@ -98,13 +102,28 @@ impl Export {
         }
     }
 
+    /// Of a picture with its own data.
+    pub fn of_plot(plot: Arc<dyn Plot>) -> Self {
+        let mut export = Self::new(&[], Vec::new(), &Views::default(), None);
+        let file: String = plot.name().chars().map(|c| if c == '/' || c == '\\' { '-' } else { c }).collect();
+        export.path = Path::new(&export.path).with_file_name(format!("{file}.svg")).display().to_string();
+        (export.width, export.with_traces, export.plot) = (85.0, false, Some(plot));
+        export
+    }
+
+    /// Whether it is one picture, which has numbers of its own.
+    fn is_one(&self) -> bool {
+        self.plot.is_some() || (self.figures.len() == 1 && self.traces.len() == 1)
+    }
+
     /// Draws the dialog.
     pub fn ui(&mut self, ui: &mut Ui) -> Decision {
         let mut decision = Decision::Open;
         ui.set_width(470.0);
-        let one = self.figures.len() == 1 && self.traces.len() == 1;
-        ui.heading(match self.figures.first() {
-            Some(figure) if one => format!("Export {}", figure.title().to_lowercase()),
+        let one = self.is_one();
+        ui.heading(match (&self.plot, self.figures.first()) {
+            (Some(plot), _) => format!("Export {}", plot.title().to_lowercase()),
+            (None, Some(figure)) if one => format!("Export {}", figure.title().to_lowercase()),
             _ => "Export comparison".to_owned(),
         });
         ui.add_space(4.0);
@@ -154,9 +173,11 @@ impl Export {
             });
             ui.end_row();
         });
-        ui.checkbox(&mut self.with_traces, "Save the trace beside it").on_hover_text(
-            "With it, `ssmprobe figures` draws the same figure again, without weights and without a window",
-        );
+        if self.plot.is_none() {
+            ui.checkbox(&mut self.with_traces, "Save the trace beside it").on_hover_text(
+                "With it, `ssmprobe figures` draws the same figure again, without weights and without a window",
+            );
+        }
         ui.add_space(6.0);
         ui.horizontal(|ui| {
             if ui.button("Export").clicked() {
@@ -164,6 +185,9 @@ impl Export {
             }
             if ui.button("Cancel").clicked() {
                 decision = Decision::Close;
+            }
+            if self.plot.is_some() {
+                return;
             }
             let copy = egui::Button::new("Copy the command line");
             let copy = ui.add_enabled(self.with_traces, copy);
@@ -208,7 +232,7 @@ impl Export {
         );
         words.extend(self.figures.iter().map(|figure| format!("--figure {}", figure.id())));
         words.push(format!("--out {} --width {}", quoted(&self.path), self.width));
-        let Options { map, log, rows, opacity, grid, step, .. } = &self.options;
+        let Options { map, log, rows, opacity, grid, step, limits } = &self.options;
         let usual = Options::default();
         if self.format == "png" {
             words.push(format!("--dpi {}", self.dpi));
@@ -225,13 +249,15 @@ impl Export {
         words.extend(log.then(|| "--log".to_owned()));
         words.extend(grid.then(|| "--grid".to_owned()));
         words.extend(step.map(|step| format!("--step {step}")));
+        words.extend(limits.map(|(low, high)| format!("--limits {low}:{high}")));
         words.join(" ")
     }
 
-    /// Limits that the command line cannot say are left to the figure, so that both draw the same.
     fn scene(&self) -> Result<Scene, Empty> {
-        let options = Options { limits: None, ..self.options.clone() };
-        let (theme, width) = (Theme::print(), export::points(self.width));
+        let (theme, width, options) = (Theme::print(), export::points(self.width), self.options.clone());
+        if let Some(plot) = &self.plot {
+            return plot::draw_column(&**plot, &theme, width);
+        }
         match (&self.traces[..], &self.figures[..]) {
             ([trace], [figure]) => draw_column(*figure, trace, &options, &theme, width),
             (traces, figures) => {
@@ -245,13 +271,16 @@ impl Export {
     pub fn write(&self) -> Outcome {
         let written = || -> Result<PathBuf, String> {
             let path = PathBuf::from(&self.path);
-            let (Some(figure), Some(trace)) = (self.figures.first(), self.traces.first()) else {
-                return Err("There is nothing to export".to_owned());
+            let table = match (&self.plot, self.figures.first(), self.traces.first()) {
+                (Some(plot), ..) => plot.table(),
+                (None, Some(figure), Some(trace)) => figure.table(trace),
+                _ => return Err("There is nothing to export".to_owned()),
             };
             let scene = self.scene().map_err(|why| why.0)?;
             let about = |t: &Arc<Trace>| format!("{} through {} on {}", t.image, t.probe, t.backbone);
-            let about: Vec<String> = self.traces.iter().map(about).collect();
-            export::save(&path, &scene, &figure.table(trace), &about.join("; "), self.dpi)
+            let about: Vec<String> =
+                self.plot.iter().map(|plot| plot.about()).chain(self.traces.iter().map(about)).collect();
+            export::save(&path, &scene, &table, &about.join("; "), self.dpi)
                 .map_err(|error| error.to_string())?;
             for (trace, path) in self.traces.iter().zip(self.trace_files()).filter(|_| self.with_traces) {
                 let json = serde_json::to_vec(&**trace).map_err(|error| error.to_string())?;

@@ -5,6 +5,8 @@
 
 mod choose;
 mod export;
+mod hub;
+mod locate;
 mod menu;
 mod palette;
 mod status;
@@ -20,6 +22,7 @@ use egui_tiles::Tree;
 
 use self::choose::{Chooser, For};
 use self::export::{Decision, Export, Exporter, Outcome};
+use self::locate::Locate;
 use self::palette::{Chosen, Palette};
 use self::tiles::{Pane, Panes};
 use super::command::{Ask, Command};
@@ -64,6 +67,7 @@ pub struct Desk {
     hub: Option<String>,
     export: Option<Export>,
     exporter: Exporter,
+    locate: Option<Locate>,
     chooser: Chooser,
     toasts: toasts::Toasts,
     workspace: Option<PathBuf>,
@@ -81,6 +85,7 @@ impl Default for Desk {
             hub: None,
             export: None,
             exporter: Exporter::default(),
+            locate: None,
             chooser: Chooser::default(),
             toasts: toasts::Toasts::default(),
             workspace: None,
@@ -146,7 +151,7 @@ impl Desk {
         }
         let token = lit.found();
         if token != state.selection.hover.token {
-            orders.push(Order::Command(Command::Hover(Hover { token, position: None })));
+            orders.push(Order::Command(Command::Hover(Hover { token, ..Hover::default() })));
         }
         for wish in wishes {
             self.grant(ui.ctx(), wish, state, &mut orders);
@@ -199,7 +204,7 @@ impl Desk {
             }
         }
         if let Some(text) = &mut self.hub {
-            match hub(ui, text) {
+            match hub::ui(ui, text) {
                 Answer::Open => {}
                 Answer::Closed => self.hub = None,
                 Answer::Given(source) => {
@@ -208,6 +213,7 @@ impl Desk {
                 }
             }
         }
+        self.locate(ui, wishes);
         let Some(dialog) = &mut self.export else { return };
         let modal = egui::Modal::new(egui::Id::unique("export")).show(ui.ctx(), |ui| dialog.ui(ui));
         let decision = if modal.should_close() { Decision::Close } else { modal.inner };
@@ -227,6 +233,24 @@ impl Desk {
         self.export = None;
     }
 
+    /// Asks for the missing files of a workspace that is to be opened.
+    fn locate(&mut self, ui: &Ui, wishes: &mut Vec<Wish>) {
+        let Some(dialog) = &mut self.locate else { return };
+        let modal = egui::Modal::new(egui::Id::unique("locate")).show(ui.ctx(), |ui| dialog.ui(ui));
+        match if modal.should_close() { locate::Decision::Close } else { modal.inner } {
+            locate::Decision::Open => {}
+            locate::Decision::Close => self.locate = None,
+            locate::Decision::Choose(entry) => {
+                self.toasts.fault = self.chooser.ask(ui.ctx(), For::Locate(entry)).err();
+            }
+            locate::Decision::Go => {
+                if let Some(Locate { path, workspace, .. }) = self.locate.take() {
+                    wishes.push(Wish::Restore(path, Box::new(workspace)));
+                }
+            }
+        }
+    }
+
     /// Does what is the window's own; passes on what is the state's.
     fn grant(&mut self, ctx: &egui::Context, wish: Wish, state: &State, orders: &mut Vec<Order>) {
         match wish {
@@ -238,10 +262,16 @@ impl Desk {
                 let limits = figures.first().and_then(|id| state.shared_limits(id));
                 self.export = Some(Export::new(&figures, traces, &state.views, limits));
             }
+            Wish::ExportPlot(plot) => self.export = Some(Export::of_plot(plot)),
+            Wish::CopyPlot(plot) => {
+                let export = Export::of_plot(plot);
+                self.toasts.fault = self.exporter.start(ctx, move || export.image()).err();
+            }
             Wish::CopyImage(figure, trace) => {
                 let export = Export::new(&[figure], vec![trace], &state.views, None);
                 self.toasts.fault = self.exporter.start(ctx, move || export.image()).err();
             }
+            Wish::Restore(path, workspace) => self.restore(&path, *workspace, orders),
             Wish::Ask(ask) => self.asked(ctx, ask, state, orders),
         }
     }
@@ -272,6 +302,12 @@ impl Desk {
                 }
                 return;
             }
+            For::Locate(entry) => {
+                if let Some(locate) = &mut self.locate {
+                    locate.found(entry, &first);
+                }
+                return;
+            }
             For::Ask(Ask::BackboneFolder) => Command::OpenBackbone(first.display().to_string()),
             For::Ask(Ask::RunFolder) => Command::OpenRun(first),
             For::Ask(Ask::ProbeFiles) => Command::OpenProbes(paths),
@@ -279,28 +315,32 @@ impl Desk {
             For::Ask(Ask::DatasetFolder) => draft(Draft { data: Some(first), ..filled }),
             For::Ask(Ask::RunOutput) => draft(Draft { out: Some(first), ..filled }),
             For::Ask(Ask::CacheFolder) => draft(Draft { cache: Some(first), ..filled }),
+            For::Ask(Ask::OpenDatasetFolder) => Command::OpenDataset(first, None),
             For::Ask(Ask::OpenWorkspace) => return self.open(&first, orders),
             For::Ask(Ask::SaveWorkspace | Ask::SaveWorkspaceAs) => return self.save(first, state, orders),
             For::Ask(Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Quit) => return,
         }));
     }
 
-    /// Restores a workspace: its layout here, the rest by whom the desk tells.
+    /// Restores a workspace: its layout here, the rest by whom the desk tells. Asks for missing files
+    /// first.
     pub fn open(&mut self, path: &std::path::Path, orders: &mut Vec<Order>) {
         match Workspace::load(path) {
-            Ok(workspace) => {
-                if let Ok(tree) = serde_json::from_value(workspace.layout.clone()) {
-                    self.tree = tree;
-                }
-                for missing in workspace.missing() {
-                    let text = format!("{} is not there any more", missing.path.display());
-                    orders.push(Order::Note(Weight::Warning, text));
-                }
-                self.workspace = Some(path.to_owned());
-                orders.push(Order::Restore(Box::new(workspace)));
-            }
+            Ok(workspace) => match Locate::new(path, &workspace) {
+                Some(locate) => self.locate = Some(locate),
+                None => self.restore(path, workspace, orders),
+            },
             Err(error) => orders.push(Order::Note(Weight::Error, error.to_string())),
         }
+    }
+
+    /// Takes the layout of a workspace and passes on the rest of it.
+    fn restore(&mut self, path: &std::path::Path, workspace: Workspace, orders: &mut Vec<Order>) {
+        if let Ok(tree) = serde_json::from_value(workspace.layout.clone()) {
+            self.tree = tree;
+        }
+        self.workspace = Some(path.to_owned());
+        orders.push(Order::Restore(Box::new(workspace)));
     }
 
     fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<Order>) {
@@ -335,32 +375,4 @@ fn welcome(ui: &Ui, theme: &Theme) {
         let words = "Drop to open: images, folders, backbones, probes, runs";
         ui.put(whole, egui::Label::new(egui::RichText::new(words).heading()));
     });
-}
-
-/// Asks for an id of the Hub.
-fn hub(ui: &Ui, text: &mut String) -> Answer<String> {
-    let modal = egui::Modal::new(egui::Id::unique("hub")).show(ui.ctx(), |ui| {
-        ui.set_width(440.0);
-        ui.heading("Open backbone from the Hub");
-        ui.weak("The id of a model, for example facebook/vit-mae-base; a folder's path is taken too");
-        let edit = egui::TextEdit::singleline(text).hint_text("owner/name").desired_width(f32::INFINITY);
-        let edit = ui.add(edit);
-        edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Hub id"));
-        let enter = edit.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
-        if !edit.lost_focus() {
-            edit.request_focus();
-        }
-        let mut done = Answer::Open;
-        ui.horizontal(|ui| {
-            let ready = !text.trim().is_empty();
-            if ui.add_enabled(ready, egui::Button::new("Open")).clicked() || (enter && ready) {
-                done = Answer::Given(text.clone());
-            }
-            if ui.button("Cancel").clicked() {
-                done = Answer::Closed;
-            }
-        });
-        done
-    });
-    if modal.should_close() { Answer::Closed } else { modal.inner }
 }

@@ -23,7 +23,7 @@ pub fn first() -> Tree<Pane> {
     let mut tiles = Tiles::default();
     let groups: [&[&[&str]]; 2] = [
         &[&["photo", "token_map"], &["scan_path"], &["assignment", "ranks"]],
-        &[&["evidence", "kernel", "scores"], &["diagnostics"], &["predictions"]],
+        &[&["evidence", "kernel", "scores"], &["diagnostics", "stability"], &["predictions"]],
     ];
     let mut rows = Vec::new();
     for (row, shares) in groups.iter().zip([[1.0, 1.0, 1.0], [1.25, 0.95, 0.8]]) {
@@ -47,10 +47,25 @@ pub fn first() -> Tree<Pane> {
         .iter()
         .map(|id| tiles.insert_pane(Pane((*id).to_owned())))
         .collect();
-    let mut tabs = Tabs::new([vec![one], others].concat());
+    let overviews = overviews(&mut tiles);
+    let mut tabs = Tabs::new([vec![one], others, vec![overviews]].concat());
     tabs.set_active(one);
     let root = tiles.insert_container(Container::Tabs(tabs));
     Tree::new(egui::Id::unique("panes"), root, tiles)
+}
+
+/// What a probe made of a dataset, side by side.
+fn overviews(tiles: &mut Tiles<Pane>) -> TileId {
+    let mut column = |ids: &[&str]| {
+        let panes = ids.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
+        tiles.insert_tab_tile(panes)
+    };
+    let left = column(&["class_diagnostics"]);
+    let right = [column(&["scatter", "confusion"]), column(&["routing_maps"])];
+    let right = tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, right.into())));
+    let mut whole = Linear::new(LinearDir::Horizontal, vec![left, right]);
+    whole.shares.set_share(right, 1.2);
+    tiles.insert_container(Container::Linear(whole))
 }
 
 /// Shows the pane of a panel: the one that is open, or a new one.
@@ -75,6 +90,15 @@ pub fn open(tree: &Tree<Pane>, id: &str) -> bool {
 pub fn close(tree: &mut Tree<Pane>, id: &str) {
     if let Some(tile) = tree.tiles.find_pane(&Pane(id.to_owned())) {
         tree.remove_recursively(tile);
+    }
+}
+
+/// Whether a pane lies in a container.
+fn holds(tiles: &Tiles<Pane>, tile: TileId, id: &str) -> bool {
+    match tiles.get(tile) {
+        Some(Tile::Pane(pane)) => pane.0 == id,
+        Some(Tile::Container(container)) => container.children().any(|child| holds(tiles, *child, id)),
+        None => false,
     }
 }
 
@@ -103,6 +127,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     fn tab_title_for_tile(&mut self, tiles: &Tiles<Pane>, tile: TileId) -> WidgetText {
         match tiles.get(tile) {
             Some(Tile::Pane(pane)) => self.tab_title_for_pane(pane),
+            Some(Tile::Container(_)) if holds(tiles, tile, "scatter") => "Dataset".into(),
             Some(Tile::Container(_)) => "One probe".into(),
             None => "".into(),
         }
@@ -120,6 +145,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     ) -> egui::Response {
         let about = match tiles.get(tile) {
             Some(Tile::Pane(pane)) => self.panels.iter().find(|p| p.id() == pane.0).map(|p| p.about()),
+            _ if holds(tiles, tile, "scatter") => Some("What the chosen probe makes of a whole dataset"),
             _ => Some("The figures of the chosen probe"),
         };
         button.on_hover_text(about.unwrap_or_default())

@@ -108,7 +108,7 @@ impl Cell {
         }
         if let Some(token) = lit.token {
             let position = self.positions.position(trace, token);
-            self.canvas.mark(ui, scene, Hover { token: Some(token), position }, theme);
+            self.canvas.mark(ui, scene, Hover { token: Some(token), position, item: None }, theme);
         }
         Some(painted.response)
     }

@@ -27,6 +27,8 @@ const WIDE: f32 = 460.0;
 const GAP: f32 = 12.0;
 /// Height of the head of a column.
 const HEAD: f32 = 78.0;
+/// Height of a line more in it.
+const LINE: f32 = 17.0;
 /// Figures shown at first.
 const FIRST: [&str; 4] = ["photo", "scan_path", "token_map", "evidence"];
 
@@ -77,7 +79,8 @@ impl Panel for Compare {
         let width = ((room + GAP) / columns.len() as f32 - GAP).clamp(NARROW, WIDE);
         ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
-            strip(ui, &columns, width, HEAD, |ui, id| head(ui, cx, id, width));
+            let head_height = HEAD + if cx.state.dataset().is_some() { LINE } else { 0.0 };
+            strip(ui, &columns, width, head_height, |ui, id| head(ui, cx, id, width));
             let rows = self.rows.clone();
             for figure in FIGURES.iter().filter(|figure| rows.contains(&figure.id())) {
                 let height = Self::row_height(cx, *figure, width);
@@ -210,6 +213,11 @@ fn head(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId, width: f32) {
         let text = format!("{}, {:.1} %", best.name, 100.0 * best.probability);
         indented(ui, |ui| drop(ui.label(font::fit(&text, 13.0, width - 16.0))));
     }
+    if let Some(text) = accuracy(cx, id) {
+        let about =
+            "Images of the dataset that are taken for what they are; a changed reading was not retrained";
+        indented(ui, |ui| drop(ui.label(RichText::new(text).small().weak()).on_hover_text(about)));
+    }
     indented(ui, |ui| {
         if let Some(text) = against(cx, id, trace) {
             ui.label(RichText::new(text).small().weak());
@@ -253,6 +261,24 @@ fn against(cx: &Cx<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
     Some(format!("Logit of {}: {} against the pinned", class(reference), number(change)))
+}
+
+/// How much of the dataset a column gets right, and against the same probe as it was trained.
+fn accuracy(cx: &Cx<'_>, id: ColumnId) -> Option<String> {
+    let (dataset, _) = cx.state.dataset()?;
+    let column = cx.state.columns.get(&id)?;
+    let own = cx.state.survey_of(id)?.ok()?.accuracy();
+    if column.change == Intervention::None {
+        return Some(format!("Dataset: {own:.1} %"));
+    }
+    let trained = cx.state.surveys.of(dataset, column.probe, Intervention::None).and_then(Result::ok);
+    Some(match trained {
+        Some(trained) => {
+            let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");
+            format!("Dataset: {own:.1} %, {change} against as trained")
+        }
+        None => format!("Dataset: {own:.1} %"),
+    })
 }
 
 /// Interventions and what else can be done with a column.

@@ -10,11 +10,13 @@ use egui::{
 };
 use indexmap::IndexMap;
 
-use super::{Cx, notice};
+use super::{Cx, notice, sieve};
 use crate::app::command::{Action, Command};
-use crate::app::job::ImageId;
+use crate::app::job::survey::Part;
+use crate::app::job::{ColumnId, ImageId};
 use crate::app::look;
-use crate::app::state::Thumbnail;
+use crate::app::state::{Label, Sieve, Thumbnail};
+use crate::model::survey::CONFIDENCE;
 use crate::model::trace::Picture;
 use crate::viz::font;
 use crate::viz::paint::color32;
@@ -29,13 +31,22 @@ const KEPT: usize = 512;
 /// The gallery.
 #[derive(Default)]
 pub struct Gallery {
-    filter: String,
-    /// The filter, the number of images and the last of them, and what passes.
-    passed: Option<(String, usize, Option<ImageId>, Vec<ImageId>)>,
+    /// What passes, and of what.
+    passed: Option<(Of, Vec<ImageId>)>,
     /// The latest used last.
     textures: IndexMap<ImageId, (Arc<Picture>, TextureHandle)>,
     sight: Vec<ImageId>,
     shown: Option<ImageId>,
+}
+
+/// Everything that decides which images pass.
+#[derive(PartialEq)]
+struct Of {
+    sieve: Sieve,
+    focus: Option<ColumnId>,
+    surveys: u64,
+    count: usize,
+    last: Option<ImageId>,
 }
 
 impl Gallery {
@@ -48,22 +59,22 @@ impl Gallery {
             }
             return;
         }
-        let hint = format!("Filter {} images by name or folder", images.len());
-        let edit = egui::TextEdit::singleline(&mut self.filter).hint_text(hint).desired_width(f32::INFINITY);
-        let response = ui.add(edit);
-        response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
-        let last = images.last().map(|(id, _)| *id);
-        let known = |(text, count, end, _): &(String, usize, Option<ImageId>, Vec<ImageId>)| {
-            *text == self.filter && *count == images.len() && *end == last
+        let (count, last) = (images.len(), images.last().map(|(id, _)| *id));
+        sieve::ui(ui, cx, self.passed.as_ref().map_or(count, |(_, ids)| ids.len()));
+        let of = Of {
+            sieve: cx.state.sieve.clone(),
+            focus: cx.focus,
+            surveys: cx.state.surveys.revision,
+            count,
+            last,
         };
-        if !self.passed.as_ref().is_some_and(known) {
-            let passed = cx.state.library.images_with(&self.filter);
-            self.passed = Some((self.filter.clone(), images.len(), last, passed));
+        if self.passed.as_ref().is_none_or(|(known, _)| *known != of) {
+            self.passed = Some((of, cx.state.sieved(cx.focus)));
         }
         let passed = self.passed.take();
-        if let Some((.., ids)) = &passed {
+        if let Some((_, ids)) = &passed {
             if ids.is_empty() {
-                notice::empty(ui, "No image has this in its name or folder");
+                notice::empty(ui, "No image passes the filter");
             } else {
                 self.grid(ui, cx, ids);
             }
@@ -135,7 +146,10 @@ impl Gallery {
         }
         let response = response.on_hover_ui(|ui| {
             ui.label(&name);
-            ui.weak(image.folder());
+            match image.label.zip(cx.state.dataset()) {
+                Some((label, (dataset, part))) if label.dataset == dataset => about(ui, cx, label, part),
+                _ => drop(ui.weak(image.folder())),
+            }
             if let Some(Thumbnail::Failed(why)) = cx.state.thumbnails.get(id) {
                 ui.label(why);
             }
@@ -165,6 +179,17 @@ impl Gallery {
         let handle = ctx.load_texture(format!("thumbnail {}", id.0), image, TextureOptions::LINEAR);
         self.textures.insert(id, (picture.clone(), handle.clone()));
         handle
+    }
+}
+
+/// What an image of the dataset is, and what the chosen probe took it for.
+fn about(ui: &mut Ui, cx: &Cx<'_>, label: Label, part: &Part) {
+    ui.weak(&part.asked.classes[label.class as usize]);
+    let survey = cx.focus.and_then(|column| cx.state.survey_of(column)).and_then(Result::ok);
+    if let Some(survey) = survey.filter(|survey| survey.readable(label.at)) {
+        let sure = survey.values(CONFIDENCE).map_or(f32::NAN, |values| 100.0 * values[label.at]);
+        let right = if survey.right(label.at) == Some(true) { "Right" } else { "Wrong" };
+        ui.label(format!("{right}: {}, {sure:.1} %", survey.predicted_name(label.at)));
     }
 }
 

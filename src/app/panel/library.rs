@@ -9,13 +9,17 @@ use super::{Cx, Panel, Place, Wish, notice};
 use crate::app::command::{Action, Command};
 use crate::app::facts::{BackboneFacts, Fit, ProbeFacts};
 use crate::app::job::ProbeId;
+use crate::app::job::survey::Part;
 use crate::app::look;
 use crate::app::state::Status;
+use crate::model::data::Split;
 use crate::model::intervention::Intervention;
 use crate::viz::paint::color32;
 
 /// Most backbones in sight at once.
 const BACKBONES: f32 = 3.0;
+/// Most datasets in sight at once.
+const DATASETS: f32 = 2.0;
 
 /// The panel.
 #[derive(Default)]
@@ -53,9 +57,68 @@ impl Panel for Library {
         let room = (count as f32 * (entry::HEIGHT + 2.0)).min(most);
         list(ui, "probes", count, room, "No probe open", |ui, at| probe(ui, cx, at));
         ui.add_space(4.0);
+        datasets(ui, cx);
         header(ui, cx, "Images", &[(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")]);
         self.gallery.ui(ui, cx);
     }
+}
+
+/// The datasets that are open, and what can be asked about the one that is looked at.
+fn datasets(ui: &mut Ui, cx: &mut Cx<'_>) {
+    header(ui, cx, "Datasets", &[(Action::OpenDataset, "Folder…")]);
+    let count = cx.state.library.datasets.len();
+    let room = (count as f32).min(DATASETS) * (entry::HEIGHT + 2.0);
+    list(ui, "datasets", count, room, "No dataset open", |ui, at| dataset(ui, cx, at));
+    if cx.state.dataset().is_some() {
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            for (action, text) in [(Action::AskShown, "Ask shown probes"), (Action::AskAll, "Ask all")] {
+                let button = egui::Button::new(text).small();
+                let enabled = action.enabled(cx.state) && cx.state.surveys.asking.is_none();
+                if ui.add_enabled(enabled, button).on_hover_text(action.tooltip()).clicked() {
+                    cx.choose(action);
+                }
+            }
+        });
+    }
+    ui.add_space(4.0);
+}
+
+fn dataset(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
+    let Some((id, dataset)) = cx.state.library.datasets.get_index(at) else { return };
+    let (mut about, dot) = words(ui, cx, &dataset.status, Part::summary);
+    let used = cx.state.surveys.dataset == Some(*id);
+    let asking = cx.state.surveys.asking.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
+    if let Some(progress) = asking.and_then(|job| job.progress.as_ref()) {
+        about = format!("{}: {}", progress.what, notice::amounts(progress));
+    }
+    let name = dataset.name();
+    let done = Entry { name: &name, about: &about, dot, selected: used }.show(ui);
+    if done.close {
+        cx.send(Command::CloseDataset(*id));
+    } else if done.response.clicked() {
+        cx.send(Command::UseDataset(*id));
+    }
+    done.response.context_menu(|ui| {
+        let Some(part) = dataset.status.ready() else { return };
+        for split in Split::ALL {
+            let count = part.dataset.count(split);
+            let text = format!("Look at the {count} {} images", split.name());
+            let there = count > 0 && split != part.split;
+            if ui.add_enabled(there, egui::Button::new(text)).clicked() {
+                cx.send(Command::OpenDataset(dataset.path.clone(), Some(split)));
+            }
+        }
+    });
+    done.response.on_hover_ui(|ui| {
+        ui.strong(&name);
+        ui.label(&about);
+        ui.weak(dataset.path.display().to_string());
+        if let Some(part) = dataset.status.ready() {
+            part.dataset.notes.iter().for_each(|note| drop(ui.weak(note)));
+            ui.weak("The right button chooses another split");
+        }
+    });
 }
 
 /// The name of a section and what opens more of it.
@@ -126,7 +189,7 @@ fn backbone(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
                 ui.weak(format!("Weights {}…", facts.fingerprint.get(..12).unwrap_or_default()));
             }
             Status::Failed(fault) => drop(ui.label(fault.to_string())),
-            Status::Closed => drop(ui.label("Click to open it; the one open now is closed")),
+            Status::Closed => drop(ui.label("Click to open it beside those that are open")),
             Status::Opening(_) => drop(ui.label(&about)),
         }
     });
@@ -168,7 +231,10 @@ fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
             _ => drop(ui.label(&about)),
         }
         match fit {
-            Some(Fit::Fits) => drop(ui.weak("Fits the open backbone")),
+            Some(Fit::Fits) => {
+                let backbone = cx.state.library.backbone_of(*id).map(|(_, facts)| facts.id.clone());
+                ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
+            }
             Some(Fit::Doubtful(why) | Fit::DoesNot(why)) => drop(ui.label(why)),
             None => drop(ui.weak("Open a backbone to see whether it fits")),
         }

@@ -12,9 +12,13 @@ mod gallery;
 mod jobs;
 mod library;
 pub mod notice;
+mod overview;
+mod sieve;
+mod stability;
 mod tokens;
 mod training;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
@@ -25,7 +29,10 @@ pub use self::compare::interventions;
 use super::command::{Action, Ask, Command, Effect};
 use super::job::ColumnId;
 use super::state::{Shown, State};
+use super::workspace::Workspace;
 use crate::model::trace::Trace;
+use crate::viz::overview::OVERVIEWS;
+use crate::viz::plot::Plot;
 use crate::viz::theme::Theme;
 use crate::viz::{FIGURES, Figure, Options};
 
@@ -65,13 +72,15 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     panels.extend(figures);
     panels.push(Box::new(compare::Compare::default()));
     panels.push(Box::new(tokens::Tokens::default()));
+    panels.push(Box::new(stability::Pane::default()));
+    panels.extend(OVERVIEWS.iter().map(|one| Box::new(overview::Pane::new(*one)) as Box<dyn Panel>));
     panels.push(Box::new(training::Training::default()));
     panels.push(Box::new(jobs::Jobs));
     panels
 }
 
 /// What a person wants, as a panel hears it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Wish {
     /// The state does it.
     Command(Command),
@@ -85,6 +94,12 @@ pub enum Wish {
     Jobs,
     /// Export these figures of these traces.
     Export(Vec<&'static str>, Vec<Arc<Trace>>),
+    /// Restore this workspace, of this file.
+    Restore(PathBuf, Box<Workspace>),
+    /// Export a picture with its own data.
+    ExportPlot(Arc<dyn Plot>),
+    /// Put one on the clipboard.
+    CopyPlot(Arc<dyn Plot>),
     /// Put a picture of this figure on the clipboard.
     CopyImage(&'static str, Arc<Trace>),
 }

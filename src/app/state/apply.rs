@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::fault::Fault;
-use super::super::job::{BackboneId, ColumnId, Event, ImageId, JobId, Kind, Request};
+use super::super::job::{ColumnId, Event, ImageId, JobId, Kind, Request};
 use super::super::settings::remember;
 use super::jobs::Weight;
 use super::library::{Image, Status};
@@ -34,7 +34,6 @@ impl State {
                 if self.training.draft.backbone.is_empty() {
                     self.training.draft.backbone.clone_from(&backbone.source);
                 }
-                self.close_others(entry);
                 if changed {
                     self.note(
                         Weight::Warning,
@@ -64,6 +63,15 @@ impl State {
             }
             Event::ProbesListed { paths, .. } => self.open_probes(paths),
             Event::ImagesListed { paths, .. } => self.add_images(paths),
+            Event::DatasetOpened { job, entry, part } => self.dataset_opened(job, entry, part),
+            Event::Steadied { answer, .. } => {
+                self.steadied(answer);
+                Vec::new()
+            }
+            Event::Surveyed { answer, .. } => {
+                self.surveyed(answer);
+                Vec::new()
+            }
             Event::Recognised { found, .. } => self.open_recognised(found),
             Event::ThumbnailReady { image, picture } => {
                 if self.library.images.contains_key(&image) {
@@ -89,28 +97,15 @@ impl State {
                 self.end_training(job, None);
                 Vec::new()
             }
-            Event::Started(job) => {
-                let opening = |status: &Status<_>| *status == Status::Opening(job);
-                let mut all = self.library.backbones.iter();
-                if let Some(entry) = all.find(|(_, b)| opening(&b.status)).map(|(id, _)| *id) {
-                    self.close_others(entry);
-                }
+            // Told by the job itself.
+            Event::Started(_) | Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => {
                 Vec::new()
             }
             Event::Finished(job) => {
                 self.end_training(job, None);
+                self.end_survey(job, None);
+                self.end_stability(job, None);
                 Vec::new()
-            }
-            // Told by the job itself.
-            Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => Vec::new(),
-        }
-    }
-
-    /// The worker drops the backbone it has before it loads `entry`.
-    fn close_others(&mut self, entry: BackboneId) {
-        for (_, other) in self.library.backbones.iter_mut().filter(|(id, _)| **id != entry) {
-            if matches!(other.status, Status::Ready(_)) {
-                other.status = Status::Closed;
             }
         }
     }
@@ -120,6 +115,13 @@ impl State {
         for backbone in self.library.backbones.values_mut() {
             if backbone.status == Status::Opening(job) {
                 backbone.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
+            }
+        }
+        self.end_survey(job, fault);
+        self.end_stability(job, fault);
+        for dataset in self.library.datasets.values_mut() {
+            if dataset.status == Status::Opening(job) {
+                dataset.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
             }
         }
         for probe in self.library.probes.values_mut() {
@@ -137,7 +139,7 @@ impl State {
         fresh.retain(|path| seen.insert(path.clone()));
         for path in fresh {
             let id = ImageId(self.fresh());
-            self.library.images.insert(id, Image { path });
+            self.library.images.insert(id, Image::new(path));
         }
         let current = self.selection.image.filter(|id| self.library.images.contains_key(id));
         self.selection.image = current.or_else(|| self.library.images.keys().next().copied());
@@ -150,7 +152,7 @@ impl State {
             found.iter().filter(|(_, found)| *found == kind).map(|(path, _)| path.clone()).collect()
         };
         let mut requests = Vec::new();
-        if let Some(folder) = of(Kind::Backbone).pop() {
+        for folder in of(Kind::Backbone) {
             requests.extend(self.open_backbone(&folder.display().to_string()));
         }
         let probes = of(Kind::Probe);
@@ -159,6 +161,9 @@ impl State {
         }
         for run in of(Kind::Run) {
             requests.extend(self.open_run(run));
+        }
+        for path in of(Kind::Dataset) {
+            requests.extend(self.open_dataset(path, None));
         }
         let images = of(Kind::Images);
         if !images.is_empty() {
@@ -171,7 +176,7 @@ impl State {
             self.note(Weight::Info, text);
         }
         for path in of(Kind::Unknown) {
-            let text = format!("{}: neither backbone, probe, image nor workspace", path.display());
+            let text = format!("{}: neither backbone, probe, dataset, image nor workspace", path.display());
             self.note(Weight::Warning, text);
         }
         requests

@@ -6,7 +6,7 @@ use super::super::command::Command;
 use super::super::job::{BackboneId, ClassChoice, ColumnId, JobId, ProbeId, Request};
 use super::super::settings::remember;
 use super::jobs::JobKind;
-use super::library::{Backbone, Probe, Status};
+use super::library::{Backbone, Dataset, Probe, Status};
 use super::undo::Change;
 use super::{Column, State, Views};
 
@@ -21,6 +21,22 @@ impl State {
             }
             Command::OpenRun(folder) => self.open_run(folder),
             Command::OpenImages(paths) => self.open_images(paths),
+            Command::OpenDataset(path, split) => self.open_dataset(path, split),
+            Command::UseDataset(id) => self.use_dataset(id),
+            Command::CloseDataset(id) => match self.library.datasets.get(&id).map(Dataset::name) {
+                Some(name) => self.change(format!("Close {name}"), Change::DatasetOut(id)),
+                None => Vec::new(),
+            },
+            Command::MeasureStability(column) => self.measure_stability(column),
+            Command::AskProbes { all } => self.ask_probes(all),
+            Command::SetSieve(sieve) => {
+                self.sieve = *sieve;
+                Vec::new()
+            }
+            Command::SetOverview(choice) => {
+                let views = Views { overview: *choice, ..self.views.clone() };
+                self.change_views("Set overview".into(), views)
+            }
             Command::OpenAny(paths) => {
                 let job = self.begin(JobKind::List, "Finding out what was dropped");
                 vec![Request::Recognise { job, paths }]
@@ -162,17 +178,14 @@ impl State {
         self.load_backbone(id)
     }
 
-    /// Asks the worker to load a backbone of the library. Others that are being opened are too late.
+    /// Asks the worker to load a backbone of the library, beside those that are open.
     pub(super) fn load_backbone(&mut self, id: BackboneId) -> Vec<Request> {
         let Some(backbone) = self.library.backbones.get(&id) else { return Vec::new() };
         let source = backbone.source.clone();
         let mut requests = Vec::new();
-        for backbone in self.library.backbones.values_mut() {
-            if let Status::Opening(job) = backbone.status {
-                backbone.status = Status::Closed;
-                self.jobs.shift_remove(&job);
-                requests.push(Request::Cancel(job));
-            }
+        if let Status::Opening(job) = backbone.status {
+            self.jobs.shift_remove(&job);
+            requests.push(Request::Cancel(job));
         }
         let job = self.begin(JobKind::Open, format!("Opening {source}"));
         let (device, options) = (self.settings.device.clone(), self.backbone_options);
@@ -234,12 +247,12 @@ impl State {
         self.reload_backbone()
     }
 
-    /// Opens the backbone in use again, as the device and the options are now.
+    /// Opens the backbones in use again, as the device and the options are now.
     pub(super) fn reload_backbone(&mut self) -> Vec<Request> {
-        let all = &self.library.backbones;
-        let opening = all.iter().find(|(_, backbone)| matches!(backbone.status, Status::Opening(_)));
-        let used = opening.or_else(|| all.iter().find(|(_, backbone)| backbone.status.ready().is_some()));
-        used.map(|(id, _)| *id).map_or_else(Vec::new, |id| self.load_backbone(id))
+        let used = |backbone: &Backbone| matches!(backbone.status, Status::Opening(_) | Status::Ready(_));
+        let all = self.library.backbones.iter().filter(|(_, backbone)| used(backbone));
+        let all: Vec<BackboneId> = all.map(|(id, _)| *id).collect();
+        all.into_iter().flat_map(|id| self.load_backbone(id)).collect()
     }
 
     /// Selects the image so many further on, ending at the first and last.

@@ -39,6 +39,10 @@ pub enum JobKind {
     Plan,
     /// Trains.
     Train,
+    /// Asks probes about a dataset.
+    Survey,
+    /// Measures how stable an order is.
+    Stability,
 }
 
 /// How much a note weighs.

@@ -7,7 +7,9 @@ use indexmap::IndexMap;
 
 use super::super::facts::{BackboneFacts, Fit, ProbeFacts};
 use super::super::fault::Fault;
-use super::super::job::{BackboneId, ImageId, JobId, ProbeId};
+use super::super::job::survey::Part;
+use super::super::job::{BackboneId, DatasetId, ImageId, JobId, ProbeId};
+use crate::model::data::Split;
 
 /// Whether an entry can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,17 +63,45 @@ pub struct Probe {
 pub struct Image {
     /// Its file.
     pub path: PathBuf,
+    /// Which image of a dataset it is, where it is one.
+    pub label: Option<Label>,
+}
+
+/// An image's place in a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// Its place among the images asked about.
+    pub at: usize,
+    /// Its class.
+    pub class: u32,
+}
+
+/// A dataset of the library.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// Its folder, or a table.
+    pub path: PathBuf,
+    /// Whether it can be asked about.
+    pub status: Status<Part>,
+    /// The split that was asked for; the held-out one where absent.
+    pub split: Option<Split>,
+    /// Its images in the library, in the order of the part.
+    pub images: Vec<ImageId>,
 }
 
 /// What is open.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Library {
-    /// Backbones; at most one is open.
+    /// Backbones; several may be open.
     pub backbones: IndexMap<BackboneId, Backbone>,
     /// Probes.
     pub probes: IndexMap<ProbeId, Probe>,
     /// Images.
     pub images: IndexMap<ImageId, Image>,
+    /// Datasets, whose images stand among the images.
+    pub datasets: IndexMap<DatasetId, Dataset>,
 }
 
 /// The file name of a path, or all of it where there is none.
@@ -108,27 +138,68 @@ impl Image {
     }
 }
 
+impl Image {
+    /// Of no dataset.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, label: None }
+    }
+}
+
+impl Dataset {
+    /// One that is not read yet.
+    pub fn new(path: PathBuf, split: Option<Split>) -> Self {
+        Self { path, status: Status::Closed, split, images: Vec::new() }
+    }
+
+    /// What the library calls it.
+    pub fn name(&self) -> String {
+        match &self.status {
+            Status::Ready(part) => part.asked.dataset.clone(),
+            _ => name(&self.path),
+        }
+    }
+}
+
 impl Library {
-    /// The backbone that is open.
+    /// The open backbones.
+    pub fn open_backbones(&self) -> impl Iterator<Item = (BackboneId, &Arc<BackboneFacts>)> {
+        self.backbones.iter().filter_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
+    }
+
+    /// The open backbone whose tokens a probe reads: of those that fit the one it was trained on, else
+    /// one it may have been, else the first.
+    pub fn backbone_of(&self, probe: ProbeId) -> Option<(BackboneId, &Arc<BackboneFacts>)> {
+        let facts = self.probes.get(&probe)?.status.ready()?;
+        let rank = |backbone: &BackboneFacts| match facts.fits(backbone) {
+            Fit::Fits if facts.backbone_fingerprint.as_ref() == Some(&backbone.fingerprint) => Some(0),
+            Fit::Fits if facts.backbone == backbone.id => Some(1),
+            Fit::Fits => Some(2),
+            Fit::Doubtful(_) => Some(3),
+            Fit::DoesNot(_) => None,
+        };
+        let ranked = self.open_backbones().filter_map(|(id, backbone)| Some((rank(backbone)?, id, backbone)));
+        ranked.min_by_key(|(rank, ..)| *rank).map(|(_, id, backbone)| (id, backbone))
+    }
+
+    /// The first backbone that is open.
     pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneFacts>)> {
         self.backbones.iter().find_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
     }
 
-    /// Whether a probe fits the open backbone; absent until both are open.
+    /// Whether a probe fits an open backbone; absent until there is one, and the probe is open.
     pub fn fit(&self, probe: ProbeId) -> Option<Fit> {
         let facts = self.probes.get(&probe)?.status.ready()?;
-        Some(facts.fits(self.backbone()?.1))
-    }
-
-    /// Images whose name or folder contains `text` in any case, in the order of the library.
-    pub fn images_with(&self, text: &str) -> Vec<ImageId> {
-        let text = text.trim().to_lowercase();
-        let holds = |image: &Image| {
-            text.is_empty()
-                || image.name().to_lowercase().contains(&text)
-                || image.folder().to_lowercase().contains(&text)
-        };
-        self.images.iter().filter(|(_, image)| holds(image)).map(|(id, _)| *id).collect()
+        if let Some((_, backbone)) = self.backbone_of(probe) {
+            return Some(facts.fits(backbone));
+        }
+        let first = facts.fits(self.backbone()?.1);
+        Some(match (first, self.open_backbones().count()) {
+            (Fit::DoesNot(_), many) if many > 1 => Fit::DoesNot(format!(
+                "Fits none of the {many} open backbones. Open the one it was trained on{}",
+                if facts.backbone.is_empty() { String::new() } else { format!(" ({})", facts.backbone) }
+            )),
+            (fit, _) => fit,
+        })
     }
 
     /// Names of the classes of the open probes, each once, in the order of the first that has it.

@@ -3,8 +3,8 @@
 use super::super::facts::Fit;
 use super::super::fault::Fault;
 use super::super::job::{
-    Asked, BackboneOptions, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings, ProbeId,
-    Request,
+    Asked, BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings,
+    ProbeId, Request,
 };
 use super::jobs::{JobKind, Weight};
 use super::library::Status;
@@ -14,8 +14,8 @@ use crate::model::intervention::Intervention;
 /// Everything a trace depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
-    weights: String,
-    options: BackboneOptions,
+    /// The backbone, its weights and how it reads images.
+    backbone: Option<(BackboneId, String, BackboneOptions)>,
     probe: ProbeId,
     image: ImageId,
     change: Intervention,
@@ -55,22 +55,24 @@ impl State {
 
     /// Asks for every column that does not show what it should.
     pub(super) fn relook(&mut self) -> Vec<Request> {
-        let Some((_, backbone)) = self.library.backbone() else { return Vec::new() };
-        let backbone = backbone.clone();
+        if self.library.backbone().is_none() {
+            return Vec::new();
+        }
         let (class, settings) = (self.selection.class.clone(), self.look);
         let mut asked = Vec::new();
         let mut fresh = false;
+        let library = &self.library;
         for (&id, column) in &mut self.columns {
             let image = column.image.or(self.selection.image);
-            let image = image.and_then(|id| Some((id, self.library.images.get(&id)?)));
-            let probe = self.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
-            let (Some((image, file)), Some(probe)) = (image, probe) else {
+            let image = image.and_then(|id| Some((id, library.images.get(&id)?)));
+            let fit = library.fit(column.probe);
+            let (Some((image, file)), Some(fit)) = (image, fit) else {
                 (column.shown, column.key) = (Shown::Nothing, None);
                 continue;
             };
+            let attached = library.backbone_of(column.probe);
             let key = Key {
-                weights: backbone.fingerprint.clone(),
-                options: backbone.options,
+                backbone: attached.map(|(id, facts)| (id, facts.fingerprint.clone(), facts.options)),
                 probe: column.probe,
                 image,
                 change: column.change,
@@ -81,15 +83,19 @@ impl State {
             if known && matches!(column.shown, Shown::Ready(_) | Shown::Failed(_)) {
                 continue;
             }
-            if let Fit::DoesNot(why) = probe.fits(&backbone) {
-                (column.shown, column.key) = (Shown::Failed(Fault::new(why)), Some(key));
-                continue;
-            }
+            let (backbone, _) = match (attached, fit) {
+                (Some(attached), _) => attached,
+                (None, Fit::DoesNot(why) | Fit::Doubtful(why)) => {
+                    (column.shown, column.key) = (Shown::Failed(Fault::new(why)), Some(key));
+                    continue;
+                }
+                (None, Fit::Fits) => continue,
+            };
             fresh |= !known;
             column.shown = Shown::Waiting(column.shown.trace().cloned());
             column.key = Some(key);
             let (probe, change) = (column.probe, column.change);
-            asked.push(Asked { column: id, image: file.path.clone(), probe, change });
+            asked.push(Asked { column: id, image: file.path.clone(), backbone, probe, change });
         }
         if asked.is_empty() || (!fresh && self.looking.is_some()) {
             return Vec::new();

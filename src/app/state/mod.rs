@@ -8,6 +8,9 @@ mod jobs;
 mod library;
 mod look;
 mod restore;
+mod sieve;
+mod stability;
+mod survey;
 mod thumbnails;
 mod training;
 mod undo;
@@ -19,7 +22,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::jobs::{Job, JobKind, Logged, Toast, Weight};
-pub use self::library::{Backbone, Image, Library, Probe, Status};
+pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
+pub use self::sieve::{Outcome, Sieve, Sort};
+pub use self::stability::Stabilities;
+pub use self::survey::Surveys;
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{Followed, Live, Outlook, Phase, Training};
 use self::undo::Undo;
@@ -29,6 +35,7 @@ use super::settings::Settings;
 use crate::model::intervention::Intervention;
 use crate::model::trace::Trace;
 use crate::viz::hover::Hover;
+use crate::viz::overview::Choice;
 use crate::viz::{FIGURES, Options};
 
 /// Everything the window shows.
@@ -58,6 +65,12 @@ pub struct State {
     pub thumbnails: Thumbnails,
     /// Training: the draft, its plan, the one that runs, and runs that are open.
     pub training: Training,
+    /// Which images the gallery shows.
+    pub sieve: Sieve,
+    /// What probes made of datasets.
+    pub surveys: Surveys,
+    /// How stable orders are.
+    pub stabilities: Stabilities,
     undo: Undo,
     /// The look that is under way.
     looking: Option<JobId>,
@@ -90,11 +103,13 @@ pub struct Views {
     pub shared: bool,
     /// Whether columns show their difference from the pinned one.
     pub difference: bool,
+    /// What overviews of a dataset show.
+    pub overview: Choice,
 }
 
 impl Default for Views {
     fn default() -> Self {
-        Self { options: BTreeMap::new(), shared: true, difference: false }
+        Self { options: BTreeMap::new(), shared: true, difference: false, overview: Choice::default() }
     }
 }
 
@@ -167,13 +182,18 @@ impl State {
         self.columns.get(&self.selection.reference?)?.shown.trace()
     }
 
-    /// The name of a column: probe, image where it is not the current one, and what is changed.
+    /// The name of a column: probe, backbone where several are open, image where it is not the current
+    /// one, and what is changed.
     pub fn column_title(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return String::new() };
         let probe = self.library.probes.get(&column.probe).map_or("(closed probe)".into(), Probe::name);
         let image = column.image.and_then(|image| self.library.images.get(&image)).map(Image::name);
         let change = Some(column.change.text()).filter(|text| !text.is_empty());
-        [Some(probe), image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        // Probes of several backbones often share a name.
+        let several = self.library.open_backbones().count() > 1;
+        let backbone = self.library.backbone_of(column.probe).filter(|_| several);
+        let backbone = backbone.map(|(_, facts)| facts.id.clone());
+        [Some(probe), backbone, image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 
     /// Limits of a figure over all columns, where they are shared.

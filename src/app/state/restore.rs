@@ -4,21 +4,16 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::super::job::{BackboneId, JobId, Request};
-use super::super::workspace::{SavedBackbone, SavedColumn, SavedImage, SavedProbe, Workspace};
+use super::super::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
 use super::jobs::{Job, JobKind};
-use super::library::{Backbone, Image, Probe, Status};
+use super::library::{Backbone, Dataset, Image, Probe, Status};
 use super::undo::Undo;
 use super::{Column, State};
+use crate::model::data::Split;
 
 impl State {
     /// Everything a workspace file keeps; `layout` is the window's own.
     pub fn workspace(&self, layout: Value) -> Workspace {
-        let open = self
-            .library
-            .backbones
-            .iter()
-            .find(|(_, backbone)| matches!(backbone.status, Status::Ready(_) | Status::Opening(_)));
-        let open = open.map(|(id, _)| *id);
         let backbone = |(id, backbone): (&BackboneId, &Backbone)| SavedBackbone {
             id: *id,
             source: backbone.source.clone(),
@@ -27,7 +22,7 @@ impl State {
                 .ready()
                 .map(|facts| facts.fingerprint.clone())
                 .or(backbone.expected.clone()),
-            open: Some(*id) == open,
+            open: matches!(backbone.status, Status::Ready(_) | Status::Opening(_)),
         };
         let probes = self.library.probes.iter().map(|(id, probe)| SavedProbe {
             id: *id,
@@ -40,6 +35,11 @@ impl State {
         });
         let images =
             self.library.images.iter().map(|(id, image)| SavedImage { id: *id, path: image.path.clone() });
+        let datasets = self.library.datasets.iter().map(|(id, dataset)| SavedDataset {
+            id: *id,
+            path: dataset.path.clone(),
+            split: dataset.split.map(|split| split.name().to_owned()),
+        });
         let columns = self.columns.iter().map(|(id, column)| SavedColumn {
             id: *id,
             probe: column.probe,
@@ -51,6 +51,7 @@ impl State {
             backbones: self.library.backbones.iter().map(backbone).collect(),
             probes: probes.collect(),
             images: images.collect(),
+            datasets: datasets.collect(),
             columns: columns.collect(),
             selection: self.selection.clone(),
             views: self.views.clone(),
@@ -74,6 +75,7 @@ impl State {
             backbones,
             probes,
             images,
+            datasets,
             columns,
             selection,
             views,
@@ -85,13 +87,17 @@ impl State {
         } = workspace;
         let ids = backbones.iter().map(|b| b.id.0).chain(probes.iter().map(|p| p.id.0));
         let ids = ids.chain(images.iter().map(|i| i.id.0)).chain(columns.iter().map(|c| c.id.0));
+        let ids = ids.chain(datasets.iter().map(|d| d.id.0));
         self.next = ids.max().map_or(0, |id| id.saturating_add(1)).max(self.next);
         self.jobs = kept;
         requests.extend(self.training.restore(training, runs));
         self.looking = None;
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();
-        let open = backbones.iter().find(|backbone| backbone.open).map(|backbone| backbone.id);
+        (self.sieve, self.surveys) = (super::Sieve::default(), super::Surveys::default());
+        self.stabilities = super::Stabilities::default();
+        let open: Vec<BackboneId> =
+            backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();
         let entry = |saved: SavedBackbone| {
             let (source, expected) = (saved.source, saved.fingerprint);
             (saved.id, Backbone { source, status: Status::Closed, expected })
@@ -102,8 +108,8 @@ impl State {
             (saved.id, Probe { path, status: Status::Closed, expected, show: false })
         };
         self.library.probes = probes.into_iter().map(entry).collect();
-        self.library.images =
-            images.into_iter().map(|saved| (saved.id, Image { path: saved.path })).collect();
+        self.library.datasets.clear();
+        self.library.images = images.into_iter().map(|saved| (saved.id, Image::new(saved.path))).collect();
         let known = columns.into_iter().filter(|column| {
             let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
             image && self.library.probes.contains_key(&column.probe)
@@ -114,8 +120,11 @@ impl State {
         self.selection.image = self.selection.image.filter(|id| self.library.images.contains_key(id));
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.look, self.backbone_options) = (views, look, backbone_options);
-        if let Some(open) = open {
-            requests.extend(self.load_backbone(open));
+        requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));
+        for SavedDataset { id, path, split } in datasets {
+            let split = split.and_then(|name| Split::ALL.into_iter().find(|split| split.name() == name));
+            self.library.datasets.insert(id, Dataset::new(path, split));
+            requests.extend(self.load_dataset(id, split));
         }
         let probes: Vec<_> = self.library.probes.keys().copied().collect();
         requests.extend(probes.into_iter().flat_map(|id| self.load_probe(id)));

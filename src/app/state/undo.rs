@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use indexmap::IndexMap;
 
-use super::super::job::{BackboneId, BackboneOptions, ColumnId, ImageId, LookSettings, ProbeId, Request};
-use super::library::{Backbone, Image, Probe, Status};
+use super::super::job::{
+    BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, LookSettings, ProbeId, Request,
+};
+use super::library::{Backbone, Dataset, Image, Probe, Status};
 use super::{Column, Selection, State, Views};
 
 /// Steps that can be taken back.
@@ -17,7 +19,9 @@ pub(super) enum Change {
     BackboneOut(BackboneId),
     ProbeIn(usize, ProbeId, Probe, Columns),
     ProbeOut(ProbeId),
-    ImagesIn(Vec<(usize, ImageId, Image)>, Columns),
+    DatasetIn(usize, DatasetId, Dataset, Vec<Placed>, Columns),
+    DatasetOut(DatasetId),
+    ImagesIn(Vec<Placed>, Columns),
     ImagesOut(Vec<ImageId>),
     Columns(Columns),
     Views(Views),
@@ -27,6 +31,9 @@ pub(super) enum Change {
 
 /// The comparison: what is shown beside what.
 pub(super) type Columns = (IndexMap<ColumnId, Column>, Selection);
+
+/// An image and its place in the library.
+type Placed = (usize, ImageId, Image);
 
 /// A change and what a menu calls it.
 struct Step {
@@ -94,7 +101,7 @@ impl State {
                 let was_open = !matches!(backbone.status, Status::Failed(_) | Status::Closed);
                 let backbone = Backbone { status: Status::Closed, ..backbone };
                 self.library.backbones.shift_insert(at.min(self.library.backbones.len()), id, backbone);
-                if was_open && self.library.backbone().is_none() {
+                if was_open {
                     requests.extend(self.load_backbone(id));
                 }
                 Change::BackboneOut(id)
@@ -103,6 +110,7 @@ impl State {
                 Some((at, id, backbone)) => {
                     requests.extend(self.stop(&backbone.status));
                     requests.push(Request::CloseBackbone(id));
+                    requests.extend(self.relook());
                     Change::BackboneIn(at, id, backbone)
                 }
                 None => Change::BackboneOut(id),
@@ -130,35 +138,37 @@ impl State {
                     None => Change::ProbeOut(id),
                 }
             }
+            Change::DatasetIn(at, id, dataset, images, columns) => {
+                self.library.datasets.shift_insert(at.min(self.library.datasets.len()), id, dataset);
+                self.put_images(images);
+                self.put_columns(columns);
+                self.surveys.dataset = Some(id);
+                requests.extend(self.relook());
+                Change::DatasetOut(id)
+            }
+            Change::DatasetOut(id) => match self.library.datasets.shift_remove_full(&id) {
+                Some((at, id, dataset)) => {
+                    requests.extend(self.stop(&dataset.status));
+                    let own = |image: &Image| image.label.is_some_and(|label| label.dataset == id);
+                    let images = self.library.images.iter();
+                    let ids: Vec<ImageId> =
+                        images.filter(|(_, image)| own(image)).map(|(id, _)| *id).collect();
+                    let (images, columns) = self.take_images(&ids);
+                    self.forget_dataset();
+                    requests.extend(self.relook());
+                    Change::DatasetIn(at, id, dataset, images, columns)
+                }
+                None => Change::DatasetOut(id),
+            },
             Change::ImagesIn(images, columns) => {
                 let ids = images.iter().map(|(_, id, _)| *id).collect();
-                for (at, id, image) in images {
-                    self.library.images.shift_insert(at.min(self.library.images.len()), id, image);
-                }
+                self.put_images(images);
                 self.put_columns(columns);
                 requests.extend(self.relook());
                 Change::ImagesOut(ids)
             }
             Change::ImagesOut(ids) => {
-                let columns = self.columns();
-                let at = |id: &ImageId| self.library.images.get_index_of(id);
-                let mut places: Vec<usize> = ids.iter().filter_map(at).collect();
-                places.sort_unstable();
-                places.dedup();
-                let next = self.neighbour(&places);
-                let image = |place: &usize| {
-                    let (id, image) = self.library.images.get_index(*place).expect("an image at its place");
-                    (*place, *id, image.clone())
-                };
-                let removed: Vec<_> = places.iter().map(image).collect();
-                let gone: std::collections::HashSet<ImageId> = removed.iter().map(|(_, id, _)| *id).collect();
-                self.library.images.retain(|id, _| !gone.contains(id));
-                gone.iter().for_each(|id| self.thumbnails.forget(*id));
-                self.columns.retain(|_, column| column.image.is_none_or(|id| !gone.contains(&id)));
-                self.drop_lost_reference();
-                if self.selection.image.is_some_and(|id| gone.contains(&id)) {
-                    self.selection.image = next;
-                }
+                let (removed, columns) = self.take_images(&ids);
                 requests.extend(self.relook());
                 Change::ImagesIn(removed, columns)
             }
@@ -181,6 +191,37 @@ impl State {
             }
         };
         (opposite, requests)
+    }
+
+    /// Puts images back where they were, the first first.
+    fn put_images(&mut self, images: Vec<Placed>) {
+        for (at, id, image) in images {
+            self.library.images.shift_insert(at.min(self.library.images.len()), id, image);
+        }
+    }
+
+    /// Takes images away, and the columns that show them; with the comparison as it was.
+    fn take_images(&mut self, ids: &[ImageId]) -> (Vec<Placed>, Columns) {
+        let columns = self.columns();
+        let at = |id: &ImageId| self.library.images.get_index_of(id);
+        let mut places: Vec<usize> = ids.iter().filter_map(at).collect();
+        places.sort_unstable();
+        places.dedup();
+        let next = self.neighbour(&places);
+        let image = |place: &usize| {
+            let (id, image) = self.library.images.get_index(*place).expect("an image at its place");
+            (*place, *id, image.clone())
+        };
+        let removed: Vec<_> = places.iter().map(image).collect();
+        let gone: std::collections::HashSet<ImageId> = removed.iter().map(|(_, id, _)| *id).collect();
+        self.library.images.retain(|id, _| !gone.contains(id));
+        gone.iter().for_each(|id| self.thumbnails.forget(*id));
+        self.columns.retain(|_, column| column.image.is_none_or(|id| !gone.contains(&id)));
+        self.drop_lost_reference();
+        if self.selection.image.is_some_and(|id| gone.contains(&id)) {
+            self.selection.image = next;
+        }
+        (removed, columns)
     }
 
     /// The comparison as it stands.

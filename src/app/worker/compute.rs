@@ -26,9 +26,9 @@ use crate::model::probe::Probe;
 pub(super) struct Compute {
     pub(super) world: World,
     pub(super) outbox: Outbox,
-    pub(super) backbone: Option<Open>,
-    /// How to open a backbone again whose device was lost.
-    pub(super) lost: Option<Recipe>,
+    pub(super) backbones: HashMap<BackboneId, Open>,
+    /// How to open backbones again whose device was lost.
+    pub(super) lost: HashMap<BackboneId, Recipe>,
     pub(super) probes: HashMap<ProbeId, Loaded>,
     pub(super) cache: Cache,
     pub(super) nulls: (LookSettings, NullBands),
@@ -62,6 +62,9 @@ pub(super) struct Recipe {
     options: BackboneOptions,
 }
 
+/// Folder, device, layer and size of what takes tokens.
+pub(super) type Taker = (PathBuf, Device, Option<usize>, Option<usize>);
+
 /// A probe and its file.
 pub(super) struct Loaded {
     pub(super) path: PathBuf,
@@ -75,8 +78,8 @@ impl Compute {
         Self {
             world,
             outbox,
-            backbone: None,
-            lost: None,
+            backbones: HashMap::new(),
+            lost: HashMap::new(),
             probes: HashMap::new(),
             cache: Cache::new(world.cache_bytes),
             nulls: (settings, nulls),
@@ -107,7 +110,7 @@ impl Compute {
     pub(super) fn serve(&mut self, waiting: bool) -> bool {
         let task = if waiting { self.tasks.recv().ok() } else { self.tasks.try_recv().ok() };
         match task {
-            Some(task) if matches!(task.request, Request::Training { .. }) => self.later.push_back(task),
+            Some(task) if long(&task.request) => self.later.push_back(task),
             Some(task) if !self.closing.is_cancelled() => self.begin(task),
             Some(_) => {}
             None => {
@@ -146,6 +149,8 @@ impl Compute {
             Request::OpenProbe { job, entry, path } => self.open_probe(job, entry, &path),
             Request::Look(look) => self.look(clock, &look, cancel),
             Request::Training { ask, .. } => self.training(clock, ask, cancel),
+            Request::Survey(ask) => self.survey(clock, &ask, cancel),
+            Request::Stability(ask) => self.stability(clock, &ask, cancel),
             _ => Ok(()),
         });
         self.resting.remove(&job);
@@ -169,9 +174,12 @@ impl Compute {
             Request::OpenBackbone { device, .. } => Some(device.clone()),
             Request::Training { ask: Ask::Train { order, .. }, .. } => Some(order.device.clone()),
             Request::Training { ask: Ask::Time(tried), .. } => Some(tried.order.device.clone()),
-            Request::Look(_) => {
-                let open = self.backbone.as_ref().map(|open| open.facts.device.clone());
-                open.or_else(|| self.lost.as_ref().map(|recipe| recipe.device.clone()))
+            Request::Look(_) | Request::Survey(_) | Request::Stability(_) => {
+                let open = self.backbones.values().map(|open| open.facts.device.clone());
+                let lost = self.lost.values().map(|recipe| recipe.device.clone());
+                // One that is no processor first: it is the likelier culprit.
+                let all: Vec<String> = open.chain(lost).collect();
+                all.iter().find(|name| *name != "cpu").or(all.first()).cloned()
             }
             _ => None,
         }
@@ -179,8 +187,8 @@ impl Compute {
 
     /// After a panic: what it may have torn is thrown away; the next look opens it again.
     fn recover(&mut self) {
-        if let Some(open) = self.backbone.take() {
-            self.lost = Some(open.recipe.clone());
+        for (entry, open) in std::mem::take(&mut self.backbones) {
+            self.lost.insert(entry, open.recipe.clone());
             // A lost device may panic once more while it is let go.
             let _ = guard(move || drop(open));
         }
@@ -189,10 +197,8 @@ impl Compute {
     }
 
     fn close(&mut self, entry: BackboneId) {
-        if self.lost.as_ref().is_some_and(|recipe| recipe.entry == entry) {
-            self.lost = None;
-        }
-        if let Some(open) = self.backbone.take_if(|open| open.recipe.entry == entry) {
+        self.lost.remove(&entry);
+        if let Some(open) = self.backbones.remove(&entry) {
             let _ = guard(move || open.drop_whole());
         }
     }
@@ -200,18 +206,16 @@ impl Compute {
     fn open(&mut self, clock: &Clock<'_>, job: JobId, recipe: Recipe, cancel: &Cancel) -> Result<(), Stop> {
         let entry = recipe.entry;
         self.load(recipe, cancel)?;
-        if let Some(open) = &self.backbone {
+        if let Some(open) = self.backbones.get(&entry) {
             clock.outbox.tell(Event::BackboneOpened { job, entry, facts: open.facts.clone() });
         }
         Ok(())
     }
 
-    /// Loads a backbone in place of the one before, whose memory is free by then.
+    /// Loads a backbone; that of the same entry is gone by then, and its memory free.
     pub(super) fn load(&mut self, recipe: Recipe, cancel: &Cancel) -> Result<(), Stop> {
-        self.lost = None;
-        if let Some(old) = self.backbone.take() {
-            let _ = guard(move || old.drop_whole());
-        }
+        let entry = recipe.entry;
+        self.close(entry);
         let Recipe { folder, device: name, options, .. } = &recipe;
         let mut preprocessor = Preprocessor::open(folder).map_err(failed)?;
         if let Some(pixels) = options.pixels {
@@ -229,8 +233,23 @@ impl Compute {
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let facts = BackboneFacts::new(&model, choice.found.name, adapter, output, *options);
         let key = format!("{} {layer} {}", model.fingerprint(), preprocessor.key()).into();
-        self.backbone = Some(Open { recipe, model, preprocessor, layer, key, device: choice.device, facts });
+        let open = Open { recipe, model, preprocessor, layer, key, device: choice.device, facts };
+        self.backbones.insert(entry, open);
         Ok(())
+    }
+
+    /// What takes tokens as the open backbone does: folder, device, layer and size.
+    pub(super) fn tokens_of(&self, entry: BackboneId) -> Result<Taker, Stop> {
+        let open = self.opened(entry)?;
+        let Recipe { folder, options, .. } = &open.recipe;
+        Ok((folder.clone(), open.device.clone(), options.layer, options.pixels))
+    }
+
+    /// The open backbone of this name.
+    pub(super) fn opened(&self, entry: BackboneId) -> Result<&Open, Fault> {
+        self.backbones
+            .get(&entry)
+            .ok_or_else(|| Fault::new("The backbone is not open").remedy("Open it again"))
     }
 
     fn open_probe(&mut self, job: JobId, entry: ProbeId, path: &Path) -> Result<(), Stop> {
@@ -251,6 +270,11 @@ impl Open {
         drop(model);
         device.memory_cleanup();
     }
+}
+
+/// Whether a request takes so long that others are answered in its middle, and it never in theirs.
+fn long(request: &Request) -> bool {
+    matches!(request, Request::Training { .. } | Request::Survey(_) | Request::Stability(_))
 }
 
 /// The fault of a file, with what to do if it has vanished.

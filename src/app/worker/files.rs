@@ -15,9 +15,11 @@ use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
 use super::{Task, World};
 use crate::app::course::disk;
 use crate::app::fault::Fault;
+use crate::app::job::survey::Part;
 use crate::app::job::{Cancel, Event, ImageId, JobId, Kind, Request, Unit};
 use crate::app::listing::{images_below, is_image, is_probe};
 use crate::app::workspace;
+use crate::model::data;
 use crate::model::trace::Picture;
 
 /// Images told at once.
@@ -84,6 +86,15 @@ impl Files {
         let result = self.outbox.job(job, cancel, |clock| match request {
             Request::OpenRun { folder, .. } => self.run_folder(job, &folder),
             Request::OpenImages { paths, .. } => list(clock, &paths, cancel),
+            Request::OpenDataset { entry, path, split, .. } => {
+                clock.progress("Reading the lists", 0, None, Unit::Files);
+                let part = Arc::new(Part::new(data::open(&path).map_err(failed)?, split));
+                for note in &part.dataset.notes {
+                    clock.warn(format!("{}: {note}", part.asked.dataset));
+                }
+                self.outbox.tell(Event::DatasetOpened { job, entry, part });
+                Ok(())
+            }
             Request::Recognise { paths, .. } => {
                 let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
                 self.outbox.tell(Event::Recognised { job, found });
@@ -205,11 +216,16 @@ fn kind(path: &Path) -> Kind {
         }
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         let run = entries.map(|entry| entry.path()).any(|path| is_probe(&path));
-        return if run { Kind::Run } else { Kind::Images };
+        return match run {
+            true => Kind::Run,
+            false if data::labelled(path) => Kind::Dataset,
+            false => Kind::Images,
+        };
     }
     match path {
         path if is_probe(path) => Kind::Probe,
         path if is_image(path) => Kind::Images,
+        path if data::labelled(path) => Kind::Dataset,
         path if workspace::is_workspace(path) => Kind::Workspace,
         _ => Kind::Unknown,
     }

@@ -11,7 +11,9 @@ use super::cache::{Key, Known};
 use super::compute::{Compute, Loaded, Open, of_file};
 use super::outbox::{Clock, Stop, go_on};
 use crate::app::fault::Fault;
-use crate::app::job::{Asked, Cancel, ClassChoice, Event, Look, LookSettings, ProbeId, Seen, Unit};
+use crate::app::job::{
+    Asked, BackboneId, Cancel, ClassChoice, Event, Look, LookSettings, ProbeId, Seen, Unit,
+};
 use crate::model::explain::{Question, explain_changed, settings};
 use crate::model::null::NullBands;
 use crate::model::preprocess::Pixels;
@@ -22,18 +24,22 @@ const BATCH: usize = 16;
 /// Predictions kept in a trace.
 const TOP: usize = 5;
 
-/// Images by path: what is known of each, or why nothing is.
-type Images = HashMap<PathBuf, Result<Arc<Known>, Fault>>;
+/// Images by backbone and path: what is known of each, or why nothing is.
+type Images = HashMap<(BackboneId, PathBuf), Result<Arc<Known>, Fault>>;
 
 impl Compute {
     pub(super) fn look(&mut self, clock: &Clock<'_>, look: &Look, cancel: &Cancel) -> Result<(), Stop> {
-        if self.backbone.is_none() {
-            let Some(recipe) = self.lost.clone() else {
-                return Err(Fault::new("No backbone is open").remedy("Open a backbone first").into());
-            };
-            self.load(recipe.clone(), cancel).inspect_err(|_| self.lost = Some(recipe))?;
+        let mut wanted: Vec<BackboneId> = look.asked.iter().map(|asked| asked.backbone).collect();
+        wanted.sort();
+        wanted.dedup();
+        let mut images = Images::new();
+        for backbone in wanted {
+            if let Some(recipe) = self.lost.get(&backbone).cloned() {
+                self.load(recipe.clone(), cancel)
+                    .inspect_err(|_| drop(self.lost.insert(backbone, recipe)))?;
+            }
+            images.extend(self.read(clock, look, backbone, cancel)?);
         }
-        let images = self.read(clock, look, cancel)?;
         go_on(cancel)?;
         let LookSettings { null_draws, seed, .. } = look.settings;
         if (self.nulls.0.null_draws, self.nulls.0.seed) != (null_draws, seed) {
@@ -54,21 +60,28 @@ impl Compute {
         Ok(())
     }
 
-    /// What is known of every image asked for; forward passes for those that are new.
-    fn read(&mut self, clock: &Clock<'_>, look: &Look, cancel: &Cancel) -> Result<Images, Stop> {
-        let open = self.backbone.as_ref().expect("opened above");
+    /// What a backbone says of every image it is asked for; forward passes for those that are new.
+    fn read(
+        &mut self,
+        clock: &Clock<'_>,
+        look: &Look,
+        backbone: BackboneId,
+        cancel: &Cancel,
+    ) -> Result<Images, Stop> {
+        let Some(open) = self.backbones.get(&backbone) else { return Ok(Images::new()) };
         let mut images = Images::new();
         let mut fresh = Vec::new();
         let mut met = HashSet::new();
-        for Asked { image, .. } in look.asked.iter().filter(|asked| met.insert(&asked.image)) {
+        let own = look.asked.iter().filter(|asked| asked.backbone == backbone);
+        for Asked { image, .. } in own.filter(|asked| met.insert(&asked.image)) {
             match Key::of(&open.key, image) {
                 Ok(key) => match self.cache.get(&key) {
-                    Some(known) => drop(images.insert(image.clone(), Ok(known))),
+                    Some(known) => drop(images.insert((backbone, image.clone()), Ok(known))),
                     None => fresh.push((image, key)),
                 },
                 Err(error) => {
                     let error = anyhow::anyhow!("{}: cannot be read: {error}", image.display());
-                    images.insert(image.clone(), Err(of_file(image, error)));
+                    images.insert((backbone, image.clone()), Err(of_file(image, error)));
                 }
             }
         }
@@ -90,7 +103,7 @@ impl Compute {
                         good.push((*path, key));
                         pixels.push(ready);
                     }
-                    Err(fault) => drop(images.insert((*path).clone(), Err(fault))),
+                    Err(fault) => drop(images.insert((backbone, (*path).clone()), Err(fault))),
                 }
             }
             match open.model.forward_layers(&pixels, &[open.layer], true) {
@@ -99,12 +112,13 @@ impl Compute {
                     for (((path, key), tokens), pixels) in read {
                         let known = Arc::new(Known { tokens, seen: open.preprocessor.seen(pixels) });
                         self.cache.put(key.clone(), known.clone());
-                        images.insert(path.clone(), Ok(known));
+                        images.insert((backbone, path.clone()), Ok(known));
                     }
                 }
                 Err(error) => {
                     let fault = Fault::of(error);
-                    images.extend(good.into_iter().map(|(path, _)| (path.clone(), Err(fault.clone()))));
+                    let failed = |(path, _): (&PathBuf, _)| ((backbone, path.clone()), Err(fault.clone()));
+                    images.extend(good.into_iter().map(failed));
                 }
             }
         }
@@ -144,7 +158,7 @@ impl Explainer<'_> {
         for asked in &self.look.asked {
             go_on(cancel)?;
             let Ok(loaded) = self.loaded(asked) else { continue };
-            let Some(Ok(known)) = self.images.get(&asked.image) else { continue };
+            let Some(Ok(known)) = self.images.get(&(asked.backbone, asked.image.clone())) else { continue };
             let Ok(probe) = asked.change.probe(&loaded.probe) else { continue };
             if let Some(router) = probe.head().router().filter(|_| !asked.change.unroutes())
                 && known.tokens.grid.len() >= 2
@@ -157,10 +171,10 @@ impl Explainer<'_> {
 
     fn explain(&self, asked: &Asked) -> Result<Trace, Fault> {
         let loaded = self.loaded(asked)?;
-        let known = match self.images.get(&asked.image) {
+        let known = match self.images.get(&(asked.backbone, asked.image.clone())) {
             Some(Ok(known)) => known,
             Some(Err(fault)) => return Err(fault.clone()),
-            None => return Err(Fault::new(format!("{}: was not read", asked.image.display()))),
+            None => return Err(Fault::new("Its backbone is not open").remedy("Open the backbone first")),
         };
         let class = match &self.look.class {
             ClassChoice::Predicted => None,

@@ -14,10 +14,12 @@ mod follow;
 mod lane;
 mod look;
 mod outbox;
+mod stability;
+mod survey;
 mod train;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -30,6 +32,7 @@ use self::outbox::Outbox;
 use super::fault::Fault;
 use super::job::training::Ask;
 use super::job::{Cancel, Event, JobId, Request};
+use super::places;
 use crate::model::device::{self, Choice, DeviceError};
 use crate::model::image::{ImageError, Photo};
 
@@ -43,13 +46,20 @@ pub struct World {
     pub device: fn(&str) -> Result<Choice, DeviceError>,
     /// Decodes a photograph.
     pub photo: fn(&Path) -> Result<Photo, ImageError>,
+    /// The folder of token caches on disk, where the user has one.
+    pub tokens: fn() -> Option<PathBuf>,
     /// Bytes of tokens that are kept for another look.
     pub cache_bytes: usize,
 }
 
 impl Default for World {
     fn default() -> Self {
-        Self { device: device::choose, photo: |path| Photo::open(path), cache_bytes: 512 << 20 }
+        Self {
+            device: device::choose,
+            photo: |path| Photo::open(path),
+            tokens: places::tokens,
+            cache_bytes: 512 << 20,
+        }
     }
 }
 
@@ -134,7 +144,10 @@ impl Worker {
                 std::mem::replace(&mut self.shrinking, cancel.clone()).cancel();
                 self.files.send(Task { request, cancel });
             }
-            Request::OpenRun { .. } | Request::OpenImages { .. } | Request::Recognise { .. } => {
+            Request::OpenRun { .. }
+            | Request::OpenImages { .. }
+            | Request::OpenDataset { .. }
+            | Request::Recognise { .. } => {
                 self.files.send(Task { request, cancel });
             }
             Request::Training { ask: Ask::Plan(_), .. } => {
@@ -146,6 +159,8 @@ impl Worker {
             Request::Follow(_) => self.runs.send(Task { request, cancel }),
             Request::Training { .. }
             | Request::Pause(..)
+            | Request::Survey(_)
+            | Request::Stability(_)
             | Request::OpenProbe { .. }
             | Request::CloseProbe(_)
             | Request::CloseBackbone(_) => {

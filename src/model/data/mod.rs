@@ -268,6 +268,12 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
     Err(DataError::Layout { path: path.into() })
 }
 
+/// Whether a path is known for a labelled dataset by a few names in it. A folder of folders is not: it
+/// may hold images of no classes.
+pub fn labelled(path: &Path) -> bool {
+    LAYOUTS.iter().any(|layout| layout.id != folder::SPLIT_HERE.id && (layout.recognise)(path))
+}
+
 /// The name of a folder, or of a table without its ending, as the dataset's.
 fn name_of(root: &Path) -> String {
     let canonical = root.canonicalize().unwrap_or_else(|_| root.into());

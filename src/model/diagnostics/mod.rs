@@ -169,6 +169,11 @@ impl Sketch {
             spread,
         }
     }
+
+    /// Where every token is expected, `[N]`, in positions.
+    pub fn expected(&self) -> &[f64] {
+        &self.expected
+    }
 }
 
 /// Linear-interpolated quantile, `0 <= q <= 1`, of at least one value.

@@ -2,21 +2,34 @@
 
 mod machine;
 mod table;
+mod window;
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 /// Measures how fast the program is on this machine.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Bench {
+    #[command(subcommand)]
+    what: Option<What>,
     #[command(flatten)]
     machine: machine::Machine,
+}
+
+/// What else is measured than the maths.
+#[derive(Subcommand)]
+enum What {
+    Window(window::Window),
 }
 
 impl Bench {
     /// Measures and prints what came out.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        self.machine.run()
+        match self.what {
+            Some(What::Window(verb)) => verb.run(),
+            None => self.machine.run(),
+        }
     }
 }

@@ -62,6 +62,9 @@ pub struct Figures {
     /// Opacity of what lies over a picture, 0 to 1
     #[arg(long, default_value_t = 0.7)]
     opacity: f32,
+    /// Limits of the values shown, as figures side by side share them
+    #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
+    limits: Option<(f64, f64)>,
     /// Show what the memory holds after so many steps of the reading order
     #[arg(long)]
     step: Option<usize>,
@@ -174,9 +177,16 @@ impl Figures {
             opacity: self.opacity.clamp(0.0, 1.0),
             grid: self.grid,
             step: self.step,
-            limits: None,
+            limits: self.limits,
         }
     }
+}
+
+/// `LOW:HIGH`, two numbers, the lower first.
+fn limits(text: &str) -> Result<(f64, f64), String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|v| v.is_finite());
+    let pair = text.split_once(':').and_then(|(low, high)| Some((number(low)?, number(high)?)));
+    pair.filter(|(low, high)| low < high).ok_or_else(|| "expected LOW:HIGH, the lower number first".into())
 }
 
 fn known(id: &str) -> anyhow::Result<&'static dyn Figure> {

@@ -1,0 +1,88 @@
+//! What was measured: times of single things, processor time of frames, memory.
+
+use std::time::Duration;
+
+use cpu_time::ThreadTime;
+use serde_json::{Map, Value};
+
+use crate::model::stats::quantile;
+
+/// What came out, by name, in the order it was measured.
+#[derive(Default)]
+pub struct Sheet {
+    values: Vec<(&'static str, f64)>,
+    /// Why the script did not come to its end.
+    pub failed: Option<String>,
+}
+
+impl Sheet {
+    /// Puts a value down.
+    pub fn put(&mut self, name: &'static str, value: f64) {
+        self.values.push((name, value));
+    }
+
+    /// As one JSON object.
+    pub fn json(&self) -> Value {
+        let rounded = |v: f64| Value::from((v * 100.0).round() / 100.0);
+        Value::Object(
+            self.values.iter().map(|(name, v)| ((*name).to_owned(), rounded(*v))).collect::<Map<_, _>>(),
+        )
+    }
+
+    /// As lines.
+    pub fn text(&self) -> String {
+        self.values.iter().map(|(name, value)| format!("{name:<24} {value:>10.1}\n")).collect()
+    }
+}
+
+/// Milliseconds of a duration.
+pub fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// The processor time of frames, on the thread that draws them.
+pub struct Frames {
+    last: Option<ThreadTime>,
+    /// Milliseconds of every frame that counts.
+    taken: Vec<f64>,
+}
+
+impl Frames {
+    /// None measured yet.
+    pub fn new() -> Self {
+        Self { last: None, taken: Vec::new() }
+    }
+
+    /// A frame begins, so that the one before is over; it counts if `counts`.
+    pub fn begin(&mut self, counts: bool) {
+        if let Some(last) = self.last.filter(|_| counts) {
+            self.taken.push(ms(last.elapsed()));
+        }
+        self.last = Some(ThreadTime::now());
+    }
+
+    /// How many counted.
+    pub fn len(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// The quantile of what they took, and a new start; not a number where none was measured.
+    pub fn take(&mut self, qs: &[f64]) -> Vec<f64> {
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.sort_by(f64::total_cmp);
+        qs.iter().map(|q| if taken.is_empty() { f64::NAN } else { quantile(&taken, *q) }).collect()
+    }
+}
+
+/// Megabytes of memory this process holds; absent where the system does not say.
+pub fn memory() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes * 1024.0 / 1e6)
+}
+
+/// How many tasks wanted a processor over the last minute; absent where the system does not say.
+pub fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}

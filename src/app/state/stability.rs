@@ -1,0 +1,85 @@
+//! How stable orders are, as far as it was measured: the latest few are kept.
+
+use std::sync::Arc;
+
+use super::super::fault::Fault;
+use super::super::job::stability::{Answer, Ask};
+use super::super::job::survey::Subject;
+use super::super::job::{ColumnId, ImageId, JobId, Request};
+use super::State;
+use super::jobs::JobKind;
+use crate::model::stability::Stability;
+
+/// Measurements kept.
+const KEPT: usize = 64;
+
+/// Measurements, and the one under way.
+#[derive(Default)]
+pub struct Stabilities {
+    /// The job that measures, and what.
+    pub asking: Option<(JobId, Subject, ImageId)>,
+    /// Why the last one gave nothing, and what it was of.
+    fault: Option<(Subject, ImageId, Fault)>,
+    known: Vec<Answer>,
+}
+
+impl State {
+    /// The probe and the image of a column.
+    fn subject_of(&self, column: ColumnId) -> Option<(Subject, ImageId)> {
+        let column = self.columns.get(&column)?;
+        let (backbone, _) = self.library.backbone_of(column.probe)?;
+        let image = column.image.or(self.selection.image)?;
+        Some((Subject { probe: column.probe, backbone, change: column.change }, image))
+    }
+
+    /// How stable the order of a column is, where it was measured.
+    pub fn stability_of(&self, column: ColumnId) -> Option<Result<&Arc<Stability>, &Fault>> {
+        let wanted = self.subject_of(column)?;
+        let known = self.stabilities.known.iter().find(|answer| (answer.subject, answer.image) == wanted);
+        let failed = self.stabilities.fault.as_ref().filter(|fault| (fault.0, fault.1) == wanted);
+        known.map(|answer| answer.result.as_ref()).or(failed.map(|(.., fault)| Err(fault)))
+    }
+
+    /// The job that measures a column.
+    pub fn steadying(&self, column: ColumnId) -> Option<JobId> {
+        let wanted = self.subject_of(column)?;
+        let asking = self.stabilities.asking.filter(|(_, subject, image)| (*subject, *image) == wanted);
+        asking.map(|(job, ..)| job)
+    }
+
+    /// Measures the order of a column; a newer measurement ends an older one.
+    pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
+        let Some((subject, image)) = self.subject_of(column) else { return Vec::new() };
+        let Some(path) = self.library.images.get(&image).map(|image| image.path.clone()) else {
+            return Vec::new();
+        };
+        let mut requests = Vec::new();
+        if let Some((old, ..)) = self.stabilities.asking.take() {
+            self.jobs.shift_remove(&old);
+            requests.push(Request::Cancel(old));
+        }
+        let title = format!("Changing {} a little", path.file_name().unwrap_or_default().to_string_lossy());
+        let job = self.begin(JobKind::Stability, title);
+        (self.stabilities.asking, self.stabilities.fault) = (Some((job, subject, image)), None);
+        requests.push(Request::Stability(Ask { job, subject, image, path, seed: self.look.seed }));
+        requests
+    }
+
+    /// It was measured.
+    pub(super) fn steadied(&mut self, answer: Answer) {
+        let known = &mut self.stabilities.known;
+        known.retain(|old| (old.subject, old.image) != (answer.subject, answer.image));
+        if known.len() >= KEPT {
+            known.remove(0);
+        }
+        known.push(answer);
+    }
+
+    /// The job that measures is over.
+    pub(super) fn end_stability(&mut self, job: JobId, fault: Option<&Fault>) {
+        let Some((_, subject, image)) = self.stabilities.asking.take_if(|asking| asking.0 == job) else {
+            return;
+        };
+        self.stabilities.fault = fault.map(|fault| (subject, image, fault.clone()));
+    }
+}

@@ -1,0 +1,233 @@
+//! What probes made of whole datasets: asked for here, kept until the dataset is closed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::super::fault::Fault;
+use super::super::job::survey::{Answer, Ask, Part, Subject};
+use super::super::job::{ColumnId, DatasetId, ImageId, JobId, ProbeId, Request};
+use super::super::settings::remember;
+use super::State;
+use super::jobs::JobKind;
+use super::library::{Dataset, Image, Label, Status};
+use crate::model::data::{Source, Split};
+use crate::model::intervention::Intervention;
+use crate::model::survey::Survey;
+
+/// Surveys, and the one under way.
+#[derive(Default)]
+pub struct Surveys {
+    /// The dataset that is looked at.
+    pub dataset: Option<DatasetId>,
+    /// The job that asks.
+    pub asking: Option<JobId>,
+    /// Why the last one gave nothing.
+    pub fault: Option<Fault>,
+    known: Vec<Known>,
+    /// Counts what came, so that whoever derives from it knows when to do so again.
+    pub revision: u64,
+}
+
+/// An answer that is kept.
+struct Known {
+    dataset: DatasetId,
+    probe: ProbeId,
+    change: Intervention,
+    result: Result<Arc<Survey>, Fault>,
+}
+
+impl Surveys {
+    /// What `probe`, changed so, made of `dataset`; nothing where it was not asked.
+    pub fn of(
+        &self,
+        dataset: DatasetId,
+        probe: ProbeId,
+        change: Intervention,
+    ) -> Option<Result<&Arc<Survey>, &Fault>> {
+        let same = |k: &&Known| (k.dataset, k.probe, k.change) == (dataset, probe, change);
+        self.known.iter().find(same).map(|known| known.result.as_ref())
+    }
+
+    /// All of a dataset that came out: who was asked, and what it made of the images.
+    pub fn all(&self, dataset: DatasetId) -> impl Iterator<Item = (ProbeId, Intervention, &Arc<Survey>)> {
+        let own = self.known.iter().filter(move |known| known.dataset == dataset);
+        own.filter_map(|known| Some((known.probe, known.change, known.result.as_ref().ok()?)))
+    }
+
+    fn put(&mut self, known: Known) {
+        let same = |k: &Known| (k.dataset, k.probe, k.change) == (known.dataset, known.probe, known.change);
+        self.known.retain(|k| !same(k));
+        self.known.push(known);
+        self.revision += 1;
+    }
+
+    /// Forgets what was made of a dataset.
+    pub(super) fn forget(&mut self, dataset: DatasetId) {
+        self.known.retain(|known| known.dataset != dataset);
+        self.revision += 1;
+    }
+}
+
+impl State {
+    /// The dataset that is looked at, once it is open.
+    pub fn dataset(&self) -> Option<(DatasetId, &Arc<Part>)> {
+        let id = self.surveys.dataset?;
+        Some((id, self.library.datasets.get(&id)?.status.ready()?))
+    }
+
+    /// What the probe of a column made of the dataset.
+    pub fn survey_of(&self, column: ColumnId) -> Option<Result<&Arc<Survey>, &Fault>> {
+        let column = self.columns.get(&column)?;
+        self.surveys.of(self.dataset()?.0, column.probe, column.change)
+    }
+
+    /// The image of a dataset at a place of its part.
+    pub fn image_at(&self, dataset: DatasetId, at: usize) -> Option<ImageId> {
+        self.library.datasets.get(&dataset)?.images.get(at).copied()
+    }
+
+    /// Opens a dataset, or another split of one that is open.
+    pub(super) fn open_dataset(&mut self, path: PathBuf, split: Option<Split>) -> Vec<Request> {
+        remember(&mut self.settings.recent.datasets, path.clone());
+        let known = self.library.datasets.iter().find(|(_, dataset)| dataset.path == path).map(|(id, _)| *id);
+        let id = known.unwrap_or_else(|| DatasetId(self.fresh()));
+        if known.is_none() {
+            self.library.datasets.insert(id, Dataset::new(path, split));
+        }
+        self.load_dataset(id, split)
+    }
+
+    /// Asks the worker to read a dataset of the library.
+    pub(super) fn load_dataset(&mut self, id: DatasetId, split: Option<Split>) -> Vec<Request> {
+        let Some(dataset) = self.library.datasets.get(&id) else { return Vec::new() };
+        if matches!(dataset.status, Status::Opening(_)) {
+            return Vec::new();
+        }
+        let path = dataset.path.clone();
+        let job = self.begin(JobKind::Open, format!("Opening {}", dataset.name()));
+        let dataset = &mut self.library.datasets[&id];
+        (dataset.status, dataset.split) = (Status::Opening(job), split);
+        vec![Request::OpenDataset { job, entry: id, path, split }]
+    }
+
+    /// A dataset is there: its images join the library, each with its class.
+    pub(super) fn dataset_opened(&mut self, job: JobId, entry: DatasetId, part: Arc<Part>) -> Vec<Request> {
+        let Some(dataset) = self.library.datasets.get_mut(&entry) else { return Vec::new() };
+        if dataset.status != Status::Opening(job) {
+            return Vec::new();
+        }
+        dataset.status = Status::Ready(part.clone());
+        self.surveys.dataset = Some(entry);
+        self.surveys.forget(entry);
+        // Images of another split go; those that stood in the library by themselves stay.
+        self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != entry));
+        let known: HashMap<PathBuf, ImageId> =
+            self.library.images.iter().map(|(id, image)| (image.path.clone(), *id)).collect();
+        let mut images = Vec::with_capacity(part.samples.len());
+        for (at, sample) in part.samples.iter().enumerate() {
+            let Source::File(path) = &part.dataset.samples[*sample].source;
+            let label = Some(Label { dataset: entry, at, class: part.asked.class[at] });
+            let id = match known.get(path) {
+                Some(id) => {
+                    self.library.images[id].label = label;
+                    *id
+                }
+                None => {
+                    let id = ImageId(self.fresh());
+                    self.library.images.insert(id, Image { path: path.clone(), label });
+                    id
+                }
+            };
+            images.push(id);
+        }
+        let first = images.first().copied();
+        if let Some(dataset) = self.library.datasets.get_mut(&entry) {
+            dataset.images = images;
+        }
+        let there = self.selection.image.filter(|id| self.library.images.contains_key(id));
+        self.selection.image = there.or(first);
+        self.relook()
+    }
+
+    /// Asks probes about the dataset: those of the columns, changes included, or all that fit.
+    pub(super) fn ask_probes(&mut self, all: bool) -> Vec<Request> {
+        let Some((_, part)) = self.dataset() else { return Vec::new() };
+        let part = part.clone();
+        let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
+        for column in self.columns.values() {
+            if !wanted.contains(&(column.probe, column.change)) {
+                wanted.push((column.probe, column.change));
+            }
+        }
+        if all {
+            for probe in self.library.probes.keys() {
+                if !wanted.iter().any(|(known, change)| known == probe && *change == Intervention::None) {
+                    wanted.push((*probe, Intervention::None));
+                }
+            }
+        }
+        let subject = |(probe, change): (ProbeId, Intervention)| {
+            let (backbone, _) = self.library.backbone_of(probe)?;
+            Some(Subject { probe, backbone, change })
+        };
+        let mut subjects: Vec<Subject> = wanted.into_iter().filter_map(subject).collect();
+        // Those of one backbone follow each other: its tokens are looked for once.
+        subjects.sort_by_key(|subject| subject.backbone);
+        if subjects.is_empty() {
+            self.surveys.fault = Some(
+                Fault::new("No probe can be asked")
+                    .remedy("Open a backbone, and probes that fit it; then ask again"),
+            );
+            return Vec::new();
+        }
+        let mut requests = Vec::new();
+        if let Some(old) = self.surveys.asking.take() {
+            self.jobs.shift_remove(&old);
+            requests.push(Request::Cancel(old));
+        }
+        let title = format!("Asking {} probes about {}", subjects.len(), part.asked.dataset);
+        let job = self.begin(JobKind::Survey, title);
+        (self.surveys.asking, self.surveys.fault) = (Some(job), None);
+        requests.push(Request::Survey(Ask { job, part, subjects, settings: self.look }));
+        requests
+    }
+
+    /// An answer came; one about a split that is no longer looked at is too late.
+    pub(super) fn surveyed(&mut self, answer: Answer) {
+        let Answer { subject, part, result } = answer;
+        let own = |dataset: &Dataset| dataset.status.ready().is_some_and(|known| Arc::ptr_eq(known, &part));
+        let Some((dataset, _)) = self.library.datasets.iter().find(|(_, dataset)| own(dataset)) else {
+            return;
+        };
+        let known = Known { dataset: *dataset, probe: subject.probe, change: subject.change, result };
+        self.surveys.put(known);
+    }
+
+    /// The job that asks is over.
+    pub(super) fn end_survey(&mut self, job: JobId, fault: Option<&Fault>) {
+        if self.surveys.asking == Some(job) {
+            self.surveys.asking = None;
+            self.surveys.fault = fault.cloned();
+        }
+    }
+
+    /// Looks at a dataset, opening it where it is not.
+    pub(super) fn use_dataset(&mut self, id: DatasetId) -> Vec<Request> {
+        let Some(dataset) = self.library.datasets.get(&id) else { return Vec::new() };
+        if dataset.status.ready().is_none() {
+            return self.load_dataset(id, dataset.split);
+        }
+        self.surveys.dataset = Some(id);
+        self.surveys.revision += 1;
+        Vec::new()
+    }
+
+    /// The dataset that was looked at is gone: the last of the others is.
+    pub(super) fn forget_dataset(&mut self) {
+        let there = self.surveys.dataset.filter(|id| self.library.datasets.contains_key(id));
+        self.surveys.dataset = there.or_else(|| self.library.datasets.keys().last().copied());
+        self.surveys.revision += 1;
+        self.sieve = super::Sieve::default();
+    }
+}

@@ -1,0 +1,107 @@
+//! Measuring how stable one image's order is: a forward pass of every changed picture, the order of
+//! each, and the orders of probes that differ in their seed alone.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::compute::{Compute, of_file};
+use super::outbox::{Clock, Stop, failed, go_on};
+use crate::app::fault::Fault;
+use crate::app::job::stability::{Answer, Ask};
+use crate::app::job::{Cancel, Event, Unit};
+use crate::model::intervention::Intervention;
+use crate::model::preprocess::Pixels;
+use crate::model::probe::Probe;
+use crate::model::stability::perturb::{Perturbation, kinds};
+use crate::model::stability::{Group, Stability, differ_in_seed, kendall, null, order};
+use crate::model::tokens::Tokens;
+
+/// Pictures in one forward pass.
+const BATCH: usize = 8;
+
+impl Compute {
+    /// Measures it, and tells.
+    pub(super) fn stability(&mut self, clock: &Clock<'_>, ask: &Ask, cancel: &Cancel) -> Result<(), Stop> {
+        let result = match self.steadiness(clock, ask, cancel) {
+            Ok(stability) => Ok(Arc::new(stability)),
+            Err(Stop::Failed(fault)) => Err(fault),
+            Err(Stop::Cancelled) => return Err(Stop::Cancelled),
+        };
+        let answer = Answer { subject: ask.subject, image: ask.image, result };
+        clock.outbox.tell(Event::Steadied { job: ask.job, answer });
+        Ok(())
+    }
+
+    fn steadiness(&mut self, clock: &Clock<'_>, ask: &Ask, cancel: &Cancel) -> Result<Stability, Stop> {
+        let change = ask.subject.change;
+        let loaded = self.probes.get(&ask.subject.probe);
+        let loaded = loaded.ok_or_else(|| Fault::new("The probe is not open").remedy("Open it again"))?;
+        let name = loaded.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let probe = loaded.probe.clone();
+        let preprocessor = self.opened(ask.subject.backbone)?.preprocessor.clone();
+        let photo = (self.world.photo)(&ask.path).map_err(|error| of_file(&ask.path, error))?;
+        let seen = preprocessor.picture(&photo).map_err(failed)?;
+        let kinds = kinds(ask.seed);
+        let changes: Vec<Perturbation> =
+            kinds.iter().flat_map(|(_, changes)| changes.iter().copied()).collect();
+        let whole = std::iter::once(preprocessor.pixels(&seen));
+        let pixels: Vec<Pixels> =
+            whole.chain(changes.iter().map(|change| preprocessor.pixels(&change.picture(&seen)))).collect();
+        let mut tokens: Vec<Tokens> = Vec::with_capacity(pixels.len());
+        for batch in pixels.chunks(BATCH) {
+            let total = Some(pixels.len() as u64);
+            clock.progress("Reading changed pictures", tokens.len() as u64, total, Unit::Files);
+            while self.serve(false) {}
+            go_on(cancel)?;
+            let open = self.opened(ask.subject.backbone)?;
+            let read = open.model.forward_layers(batch, &[open.layer], true).map_err(failed)?;
+            tokens.extend(read.into_iter().flatten());
+        }
+        let orders: Vec<Vec<f64>> = tokens
+            .par_iter()
+            .map(|tokens| order(&probe, change, tokens))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
+        let (Some(first), Some(grid)) = (orders.first(), tokens.first().map(|tokens| tokens.grid)) else {
+            return Err(Fault::new("The backbone gave no tokens").into());
+        };
+        let tau = |changed: &[f64], change: Perturbation| {
+            let before: Vec<f64> = change.places(grid).into_iter().map(|i| first[i]).collect();
+            kendall(changed, &before)
+        };
+        let mut rest = orders[1..].iter().zip(&changes);
+        let groups = kinds.iter().map(|(name, own)| {
+            let taus =
+                rest.by_ref().take(own.len()).map(|(order, change)| (change.text(), tau(order, *change)));
+            Group { name: name.clone(), taus: taus.collect() }
+        });
+        let mut groups: Vec<Group> = groups.collect();
+        let taus = self.seeds(&probe, change, &tokens[0], first);
+        if !taus.is_empty() {
+            groups.push(Group { name: "Other seeds".to_owned(), taus });
+        }
+        let image = ask.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let head = probe.meta.head.clone();
+        Ok(Stability { image, probe: name, head, tokens: grid.len(), groups, null: null(grid.len()) })
+    }
+
+    /// Against the orders of open probes that differ in their seed alone, by their names.
+    fn seeds(
+        &self,
+        probe: &Probe,
+        change: Intervention,
+        tokens: &Tokens,
+        first: &[f64],
+    ) -> Vec<(String, f64)> {
+        let peers = self.probes.values().filter(|other| differ_in_seed(&probe.meta, &other.probe.meta));
+        let mut taus: Vec<(String, f64)> = peers
+            .filter_map(|peer| {
+                let name = peer.path.file_stem()?.to_string_lossy().into_owned();
+                Some((name, kendall(&order(&peer.probe, change, tokens).ok()?, first)))
+            })
+            .collect();
+        taus.sort_by(|a, b| a.0.cmp(&b.0));
+        taus
+    }
+}

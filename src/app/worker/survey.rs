@@ -1,0 +1,135 @@
+//! Asking probes about all images of a dataset: tokens from the cache on disk, then one probe after
+//! the other, some images at a time. Between two batches whatever else is asked is answered.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::compute::Compute;
+use super::outbox::{Clock, Stop, failed, go_on};
+use crate::app::extract::{Event as Extracting, ExtractError, Plan, Wanted};
+use crate::app::fault::Fault;
+use crate::app::job::survey::{Answer, Ask, Part, Subject};
+use crate::app::job::{BackboneId, Cancel, Event, Unit};
+use crate::app::places;
+use crate::model::backbone::order::MaeOrder;
+use crate::model::data::Dataset;
+use crate::model::features::{Precision, TokenCache};
+use crate::model::null::NullBands;
+use crate::model::survey::Survey;
+use crate::model::survey::ask::Interview;
+
+/// Images asked about at once.
+const BATCH: usize = 32;
+
+/// Tokens of a part of a dataset: the cache, and the place of every image in it.
+type Known = (TokenCache, Vec<usize>);
+
+impl Compute {
+    /// Asks every subject, and tells of each as soon as it is done.
+    pub(super) fn survey(&mut self, clock: &Clock<'_>, ask: &Ask, cancel: &Cancel) -> Result<(), Stop> {
+        let mut known: Option<(BackboneId, Known)> = None;
+        for (at, subject) in ask.subjects.iter().enumerate() {
+            go_on(cancel)?;
+            if known.as_ref().is_none_or(|(backbone, _)| *backbone != subject.backbone) {
+                known = Some((subject.backbone, self.tokens(clock, &ask.part, subject.backbone, cancel)?));
+            }
+            let Some((_, known)) = &known else { continue };
+            let result = match self.one(clock, ask, at, known, cancel) {
+                Ok(survey) => Ok(Arc::new(survey)),
+                Err(Stop::Failed(fault)) => Err(fault),
+                Err(Stop::Cancelled) => return Err(Stop::Cancelled),
+            };
+            let answer = Answer { subject: *subject, part: ask.part.clone(), result };
+            clock.outbox.tell(Event::Surveyed { job: ask.job, answer });
+        }
+        Ok(())
+    }
+
+    /// What one probe makes of all images.
+    fn one(
+        &mut self,
+        clock: &Clock<'_>,
+        ask: &Ask,
+        at: usize,
+        (tokens, places): &Known,
+        cancel: &Cancel,
+    ) -> Result<Survey, Stop> {
+        let Subject { probe, change, .. } = ask.subjects[at];
+        let loaded = self.probes.get(&probe);
+        let loaded = loaded.ok_or_else(|| Fault::new("The probe is not open").remedy("Open it again"))?;
+        let name = loaded.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // A copy: the probe may be closed while it is asked.
+        let probe = loaded.probe.clone();
+        let nulls = NullBands::new(ask.settings.null_draws, ask.settings.seed);
+        let asked = ask.part.asked.clone();
+        let mut interview = Interview::new(&probe, change, tokens, asked, places, &nulls).map_err(failed)?;
+        let (total, count) = (places.len() as u64, ask.subjects.len());
+        let what = match count {
+            1 => format!("Asking {name}"),
+            _ => format!("Asking {name}, {} of {count} probes", at + 1),
+        };
+        let pace = Clock::new(clock.outbox, clock.job);
+        while interview.go_on(BATCH).map_err(failed)? {
+            pace.progress(&what, interview.done() as u64, Some(total), Unit::Files);
+            while self.serve(false) {}
+            go_on(cancel)?;
+        }
+        Ok(interview.finish(name, probe.meta.backbone.id.clone()))
+    }
+
+    /// Tokens of the images through a backbone: those of the whole dataset where they are there
+    /// already, else of this part alone, taken now.
+    fn tokens(
+        &mut self,
+        clock: &Clock<'_>,
+        part: &Part,
+        backbone: BackboneId,
+        cancel: &Cancel,
+    ) -> Result<Known, Stop> {
+        let (folder, device, layer, size) = self.tokens_of(backbone)?;
+        let root = (self.world.tokens)().ok_or_else(|| {
+            Fault::new("This user has no home folder to keep tokens in")
+                .remedy("Name a folder in the environment variable SSMPROBE_CACHE")
+        })?;
+        let wanted = Wanted {
+            backbone: folder,
+            layer,
+            mae_order: MaeOrder::Kept,
+            size,
+            precision: Precision::Float16,
+            root,
+            limit: places::TOKENS_LIMIT,
+        };
+        clock.progress("Looking for tokens", 0, None, Unit::Files);
+        let whole = Plan::new(wanted.clone(), &part.dataset).map_err(failed)?;
+        if whole.complete()
+            && let Some(cache) = TokenCache::find(&wanted.root, &whole.source).map_err(failed)?
+        {
+            return Ok((cache, part.samples.clone()));
+        }
+        let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
+        let own = Dataset { samples, ..(*part.dataset).clone() };
+        let plan = Plan::new(wanted, &own).map_err(failed)?;
+        let pace = Clock::new(clock.outbox, clock.job);
+        let mut unread = 0usize;
+        let taken = plan.run(&own, &device, &mut |event| {
+            match event {
+                Extracting::Unreadable { .. } => unread += 1,
+                Extracting::Progress(progress) => {
+                    let (done, total) = (progress.done as u64, progress.total as u64);
+                    pace.progress("Taking tokens", done, Some(total), Unit::Files);
+                    while self.serve(false) {}
+                }
+            }
+            if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if unread > 0 {
+            clock.warn(format!("{unread} images of {} cannot be read; they count nowhere", own.name));
+        }
+        let cache = taken.map_err(|error| match error {
+            ExtractError::Stopped { .. } => Stop::Cancelled,
+            other => failed(other),
+        })?;
+        Ok((cache, (0..part.samples.len()).collect()))
+    }
+}

@@ -1,0 +1,179 @@
+//! Small changes of a picture as the model sees it, and which patch then shows what: flips, crops,
+//! noise, brightness. All are seeded, so that a figure can be made again.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::model::grid::Grid;
+use crate::model::trace::Picture;
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Perturbation {
+    /// Left and right change places.
+    FlipAcross,
+    /// Top and bottom change places.
+    FlipDown,
+    /// A part is cut out and enlarged to the whole size, bilinearly.
+    Crop {
+        /// Side of the part, in sides of the whole, above 0 and at most 1.
+        side: f64,
+        /// Where it lies in the room there is, across and down, 0 to 1.
+        at: (f64, f64),
+    },
+    /// Normal noise on every channel of every pixel.
+    Noise {
+        /// Its standard deviation, in grey levels of 255.
+        levels: f64,
+        /// Its seed.
+        seed: u64,
+    },
+    /// Every grey level times this.
+    Brightness(f64),
+}
+
+/// Every kind with its name, and the changes of that kind.
+pub fn kinds(seed: u64) -> Vec<(String, Vec<Perturbation>)> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut kinds = vec![
+        ("Flipped across".to_owned(), vec![Perturbation::FlipAcross]),
+        ("Flipped upside down".to_owned(), vec![Perturbation::FlipDown]),
+    ];
+    for side in [0.9, 0.75] {
+        let crops = (0..4).map(|_| Perturbation::Crop { side, at: (rng.random(), rng.random()) });
+        kinds.push((format!("Cropped to {:.0} %", 100.0 * side), crops.collect()));
+    }
+    for levels in [10.0, 25.0] {
+        let noises = (0..4).map(|draw| Perturbation::Noise { levels, seed: seed.wrapping_mul(64) + draw });
+        kinds.push((format!("Noise, {levels:.0} levels"), noises.collect()));
+    }
+    kinds.push(("Darker".to_owned(), [0.85, 0.7, 0.5].map(Perturbation::Brightness).into()));
+    kinds.push(("Brighter".to_owned(), [1.15, 1.3, 1.5].map(Perturbation::Brightness).into()));
+    kinds
+}
+
+impl Perturbation {
+    /// It in a few words.
+    pub fn text(self) -> String {
+        match self {
+            Self::FlipAcross => "flipped across".to_owned(),
+            Self::FlipDown => "flipped upside down".to_owned(),
+            Self::Crop { side, at: (x, y) } => {
+                format!("{:.0} % at {:.0} %, {:.0} %", 100.0 * side, 100.0 * x, 100.0 * y)
+            }
+            Self::Noise { levels, seed } => format!("{levels:.0} levels, seed {seed}"),
+            Self::Brightness(factor) => format!("{factor} times"),
+        }
+    }
+
+    /// The changed picture, of the same size.
+    pub fn picture(self, seen: &Picture) -> Picture {
+        let (width, height) = (seen.width, seen.height);
+        let byte = |x: usize, y: usize, c: usize| f64::from(seen.rgb[3 * (y * width + x) + c]);
+        let level = |value: f64| value.round().clamp(0.0, 255.0) as u8;
+        let mut rgb = Vec::with_capacity(seen.rgb.len());
+        match self {
+            Self::FlipAcross => {
+                for row in seen.rgb.chunks_exact((3 * width).max(1)) {
+                    row.chunks_exact(3).rev().for_each(|pixel| rgb.extend_from_slice(pixel));
+                }
+            }
+            Self::FlipDown => {
+                let rows = seen.rgb.chunks_exact((3 * width).max(1)).rev();
+                rows.for_each(|row| rgb.extend_from_slice(row));
+            }
+            Self::Brightness(factor) => rgb.extend(seen.rgb.iter().map(|v| level(f64::from(*v) * factor))),
+            Self::Noise { levels, seed } => {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                rgb.extend(seen.rgb.iter().map(|v| {
+                    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+                    let normal = radius * (std::f64::consts::TAU * rng.random::<f64>()).cos();
+                    level(f64::from(*v) + levels * normal)
+                }));
+            }
+            Self::Crop { side, at } => {
+                // Of a pixel's middle: between which pixels of the whole it lies, and how far.
+                let between = |t: usize, size: usize, at: f64| {
+                    let last = size.saturating_sub(1) as f64;
+                    let place =
+                        ((t as f64 + 0.5) * side + at * (1.0 - side) * size as f64 - 0.5).clamp(0.0, last);
+                    (place as usize, (place as usize + 1).min(size - 1), place.fract())
+                };
+                for y in 0..height {
+                    let (top, bottom, down) = between(y, height, at.1);
+                    for x in 0..width {
+                        let (left, right, across) = between(x, width, at.0);
+                        for c in 0..3 {
+                            let mix = |y| byte(left, y, c) * (1.0 - across) + byte(right, y, c) * across;
+                            rgb.push(level(mix(top) * (1.0 - down) + mix(bottom) * down));
+                        }
+                    }
+                }
+            }
+        }
+        Picture { width, height, rgb }
+    }
+
+    /// For every patch of the changed picture, the patch of the whole one that shows the same thing.
+    pub fn places(self, grid: Grid) -> Vec<usize> {
+        let Grid { rows, cols } = grid;
+        let place = |i: usize| {
+            let (row, col) = (i / cols, i % cols);
+            match self {
+                Self::FlipAcross => row * cols + (cols - 1 - col),
+                Self::FlipDown => (rows - 1 - row) * cols + col,
+                Self::Noise { .. } | Self::Brightness(_) => i,
+                Self::Crop { side, at } => {
+                    let cell = |t: usize, count: usize, at: f64| {
+                        let middle = (t as f64 + 0.5) * side + at * (1.0 - side) * count as f64;
+                        (middle as usize).min(count - 1)
+                    };
+                    cell(row, rows, at.1) * cols + cell(col, cols, at.0)
+                }
+            }
+        };
+        (0..grid.len()).map(place).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every pixel of a patch has the patch's number as its grey level.
+    fn numbered(grid: Grid, side: usize) -> Picture {
+        let (width, height) = (grid.cols * side, grid.rows * side);
+        let level = |at: usize| ((at / width / side) * grid.cols + at % width / side) as u8;
+        Picture { width, height, rgb: (0..width * height).flat_map(|at| [level(at); 3]).collect() }
+    }
+
+    #[test]
+    fn a_patch_shows_what_its_place_says() {
+        let grid = Grid::new(3, 4);
+        let seen = numbered(grid, 8);
+        for change in [Perturbation::FlipAcross, Perturbation::FlipDown, Perturbation::Brightness(1.0)] {
+            let (changed, places) = (change.picture(&seen), change.places(grid));
+            for (i, place) in places.iter().enumerate() {
+                let (x, y) = (i % 4 * 8 + 4, i / 4 * 8 + 4);
+                assert_eq!(usize::from(changed.rgb[3 * (y * 32 + x)]), *place, "{change:?}");
+            }
+        }
+        // Half of it, from the middle: rows 0.75 to 2.25, columns 1 to 3.
+        let crop = Perturbation::Crop { side: 0.5, at: (0.5, 0.5) };
+        assert_eq!(crop.places(grid), [5, 5, 6, 6, 5, 5, 6, 6, 9, 9, 10, 10]);
+        let middle = crop.picture(&seen).rgb[3 * (12 * 32 + 4)];
+        assert_eq!(middle, 5);
+    }
+
+    #[test]
+    fn a_crop_of_all_and_no_brightness_change_nothing_and_noise_is_seeded() {
+        let seen = numbered(Grid::new(3, 4), 8);
+        let whole = Perturbation::Crop { side: 1.0, at: (0.3, 0.9) };
+        assert_eq!(whole.picture(&seen), seen);
+        assert_eq!(whole.places(Grid::new(3, 4)), (0..12).collect::<Vec<_>>());
+        let noise = |seed| Perturbation::Noise { levels: 10.0, seed }.picture(&seen);
+        assert_eq!(noise(1), noise(1));
+        assert_ne!(noise(1), noise(2));
+        assert!(kinds(0).iter().all(|(_, changes)| !changes.is_empty()));
+    }
+}

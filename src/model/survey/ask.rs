@@ -1,0 +1,248 @@
+//! Asking one probe about all images, some at a time, in float64 on the host: one core an image.
+//!
+//! For every image the prediction and its probability `softmax(W z + b)`, and of heads with a plan
+//! every diagnostic of [`MEASURES`]. Over the images of a class the mean of where each token came
+//! (`m_i / (N - 1)`, `m_i` the expected position) and of what it counted (`N w_i`).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+use super::{Asked, CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
+use crate::model::diagnostics::{MEASURES, Sketch};
+use crate::model::explain::{plan_of, settings};
+use crate::model::features::TokenCache;
+use crate::model::grid::Grid;
+use crate::model::intervention::{Intervention, InterventionError};
+use crate::model::null::NullBands;
+use crate::model::probe::{Probe, ProbeError};
+use crate::model::reading::{Form, Order, Plan, Reading};
+use crate::model::readout;
+
+/// Why a probe cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The probe does not fit the tokens.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The probe cannot be changed so.
+    #[error(transparent)]
+    Intervention(#[from] InterventionError),
+    /// The probe knows other classes.
+    #[error("the probe knows none of the {classes} classes of {dataset}; it was trained on another dataset")]
+    Classes {
+        /// Number of classes of the dataset.
+        classes: usize,
+        /// Its name.
+        dataset: String,
+    },
+}
+
+/// A probe and the images it is asked about.
+pub struct Interview<'a> {
+    probe: Cow<'a, Probe>,
+    change: Intervention,
+    tokens: &'a TokenCache,
+    asked: Arc<Asked>,
+    /// Of every image, its place in the cache.
+    places: &'a [usize],
+    /// Of every class of the probe, the dataset's.
+    known: Vec<u32>,
+    nulls: IndexMap<&'static str, (f64, f64)>,
+    answers: Vec<Option<Answer>>,
+    positions: Sums,
+    weights: Sums,
+}
+
+/// What one image gave.
+struct Answer {
+    predicted: u32,
+    confidence: f32,
+    own: f32,
+    measures: Option<Vec<f32>>,
+}
+
+/// Maps of one image, `[N]` each.
+type Maps = (Option<Vec<f64>>, Option<Vec<f64>>);
+
+impl<'a> Interview<'a> {
+    /// Begins.
+    pub fn new(
+        probe: &'a Probe,
+        change: Intervention,
+        tokens: &'a TokenCache,
+        asked: Arc<Asked>,
+        places: &'a [usize],
+        nulls: &NullBands,
+    ) -> Result<Self, AskError> {
+        let probe = change.probe(probe)?;
+        probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
+        let known = classes(&probe, &asked)?;
+        let router = probe.head().router().filter(|_| !change.unroutes());
+        let band = router.map(|router| nulls.band(&settings(&probe), router, tokens.grid()));
+        let nulls = MEASURES.iter().map(|m| m.name).zip(band.iter().flat_map(|band| band.iter().copied()));
+        let nulls = nulls.collect();
+        let (images, classes, n) = (places.len(), asked.classes.len(), tokens.grid().len());
+        Ok(Self {
+            probe,
+            change,
+            tokens,
+            asked,
+            places,
+            known,
+            nulls,
+            answers: Vec::with_capacity(images),
+            positions: Sums::new(classes, n),
+            weights: Sums::new(classes, n),
+        })
+    }
+
+    /// How many images have been asked about.
+    pub fn done(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Asks about the next `count` images; whether some are left.
+    pub fn go_on(&mut self, count: usize) -> Result<bool, AskError> {
+        let from = self.answers.len();
+        let to = (from + count).min(self.places.len());
+        let made: Vec<Option<(Answer, Maps)>> =
+            (from..to).into_par_iter().map(|image| self.ask(image)).collect::<Result<_, _>>()?;
+        for (image, made) in (from..to).zip(made) {
+            let class = self.asked.class[image] as usize;
+            self.answers.push(made.map(|(answer, (positions, weights))| {
+                self.positions.add(class, positions.as_deref());
+                self.weights.add(class, weights.as_deref());
+                answer
+            }));
+        }
+        Ok(to < self.places.len())
+    }
+
+    fn ask(&self, image: usize) -> Result<Option<(Answer, Maps)>, AskError> {
+        let place = self.places[image];
+        if !self.tokens.readable(place) {
+            return Ok(None);
+        }
+        let (probe, tokens) = (&*self.probe, self.tokens.tokens(place));
+        let reading = self.change.reading(&probe.meta.head, probe.reading(&tokens, place as u64)?)?;
+        let logits = readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias);
+        let (best, probabilities) = softmax(&logits);
+        let own = self.known.iter().position(|class| *class == self.asked.class[image]);
+        let router = probe.head().router().filter(|_| !self.change.unroutes());
+        let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&plan, tokens.grid));
+        let answer = Answer {
+            predicted: self.known[best],
+            confidence: probabilities[best] as f32,
+            own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
+            measures: sketch.as_ref().map(|s| MEASURES.iter().map(|m| (m.of)(s) as f32).collect()),
+        };
+        Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
+    }
+
+    /// What came out of the images asked about; `name` and `backbone` say of what.
+    pub fn finish(self, name: String, backbone: String) -> Survey {
+        let column = |of: &dyn Fn(&Answer) -> f32| -> Vec<f32> {
+            self.answers.iter().map(|answer| answer.as_ref().map_or(f32::NAN, of)).collect()
+        };
+        let mut measures =
+            IndexMap::from([(CONFIDENCE, column(&|a| a.confidence)), (OWN, column(&|a| a.own))]);
+        if self.answers.iter().flatten().any(|answer| answer.measures.is_some()) {
+            for (at, measure) in MEASURES.iter().enumerate() {
+                measures.insert(measure.name, column(&|a| a.measures.as_ref().map_or(f32::NAN, |m| m[at])));
+            }
+        }
+        Survey {
+            probe: name,
+            head: self.probe.meta.head.clone(),
+            change: self.change.text(),
+            backbone,
+            grid: self.tokens.grid(),
+            predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),
+            measures,
+            nulls: self.nulls,
+            positions: self.positions.mean(),
+            weights: self.weights.mean(),
+            asked: self.asked,
+        }
+    }
+}
+
+/// Of every class of the probe, which of the dataset's it is.
+fn classes(probe: &Probe, asked: &Asked) -> Result<Vec<u32>, AskError> {
+    let place = |name: &String| asked.classes.iter().position(|class| class == name);
+    let known: Vec<u32> = match probe.meta.classes.as_slice() {
+        [] if probe.classes() == asked.classes.len() => (0..asked.classes.len() as u32).collect(),
+        [] => Vec::new(),
+        names => names.iter().map(|name| place(name).map_or(OTHER, |at| at as u32)).collect(),
+    };
+    if known.iter().all(|class| *class == OTHER) {
+        return Err(AskError::Classes { classes: asked.classes.len(), dataset: asked.dataset.clone() });
+    }
+    Ok(known)
+}
+
+/// The first of the largest logits, and all probabilities.
+fn softmax(logits: &[f64]) -> (usize, Vec<f64>) {
+    let best = (0..logits.len()).fold(0, |best, c| if logits[c] > logits[best] { c } else { best });
+    let exps: Vec<f64> = logits.iter().map(|x| (x - logits[best]).exp()).collect();
+    let total: f64 = exps.iter().sum();
+    (best, exps.into_iter().map(|e| e / total).collect())
+}
+
+/// Where every token came, 0 to 1, where there is one order.
+pub fn positions(reading: &Reading, sketch: Option<&Sketch>) -> Option<Vec<f64>> {
+    let expected: Vec<f64> = match (&reading.form, sketch) {
+        (_, Some(sketch)) => sketch.expected().to_vec(),
+        (Form::Scan(directions), None) => match directions.as_slice() {
+            [direction] => match &direction.order {
+                Order::Permutation(order) => {
+                    let mut at = vec![0.0; order.len()];
+                    order.iter().enumerate().for_each(|(k, &i)| at[i] = k as f64);
+                    at
+                }
+                Order::Plan(Plan { .. }) => return None,
+            },
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let last = (expected.len().max(2) - 1) as f64;
+    Some(expected.into_iter().map(|k| k / last).collect())
+}
+
+/// What every token counts, times N.
+fn weights(reading: &Reading, grid: Grid) -> Option<Vec<f64>> {
+    let n = grid.len() as f64;
+    readout::token_weight(reading).map(|weight| weight.into_iter().map(|w| w * n).collect())
+}
+
+/// Sums of maps by class.
+struct Sums {
+    /// `[C, N]`.
+    sums: Vec<f64>,
+    counts: Vec<u32>,
+}
+
+impl Sums {
+    fn new(classes: usize, n: usize) -> Self {
+        Self { sums: vec![0.0; classes * n], counts: vec![0; classes] }
+    }
+
+    fn add(&mut self, class: usize, map: Option<&[f64]>) {
+        let Some(map) = map else { return };
+        self.counts[class] += 1;
+        self.sums[class * map.len()..].iter_mut().zip(map).for_each(|(sum, v)| *sum += v);
+    }
+
+    /// Means; absent where there was no map at all.
+    fn mean(self) -> Option<ClassMaps> {
+        let n = self.sums.len() / self.counts.len().max(1);
+        let count = |at: usize| f64::from(self.counts[at / n.max(1)]);
+        // Nothing divided by no image is not a number.
+        let values = self.sums.iter().enumerate().map(|(at, sum)| (sum / count(at)) as f32).collect();
+        self.counts.iter().any(|count| *count > 0).then_some(ClassMaps { values, counts: self.counts })
+    }
+}

@@ -1,0 +1,101 @@
+//! A picture that brings its own data: what is exported without being a figure of a trace.
+
+use std::sync::Arc;
+
+use super::overview::{self, Choice, Overview, View};
+use super::scene::Scene;
+use super::table::Table;
+use super::theme::Theme;
+use super::{Empty, Size};
+use crate::model::survey::Survey;
+
+/// A picture with its data.
+pub trait Plot: Send + Sync {
+    /// What it is called on the screen.
+    fn title(&self) -> String;
+
+    /// What its file is called, without ending.
+    fn name(&self) -> String;
+
+    /// What it was made of, for the file's metadata.
+    fn about(&self) -> String;
+
+    /// A height that suits `width`, in points.
+    fn height(&self, width: f32) -> f32;
+
+    /// The picture at `size`.
+    ///
+    /// # Errors
+    /// Why there is nothing to see.
+    fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty>;
+
+    /// The numbers behind it.
+    fn table(&self) -> Table;
+}
+
+/// An overview of surveys.
+#[derive(Clone)]
+pub struct Surveyed {
+    /// Which.
+    pub overview: &'static dyn Overview,
+    /// What one probe made of the images.
+    pub survey: Arc<Survey>,
+    /// And another; the same where there is none.
+    pub other: Arc<Survey>,
+    /// What is set.
+    pub choice: Choice,
+    /// The image to mark.
+    pub selected: Option<usize>,
+}
+
+impl Surveyed {
+    /// It, as an overview takes it.
+    pub fn view(&self) -> View<'_> {
+        let Self { survey, other, choice, selected, .. } = self;
+        View { survey, other, choice, selected: *selected }
+    }
+}
+
+impl Plot for Surveyed {
+    fn title(&self) -> String {
+        self.overview.title().to_owned()
+    }
+
+    fn name(&self) -> String {
+        format!("{}-{}-{}", self.survey.asked.dataset, self.survey.probe, self.overview.id())
+    }
+
+    fn about(&self) -> String {
+        overview::subject(&self.survey)
+    }
+
+    fn height(&self, width: f32) -> f32 {
+        self.overview.height(self.view(), width)
+    }
+
+    fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        self.overview.scene(self.view(), theme, size)
+    }
+
+    fn table(&self) -> Table {
+        self.overview.table(self.view())
+    }
+}
+
+/// Draws a plot at `size`, edge included.
+///
+/// # Errors
+/// Why there is nothing to see.
+pub fn draw(plot: &dyn Plot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    let inner = Size { width: size.width - 2.0 * super::MARGIN, height: size.height - 2.0 * super::MARGIN };
+    Ok(plot.scene(theme, inner)?.framed(super::MARGIN))
+}
+
+/// Draws a plot in a column of `width` points, as high as suits it.
+///
+/// # Errors
+/// Why there is nothing to see.
+pub fn draw_column(plot: &dyn Plot, theme: &Theme, width: f32) -> Result<Scene, Empty> {
+    let height = plot.height(width - 2.0 * super::MARGIN) + 2.0 * super::MARGIN;
+    draw(plot, theme, Size { width, height })
+}

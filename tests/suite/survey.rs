@@ -1,0 +1,457 @@
+//! Probes asked about a whole dataset: the worker's answers beside those it gives image by image, and
+//! the panes that show them, in every state.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use eframe::egui;
+use egui_kittest::kittest::Queryable as _;
+use indexmap::IndexMap;
+use ssmprobe::app::command::Command;
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::stability;
+use ssmprobe::app::job::survey::{Answer, Ask, Part, Subject};
+use ssmprobe::app::job::{
+    BackboneId, DatasetId, Event, ImageId, JobId, LookSettings, ProbeId, Progress, Request, Unit,
+};
+use ssmprobe::app::state::{Outcome, Sieve, Sort};
+use ssmprobe::app::worker::World;
+use ssmprobe::model::data;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::stability::{Group, Stability};
+use ssmprobe::model::survey::{CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
+use ssmprobe::viz::export;
+use ssmprobe::viz::overview::{Choice, OVERVIEWS};
+use ssmprobe::viz::plot::{self, Plot as _, Surveyed};
+use ssmprobe::viz::theme::Theme;
+use tempfile::TempDir;
+
+use crate::window::{self, Window};
+use crate::worker::{DRAWS, Desk, end, look, seen};
+
+/// Classes of the probes of the fixture, and one they do not know.
+const CLASSES: [&str; 3] = ["church", "crane", "lynx"];
+
+/// An image folder of `each` seeded images a class; one of them is none.
+fn dataset(each: usize) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for split in ["train", "val"] {
+        for (class, name) in CLASSES.iter().enumerate() {
+            let inside = folder.path().join(split).join(name);
+            std::fs::create_dir_all(&inside).expect("a class");
+            for at in 0..each {
+                let path = inside.join(format!("{at:02}.png"));
+                let hue = |x: u32, y: u32, c: u32| ((x * (at as u32 + 3) + y * (c + 2) * 5) % 256) as u8;
+                let paint = |x, y| image::Rgb([0, 1, 2].map(|c| hue(x, y, c).wrapping_add(90 * class as u8)));
+                image::RgbImage::from_fn(48, 48, paint).save(&path).expect("an image");
+            }
+        }
+    }
+    std::fs::write(folder.path().join("val/church/00.png"), b"no image").expect("a broken image");
+    folder
+}
+
+static TOKENS: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
+
+fn world() -> World {
+    World { tokens: || Some(TOKENS.path().to_owned()), ..World::default() }
+}
+
+fn subject(probe: u64) -> Subject {
+    Subject { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None }
+}
+
+/// Opens the dataset, and asks two probes about it.
+fn ask(desk: &mut Desk, path: &Path) -> (Arc<Part>, Request) {
+    desk.open("cpu");
+    desk.open_probe("sinkhorn.safetensors", 1);
+    desk.open_probe("gap.safetensors", 2);
+    let path = path.to_owned();
+    let events = desk.job(Request::OpenDataset { job: JobId(50), entry: DatasetId(9), path, split: None });
+    let opened = events.into_iter().find_map(|event| match event {
+        Event::DatasetOpened { part, .. } => Some(part),
+        _ => None,
+    });
+    let part = opened.expect("a dataset");
+    let settings = LookSettings { null_draws: DRAWS, ..LookSettings::default() };
+    let subjects = vec![subject(1), subject(2)];
+    (part.clone(), Request::Survey(Ask { job: JobId(51), part, subjects, settings }))
+}
+
+fn answers(events: &[Event]) -> Vec<&Answer> {
+    let mut found = Vec::new();
+    for event in events {
+        if let Event::Surveyed { answer, .. } = event {
+            found.push(answer);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_survey_says_of_every_image_what_a_look_says() {
+    let folder = dataset(3);
+    let mut desk = Desk::new(world());
+    let (part, request) = ask(&mut desk, folder.path());
+    assert_eq!(part.summary(), "folder, 9 val images of 3 classes");
+    let events = desk.job(request.clone());
+    let told = |events: &[Event], what: &str| {
+        events.iter().any(|event| matches!(event, Event::Progress(_, p) if p.what.contains(what)))
+    };
+    assert!(told(&events, "Taking tokens"));
+    assert!(events.iter().any(|e| matches!(e, Event::Warning { text, .. } if text.contains("1 images"))));
+    let surveys: Vec<Arc<Survey>> =
+        answers(&events).iter().map(|a| a.result.clone().expect("a survey")).collect();
+    assert_eq!((surveys.len(), surveys[0].probe.as_str(), surveys[1].probe.as_str()), (2, "sinkhorn", "gap"));
+    let broken = part.asked.images.iter().position(|name| name.ends_with("church/00.png")).unwrap();
+    let mut asked = 100;
+    for (survey, probe) in surveys.iter().zip([1, 2]) {
+        assert!(!survey.readable(broken) && survey.predicted[broken] == OTHER);
+        assert_eq!(survey.right(broken), None);
+        for (at, name) in part.asked.images.iter().enumerate().filter(|(at, _)| *at != broken) {
+            asked += 1;
+            let trace = seen(&desk.job(look(asked, &folder.path().join(name), probe))).expect("a trace");
+            let best = &trace.top[0];
+            let known = part.asked.classes.iter().position(|class| *class == best.name);
+            assert_eq!(survey.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
+            // Tokens on disk are half as precise.
+            let sure = survey.values(CONFIDENCE).unwrap()[at];
+            assert!((sure - best.probability).abs() < 2e-3, "{name}: {sure} {}", best.probability);
+            for (measure, diagnostic) in &trace.diagnostics {
+                let found = f64::from(survey.values(measure).unwrap()[at]);
+                // An argmax or two may change for it.
+                let near = 0.13 * diagnostic.value.abs().max(1.0);
+                assert!((found - diagnostic.value).abs() < near, "{name} {measure}: {found} {diagnostic:?}");
+                assert_eq!(survey.nulls.get(measure.as_str()).copied(), diagnostic.null, "{measure}");
+            }
+        }
+        // The probes know no lynx.
+        let own = survey.values(OWN).unwrap();
+        assert!((0..survey.len()).all(|at| own[at].is_nan() == (part.asked.class[at] == 2 || at == broken)));
+    }
+    let positions = surveys[0].positions.as_ref().expect("an order");
+    assert_eq!(positions.counts, [2, 3, 3]);
+    let mean: f32 = positions.of(1).iter().sum::<f32>() / positions.of(1).len() as f32;
+    assert!((mean - 0.5).abs() < 0.02, "positions are 0 to 1 and every one is somebody's: {mean}");
+    assert!(surveys[1].positions.is_none() && surveys[1].nulls.is_empty());
+    assert_eq!(surveys[1].weights.as_ref().expect("even weights").of(0)[0], 1.0);
+    // A second time the tokens are there.
+    assert!(!told(&desk.job(request), "Taking tokens"));
+}
+
+#[test]
+fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() {
+    let folder = dataset(40);
+    let mut desk = Desk::new(world());
+    let (_, request) = ask(&mut desk, folder.path());
+    desk.worker.send(request.clone());
+    desk.worker.send(look(60, &folder.path().join("val/crane/00.png"), 1));
+    let mut left: HashSet<JobId> = [JobId(51), JobId(60)].into();
+    let events = desk.until(|event| {
+        let _ = end(event).map(|job| left.remove(&job));
+        left.is_empty()
+    });
+    let order: Vec<JobId> = events.iter().filter_map(end).collect();
+    assert_eq!(order, [JobId(60), JobId(51)], "the look waited for the survey");
+    let Request::Survey(ask) = request else { unreachable!() };
+    desk.worker.send(Request::Survey(Ask { job: JobId(70), ..ask }));
+    desk.worker.send(Request::Cancel(JobId(70)));
+    let events = desk.until(|event| end(event) == Some(JobId(70)));
+    assert!(matches!(events.last(), Some(Event::Cancelled(_))), "{:?}", events.last());
+}
+
+/// A part of a dataset that is nowhere on the disk.
+fn part() -> Arc<Part> {
+    let sample = |at: usize| data::Sample {
+        source: data::Source::File(format!("birds/{at}.png").into()),
+        class: at / 3,
+        split: data::Split::Test,
+    };
+    let dataset = data::Dataset {
+        name: "birds".into(),
+        root: "birds".into(),
+        layout: "folder",
+        classes: CLASSES.map(str::to_owned).into(),
+        samples: (0..9).map(sample).collect(),
+        skipped: 0,
+        notes: Vec::new(),
+    };
+    Arc::new(Part::new(dataset, None))
+}
+
+/// What a probe made of it: images 0, 4 and 8 wrong, 7 unreadable.
+fn survey(part: &Part, probe: &str) -> Arc<Survey> {
+    let ramp = |scale: f32| (0..9).map(|at| if at == 7 { f32::NAN } else { scale * at as f32 }).collect();
+    let maps = |low: f32| ClassMaps {
+        values: vec![low, 0.4, 0.6, 0.9, 0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 0.2, 0.3],
+        counts: vec![3, 3, 2],
+    };
+    Arc::new(Survey {
+        asked: part.asked.clone(),
+        probe: probe.into(),
+        head: probe.into(),
+        change: String::new(),
+        backbone: "tiny".into(),
+        grid: Grid::new(2, 2),
+        predicted: vec![1, 0, 0, 1, OTHER, 1, 2, OTHER, 0],
+        measures: IndexMap::from([
+            (CONFIDENCE, ramp(0.1)),
+            (OWN, ramp(if probe == "gap" { 0.05 } else { 0.1 })),
+            ("rank_coverage", ramp(-0.02)),
+        ]),
+        nulls: IndexMap::from([("rank_coverage", (-0.1, 0.0))]),
+        positions: Some(maps(0.1)),
+        weights: (probe == "gap").then(|| maps(-0.2)),
+    })
+}
+
+/// Opens the dataset in a window; answers what is asked of it with `answer`.
+fn opened(window: &mut Window, part: &Arc<Part>) {
+    window.harness.state_mut().dispatch(Command::OpenDataset("birds".into(), None));
+    let part = part.clone();
+    window.answer_with(move |request| match request {
+        Request::OpenDataset { job, entry, .. } => {
+            vec![Event::DatasetOpened { job, entry, part: part.clone() }, Event::Finished(job)]
+        }
+        other => window::good(other),
+    });
+}
+
+fn surveyed(window: &mut Window, part: &Arc<Part>) {
+    let part = part.clone();
+    window.answer_with(move |request| match request {
+        Request::Survey(ask) => {
+            let names = ["sinkhorn", "gap"].iter().cycle();
+            let answers = ask.subjects.iter().zip(names).map(|(subject, name)| Event::Surveyed {
+                job: ask.job,
+                answer: Answer { subject: *subject, part: part.clone(), result: Ok(survey(&part, name)) },
+            });
+            answers.chain([Event::Finished(ask.job)]).collect()
+        }
+        other => window::good(other),
+    });
+}
+
+#[test]
+fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
+    for overview in OVERVIEWS {
+        let id = overview.id();
+        let part = part();
+        let mut window = Window::ready();
+        window.harness.state_mut().desk.show(id);
+        window.harness.run();
+        assert!(window.has("Open a dataset to see what probes make of all its images"), "{id}");
+        opened(&mut window, &part);
+        assert!(window.has("not asked about the 9 test images of birds yet"), "{id}");
+        window.harness.query_all_by_label("Ask the shown probes about the dataset").next().unwrap().click();
+        window.harness.run();
+        let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+        let Some(Request::Survey(ask)) = asked.iter().find(|r| matches!(r, Request::Survey(_))) else {
+            panic!("{id}: nothing is asked: {asked:?}")
+        };
+        assert_eq!(ask.subjects.len(), 2);
+        let job = ask.job;
+        let progress = Progress {
+            what: "Asking sinkhorn".into(),
+            done: 3,
+            total: Some(9),
+            unit: Unit::Files,
+            elapsed: Duration::from_secs(3),
+        };
+        window.wire.borrow_mut().events.extend([Event::Started(job), Event::Progress(job, progress)]);
+        window.harness.run();
+        assert!(window.has("Asking sinkhorn"), "{id} does not say that it is busy");
+        assert!(window.idle(), "{id}: work alone is no reason to repaint");
+        let fault = Fault::new("The disk is full").remedy("Free some");
+        window.wire.borrow_mut().events.push_back(Event::Failed(job, fault));
+        window.harness.run();
+        assert!(window.has("The disk is full") && window.has("Free some"), "{id}");
+        window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+        surveyed(&mut window, &part);
+        let title = plot_of(*overview, &part).title();
+        assert!(window.has(&title) && !window.has("The disk is full"), "{id} is not there");
+        assert!(window.idle(), "{id} is shown, but the window repaints");
+    }
+}
+
+fn plot_of(overview: &'static dyn ssmprobe::viz::overview::Overview, part: &Part) -> Surveyed {
+    let (survey, other) = (survey(part, "sinkhorn"), survey(part, "gap"));
+    Surveyed { overview, survey, other, choice: Choice::default(), selected: Some(1) }
+}
+
+#[test]
+fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    surveyed(&mut window, &part);
+    let focus = window.harness.state().state.columns.keys().next().copied();
+    let sieved = |window: &mut Window, sieve: Sieve| -> Vec<String> {
+        window.harness.state_mut().dispatch(Command::SetSieve(Box::new(sieve)));
+        let state = &window.harness.state().state;
+        state.sieved(focus).iter().map(|id| state.library.images[id].name()).collect()
+    };
+    let wrong = Sieve { outcome: Outcome::Wrong, ..Sieve::default() };
+    assert_eq!(sieved(&mut window, wrong), ["0.png", "4.png", "8.png"]);
+    let class = Sieve { class: Some(1), sort: Sort::Measure(CONFIDENCE.into()), ..Sieve::default() };
+    assert_eq!(sieved(&mut window, class), ["5.png", "4.png", "3.png"]);
+    let other = window.harness.state().state.columns.keys().nth(1).copied().unwrap();
+    let differ = Sieve { class: Some(2), sort: Sort::Disagreement(other), ..Sieve::default() };
+    assert_eq!(sieved(&mut window, differ), ["8.png", "6.png", "7.png"], "what has no number comes last");
+    // The confusion matrix: churches (row 0) taken for churches are images 1 and 2.
+    sieved(&mut window, Sieve::default());
+    window.harness.state_mut().desk.show("confusion");
+    window.harness.run();
+    let figure = window.place("Confusion matrix");
+    let mut at = None;
+    for step in 0..40 {
+        let x = figure.left() + figure.width() * (0.1 + 0.02 * step as f32);
+        let pos = egui::pos2(x, figure.top() + figure.height() * 0.2);
+        window.harness.hover_at(pos);
+        window.harness.run_steps(3);
+        if window.has("church taken for church") {
+            at = Some(pos);
+            break;
+        }
+    }
+    let pos = at.expect("a cell of the matrix under the pointer");
+    for pressed in [true, false] {
+        let (button, modifiers) = (egui::PointerButton::Primary, egui::Modifiers::NONE);
+        window.harness.event(egui::Event::PointerButton { pos, button, pressed, modifiers });
+    }
+    window.harness.run();
+    let state = &window.harness.state().state;
+    assert_eq!(state.current_image().unwrap().name(), "1.png");
+    assert_eq!(state.sieved(focus).len(), 2);
+    window.click("Show all");
+    assert!(window.harness.state().state.sieve.is_open());
+}
+
+#[test]
+fn a_dataset_goes_with_its_images_and_comes_back_with_them() {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    let count = |window: &Window| window.harness.state().state.library.images.len();
+    assert_eq!(count(&window), 12);
+    let id = *window.harness.state().state.library.datasets.keys().next().unwrap();
+    window.harness.state_mut().dispatch(Command::CloseDataset(id));
+    assert_eq!(count(&window), 3);
+    assert!(window.harness.state().state.dataset().is_none());
+    window.harness.state_mut().dispatch(Command::Undo);
+    assert_eq!(count(&window), 12);
+    assert_eq!(window.harness.state().state.dataset().map(|(id, _)| id), Some(id));
+}
+
+#[test]
+fn overviews_are_exported_the_same_every_time_with_their_numbers() {
+    let part = part();
+    let folder = tempfile::tempdir().expect("a folder");
+    for overview in OVERVIEWS {
+        let plot = plot_of(*overview, &part);
+        let scene = plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
+        let paths: Vec<PathBuf> = ["svg", "pdf", "png", "csv", "npz"]
+            .iter()
+            .flat_map(|ending| {
+                ["a", "b"].map(|name| folder.path().join(format!("{name}-{}.{ending}", overview.id())))
+            })
+            .collect();
+        for path in &paths {
+            export::save(path, &scene, &plot.table(), &plot.about(), 150.0).expect("written");
+        }
+        for pair in paths.chunks_exact(2) {
+            let [a, b] = [&pair[0], &pair[1]].map(|path| std::fs::read(path).expect("a file"));
+            assert!(!a.is_empty() && a == b, "{}", pair[0].display());
+        }
+        let table = std::fs::read_to_string(folder.path().join(format!("a-{}.csv", overview.id()))).unwrap();
+        let rows = table.lines().count() - 1;
+        assert_eq!(rows, if overview.id() == "scatter" { 9 } else { 3 }, "{table}");
+    }
+    let svg = std::fs::read_to_string(folder.path().join("a-class_diagnostics.svg")).unwrap();
+    assert!(svg.contains("Chance for one image") && svg.contains("sinkhorn on 9 test images of birds"));
+}
+
+#[test]
+fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds() {
+    let mut desk = Desk::new(world());
+    desk.open("cpu");
+    desk.open_probe("sinkhorn.safetensors", 1);
+    desk.open_probe("gap.safetensors", 2);
+    desk.open_probe("vmamba.safetensors", 3);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/images/one.png");
+    let mut ask = |probe: u64, job: u64| {
+        let ask = stability::Ask {
+            job: JobId(job),
+            subject: subject(probe),
+            image: ImageId(1),
+            path: path.clone(),
+            seed: 0,
+        };
+        let events = desk.job(Request::Stability(ask));
+        let answer = events.into_iter().find_map(|event| match event {
+            Event::Steadied { answer, .. } => Some(answer.result),
+            _ => None,
+        });
+        answer.expect("an answer")
+    };
+    let found = ask(1, 60).expect("an order");
+    assert_eq!(found, ask(1, 61).expect("an order"), "seeded, so the same twice");
+    let mean = |name: &str| {
+        let group = found.groups.iter().find(|group| group.name.starts_with(name));
+        group.unwrap_or_else(|| panic!("no {name}")).mean()
+    };
+    assert!(found.groups.iter().flat_map(|g| &g.taus).all(|(_, tau)| (-1.0..=1.0).contains(tau)));
+    assert!(mean("Noise, 10") > found.null.1, "a little noise leaves the order: {found:?}");
+    assert!(mean("Noise, 10") > mean("Cropped to 75"), "{found:?}");
+    assert!(!found.groups.iter().any(|group| group.name == "Other seeds"));
+    for (probe, job) in [(2, 62), (3, 63)] {
+        let fault = ask(probe, job).expect_err("no single order");
+        assert!(fault.to_string().contains("no single order"), "{fault}");
+    }
+}
+
+#[test]
+fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
+    let mut window = Window::new();
+    window.harness.state_mut().desk.show("stability");
+    window.harness.run();
+    assert!(window.has("Open a backbone"), "an empty pane says what to do");
+    let mut window = Window::ready();
+    window.harness.state_mut().desk.show("stability");
+    window.harness.run();
+    window.click("Measure stability");
+    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let ask = asked.into_iter().find_map(|request| match request {
+        Request::Stability(ask) => Some(ask),
+        _ => None,
+    });
+    let ask = ask.expect("it is asked for");
+    window.wire.borrow_mut().events.push_back(Event::Started(ask.job));
+    window.harness.run();
+    assert!(window.has("Reading changed pictures") && window.idle());
+    window.wire.borrow_mut().events.push_back(Event::Failed(ask.job, Fault::new("The device was lost")));
+    window.harness.run();
+    assert!(window.has("The device was lost"));
+    let column = *window.harness.state().state.columns.keys().next().unwrap();
+    window.harness.state_mut().dispatch(Command::MeasureStability(column));
+    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let job =
+        asked.iter().find_map(|r| matches!(r, Request::Stability(_)).then(|| r.job())).flatten().unwrap();
+    let found = Stability {
+        image: "a.png".into(),
+        probe: "sinkhorn".into(),
+        head: "sinkhorn".into(),
+        tokens: 196,
+        groups: vec![Group { name: "Flipped across".into(), taus: vec![("flipped across".into(), 0.4)] }],
+        null: (-0.08, 0.08),
+    };
+    let result = Ok(Arc::new(found));
+    let answer = stability::Answer { subject: ask.subject, image: ask.image, result };
+    window.wire.borrow_mut().events.extend([Event::Steadied { job, answer }, Event::Finished(job)]);
+    window.harness.run();
+    assert!(window.has("Stability of the order") && window.idle());
+}
