@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::progress::{Cancel, Progress, Unit};
 use super::facts::{BackboneFacts, ProbeFacts};
 use super::fault::Fault;
-use crate::model::data::Split;
+use crate::model::data::{Place, Split};
 use crate::model::intervention::Intervention;
 use crate::model::trace::{Picture, Trace};
 
@@ -115,7 +115,7 @@ pub enum Request {
     /// Small pictures of these images, in this order. A newer list replaces an older one.
     Thumbnails {
         /// The images.
-        wanted: Vec<(ImageId, PathBuf)>,
+        wanted: Vec<(ImageId, Place)>,
         /// Longest side, in pixels.
         side: u32,
     },
@@ -166,7 +166,7 @@ pub struct Asked {
     /// The column that asks.
     pub column: ColumnId,
     /// The image.
-    pub image: PathBuf,
+    pub image: Place,
     /// The backbone whose tokens are read.
     pub backbone: BackboneId,
     /// The probe.

@@ -19,6 +19,7 @@ use super::job::{BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, Look
 use super::state::{Selection, Views};
 use super::training::Draft;
 use super::whole;
+use crate::model::data::Place;
 use crate::model::intervention::Intervention;
 
 /// The version of the file format.
@@ -101,8 +102,9 @@ pub struct SavedProbe {
 pub struct SavedImage {
     /// Its name among columns and layout.
     pub id: ImageId,
-    /// Its file.
-    pub path: PathBuf,
+    /// Where it is.
+    #[serde(flatten)]
+    pub place: Place,
 }
 
 /// A dataset of a workspace.
@@ -252,7 +254,7 @@ impl Workspace {
             }
         }
         let probes = self.probes.iter().map(|probe| (Entry::Probe(probe.id), &probe.path));
-        let images = self.images.iter().map(|image| (Entry::Image(image.id), &image.path));
+        let images = self.images.iter().map(|image| (Entry::Image(image.id), &image.place.path));
         let datasets = self.datasets.iter().map(|dataset| (Entry::Dataset(dataset.id), &dataset.path));
         missing.extend(
             probes
@@ -294,7 +296,7 @@ impl Workspace {
                 }
                 Entry::Image(id) => {
                     let all = self.images.iter_mut().filter(|image| image.id == *id);
-                    all.for_each(|image| image.path.clone_from(path));
+                    all.for_each(|image| image.place.path.clone_from(path));
                 }
             }
         }
@@ -311,7 +313,7 @@ impl Workspace {
             backbone.source = if bare { Path::new(".").join(path) } else { path }.display().to_string();
         }
         self.probes.iter_mut().for_each(|probe| change(&mut probe.path));
-        self.images.iter_mut().for_each(|image| change(&mut image.path));
+        self.images.iter_mut().for_each(|image| change(&mut image.place.path));
         self.runs.iter_mut().for_each(&mut *change);
         self.datasets.iter_mut().for_each(|dataset| change(&mut dataset.path));
     }

@@ -292,16 +292,15 @@ fn halves_give_the_same_tokens_to_two_digits_where_the_device_has_them() {
             assert!(Backbone::open_in(&folder, &device, arithmetic).is_err());
             continue;
         }
-        for case in ["beit"] {
-            let folder = fixtures().join(case);
-            let images = [image(0, 16, 16), image(1, 16, 16)];
-            let [exact, rounded] = [Arithmetic::Float32, arithmetic].map(|arithmetic| {
-                let backbone = Backbone::open_in(&folder, &device, arithmetic).unwrap();
-                backbone.forward(&images).unwrap().iter().flat_map(flat).collect::<Vec<_>>()
-            });
-            let error = difference(&exact, &rounded);
-            println!("{case} in {}: {error}", arithmetic.name());
-            assert!(error > 0.0 && error < 0.05, "{case} in {}: {error}", arithmetic.name());
-        }
+        let case = "beit";
+        let folder = fixtures().join(case);
+        let images = [image(0, 16, 16), image(1, 16, 16)];
+        let [exact, rounded] = [Arithmetic::Float32, arithmetic].map(|arithmetic| {
+            let backbone = Backbone::open_in(&folder, &device, arithmetic).unwrap();
+            backbone.forward(&images).unwrap().iter().flat_map(flat).collect::<Vec<_>>()
+        });
+        let error = difference(&exact, &rounded);
+        println!("{case} in {}: {error}", arithmetic.name());
+        assert!(error > 0.0 && error < 0.05, "{case} in {}: {error}", arithmetic.name());
     }
 }

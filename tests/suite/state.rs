@@ -122,7 +122,7 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<Look> {
 /// Answers every column of a look.
 fn answer(state: &mut State, look: &Look) -> Vec<Request> {
     let seen = look.asked.iter().map(|asked| {
-        let image = asked.image.display().to_string();
+        let image = asked.image.to_string();
         Seen { column: asked.column, result: Ok(Arc::new(trace(&image))) }
     });
     let mut requests = state.apply(Event::Looked { job: look.job, seen: seen.collect() });
@@ -171,7 +171,7 @@ fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
     let requests = state.dispatch(Command::Step(1));
     let [Request::Look(first)] = requests.as_slice() else { panic!("{requests:?}") };
     assert_eq!(first.asked.len(), 2);
-    assert!(first.asked.iter().all(|asked| asked.image == Path::new("y.png")));
+    assert!(first.asked.iter().all(|asked| asked.image.path == Path::new("y.png")));
     for column in state.columns.values() {
         assert!(matches!(column.shown, Shown::Waiting(Some(_))), "what was there stays in sight");
     }
@@ -229,7 +229,7 @@ fn a_changed_column_is_asked_for_alone() {
     assert_eq!(state.column_title(second), "b · no routing");
     let image = *state.library.images.get_index(2).unwrap().0;
     let look = does(&mut state, Command::SetImage(first, Some(image))).expect("a look");
-    assert_eq!(look.asked[0].image, Path::new("z.png"));
+    assert_eq!(look.asked[0].image.path, Path::new("z.png"));
     answer(&mut state, &look);
     let look = does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).expect("a look");
     assert_eq!((look.asked.len(), &look.class), (2, &ClassChoice::Named("dog".into())));

@@ -18,7 +18,7 @@ use ssmprobe::app::job::{
 };
 use ssmprobe::app::state::{Outcome, Sieve, Sort};
 use ssmprobe::app::worker::World;
-use ssmprobe::model::data;
+use ssmprobe::model::data::{self, Place};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::intervention::Intervention;
 use ssmprobe::model::stability::{Group, Stability};
@@ -30,7 +30,7 @@ use ssmprobe::viz::theme::Theme;
 use tempfile::TempDir;
 
 use crate::window::{self, Window};
-use crate::worker::{DRAWS, Desk, end, look, seen};
+use crate::worker::{DRAWS, Desk, end, look, look_at, seen};
 
 /// Classes of the probes of the fixture, and one they do not know.
 const CLASSES: [&str; 3] = ["church", "crane", "lynx"];
@@ -140,6 +140,34 @@ fn a_survey_says_of_every_image_what_a_look_says() {
     assert_eq!(surveys[1].weights.as_ref().expect("even weights").of(0)[0], 1.0);
     // A second time the tokens are there.
     assert!(!told(&desk.job(request), "Taking tokens"));
+}
+
+#[test]
+fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
+    let mut desk = Desk::new(world());
+    let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
+    let (part, request) = ask(&mut desk, &hub);
+    assert_eq!(part.summary(), "parquet, 5 test images of 3 classes");
+    let Request::Survey(request) = request else { unreachable!() };
+    // Fruit, under names that the probes know.
+    let classes = CLASSES.map(str::to_owned).to_vec();
+    let part = Arc::new(Part::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
+    let request = Request::Survey(Ask { part: part.clone(), ..request });
+    assert_eq!(part.asked.images[3], "data/test-00000-of-00001.parquet, row 4");
+    let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
+    let places: Vec<Place> = part.samples.iter().map(|at| part.dataset.samples[*at].source.place()).collect();
+    for (at, place) in places.iter().enumerate() {
+        let trace = seen(&desk.job(look_at(100 + at as u64, place.clone(), 1))).expect("a trace");
+        let sure = survey.values(CONFIDENCE).unwrap()[at];
+        assert!((sure - trace.top[0].probability).abs() < 2e-3, "{place}");
+        assert!(trace.image.ends_with(&format!("parquet, row {}", place.row.unwrap())), "{}", trace.image);
+    }
+    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(7), places[0].clone())], side: 16 });
+    let small = desk.until(|event| matches!(event, Event::ThumbnailReady { image: ImageId(7), .. }));
+    assert!(!small.is_empty());
+    let beyond = Place { row: Some(99), ..places[0].clone() };
+    let fault = seen(&desk.job(look_at(200, beyond, 1))).expect_err("no such row");
+    assert!(fault.lines.join(" ").contains("row 99"), "{fault:?}");
 }
 
 #[test]
@@ -388,7 +416,7 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
             job: JobId(job),
             subject: subject(probe),
             image: ImageId(1),
-            path: path.clone(),
+            place: path.clone().into(),
             seed: 0,
         };
         let events = desk.job(Request::Stability(ask));

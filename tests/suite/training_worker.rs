@@ -97,7 +97,8 @@ impl Desk {
     fn look(&mut self, job: u64) {
         let asked = vec![Asked {
             column: ColumnId(1),
-            image: fixture("images/one.png"),
+            image: fixture("images/one.png").into(),
+            backbone: BackboneId(0),
             probe: ProbeId(1),
             change: Intervention::None,
         }];

@@ -18,8 +18,8 @@ use ssmprobe::app::job::{
 use ssmprobe::app::settings::Settings;
 use ssmprobe::app::state::{Shown, State, Status};
 use ssmprobe::app::worker::{Worker, World};
+use ssmprobe::model::data::Place;
 use ssmprobe::model::device;
-use ssmprobe::model::image::Photo;
 use ssmprobe::model::intervention::Intervention;
 use ssmprobe::model::trace::{Routing, Trace};
 use tempfile::TempDir;
@@ -106,9 +106,14 @@ fn fault(events: &[Event]) -> &Fault {
 
 /// One look at one image through one probe.
 pub(super) fn look(job: u64, image: &Path, probe: u64) -> Request {
+    look_at(job, image.to_owned().into(), probe)
+}
+
+/// The same, wherever the image is.
+pub(super) fn look_at(job: u64, image: Place, probe: u64) -> Request {
     let asked = Asked {
         column: ColumnId(1),
-        image: image.to_owned(),
+        image,
         backbone: BackboneId(1),
         probe: ProbeId(probe),
         change: Intervention::None,
@@ -212,11 +217,11 @@ static GO: AtomicBool = AtomicBool::new(false);
 #[test]
 fn a_running_look_ends_when_it_is_cancelled() {
     let world = World {
-        photo: |path| {
+        photo: |place| {
             while !GO.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Photo::open(path)
+            place.photo()
         },
         ..World::default()
     };
@@ -239,9 +244,9 @@ fn a_panic_ends_its_job_alone() {
             "wgpu" => panic!("out of device memory"),
             name => device::choose(name),
         },
-        photo: |path| match path.ends_with("two.png") {
+        photo: |place| match place.path.ends_with("two.png") {
             true => panic!("a decoder gave up"),
-            false => Photo::open(path),
+            false => place.photo(),
         },
         ..World::default()
     };
@@ -374,7 +379,7 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     settle(&mut desk, &mut state);
     assert_eq!(state.library.images.len(), 10_000);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    let names: Vec<_> = state.library.images.values().map(|image| image.path.clone()).collect();
+    let names: Vec<_> = state.library.images.values().map(|image| image.place.path.clone()).collect();
     assert!(names.is_sorted());
     let sieve = ssmprobe::app::state::Sieve { text: "B".into(), ..Default::default() };
     state.dispatch(Command::SetSieve(Box::new(sieve)));
@@ -382,9 +387,9 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
 
     let one = fixture("images/one.png");
     let mut desk = Desk::new(World::default());
-    let wanted = (0..500).map(|id| (ImageId(id), folder.path().join("a/00000.jpg"))).collect();
+    let wanted = (0..500).map(|id| (ImageId(id), folder.path().join("a/00000.jpg").into())).collect();
     desk.worker.send(Request::Thumbnails { wanted, side: 16 });
-    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one)], side: 16 });
+    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one.into())], side: 16 });
     let events = desk.until(|event| matches!(event, Event::ThumbnailReady { .. }));
     let Some(Event::ThumbnailReady { image: ImageId(900), picture }) = events.last() else {
         panic!("{:?}", events.last())
@@ -404,7 +409,7 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
         desk.worker.send(look(job, &fixture("images/one.png"), 1));
     }
     // More events than have room, and nobody hears them.
-    let wanted = (0..2000).map(|id| (ImageId(id), fixture("images/gone.png"))).collect();
+    let wanted = (0..2000).map(|id| (ImageId(id), fixture("images/gone.png").into())).collect();
     desk.worker.send(Request::Thumbnails { wanted, side: 16 });
     std::thread::sleep(Duration::from_millis(50));
     drop(desk);

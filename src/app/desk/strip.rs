@@ -39,7 +39,7 @@ fn image(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
     let images = &cx.state.library.images;
     let at = cx.state.selection.image.and_then(|id| images.get_index_of(&id)).map_or(0, |at| at + 1);
-    ui.label(font::fit(&image.name(), 13.5, 190.0)).on_hover_text(image.path.display().to_string());
+    ui.label(font::fit(&image.name(), 13.5, 190.0)).on_hover_text(image.place.to_string());
     ui.weak(format!("{at} of {}", images.len()));
 }
 

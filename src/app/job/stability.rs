@@ -1,11 +1,11 @@
 //! How stable one image's order is: what is asked, and what comes back.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::survey::Subject;
 use super::{ImageId, JobId};
 use crate::app::fault::Fault;
+use crate::model::data::Place;
 use crate::model::stability::Stability;
 
 /// Measure the order of one image through one probe.
@@ -17,8 +17,8 @@ pub struct Ask {
     pub subject: Subject,
     /// What the library calls the image.
     pub image: ImageId,
-    /// Its file.
-    pub path: PathBuf,
+    /// Where it is.
+    pub place: Place,
     /// Seed of crops and noise.
     pub seed: u64,
 }

@@ -1,10 +1,11 @@
 //! What is asked about a whole dataset, and what comes back.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{BackboneId, JobId, LookSettings, ProbeId};
 use crate::app::fault::Fault;
-use crate::model::data::{Dataset, Source, Split};
+use crate::model::data::{Dataset, Place, Split};
 use crate::model::intervention::Intervention;
 use crate::model::survey::{Asked, Survey};
 
@@ -29,8 +30,9 @@ impl Part {
         let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
         let samples: Vec<usize> = own.map(|(at, _)| at).collect();
         let name = |at: &usize| {
-            let Source::File(path) = &dataset.samples[*at].source;
-            path.strip_prefix(&dataset.root).unwrap_or(path).display().to_string()
+            let place = dataset.samples[*at].source.place();
+            let path = place.path.strip_prefix(&dataset.root).map(Path::to_owned).unwrap_or(place.path);
+            Place { path, row: place.row }.to_string()
         };
         let asked = Asked {
             dataset: dataset.name.clone(),

@@ -135,19 +135,8 @@ impl Pane {
             }
         });
         if clicked {
-            self.lead(cx, dataset, what, &images);
+            lead(cx, dataset, what, &images);
         }
-    }
-
-    /// To the images behind what was clicked.
-    fn lead(&self, cx: &mut Cx<'_>, dataset: DatasetId, what: String, images: &[usize]) {
-        let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
-        let Some(first) = ids.first().copied() else { return };
-        if ids.len() > 1 {
-            let sieve = Sieve { only: Some((what, ids)), ..Sieve::default() };
-            cx.send(Command::SetSieve(Box::new(sieve)));
-        }
-        cx.send(Command::SelectImage(first));
     }
 
     /// What can be set of this overview, in a line above it.
@@ -282,4 +271,15 @@ fn survey(ui: &mut Ui, cx: &mut Cx<'_>) -> Option<(DatasetId, Arc<Survey>)> {
         }
     }
     None
+}
+
+/// To the images behind what was clicked.
+fn lead(cx: &mut Cx<'_>, dataset: DatasetId, what: String, images: &[usize]) {
+    let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
+    let Some(first) = ids.first().copied() else { return };
+    if ids.len() > 1 {
+        let sieve = Sieve { only: Some((what, ids)), ..Sieve::default() };
+        cx.send(Command::SetSieve(Box::new(sieve)));
+    }
+    cx.send(Command::SelectImage(first));
 }

@@ -11,6 +11,7 @@ use super::jobs::Weight;
 use super::library::{Image, Status};
 use super::thumbnails::Thumbnail;
 use super::{Column, State};
+use crate::model::data::Place;
 use crate::model::intervention::Intervention;
 
 /// Probes that become columns by themselves; more are added by hand.
@@ -133,13 +134,14 @@ impl State {
 
     /// Adds images that are not in the library; the first becomes the current one if there is none.
     fn add_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
-        let known: HashSet<&PathBuf> = self.library.images.values().map(|image| &image.path).collect();
-        let mut fresh: Vec<PathBuf> = paths.into_iter().filter(|path| !known.contains(path)).collect();
+        let known: HashSet<&Place> = self.library.images.values().map(|image| &image.place).collect();
+        let mut fresh: Vec<Place> = paths.into_iter().map(Place::from).collect();
+        fresh.retain(|place| !known.contains(place));
         let mut seen = HashSet::new();
-        fresh.retain(|path| seen.insert(path.clone()));
-        for path in fresh {
+        fresh.retain(|place| seen.insert(place.clone()));
+        for place in fresh {
             let id = ImageId(self.fresh());
-            self.library.images.insert(id, Image::new(path));
+            self.library.images.insert(id, Image::new(place));
         }
         let current = self.selection.image.filter(|id| self.library.images.contains_key(id));
         self.selection.image = current.or_else(|| self.library.images.keys().next().copied());

@@ -9,7 +9,7 @@ use super::super::facts::{BackboneFacts, Fit, ProbeFacts};
 use super::super::fault::Fault;
 use super::super::job::survey::Part;
 use super::super::job::{BackboneId, DatasetId, ImageId, JobId, ProbeId};
-use crate::model::data::Split;
+use crate::model::data::{Place, Split};
 
 /// Whether an entry can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,8 +61,8 @@ pub struct Probe {
 /// An image of the library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
-    /// Its file.
-    pub path: PathBuf,
+    /// Where it is.
+    pub place: Place,
     /// Which image of a dataset it is, where it is one.
     pub label: Option<Label>,
 }
@@ -129,19 +129,19 @@ impl Probe {
 impl Image {
     /// What the library calls it.
     pub fn name(&self) -> String {
-        name(&self.path)
+        self.place.short()
     }
 
     /// The folder it lies in: its class, in a folder of classes.
     pub fn folder(&self) -> String {
-        self.path.parent().map(name).unwrap_or_default()
+        self.place.path.parent().map(name).unwrap_or_default()
     }
 }
 
 impl Image {
     /// Of no dataset.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, label: None }
+    pub fn new(place: impl Into<Place>) -> Self {
+        Self { place: place.into(), label: None }
     }
 }
 

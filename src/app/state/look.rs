@@ -95,7 +95,7 @@ impl State {
             column.shown = Shown::Waiting(column.shown.trace().cloned());
             column.key = Some(key);
             let (probe, change) = (column.probe, column.change);
-            asked.push(Asked { column: id, image: file.path.clone(), backbone, probe, change });
+            asked.push(Asked { column: id, image: file.place.clone(), backbone, probe, change });
         }
         if asked.is_empty() || (!fresh && self.looking.is_some()) {
             return Vec::new();
@@ -171,5 +171,5 @@ impl State {
 }
 
 fn name_of(asked: &Asked) -> String {
-    asked.image.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    asked.image.short()
 }

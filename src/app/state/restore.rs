@@ -34,7 +34,7 @@ impl State {
                 .or(probe.expected.clone()),
         });
         let images =
-            self.library.images.iter().map(|(id, image)| SavedImage { id: *id, path: image.path.clone() });
+            self.library.images.iter().map(|(id, image)| SavedImage { id: *id, place: image.place.clone() });
         let datasets = self.library.datasets.iter().map(|(id, dataset)| SavedDataset {
             id: *id,
             path: dataset.path.clone(),
@@ -109,7 +109,7 @@ impl State {
         };
         self.library.probes = probes.into_iter().map(entry).collect();
         self.library.datasets.clear();
-        self.library.images = images.into_iter().map(|saved| (saved.id, Image::new(saved.path))).collect();
+        self.library.images = images.into_iter().map(|saved| (saved.id, Image::new(saved.place))).collect();
         let known = columns.into_iter().filter(|column| {
             let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
             image && self.library.probes.contains_key(&column.probe)

@@ -50,7 +50,7 @@ impl State {
     /// Measures the order of a column; a newer measurement ends an older one.
     pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
         let Some((subject, image)) = self.subject_of(column) else { return Vec::new() };
-        let Some(path) = self.library.images.get(&image).map(|image| image.path.clone()) else {
+        let Some(place) = self.library.images.get(&image).map(|image| image.place.clone()) else {
             return Vec::new();
         };
         let mut requests = Vec::new();
@@ -58,10 +58,10 @@ impl State {
             self.jobs.shift_remove(&old);
             requests.push(Request::Cancel(old));
         }
-        let title = format!("Changing {} a little", path.file_name().unwrap_or_default().to_string_lossy());
+        let title = format!("Changing {} a little", place.short());
         let job = self.begin(JobKind::Stability, title);
         (self.stabilities.asking, self.stabilities.fault) = (Some((job, subject, image)), None);
-        requests.push(Request::Stability(Ask { job, subject, image, path, seed: self.look.seed }));
+        requests.push(Request::Stability(Ask { job, subject, image, place, seed: self.look.seed }));
         requests
     }
 

@@ -11,7 +11,7 @@ use super::super::settings::remember;
 use super::State;
 use super::jobs::JobKind;
 use super::library::{Dataset, Image, Label, Status};
-use crate::model::data::{Source, Split};
+use crate::model::data::{Place, Split};
 use crate::model::intervention::Intervention;
 use crate::model::survey::Survey;
 
@@ -122,20 +122,20 @@ impl State {
         self.surveys.forget(entry);
         // Images of another split go; those that stood in the library by themselves stay.
         self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != entry));
-        let known: HashMap<PathBuf, ImageId> =
-            self.library.images.iter().map(|(id, image)| (image.path.clone(), *id)).collect();
+        let known: HashMap<Place, ImageId> =
+            self.library.images.iter().map(|(id, image)| (image.place.clone(), *id)).collect();
         let mut images = Vec::with_capacity(part.samples.len());
         for (at, sample) in part.samples.iter().enumerate() {
-            let Source::File(path) = &part.dataset.samples[*sample].source;
+            let place = part.dataset.samples[*sample].source.place();
             let label = Some(Label { dataset: entry, at, class: part.asked.class[at] });
-            let id = match known.get(path) {
+            let id = match known.get(&place) {
                 Some(id) => {
                     self.library.images[id].label = label;
                     *id
                 }
                 None => {
                     let id = ImageId(self.fresh());
-                    self.library.images.insert(id, Image { path: path.clone(), label });
+                    self.library.images.insert(id, Image { place, label });
                     id
                 }
             };

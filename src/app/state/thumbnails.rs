@@ -1,12 +1,12 @@
 //! Small pictures of images, as many as a gallery shows; the oldest are forgotten.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
 use super::super::job::{ImageId, Request};
 use super::State;
+use crate::model::data::Place;
 use crate::model::trace::Picture;
 
 /// Longest side, in pixels.
@@ -79,8 +79,8 @@ impl State {
             return Vec::new();
         }
         thumbnails.wanted.clone_from(&wanted);
-        let path = |image: ImageId| Some((image, self.library.images.get(&image)?.path.clone()));
-        let wanted: Vec<(ImageId, PathBuf)> = wanted.into_iter().filter_map(path).collect();
+        let path = |image: ImageId| Some((image, self.library.images.get(&image)?.place.clone()));
+        let wanted: Vec<(ImageId, Place)> = wanted.into_iter().filter_map(path).collect();
         vec![Request::Thumbnails { wanted, side: SIDE }]
     }
 }

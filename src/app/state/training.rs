@@ -233,7 +233,7 @@ impl State {
             (News::Timed(timed), training) => {
                 match &mut training.outlook {
                     Outlook::Ready { estimate, timing, .. } if *timing == Some(job) => {
-                        *estimate = Some(timed)
+                        *estimate = Some(timed);
                     }
                     _ => {}
                 }
@@ -358,7 +358,7 @@ impl State {
         match (run, fault) {
             (Some(run), Some(fault)) => run.phase = Phase::Failed(fault.clone()),
             (Some(run), None) if run.phase == Phase::Live => run.phase = Phase::Stopped,
-            (Some(_), None) | (None, None) => {}
+            (Some(_) | None, None) => {}
             (None, Some(fault)) => {
                 // The draft it was begun with stays, to be put right.
                 training.planned = Some(training.draft.clone());

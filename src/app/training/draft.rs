@@ -123,8 +123,8 @@ impl Draft {
 
     /// Whether a plan for `other` holds for this one too: epochs, seeds and rate change none of it.
     pub fn same_plan(&self, other: &Self) -> bool {
-        let Self { epochs, seeds, rate, .. } = *other;
-        Self { epochs, seeds, rate, ..self.clone() } == *other
+        let Self { epochs, rate, seeds, .. } = *other;
+        Self { epochs, rate, seeds, ..self.clone() } == *other
     }
 }
 

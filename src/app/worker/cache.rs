@@ -1,12 +1,12 @@
 //! Tokens of images looked at, in memory, so that another probe on a known image needs no forward
 //! pass. Bounded by bytes; the least recently used go first.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use indexmap::IndexMap;
 
+use crate::model::data::Place;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
@@ -28,17 +28,17 @@ impl Known {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     backbone: Arc<str>,
-    path: PathBuf,
+    place: Place,
     length: u64,
     changed: Option<SystemTime>,
 }
 
 impl Key {
     /// Of the file as it is now.
-    pub(super) fn of(backbone: &Arc<str>, path: &Path) -> std::io::Result<Self> {
-        let meta = std::fs::metadata(path)?;
+    pub(super) fn of(backbone: &Arc<str>, place: &Place) -> std::io::Result<Self> {
+        let meta = std::fs::metadata(&place.path)?;
         let (length, changed) = (meta.len(), meta.modified().ok());
-        Ok(Self { backbone: backbone.clone(), path: path.to_owned(), length, changed })
+        Ok(Self { backbone: backbone.clone(), place: place.clone(), length, changed })
     }
 }
 
@@ -79,6 +79,8 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::model::grid::Grid;
 
@@ -96,8 +98,12 @@ mod tests {
     #[test]
     fn the_least_recently_used_go_first_and_the_bytes_are_held() {
         let backbone: Arc<str> = "b".into();
-        let key =
-            |name: &str| Key { backbone: backbone.clone(), path: name.into(), length: 0, changed: None };
+        let key = |name: &str| Key {
+            backbone: backbone.clone(),
+            place: Place::from(PathBuf::from(name)),
+            length: 0,
+            changed: None,
+        };
         let mut cache = Cache::new(100);
         for name in ["a", "b", "c"] {
             cache.put(key(name), known(8)); // 32 bytes

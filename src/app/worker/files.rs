@@ -19,7 +19,7 @@ use crate::app::job::survey::Part;
 use crate::app::job::{Cancel, Event, ImageId, JobId, Kind, Request, Unit};
 use crate::app::listing::{images_below, is_image, is_probe};
 use crate::app::workspace;
-use crate::model::data;
+use crate::model::data::{self, Place};
 use crate::model::trace::Picture;
 
 /// Images told at once.
@@ -39,7 +39,7 @@ pub(super) struct Files {
 /// The thumbnails still to be made.
 #[derive(Default)]
 struct Wanted {
-    images: VecDeque<(ImageId, PathBuf)>,
+    images: VecDeque<(ImageId, Place)>,
     side: u32,
     cancel: Cancel,
 }
@@ -141,12 +141,12 @@ impl Files {
         made.into_iter().for_each(|event| self.outbox.tell(event));
     }
 
-    fn thumbnail(&self, image: ImageId, path: &Path, side: u32) -> Event {
+    fn thumbnail(&self, image: ImageId, place: &Place, side: u32) -> Event {
         let photo = self.world.photo;
-        let made = guard(|| photo(path).map(|photo| shrink(photo.picture, side)));
+        let made = guard(|| photo(place).map(|photo| shrink(photo.picture, side)));
         match made {
             Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
-            Ok(Err(error)) => Event::ThumbnailFailed { image, fault: of_file(path, error) },
+            Ok(Err(error)) => Event::ThumbnailFailed { image, fault: of_file(&place.path, error) },
             Err(panic) => Event::ThumbnailFailed { image, fault: Fault::of_panic(&*panic) },
         }
     }

@@ -2,7 +2,6 @@
 //! batches, then every column on a core of its own.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -14,6 +13,7 @@ use crate::app::fault::Fault;
 use crate::app::job::{
     Asked, BackboneId, Cancel, ClassChoice, Event, Look, LookSettings, ProbeId, Seen, Unit,
 };
+use crate::model::data::Place;
 use crate::model::explain::{Question, explain_changed, settings};
 use crate::model::null::NullBands;
 use crate::model::preprocess::Pixels;
@@ -25,7 +25,7 @@ const BATCH: usize = 16;
 const TOP: usize = 5;
 
 /// Images by backbone and path: what is known of each, or why nothing is.
-type Images = HashMap<(BackboneId, PathBuf), Result<Arc<Known>, Fault>>;
+type Images = HashMap<(BackboneId, Place), Result<Arc<Known>, Fault>>;
 
 impl Compute {
     pub(super) fn look(&mut self, clock: &Clock<'_>, look: &Look, cancel: &Cancel) -> Result<(), Stop> {
@@ -80,8 +80,8 @@ impl Compute {
                     None => fresh.push((image, key)),
                 },
                 Err(error) => {
-                    let error = anyhow::anyhow!("{}: cannot be read: {error}", image.display());
-                    images.insert((backbone, image.clone()), Err(of_file(image, error)));
+                    let error = anyhow::anyhow!("{image}: cannot be read: {error}");
+                    images.insert((backbone, image.clone()), Err(of_file(&image.path, error)));
                 }
             }
         }
@@ -92,32 +92,32 @@ impl Compute {
                 clock.progress("Reading images", (batch * BATCH) as u64, Some(total), Unit::Files);
             }
             let photo = self.world.photo;
-            let prepare = |(path, _): &(&PathBuf, Key)| prepare(open, photo, path);
+            let prepare = |(place, _): &(&Place, Key)| prepare(open, photo, place);
             let prepared: Vec<Result<Pixels, Fault>> = files.par_iter().map(prepare).collect();
             go_on(cancel)?;
             let mut good = Vec::new();
             let mut pixels = Vec::new();
-            for ((path, key), prepared) in files.iter().zip(prepared) {
+            for ((place, key), prepared) in files.iter().zip(prepared) {
                 match prepared {
                     Ok(ready) => {
-                        good.push((*path, key));
+                        good.push((*place, key));
                         pixels.push(ready);
                     }
-                    Err(fault) => drop(images.insert((backbone, (*path).clone()), Err(fault))),
+                    Err(fault) => drop(images.insert((backbone, (*place).clone()), Err(fault))),
                 }
             }
             match open.model.forward_layers(&pixels, &[open.layer], true) {
                 Ok(tokens) => {
                     let read = good.into_iter().zip(tokens.into_iter().flatten()).zip(&pixels);
-                    for (((path, key), tokens), pixels) in read {
+                    for (((place, key), tokens), pixels) in read {
                         let known = Arc::new(Known { tokens, seen: open.preprocessor.seen(pixels) });
                         self.cache.put(key.clone(), known.clone());
-                        images.insert((backbone, path.clone()), Ok(known));
+                        images.insert((backbone, place.clone()), Ok(known));
                     }
                 }
                 Err(error) => {
                     let fault = Fault::of(error);
-                    let failed = |(path, _): (&PathBuf, _)| ((backbone, path.clone()), Err(fault.clone()));
+                    let failed = |(place, _): (&Place, _)| ((backbone, place.clone()), Err(fault.clone()));
                     images.extend(good.into_iter().map(failed));
                 }
             }
@@ -129,10 +129,10 @@ impl Compute {
 /// Pixels the backbone can read.
 fn prepare(
     open: &Open,
-    photo: fn(&Path) -> Result<crate::model::image::Photo, crate::model::image::ImageError>,
-    path: &Path,
+    photo: fn(&Place) -> Result<crate::model::image::Photo, crate::model::image::ImageError>,
+    place: &Place,
 ) -> Result<Pixels, Fault> {
-    let photo = photo(path).map_err(|error| of_file(path, error))?;
+    let photo = photo(place).map_err(|error| of_file(&place.path, error))?;
     let pixels = open.preprocessor.apply(&photo).map_err(Fault::of)?;
     open.model.grid(pixels.height, pixels.width).map_err(Fault::of)?;
     Ok(pixels)
@@ -181,7 +181,7 @@ impl Explainer<'_> {
             ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(Fault::of)?),
         };
         let question = Question {
-            image: asked.image.display().to_string(),
+            image: asked.image.to_string(),
             probe: loaded.path.display().to_string(),
             class,
             rho: self.look.settings.rho,

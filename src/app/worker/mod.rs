@@ -19,7 +19,7 @@ mod survey;
 mod train;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -33,6 +33,7 @@ use super::fault::Fault;
 use super::job::training::Ask;
 use super::job::{Cancel, Event, JobId, Request};
 use super::places;
+use crate::model::data::Place;
 use crate::model::device::{self, Choice, DeviceError};
 use crate::model::image::{ImageError, Photo};
 
@@ -45,7 +46,7 @@ pub struct World {
     /// Opens a device by name.
     pub device: fn(&str) -> Result<Choice, DeviceError>,
     /// Decodes a photograph.
-    pub photo: fn(&Path) -> Result<Photo, ImageError>,
+    pub photo: fn(&Place) -> Result<Photo, ImageError>,
     /// The folder of token caches on disk, where the user has one.
     pub tokens: fn() -> Option<PathBuf>,
     /// Bytes of tokens that are kept for another look.
@@ -54,12 +55,7 @@ pub struct World {
 
 impl Default for World {
     fn default() -> Self {
-        Self {
-            device: device::choose,
-            photo: |path| Photo::open(path),
-            tokens: places::tokens,
-            cache_bytes: 512 << 20,
-        }
+        Self { device: device::choose, photo: Place::photo, tokens: places::tokens, cache_bytes: 512 << 20 }
     }
 }
 

@@ -40,7 +40,7 @@ impl Compute {
         let name = loaded.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let probe = loaded.probe.clone();
         let preprocessor = self.opened(ask.subject.backbone)?.preprocessor.clone();
-        let photo = (self.world.photo)(&ask.path).map_err(|error| of_file(&ask.path, error))?;
+        let photo = (self.world.photo)(&ask.place).map_err(|error| of_file(&ask.place.path, error))?;
         let seen = preprocessor.picture(&photo).map_err(failed)?;
         let kinds = kinds(ask.seed);
         let changes: Vec<Perturbation> =
@@ -81,7 +81,7 @@ impl Compute {
         if !taus.is_empty() {
             groups.push(Group { name: "Other seeds".to_owned(), taus });
         }
-        let image = ask.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let image = ask.place.short();
         let head = probe.meta.head.clone();
         Ok(Stability { image, probe: name, head, tokens: grid.len(), groups, null: null(grid.len()) })
     }

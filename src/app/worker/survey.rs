@@ -11,6 +11,7 @@ use crate::app::fault::Fault;
 use crate::app::job::survey::{Answer, Ask, Part, Subject};
 use crate::app::job::{BackboneId, Cancel, Event, Unit};
 use crate::app::places;
+use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::data::Dataset;
 use crate::model::features::{Precision, TokenCache};
@@ -96,6 +97,7 @@ impl Compute {
             layer,
             mae_order: MaeOrder::Kept,
             size,
+            arithmetic: Arithmetic::Float32,
             precision: Precision::Float16,
             root,
             limit: places::TOKENS_LIMIT,

@@ -10,6 +10,7 @@ mod folder;
 mod imagenet;
 pub mod mat;
 mod parquet;
+mod place;
 mod report;
 mod table;
 mod walk;
@@ -22,6 +23,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::image::{ImageError, Photo};
 pub use parquet::Row;
+pub use place::Place;
 pub use report::{Check, Report, describe};
 
 /// What a sample is for.
@@ -71,9 +73,14 @@ pub enum Source {
 impl Source {
     /// As a person reads it.
     pub fn name(&self) -> String {
+        self.place().to_string()
+    }
+
+    /// The same, as plain data.
+    pub fn place(&self) -> Place {
         match self {
-            Self::File(path) => path.display().to_string(),
-            Self::Row(row) => format!("{}, row {}", row.file().display(), row.number()),
+            Self::File(path) => Place::from(path.clone()),
+            Self::Row(row) => Place { path: row.file().to_owned(), row: Some(row.number()) },
         }
     }
 

@@ -6,7 +6,11 @@
 ///
 /// # Safety
 /// It sets an environment variable: no other thread may run yet.
-#[expect(unsafe_code, reason = "environment variables are shared by threads")]
+#[expect(
+    unsafe_code,
+    clippy::disallowed_methods,
+    reason = "environment variables are shared by threads; the caller has none yet"
+)]
 pub unsafe fn quiet_drivers() {
     let asked = ["XDG_RUNTIME_DIR", "NODEVICE_SELECT", "MESA_VK_DEVICE_SELECT", "DRI_PRIME"];
     if cfg!(target_os = "linux") && asked.into_iter().all(|name| std::env::var_os(name).is_none()) {

@@ -46,7 +46,7 @@ fn with_each<const FUSED: bool>(vector: &[f32], rows: [&[f32]; ROWS]) -> [f32; R
 
 /// The whole blocks of all rows in step, without a check of bounds in the loop.
 #[inline(always)]
-fn side_by_side<'a>(rows: [&'a [f32]; ROWS]) -> impl Iterator<Item = [&'a [f32; LANES]; ROWS]> {
+fn side_by_side(rows: [&[f32]; ROWS]) -> impl Iterator<Item = [&[f32; LANES]; ROWS]> {
     let [a, b, c, d, e, f, g, h] = rows.map(|row| row.as_chunks::<LANES>().0.iter());
     let (left, right) = (a.zip(b).zip(c.zip(d)), e.zip(f).zip(g.zip(h)));
     left.zip(right).map(|(((a, b), (c, d)), ((e, f), (g, h)))| [a, b, c, d, e, f, g, h])

@@ -132,7 +132,7 @@ impl<'a> Step<'a> {
         let value = f64::from(loss.inner().into_scalar::<f32>()); // waits, so the device is done
         let cotangent = self.pooled.as_ref().and_then(|pooled| pooled.grad(&gradients));
         self.outcome = Some((value, right, gradients));
-        cotangent.filter(|_| value.is_finite()).map(|tensor| pooling::host(tensor))
+        cotangent.filter(|_| value.is_finite()).map(pooling::host)
     }
 
     /// Moves the parameters; a loss that is not finite takes back the step that led to it.

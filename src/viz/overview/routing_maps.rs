@@ -30,7 +30,7 @@ const GAP: f32 = 7.0;
 pub struct RoutingMaps;
 
 /// The maps that are chosen, or why there are none.
-fn maps<'a>(view: View<'a>) -> Result<&'a ClassMaps, Empty> {
+fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
     let survey = view.survey;
     let (maps, what) = match view.choice.maps {
         MapOf::Positions => (&survey.positions, "reads its tokens in no single order"),

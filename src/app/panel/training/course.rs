@@ -131,9 +131,8 @@ fn progress(ui: &mut Ui, cx: &Cx<'_>, run: &Followed, live: Option<&Live>) {
     let (fraction, text) = match (live, known) {
         (Some(live), Some(progress)) => {
             let rest = match (live.paused, live.rate > 0.0) {
-                (true, _) => String::new(),
                 (false, true) => format!(", {:.0} images/s, {} left", live.rate, notice::clock(live.left)),
-                (false, false) => String::new(),
+                (true, _) | (false, false) => String::new(),
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
         }

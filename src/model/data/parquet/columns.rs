@@ -2,9 +2,10 @@
 //! Face writes its own description under the key `huggingface`; without it the columns are known by
 //! their types and names.
 
+use parquet::basic::{ConvertedType, LogicalType, Type};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::ColumnDescriptor;
 use serde_json::Value;
-
-use super::metadata::{Kind, Leaf, Metadata};
 
 /// Names of image columns, the likeliest first.
 const IMAGES: [&str; 5] = ["image", "img", "picture", "photo", "jpg"];
@@ -27,31 +28,38 @@ pub(super) struct Columns {
 }
 
 /// Finds them, or says why not.
-pub(super) fn find(metadata: &Metadata) -> Result<Columns, String> {
+pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
+    let schema = metadata.file_metadata().schema_descr();
     let features = features(metadata);
     let told = |column: &str, kind: &str| {
         features.as_ref().and_then(|all| all.get(column)?.get("_type")?.as_str()).map(|found| found == kind)
     };
-    let image = |leaf: &Leaf| match &leaf.path[..] {
-        [column, part] => part == "bytes" && told(column, "Image").unwrap_or(true),
-        [column] => told(column, "Image").unwrap_or(!leaf.text),
-        _ => false,
-    };
-    let label = |leaf: &Leaf| {
-        let [column] = &leaf.path[..] else { return false };
-        let known = matches!(leaf.kind, Kind::Int32 | Kind::Int64) || leaf.text;
-        known && (told(column, "ClassLabel") == Some(true) || LABELS.contains(&column.as_str()))
-    };
-    let named = |wanted: &dyn Fn(&Leaf) -> bool| -> Vec<(usize, String)> {
-        let found = metadata.leaves.iter().enumerate().filter(|(_, leaf)| !leaf.repeated && wanted(leaf));
-        found.map(|(at, leaf)| (at, leaf.path[0].clone())).collect()
-    };
-    let images = named(&|leaf| leaf.kind == Kind::Bytes && image(leaf));
-    let labels = named(&label);
-    let leaves = || metadata.leaves.iter().map(|leaf| leaf.path.join(".")).collect::<Vec<_>>().join(", ");
-    let (image, _) = best(images, &IMAGES).ok_or_else(|| {
+    let flat = |leaf: &ColumnDescriptor| leaf.max_rep_level() == 0;
+    let images = schema.columns().iter().enumerate().filter_map(|(at, leaf)| {
+        let parts = leaf.path().parts();
+        let holds_bytes = leaf.physical_type() == Type::BYTE_ARRAY && flat(leaf);
+        let image = match parts {
+            [column, part] => part == "bytes" && told(column, "Image").unwrap_or(true),
+            [column] => told(column, "Image").unwrap_or(!is_text(leaf)),
+            _ => false,
+        };
+        (holds_bytes && image).then(|| (at, parts[0].clone()))
+    });
+    let labels = schema.columns().iter().enumerate().filter_map(|(at, leaf)| {
+        let [column] = leaf.path().parts() else { return None };
+        let known = match leaf.physical_type() {
+            Type::INT32 | Type::INT64 | Type::BOOLEAN => true,
+            Type::BYTE_ARRAY => is_text(leaf),
+            _ => false,
+        };
+        let label = told(column, "ClassLabel") == Some(true) || LABELS.contains(&column.as_str());
+        (known && flat(leaf) && label).then(|| (at, column.clone()))
+    });
+    let leaves = || schema.columns().iter().map(|leaf| leaf.path().string()).collect::<Vec<_>>().join(", ");
+    let (image, _) = best(images.collect(), &IMAGES).ok_or_else(|| {
         format!("no column holds images: expected a structure with `bytes`, or bytes; found {}", leaves())
     })?;
+    let labels: Vec<(usize, String)> = labels.collect();
     let (label, label_name) = best(labels.clone(), &LABELS).ok_or_else(|| {
         format!("no column holds labels: expected `label` with numbers or text; found {}", leaves())
     })?;
@@ -69,8 +77,15 @@ fn best(candidates: Vec<(usize, String)>, names: &[&str]) -> Option<(usize, Stri
     candidates.into_iter().min_by_key(|(at, name)| (rank(name), *at))
 }
 
+fn is_text(leaf: &ColumnDescriptor) -> bool {
+    matches!(leaf.logical_type_ref(), Some(LogicalType::String))
+        || leaf.converted_type() == ConvertedType::UTF8
+}
+
 /// The columns by name, as Hugging Face describes them.
-fn features(metadata: &Metadata) -> Option<Value> {
-    let mut told: Value = serde_json::from_str(metadata.huggingface.as_deref()?).ok()?;
+fn features(metadata: &ParquetMetaData) -> Option<Value> {
+    let pairs = metadata.file_metadata().key_value_metadata()?;
+    let text = pairs.iter().find(|pair| pair.key == "huggingface")?.value.as_deref()?;
+    let mut told: Value = serde_json::from_str(text).ok()?;
     Some(told.get_mut("info")?.get_mut("features")?.take())
 }

@@ -1,17 +1,10 @@
 //! Parquet files as Hugging Face's datasets have them: in every row an image file's bytes and a
 //! label. Splits are told by the files' names (`train-00000-of-00002.parquet`) or by their folder's
 //! (`train/0000.parquet`), names of classes by the description Hugging Face writes into the file.
-//!
-//! Of the format this reads what image datasets use: flat columns, plain or with a dictionary, packed
-//! with Snappy, gzip or not at all. The `parquet` crate reads all of it; but to bound what a damaged
-//! file may claim, pages must be looked at one by one anyway, and its dependencies change features
-//! of burn's.
 
 mod columns;
-mod metadata;
-mod page;
+mod guard;
 mod shard;
-mod thrift;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,6 +26,11 @@ pub(super) const LAYOUT: Layout = Layout {
     recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &is_parquet).is_some(),
     read,
 };
+
+/// The bytes of the image in a row of a file, or why there are none.
+pub(super) fn image(path: &Path, row: usize) -> Result<Vec<u8>, String> {
+    Row::new(&Arc::new(Shard::open(path)?), row).bytes()
+}
 
 fn is_parquet(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
@@ -78,7 +76,10 @@ fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
     let (mut unlabelled, mut names, mut first) = (0, None, None);
     for (path, place) in &files {
         let failed = |why: String| {
-            DataError::file(path, format!("cannot be read as Parquet: {why}; fetch the file again"))
+            DataError::file(
+                path,
+                format!("cannot be read as Parquet: {why}; if it is damaged, fetch it again"),
+            )
         };
         let shard = Arc::new(Shard::open(path).map_err(failed)?);
         let labels = shard.labels().map_err(failed)?;

@@ -4,12 +4,23 @@
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parquet::basic::Compression;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::serialized_reader::SerializedPageReader;
+
 use super::columns::{self, Columns};
-use super::metadata::{Group, Kind, Metadata};
-use super::page::{Pages, Values, plain};
+use super::guard::Guarded;
+
+/// Rows whose labels are read at a time.
+const ROWS: usize = 4096;
 
 /// What a row's label says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +33,10 @@ pub(super) enum Label {
 #[derive(Debug)]
 pub struct Shard {
     path: PathBuf,
-    metadata: Metadata,
+    metadata: ParquetMetaData,
     pub(super) columns: Columns,
+    /// Number of the first row of every row group, and behind them the number of all rows.
+    starts: Vec<usize>,
 }
 
 /// One image in it.
@@ -36,9 +49,24 @@ pub struct Row {
 impl Shard {
     /// Reads what the file says of itself.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        let metadata = Metadata::open(path)?;
-        let columns = columns::find(&metadata)?;
-        Ok(Self { path: path.to_owned(), metadata, columns })
+        guarded(|| {
+            let file = Guarded::open(path)?;
+            file.whole()?;
+            let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+            let columns = columns::find(&metadata).map_err(ParquetError::General)?;
+            for column in [columns.image, columns.label] {
+                let mut packed = metadata.row_groups().iter().map(|group| group.column(column).compression());
+                packed.try_for_each(readable)?;
+            }
+            let mut starts = vec![0_usize];
+            for group in metadata.row_groups() {
+                let next =
+                    usize::try_from(group.num_rows()).ok().and_then(|rows| starts.last()?.checked_add(rows));
+                starts
+                    .push(next.ok_or_else(|| ParquetError::General("its row counts are impossible".into()))?);
+            }
+            Ok(Self { path: path.to_owned(), metadata, columns, starts })
+        })
     }
 
     /// Where it lies.
@@ -46,52 +74,31 @@ impl Shard {
         &self.path
     }
 
-    fn pages<'a>(&'a self, group: &'a Group, leaf: usize) -> Result<Pages<'a>, String> {
-        Pages::open(&self.path, &group.chunks[leaf], &self.metadata.leaves[leaf], group.rows)
-    }
-
     /// The label of every row; nothing for a row without one.
     pub(super) fn labels(&self) -> Result<Vec<Option<Label>>, String> {
-        let kind = self.metadata.leaves[self.columns.label].kind;
-        let label = |value: &[u8]| match kind {
-            Kind::Int32 | Kind::Int64 => {
-                // Little-endian, the sign in the last byte.
-                let fill = if value.last().is_some_and(|last| last & 0x80 != 0) { 0xff } else { 0 };
-                let mut bytes = [fill; 8];
-                bytes[..value.len()].copy_from_slice(value);
-                Label::Number(i64::from_le_bytes(bytes))
-            }
-            Kind::Bytes | Kind::Other => Label::Text(String::from_utf8_lossy(value).into_owned()),
-        };
         let mut labels = Vec::new();
-        for group in &self.metadata.groups {
-            let end = labels.len() + group.rows;
-            let mut pages = self.pages(group, self.columns.label)?;
-            let mut dictionary: Vec<Label> = Vec::new();
-            while let Some(page) = pages.next()? {
-                let (present, values) = pages.read(&page)?;
-                let values: Vec<Label> = match values {
-                    Values::Plain(bytes) => {
-                        plain(&bytes, kind).map(|value| Ok(label(value?))).collect::<Result<_, String>>()?
-                    }
-                    Values::Numbers(numbers) => {
-                        let entry = |number: u32| dictionary.get(number as usize).cloned().ok_or_else(beyond);
-                        numbers.into_iter().map(entry).collect::<Result<_, _>>()?
-                    }
-                };
-                if page.dictionary {
-                    dictionary = values;
-                    continue;
+        for group in 0..self.metadata.num_row_groups() {
+            let rows = self.rows(group).len();
+            let before = labels.len();
+            guarded(|| match self.column(group, self.columns.label)? {
+                ColumnReader::Int32ColumnReader(column) => {
+                    all(column, rows, |v| Label::Number(v.into()), &mut labels)
                 }
-                let mut values = values.into_iter();
-                for at in 0..page.values {
-                    let there = present.as_ref().is_none_or(|present| present[at]);
-                    labels.push(if there { Some(values.next().ok_or("a page lacks labels")?) } else { None });
+                ColumnReader::Int64ColumnReader(column) => all(column, rows, Label::Number, &mut labels),
+                ColumnReader::BoolColumnReader(column) => {
+                    all(column, rows, |v| Label::Number(v.into()), &mut labels)
                 }
-            }
-            if labels.len() != end {
-                let have = (labels.len() + group.rows).saturating_sub(end);
-                return Err(format!("a row group of {} rows has {have} labels", group.rows));
+                ColumnReader::ByteArrayColumnReader(column) => {
+                    let text = |v: ByteArray| Label::Text(String::from_utf8_lossy(v.data()).into_owned());
+                    all(column, rows, text, &mut labels)
+                }
+                _ => Err(ParquetError::General("labels are neither numbers nor text".into())),
+            })?;
+            if labels.len() - before != rows {
+                return Err(format!(
+                    "{} of {rows} labels of row group {group} are there",
+                    labels.len() - before
+                ));
             }
         }
         Ok(labels)
@@ -99,51 +106,84 @@ impl Shard {
 
     /// The bytes of the image in a row; nothing where it has none.
     fn image(&self, row: usize) -> Result<Option<Vec<u8>>, String> {
-        let mut before = row;
-        let group = self.metadata.groups.iter().find(|group| {
-            let here = before < group.rows;
-            before -= if here { 0 } else { group.rows };
-            here
-        });
-        let group = group.ok_or_else(beyond)?;
-        let mut pages = self.pages(group, self.columns.image)?;
-        let mut dictionary = None;
-        while let Some(page) = pages.next()? {
-            if page.dictionary {
-                dictionary = Some(page);
-                continue;
-            }
-            if before >= page.values {
-                before -= page.values;
-                continue;
-            }
-            let (present, values) = pages.read(&page)?;
-            if present.as_ref().is_some_and(|present| !present[before]) {
-                return Ok(None);
-            }
-            let at =
-                present.map_or(before, |present| present[..before].iter().filter(|&&there| there).count());
-            let pick = |bytes: &[u8], at: usize| {
-                plain(bytes, Kind::Bytes).nth(at).ok_or_else(beyond)?.map(|image| Some(image.to_vec()))
-            };
-            return match values {
-                Values::Plain(bytes) => pick(&bytes, at),
-                Values::Numbers(numbers) => {
-                    let number = *numbers.get(at).ok_or_else(beyond)?;
-                    let dictionary = dictionary.ok_or("its dictionary is missing")?;
-                    match pages.read(&dictionary)?.1 {
-                        Values::Plain(bytes) => pick(&bytes, number as usize),
-                        Values::Numbers(_) => Err("its dictionary is damaged".into()),
-                    }
-                }
-            };
+        let all = self.starts.last().copied().unwrap_or(0);
+        if row >= all {
+            return Err(format!("it has {all} rows; choose one below"));
         }
-        Err("the image column ends before this row".into())
+        guarded(|| {
+            let group = self.starts.partition_point(|&start| start <= row) - 1;
+            let ColumnReader::ByteArrayColumnReader(mut column) = self.column(group, self.columns.image)?
+            else {
+                return Err(ParquetError::General("images are not bytes".into()));
+            };
+            let before = row - self.rows(group).start;
+            let skipped = column.skip_records(before)?;
+            let (mut present, mut values) = (Vec::new(), Vec::new());
+            let (records, ..) = column.read_records(1, Some(&mut present), None, &mut values)?;
+            if skipped != before || records != 1 {
+                return Err(ParquetError::General("the image column ends before this row".into()));
+            }
+            Ok(values.pop().map(|value| value.data().to_vec()))
+        })
+    }
+
+    fn rows(&self, group: usize) -> Range<usize> {
+        self.starts[group]..self.starts[group + 1]
+    }
+
+    fn column(&self, group: usize, leaf: usize) -> Result<ColumnReader, ParquetError> {
+        let chunk = self.metadata.row_group(group).column(leaf);
+        let file = Arc::new(Guarded::open(&self.path)?);
+        let pages = SerializedPageReader::new(file, chunk, self.rows(group).len(), None)?;
+        Ok(get_column_reader(chunk.column_descr_ptr(), Box::new(pages)))
     }
 }
 
-fn beyond() -> String {
-    "a row or a dictionary ends before what is asked of it".into()
+/// Reads a whole column chunk.
+fn all<T: DataType>(
+    mut column: ColumnReaderImpl<T>,
+    rows: usize,
+    label: impl Fn(T::T) -> Label,
+    out: &mut Vec<Option<Label>>,
+) -> Result<(), ParquetError> {
+    let end = out.len() + rows;
+    while out.len() < end {
+        let (mut present, mut values) = (Vec::new(), Vec::new());
+        let most = ROWS.min(end - out.len());
+        let (records, ..) = column.read_records(most, Some(&mut present), None, &mut values)?;
+        let mut values = values.into_iter().map(&label);
+        if present.is_empty() {
+            out.extend(values.map(Some)); // a required column has no levels
+        } else {
+            out.extend(present.iter().map(|&level| if level > 0 { values.next() } else { None }));
+        }
+        if records == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether this packing is read: those that Hugging Face and pyarrow write unasked, and gzip.
+fn readable(packing: Compression) -> Result<(), ParquetError> {
+    match packing {
+        Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::GZIP(_) => Ok(()),
+        other => Err(ParquetError::General(format!(
+            "it is packed as {other}; write it again with Snappy, gzip or no packing"
+        ))),
+    }
+}
+
+/// A panic of the reader on damaged data is an error like others.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(read) => read.map_err(|error| match error {
+            ParquetError::General(why) | ParquetError::EOF(why) => why,
+            ParquetError::External(why) => why.to_string(),
+            other => other.to_string(),
+        }),
+        Err(_) => Err("its content is damaged".into()),
+    }
 }
 
 impl Row {

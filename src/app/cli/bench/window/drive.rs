@@ -15,7 +15,7 @@ use super::script::Stage;
 use crate::app::App;
 
 /// Longer than anything here takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 /// How long the window may take to come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long it is watched then.

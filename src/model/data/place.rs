@@ -1,0 +1,53 @@
+//! Where an image is, as plain data that can be written down: a file, or a row of a Parquet file.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::parquet;
+use crate::model::image::{ImageError, Photo};
+
+/// Where an image is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// The row of a Parquet file, from 0; absent where the file is the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<usize>,
+}
+
+impl Place {
+    /// The image, decoded.
+    ///
+    /// # Errors
+    /// Where there is none or it is damaged.
+    pub fn photo(&self) -> Result<Photo, ImageError> {
+        let Some(row) = self.row else { return Photo::open(&self.path) };
+        let bytes = parquet::image(&self.path, row);
+        Photo::decode(
+            self.to_string(),
+            &bytes.map_err(|why| ImageError::Row { name: self.to_string(), why })?,
+        )
+    }
+
+    /// The file's name, without its folder.
+    pub fn short(&self) -> String {
+        let file = self.path.file_name().map_or_else(|| self.path.clone(), PathBuf::from);
+        Self { path: file, row: self.row }.to_string()
+    }
+}
+
+impl From<PathBuf> for Place {
+    fn from(path: PathBuf) -> Self {
+        Self { path, row: None }
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        self.row.map_or(Ok(()), |row| write!(f, ", row {row}"))
+    }
+}
