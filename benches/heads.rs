@@ -9,6 +9,7 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Distribution, Tensor};
+use ssmprobe::app::training::order::PAPER;
 use ssmprobe::model::classifier::Model;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Sharing, find};
@@ -16,29 +17,6 @@ use ssmprobe::model::train::{Labels, Learner, step_all};
 
 const IMAGES: usize = 256;
 const DIMS: Dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
-/// Heads of the paper's tables.
-const PAPER: &[&str] = &[
-    "gap",
-    "cls",
-    "attention",
-    "content",
-    "topk",
-    "raster",
-    "vmamba",
-    "snake",
-    "diagonal",
-    "random-fixed",
-    "random-dynamic",
-    "sinkhorn",
-    "neuralsort",
-    "softsort",
-    "sinkhorn-conv",
-    "sinkhorn-gap",
-    "transformer",
-    "deepsets",
-    "bi-gru",
-];
-
 fn batch(device: &Device) -> Batch {
     let (n, d) = (DIMS.grid.len(), DIMS.width);
     Batch {

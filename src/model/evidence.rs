@@ -1,4 +1,4 @@
-//! What speaks for a class, position by position and token by token (SPEC section 6).
+//! What speaks for a class, position by position and token by token (docs/definitions.md, section 6).
 //!
 //! Write `M[i, k]` for what class `c` gains when the whole of token `i` is read at position `k`:
 //! `W_c . (gain[k] * t_i)`, the skip `D` being part of the gain of the last position. Then

@@ -1,5 +1,5 @@
 //! What chance gives: diagnostics of a plan only speak beside those of random scores through the
-//! same router, and of an untrained scorer on the same image (SPEC section 5).
+//! same router, and of an untrained scorer on the same image (docs/definitions.md, section 5).
 
 use std::sync::{Arc, Mutex, PoisonError};
 

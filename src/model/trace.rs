@@ -42,7 +42,7 @@ pub struct Prediction {
     pub probability: f32,
 }
 
-/// A diagnostic with what chance gives for the same router settings (SPEC section 5).
+/// A diagnostic with what chance gives for the same router settings (docs/definitions.md, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diagnostic {
     /// Of this image.
@@ -53,7 +53,7 @@ pub struct Diagnostic {
     pub untrained: Option<f64>,
 }
 
-/// Evidence for one class (SPEC section 6). Exact evidence sums, with the bias, to the logit.
+/// Evidence for one class (docs/definitions.md, section 6). Exact evidence sums, with the bias, to the logit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The class it speaks for.
@@ -105,7 +105,7 @@ pub struct Trace {
     pub top: Vec<Prediction>,
     /// Evidence for one class.
     pub evidence: Evidence,
-    /// Diagnostics by name, in the order of SPEC section 5; empty without a plan.
+    /// Diagnostics by name, in the order of docs/definitions.md, section 5; empty without a plan.
     pub diagnostics: IndexMap<String, Diagnostic>,
 }
 

@@ -1,4 +1,4 @@
-//! Every diagnostic of the plan (SPEC section 5): its value as a dot, what chance gives for the same
+//! Every diagnostic of the plan (docs/definitions.md, section 5): its value as a dot, what chance gives for the same
 //! router settings as a band (5th to 95th percentile), the untrained scorer as a tick.
 
 use super::font;

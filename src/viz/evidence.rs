@@ -1,4 +1,4 @@
-//! Evidence for one class by position read (SPEC section 6). Above, exact: `e[k] = W_c . (K[N-1-k] *
+//! Evidence for one class by position read (docs/definitions.md, section 6). Above, exact: `e[k] = W_c . (K[N-1-k] *
 //! routed[k])`, orange for the class and blue against it, under the measured decay of the memory.
 //! Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and had it been read in raster.
 

@@ -1,4 +1,4 @@
-"""Writes tests/fixtures/heads: every head, written from SPEC.md alone, in float64 PyTorch.
+"""Writes tests/fixtures/heads: every head, written from docs/definitions.md alone, in float64 PyTorch.
 
 Run from the root of the repository, with PyTorch and safetensors installed:
 

@@ -70,7 +70,7 @@ fn scores(seed: u64) -> Vec<f64> {
     raw.iter().map(|s| (s - mean) / (std + 1e-6)).collect()
 }
 
-/// The plan of SPEC section 2 in the log domain.
+/// The plan of docs/definitions.md, section 2 in the log domain.
 fn sinkhorn(scores: &[f64], temperature: f64, iterations: usize) -> Vec<f64> {
     let cost = |i: usize, k: usize| (scores[i] - k as f64 / (N - 1) as f64).powi(2) / -temperature;
     let sum = |values: &[f64]| {
@@ -169,7 +169,7 @@ fn planned(head: &str, plan: &[f64], scores: &[f64]) -> Trace {
     trace
 }
 
-/// The rank diagnostics of SPEC section 5, beside made-up bands of a plausible size.
+/// The rank diagnostics of docs/definitions.md, section 5, beside made-up bands of a plausible size.
 fn diagnostics(plan: &[f64]) -> IndexMap<String, Diagnostic> {
     let rows: Vec<&[f64]> = plan.chunks(N).collect();
     let best = |row: &[f64]| (0..N).fold(0, |b, k| if row[k] > row[b] { k } else { b });

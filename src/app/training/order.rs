@@ -13,7 +13,7 @@ use crate::model::head::{self, Config, HEADS};
 use crate::model::run::{Manifest, Run, RunError, Selection, Variant};
 use crate::model::train::Protocol;
 
-/// The heads of the paper's tables (SPEC section 4).
+/// The heads of the paper's tables (docs/definitions.md, section 4).
 pub const PAPER: &[&str] = &[
     "gap",
     "cls",

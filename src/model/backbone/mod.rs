@@ -1,4 +1,4 @@
-//! Frozen backbones: from pixels to tokens (SPEC section 7), and the one list of their families.
+//! Frozen backbones: from pixels to tokens (docs/definitions.md, section 7), and the one list of their families.
 //!
 //! A backbone is a folder as the Hugging Face Hub lays it out: `config.json` ([`config`]) and the
 //! weights ([`weights`]), checked key by key against [`keys`]. One encoder ([`vit`], built of

@@ -1,4 +1,4 @@
-//! What a soft permutation does, in numbers (SPEC section 5; paper, "Balancing Exploration and
+//! What a soft permutation does, in numbers (docs/definitions.md, section 5; paper, "Balancing Exploration and
 //! Exploitation via Sinkhorn").
 //!
 //! All are pure float64 functions of one [`Plan`] `P` `[N, N]`, N >= 2. With `a_i = argmax_k P[i, k]`
@@ -28,7 +28,7 @@ pub struct Measure {
     pub of: fn(&Sketch) -> f64,
 }
 
-/// Every diagnostic, in the order of SPEC section 5.
+/// Every diagnostic, in the order of docs/definitions.md, section 5.
 pub const MEASURES: &[Measure] = &[
     Measure {
         name: "rank_coverage",

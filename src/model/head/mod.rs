@@ -1,4 +1,4 @@
-//! Heads: what reads the tokens (SPEC section 4), and the one list of them. One idea a file.
+//! Heads: what reads the tokens (docs/definitions.md, section 4), and the one list of them. One idea a file.
 
 pub mod attention;
 mod build;

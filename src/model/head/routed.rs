@@ -1,4 +1,4 @@
-//! S4 behind a learned router: the paper's probe (SPEC sections 2 to 4).
+//! S4 behind a learned router: the paper's probe (docs/definitions.md, sections 2 to 4).
 //!
 //! `P = router(scores)`, `z = sum_k gain[k] * (P^T T)[k] = sum_i (P gain)[i] * t_i`: a weighted sum
 //! of tokens, so `P^T T` never exists; with a shared S4, nor need the plan itself.

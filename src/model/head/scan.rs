@@ -1,4 +1,4 @@
-//! S4 behind an order that does not look at the tokens (SPEC sections 2 and 4).
+//! S4 behind an order that does not look at the tokens (docs/definitions.md, sections 2 and 4).
 //!
 //! Every direction has its own S4; their readouts are averaged. As each readout is a sum over the
 //! tokens, the directions fold into one weight a token before a single token is touched:

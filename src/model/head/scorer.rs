@@ -1,4 +1,4 @@
-//! The scorer: one linear score a token, standardised over the tokens (SPEC section 1).
+//! The scorer: one linear score a token, standardised over the tokens (docs/definitions.md, section 1).
 //!
 //! `s = w . t_i` with `scorer.weight` `[1, d]` as `nn.Linear(d, 1, bias=False)`, then
 //! `(s - mean) / (std + 1e-6)` over the N tokens of the image.

@@ -1,4 +1,4 @@
-//! Probe files: one `.safetensors` under PyTorch's names (SPEC section 8).
+//! Probe files: one `.safetensors` under PyTorch's names (docs/definitions.md, section 8).
 //!
 //! Strict about tensors (missing, unused and misshapen ones are one error), lenient about types
 //! (half, double and integer tensors become float32) and about keys it does not know (kept).

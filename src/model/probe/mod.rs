@@ -1,4 +1,4 @@
-//! A probe: a head and the linear classifier behind it, as one file on disk (SPEC section 8).
+//! A probe: a head and the linear classifier behind it, as one file on disk (docs/definitions.md, section 8).
 //!
 //! Values are effective ones, under PyTorch's names, so that ten lines of PyTorch write a file this
 //! reads (`assets/examples/write_probe.py`). `logits = W z + b` `[C]` from the features `z` `[F]`

@@ -1,4 +1,4 @@
-//! Routers: in which order the tokens are read (SPEC section 2). One paper a file, and the one list
+//! Routers: in which order the tokens are read (docs/definitions.md, section 2). One paper a file, and the one list
 //! of the learned ones. Fixed orders are in [`scan`].
 //!
 //! Learned routers sort ascending: a high score goes late, where the memory keeps it.
@@ -160,7 +160,7 @@ fn power(config: &Config) -> Result<u32, ConfigError> {
     }
 }
 
-/// `(s - mean) / (std + 1e-6)` with the population standard deviation (SPEC section 1).
+/// `(s - mean) / (std + 1e-6)` with the population standard deviation (docs/definitions.md, section 1).
 pub fn standardise(scores: &[f64]) -> Vec<f64> {
     let n = scores.len() as f64;
     let mean = scores.iter().sum::<f64>() / n;

@@ -1,4 +1,4 @@
-//! Fixed scans: orders that know the grid and never the image (SPEC section 2).
+//! Fixed scans: orders that know the grid and never the image (docs/definitions.md, section 2).
 //!
 //! A scan is one permutation per direction; `order[k]` is the token read at step `k`, tokens
 //! numbered row by row. Each direction has its own S4 and the readouts are averaged. The first four

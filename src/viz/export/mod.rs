@@ -6,7 +6,6 @@ mod convert;
 mod numbers;
 mod svg;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 pub use convert::{pdf, png};
@@ -15,6 +14,7 @@ pub use svg::svg;
 
 use super::scene::Scene;
 use super::table::Table;
+use crate::model::whole;
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -87,33 +87,5 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
 /// # Errors
 /// If the folder cannot be written to.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
-    let failed = |source| ExportError::Write { path: path.to_owned(), source };
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        // Readable as any other new file, within the umask; a temporary file is private otherwise.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.prefix(".ssmprobe-").tempfile_in(folder).map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    file.persist(path).map_err(|e| failed(e.error))?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::write;
-
-    #[cfg(unix)]
-    #[test]
-    fn a_written_file_is_as_readable_as_any_other() {
-        use std::os::unix::fs::MetadataExt;
-        let folder = tempfile::tempdir().unwrap();
-        let [ours, other] = ["ours", "other"].map(|name| folder.path().join(name));
-        write(&ours, b"x").unwrap();
-        std::fs::File::create(&other).unwrap();
-        assert_eq!(ours.metadata().unwrap().mode(), other.metadata().unwrap().mode());
-    }
+    whole::write(path, bytes).map_err(|source| ExportError::Write { path: path.to_owned(), source })
 }

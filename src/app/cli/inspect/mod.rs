@@ -1,4 +1,4 @@
-//! `ssmprobe inspect`: how probes read images, as arrays, JSON and a table (SPEC section 8).
+//! `ssmprobe inspect`: how probes read images, as arrays, JSON and a table (docs/definitions.md, section 8).
 //!
 //! The calling thread owns every tensor and runs the backbone batch by batch; a second thread
 //! explains and writes the batch before, one core an image and probe.
