@@ -29,6 +29,7 @@ pub mod pooling;
 pub mod preprocess;
 pub mod pretrain;
 pub mod probe;
+mod product;
 pub mod reading;
 pub mod readout;
 pub mod router;

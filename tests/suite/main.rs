@@ -17,6 +17,7 @@ mod hub;
 mod images;
 mod inspect;
 mod parquet;
+mod pooling;
 mod probe_files;
 mod report;
 mod routing;

@@ -4,12 +4,15 @@
 //! `phi = nn.Sequential(nn.Linear, nn.ReLU, nn.Linear)` and `norm = nn.LayerNorm`. The norm's own
 //! weight and bias are linear, so they follow the mean.
 
-use burn::tensor::{Tensor, activation};
+mod fused;
+
+use burn::tensor::{DType, Tensor, activation};
 
 use super::memory::Kernel;
 use super::{Batch, Dims, Head, linear, opaque};
 use crate::model::array::Arrays;
 use crate::model::params::{Params, Spec};
+use crate::model::pooling::on_cpu;
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 
@@ -28,6 +31,15 @@ impl Head for DeepSets {
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        if on_cpu(&batch.patches.device()) && batch.patches.dtype() == DType::F32 {
+            let layers = fused::Layers {
+                inner: params.get("phi.0.weight"),
+                inner_bias: params.get("phi.0.bias"),
+                outer: params.get("phi.2.weight"),
+                outer_bias: params.get("phi.2.bias"),
+            };
+            return linear::affine(params, "norm", fused::mean(&batch.patches, layers));
+        }
         let [images, n, d] = batch.patches.dims();
         let tokens = batch.patches.clone().reshape([images * n, d]); // [B N, d]
         let hidden = activation::relu(linear::apply(params, "phi.0", tokens)); // [B N, 192]

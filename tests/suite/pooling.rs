@@ -1,0 +1,152 @@
+//! Pooling on the CPU against the same pooling by elementary operations: values and gradients for
+//! every head that pools, at sizes that fill no register and at long sequences; and that neither
+//! threads nor neighbours change a bit.
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use ssmprobe::model::classifier::Model;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Kind};
+use ssmprobe::model::pooling::pass::{Ask, Gradient, Pass};
+use ssmprobe::model::pooling::route::{Attend, Content, Given};
+use ssmprobe::model::pooling::{Pooling, flex, host};
+
+fn values(count: usize, seed: u64) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..count).map(|_| rng.random_range(-1.5..1.5)).collect()
+}
+
+fn batch(images: usize, grid: Grid, width: usize, device: &Device) -> Batch {
+    let data = TensorData::new(values(images * grid.len() * width, 1), [images, grid.len(), width]);
+    Batch {
+        patches: Tensor::from_data(data, device),
+        cls: None,
+        grid,
+        draws: (10..10 + images as u64).collect(),
+        training: true,
+    }
+}
+
+fn model(kind: &'static Kind, grid: Grid, width: usize, device: &Device) -> Model {
+    let config = Config { state_dim: Some(8), k: Some(3), ..Config::default() };
+    let model = Model::start(kind, &config, Dims { width, grid, classes: 3 }, 5, device).unwrap();
+    let tracked = model.params().tracked();
+    model.with_params(tracked)
+}
+
+/// What the pools are, and the gradient of every parameter of a function of them.
+fn read(model: &Model, batch: &Batch, pool: fn(&Pooling, &Tensor<3>) -> Tensor<3>) -> Option<Vec<Vec<f32>>> {
+    let pooling = model.head().pooling(model.params(), batch)?;
+    let pooled = pool(&pooling, &batch.patches);
+    let (count, dims) = (pooled.dims().iter().product(), pooled.dims());
+    let mut all = vec![host(pooled.clone())];
+    if pooling.queries.is_none() && pooling.gains.is_none() {
+        return Some(all); // nothing of it is trained
+    }
+    let by = Tensor::<3>::from_data(TensorData::new(values(count, 2), dims), &batch.patches.device());
+    let gradients = (pooled * by).sum().backward();
+    all.extend(model.params().iter().filter_map(|(_, value)| value.grad(&gradients)).map(host));
+    Some(all)
+}
+
+#[test]
+fn every_pooling_and_its_gradients_are_those_of_elementary_operations() {
+    let mut compared = 0;
+    for (images, grid, width) in [(3, Grid::new(1, 2), 5), (2, Grid::new(3, 3), 24), (3, Grid::new(5, 7), 17)]
+    {
+        let batch = batch(images, grid, width, &Device::flex());
+        let batch = Batch { patches: batch.patches.clone().autodiff(), ..batch };
+        for kind in HEADS {
+            let model = model(kind, grid, width, &Device::flex());
+            let Some(found) = read(&model, &batch, Pooling::pool) else { continue };
+            let expected = read(&model, &batch, Pooling::pool_plain).expect("it pools");
+            assert_eq!(found.len(), expected.len(), "{}", kind.id);
+            for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let largest = expected.iter().fold(0.0_f32, |largest, x| largest.max(x.abs())).max(1e-2);
+                let tolerance = if at == 0 { 1e-5 } else { 1e-4 } * largest;
+                for (x, y) in found.iter().zip(expected) {
+                    let tokens = grid.len();
+                    assert!((x - y).abs() <= tolerance, "{} {tokens} tensor {at}: {x} {y}", kind.id);
+                }
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared >= 3 * 15, "only {compared} poolings were compared");
+}
+
+#[test]
+fn threads_and_neighbours_change_no_bit() {
+    let (images, n, width) = (7, 13, 37);
+    let tokens = || {
+        let data = TensorData::new(values(images * n * width, 3), [images, n, width]);
+        flex(Tensor::<3>::from_data(data, &Device::flex()))
+    };
+    let gains: Vec<f64> = values(n, 4).into_iter().map(f64::from).collect();
+    let asks = || {
+        vec![
+            Ask { queries: values(width, 5), gains: vec![], route: Arc::new(Content { best: None }) },
+            Ask { queries: vec![], gains: gains.clone(), route: Arc::new(Given) },
+            Ask {
+                queries: values(5 * width, 6),
+                gains: vec![],
+                route: Arc::new(Attend { queries: 5, scale: 0.3 }),
+            },
+        ]
+    };
+    let run = |asks: Vec<Ask>, threads: usize| -> (Vec<Vec<f32>>, Vec<Option<Gradient>>) {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let (pooled, pass) = Pass::forward(&tokens(), asks, true);
+            let gradients = pass.backward(&pooled.iter().cloned().map(Some).collect::<Vec<_>>());
+            (pooled, gradients)
+        })
+    };
+    let together = run(asks(), 1);
+    assert!(together.1.iter().all(Option::is_some));
+    assert_eq!(together, run(asks(), 3));
+    for (at, ask) in asks().into_iter().enumerate() {
+        let (pooled, gradients) = run(vec![ask], 2);
+        assert_eq!((&pooled[0], &gradients[0]), (&together.0[at], &together.1[at]), "ask {at}");
+    }
+}
+
+#[test]
+fn tokens_in_float16_are_read_as_they_are() {
+    let (images, n, width) = (3, 11, 20);
+    let data = TensorData::new(values(images * n * width, 3), [images, n, width]);
+    let half = Tensor::<3>::from_data(data, &Device::flex()).cast(burn::tensor::DType::F16);
+    let whole = half.clone().cast(burn::tensor::DType::F32);
+    let run = |tokens: Tensor<3>| {
+        let route = Arc::new(Attend { queries: 2, scale: 1.0 });
+        let (pooled, pass) = Pass::forward(
+            &flex(tokens),
+            vec![Ask { queries: values(2 * width, 5), gains: vec![], route }],
+            true,
+        );
+        let gradients = pass.backward(&[Some(pooled[0].clone())]);
+        (pooled, gradients)
+    };
+    assert_eq!(run(half), run(whole));
+}
+
+#[test]
+fn long_sequences_train() {
+    let width = 16;
+    for (grid, only) in [(Grid::new(64, 64), None), (Grid::new(128, 128), Some("sinkhorn"))] {
+        let batch = batch(1, grid, width, &Device::flex());
+        let batch = Batch { patches: batch.patches.clone().autodiff(), ..batch };
+        for kind in HEADS {
+            // Noise on every entry of a plan is as large as a plan.
+            if only.is_some_and(|only| only != kind.id) || kind.id == "gumbel-sinkhorn" {
+                continue;
+            }
+            let model = model(kind, grid, width, &Device::flex());
+            let Some(found) = read(&model, &batch, Pooling::pool) else { continue };
+            assert!(found.iter().flatten().all(|x| x.is_finite()), "{} {}", kind.id, grid.len());
+        }
+    }
+}
