@@ -10,11 +10,15 @@
 //! eigenvectors' condition is 6e21.
 //!
 //! Twice, as the routers: [`System`] in float64 on the host, for explanations; [`kernel`] and
-//! [`kernel_channels`] on tensors, differentiable, for training. Only the lower triangle of `a` is
-//! ever read.
+//! [`kernel_channels`] on tensors, differentiable, for training (that of one channel on the CPU as one
+//! operation of its own). Only the lower triangle of `a` is ever read.
 
-use burn::tensor::{DType, Device, Tensor, TensorData};
+mod fused;
+
+use burn::tensor::{DType, Tensor, TensorData};
 use rayon::prelude::*;
+
+use super::pooling::on_cpu;
 
 /// HiPPO-LegS: A `[S, S]` row-major and B `[S]`.
 pub fn hippo(states: usize) -> (Vec<f64>, Vec<f64>) {
@@ -160,6 +164,9 @@ fn by_rows(
 /// The kernel `K[j] = C Abar^j Bbar`, `[N]`, differentiable in all arguments. `a`: `[S, S]` (its
 /// lower triangle), `b`, `c`: `[S]`, `step`: `[1]`.
 pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usize) -> Tensor<1> {
+    if on_cpu(&a.device()) {
+        return fused::kernel(a, b, c, step, n);
+    }
     kernel_channels(a, b.unsqueeze_dim(1), c.unsqueeze_dim(0), step, n).squeeze_dim(1)
 }
 
@@ -169,7 +176,7 @@ pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usiz
 /// On the CPU in float64, whatever the arguments, which are few; elsewhere
 /// [in their own precision](kernel_channels_as_given).
 pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, n: usize) -> Tensor<2> {
-    if a.device().without_autodiff() != Device::flex() {
+    if !on_cpu(&a.device()) {
         return kernel_channels_as_given(a, b, c, step, n);
     }
     let given = a.dtype();
