@@ -4,7 +4,7 @@
 //! Queries, keys and values are one product of width 3d. The layer scales `s1`, `s2` of BEiT and
 //! DINOv2 are folded into the rows of the projection before them when the weights are read.
 
-use burn::tensor::activation::{gelu, relu, sigmoid, silu, softmax};
+use burn::tensor::activation::{relu, sigmoid, silu, softmax};
 use burn::tensor::module::{attention, layer_norm};
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::arithmetic::Arithmetic;
 use super::config::{Activation, Config};
+use super::gelu::gelu;
 use super::keys;
 use super::weights::{Weights, WeightsError};
 

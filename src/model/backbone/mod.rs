@@ -13,6 +13,7 @@ pub mod block;
 pub mod config;
 mod error;
 pub mod family;
+mod gelu;
 pub mod hub;
 pub mod keys;
 pub mod order;
