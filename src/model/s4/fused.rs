@@ -55,8 +55,8 @@ impl<S: CheckpointStrategy> Remembering for Autodiff<Flex, S> {
         n: usize,
     ) -> FloatTensor<Self> {
         let given = [a, b, c, step];
-        let nodes = given.each_ref().map(|tensor| tensor.node());
-        let [a, b, c, step] = given.map(|tensor| tensor.into_primitive());
+        let nodes = given.each_ref().map(<FloatTensor<Self>>::node);
+        let [a, b, c, step] = given.map(<FloatTensor<Self>>::into_primitive);
         match BackFromKernel.prepare::<S>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let dtype = a.dtype();

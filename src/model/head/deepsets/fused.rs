@@ -75,8 +75,8 @@ impl<C: CheckpointStrategy> Seeing for Autodiff<Flex, C> {
         outer_bias: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         let layers = [inner, inner_bias, outer, outer_bias];
-        let nodes = layers.each_ref().map(|layer| layer.node());
-        let network = Network::new(&tokens.into_primitive(), layers.map(|layer| layer.into_primitive()));
+        let nodes = layers.each_ref().map(<FloatTensor<Self>>::node);
+        let network = Network::new(&tokens.into_primitive(), layers.map(<FloatTensor<Self>>::into_primitive));
         match BackFromMean.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let (mean, hidden) = network.forward(true);

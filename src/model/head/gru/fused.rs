@@ -83,8 +83,8 @@ impl<C: CheckpointStrategy> Advancing for Autodiff<Flex, C> {
         backwards: bool,
     ) -> FloatTensor<Self> {
         let weights = [from_input, from_state, input_bias, state_bias];
-        let nodes = weights.each_ref().map(|weight| weight.node());
-        let weights = weights.map(|weight| weight.into_primitive());
+        let nodes = weights.each_ref().map(<FloatTensor<Self>>::node);
+        let weights = weights.map(<FloatTensor<Self>>::into_primitive);
         let reader = Reader::new(&tokens.into_primitive(), weights, backwards);
         match BackFromLast.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {

@@ -96,11 +96,11 @@ impl<T: Real> Linear<T> {
             powers
         };
         let ratio = powers_of(1.0);
-        let padded = |power: i32| -> Vec<T> {
-            let powers = ratio.iter().map(|r| T::from_f64(r.powi(power)));
+        let padded = |of: fn(f64) -> f64| -> Vec<T> {
+            let powers = ratio.iter().map(|&r| T::from_f64(of(r)));
             powers.chain(std::iter::repeat(T::from_f64(1.0))).take(n.next_multiple_of(BLOCK)).collect()
         };
-        let [up, up_2, down, down_2] = [1, 2, -1, -2].map(padded);
+        let [up, up_2, down, down_2] = [|r| r, |r| r * r, |r| 1.0 / r, |r| 1.0 / (r * r)].map(padded);
         let block = |at: usize, powers: &[T]| powers.as_chunks::<BLOCK>().0[at];
         let powers = (0..n.div_ceil(BLOCK)).map(|at| Powers {
             up: block(at, &up),
@@ -137,30 +137,15 @@ impl<T: Real> Linear<T> {
         })
     }
 
-    /// Row sums for these weights of the positions, into its own sums.
-    fn row_sums(&mut self, weights: impl Iterator<Item = f64>) {
-        let n = self.slopes.len();
-        let from = half(n) - n / 2;
-        self.coefficients[from..from + n].iter_mut().zip(weights).for_each(|(c, w)| *c = T::from_f64(w));
-        row_sums(&self.powers, &self.coefficients, &mut self.sums);
-    }
-
-    /// `into[k] = sum_i K[i, k] terms[i]` for these terms of the tokens.
-    fn column_sums(&mut self, terms: impl Iterator<Item = f64>, into: &mut [f64]) {
-        self.terms.iter_mut().zip(terms).for_each(|(term, x)| *term = T::from_f64(x));
+    /// `into[k] = sum_i K[i, k] terms[i]` for the terms of the tokens at hand.
+    fn column_sums(&mut self, into: &mut [f64]) {
         self.power.copy_from_slice(&self.first);
         for sums in into.chunks_mut(STEPS * STRIDES) {
             advance(&self.strides, &self.leap, &self.terms, &mut self.power, &mut self.factors);
             let mut tile = [[T::default(); STEPS]; STRIDES];
             outer_products(&self.steps, &self.factors, &mut tile);
-            sums.iter_mut().zip(tile.as_flattened()).for_each(|(sum, &x)| *sum = x.to_f64());
+            widen(&tile.as_flattened()[..sums.len()], sums);
         }
-    }
-
-    /// Makes scalings of sums; whether all of them are safe.
-    fn invert(&self, sums: &mut [f64]) -> bool {
-        sums.iter_mut().for_each(|sum| *sum = 1.0 / *sum);
-        sums.iter().all(|scaling| self.limits.safe.contains(scaling))
     }
 }
 
@@ -179,25 +164,31 @@ impl<T: Real> Domain for Linear<T> {
     }
 
     fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
-        self.row_sums(columns.iter().copied());
-        rows.iter_mut().zip(self.sums.as_flattened()).for_each(|(row, sum)| *row = sum.to_f64());
-        self.invert(rows)
+        let n = rows.len();
+        narrow(columns, &mut self.coefficients[half(n) - n / 2..][..n]);
+        row_sums(&self.powers, &self.coefficients, &mut self.sums);
+        widen(&self.sums.as_flattened()[..n], rows);
+        invert(rows, self.limits)
     }
 
     fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
-        self.column_sums(rows.iter().copied(), columns);
-        self.invert(columns)
+        narrow(rows, &mut self.terms);
+        self.column_sums(columns);
+        invert(columns, self.limits)
     }
 
     fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
-        self.row_sums(columns.iter().zip(weights).map(|(v, w)| v * w));
-        let sums = self.sums.as_flattened();
-        into.iter_mut().zip(rows).zip(sums).for_each(|((into, u), sum)| *into = u * sum.to_f64());
+        let n = rows.len();
+        products(columns, weights, &mut self.coefficients[half(n) - n / 2..][..n]);
+        row_sums(&self.powers, &self.coefficients, &mut self.sums);
+        widen(&self.sums.as_flattened()[..n], into);
+        scale(rows, into);
     }
 
     fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
-        self.column_sums(rows.iter().zip(weights).map(|(u, w)| u * w), into);
-        into.iter_mut().zip(columns).for_each(|(sum, v)| *sum *= v);
+        products(rows, weights, &mut self.terms);
+        self.column_sums(into);
+        scale(columns, into);
     }
 
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
@@ -207,6 +198,47 @@ impl<T: Real> Domain for Linear<T> {
         }
         exponentials(into);
         into.iter_mut().zip(columns).for_each(|(share, v)| *share *= rows[token] * v);
+    }
+}
+
+vectorised! {
+    /// Every value in the precision of the sums.
+    fn narrow<const FUSED: bool, T: Real>(values: &[f64], into: &mut [T]) {
+        into.iter_mut().zip(values).for_each(|(into, &x)| *into = T::from_f64(x));
+    }
+}
+
+vectorised! {
+    /// Every value in float64.
+    fn widen<const FUSED: bool, T: Real>(values: &[T], into: &mut [f64]) {
+        into.iter_mut().zip(values).for_each(|(into, x)| *into = x.to_f64());
+    }
+}
+
+vectorised! {
+    /// `a b`, in the precision of the sums.
+    fn products<const FUSED: bool, T: Real>(a: &[f64], b: &[f64], into: &mut [T]) {
+        into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = T::from_f64(a * b));
+    }
+}
+
+vectorised! {
+    /// `values *= factors`.
+    fn scale<const FUSED: bool>(factors: &[f64], values: &mut [f64]) {
+        values.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
+    }
+}
+
+vectorised! {
+    /// Makes scalings of sums; whether all of them are safe.
+    fn invert<const FUSED: bool>(sums: &mut [f64], limits: &Limits) -> bool {
+        let (low, high) = (limits.safe.start, limits.safe.end);
+        let mut safe = true;
+        for sum in sums {
+            *sum = 1.0 / *sum;
+            safe &= (low..high).contains(sum);
+        }
+        safe
     }
 }
 

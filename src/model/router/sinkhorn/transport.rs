@@ -14,6 +14,7 @@
 use super::linear::Linear;
 use super::logarithmic::Logarithmic;
 use crate::model::router::Routed;
+use crate::model::vectorise::vectorised;
 
 /// How sums over the kernel are made. `rows` and `columns` are potentials of tokens and positions,
 /// or their exponentials: the domain's own business. All vectors are `[N]`.
@@ -143,7 +144,7 @@ impl Transport {
             }
         }
         let mut owed = vec![0.0; n];
-        self.owe(&mut owed, |_| 1.0, &f, &moments);
+        owe(&mut owed, &vec![1.0; n], &self.scores, &f, &moments);
         self.unroll(&mut *domain, f, g, owed)
     }
 
@@ -160,29 +161,21 @@ impl Transport {
         let places = self.places();
         let (mut placed, mut sums, mut moments) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let columns = |t: usize| &self.columns[t * n..(t + 1) * n];
+        let (ones, less) = (vec![1.0; n], vec![-1.0; n]);
         for (t, rows) in self.rows.chunks(n.max(1)).enumerate().rev() {
             let (before, after) = (columns(t), columns(t + 1));
             domain.over_positions(rows, after, &g, &mut sums);
-            placed.iter_mut().zip(&g).zip(&places).for_each(|((placed, g), p)| *placed = g * p);
+            multiply(&g, &places, &mut placed);
             domain.over_positions(rows, after, &placed, &mut moments);
-            self.owe(&mut owed, |_| -1.0, &sums, &moments);
+            owe(&mut owed, &less, &self.scores, &sums, &moments);
             // Less than nothing: what L is owed by the row step, whose sums are 1.
             f.iter_mut().zip(&sums).for_each(|(f, sum)| *f = sum - *f);
             domain.over_positions(rows, before, &places, &mut moments);
-            sums.fill(1.0);
-            self.owe(&mut owed, |i| f[i], &sums, &moments);
+            owe(&mut owed, &f, &self.scores, &ones, &moments);
             domain.over_tokens(rows, before, &f, &mut g);
             f.fill(0.0);
         }
         owed.iter().map(|x| x * 2.0 / self.temperature).collect()
-    }
-
-    /// Adds what the kernel's cotangent `scale_i P[i, k] weight_k` owes the scores, in units of
-    /// `2 / tau`: `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with and without `p_k`.
-    fn owe(&self, owed: &mut [f64], scale: impl Fn(usize) -> f64, sums: &[f64], moments: &[f64]) {
-        for (i, owed) in owed.iter_mut().enumerate() {
-            *owed += scale(i) * (moments[i] - self.scores[i] * sums[i]);
-        }
     }
 
     /// `p_k`.
@@ -214,12 +207,30 @@ impl Routed for Transport {
             let [gain, weights, by_weights] =
                 [gains, weights, by_weights].map(|all| &all[m * n..(m + 1) * n]);
             domain.over_tokens(rows, columns, by_weights, by_gain);
-            placed.iter_mut().zip(gain).zip(&places).for_each(|((placed, q), p)| *placed = q * p);
+            multiply(gain, &places, &mut placed);
             domain.over_positions(rows, columns, &placed, &mut moments);
-            self.owe(&mut owed, |i| by_weights[i], weights, &moments);
+            owe(&mut owed, by_weights, &self.scores, weights, &moments);
             (0..n).for_each(|i| f[i] += weights[i] * by_weights[i]);
             (0..n).for_each(|k| g[k] += gain[k] * by_gain[k]);
         }
         (self.unroll(&mut *domain, f, g, owed), by_gains)
+    }
+}
+
+vectorised! {
+    /// Adds what the kernel's cotangent `scale_i P[i, k] weight_k` owes the scores, in units of
+    /// `2 / tau`: `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with and without `p_k`.
+    fn owe<const FUSED: bool>(owed: &mut [f64], scales: &[f64], scores: &[f64], sums: &[f64], moments: &[f64]) {
+        let tokens = owed.iter_mut().zip(scales).zip(scores).zip(sums).zip(moments);
+        for ((((owed, scale), score), sum), moment) in tokens {
+            *owed += scale * (moment - score * sum);
+        }
+    }
+}
+
+vectorised! {
+    /// `a b`.
+    fn multiply<const FUSED: bool>(a: &[f64], b: &[f64], into: &mut [f64]) {
+        into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = a * b);
     }
 }
