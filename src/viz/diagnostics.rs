@@ -12,6 +12,8 @@ use crate::model::trace::{Diagnostic, Routing, Trace};
 
 /// Height of one strip and of the key below them.
 const ROW: f32 = 12.0;
+/// Height of one where there is less room.
+const LEAST: f32 = 8.5;
 
 /// The figure.
 pub struct Diagnostics;
@@ -72,8 +74,9 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
     let value_x = chance_x - if chance_room > 0.0 { 2.0 * theme.gap } else { 0.0 };
     let left = rect.x + name_room + 2.0 * theme.gap;
     let width = value_x - value_room - 2.0 * theme.gap - left;
+    let row = ((rect.h - 2.0) / (strips.len() as f32 + 1.0)).clamp(LEAST, ROW);
     for (i, strip) in strips.iter().enumerate() {
-        let y = rect.y + (i as f32 + 0.5) * ROW;
+        let y = rect.y + (i as f32 + 0.5) * row;
         let at = |v: f64| left + strip.scale.at(v).clamp(0.0, 1.0) * width;
         let name = font::fit(&strip.name, theme.tick, name_room + 0.1);
         scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
@@ -99,7 +102,7 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
     if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
         key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
     }
-    let below = rect.y + strips.len() as f32 * ROW + 1.0;
+    let below = rect.y + strips.len() as f32 * row + 1.0;
     legend::legend(scene, theme, [rect.x, below], rect.w, &key);
 }
 

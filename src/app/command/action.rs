@@ -218,6 +218,24 @@ impl Action {
         self.words().tooltip
     }
 
+    /// Whether a menu draws a line below it.
+    pub fn ends_group(self) -> bool {
+        use Action::*;
+        matches!(
+            self,
+            OpenHub
+                | OpenRun
+                | OpenDataset
+                | SaveWorkspaceAs
+                | Redo
+                | LastImage
+                | Retry
+                | PredictedClass
+                | ToggleDifference
+                | ChooseDataset
+        )
+    }
+
     /// Its key.
     pub fn shortcut(self) -> Option<Shortcut> {
         self.words().shortcut

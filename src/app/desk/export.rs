@@ -9,6 +9,7 @@ use std::thread::Builder;
 use eframe::egui;
 use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
 
+use super::dialog;
 use crate::app::state::Views;
 use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
@@ -119,7 +120,7 @@ impl Export {
     /// Draws the dialog.
     pub fn ui(&mut self, ui: &mut Ui) -> Decision {
         let mut decision = Decision::Open;
-        ui.set_width(470.0);
+        ui.set_width(450.0);
         let one = self.is_one();
         ui.heading(match (&self.plot, self.figures.first()) {
             (Some(plot), _) => format!("Export {}", plot.title().to_lowercase()),
@@ -174,13 +175,15 @@ impl Export {
             ui.end_row();
         });
         if self.plot.is_none() {
-            ui.checkbox(&mut self.with_traces, "Save the trace beside it").on_hover_text(
+            let text =
+                if self.traces.len() > 1 { "Save the traces beside it" } else { "Save the trace beside it" };
+            ui.checkbox(&mut self.with_traces, text).on_hover_text(
                 "With it, `ssmprobe figures` draws the same figure again, without weights and without a window",
             );
         }
-        ui.add_space(6.0);
+        ui.add_space(10.0);
         ui.horizontal(|ui| {
-            if ui.button("Export").clicked() {
+            if dialog::main_button(ui, "Export", true).clicked() {
                 decision = Decision::Write;
             }
             if ui.button("Cancel").clicked() {

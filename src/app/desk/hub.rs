@@ -3,13 +3,14 @@
 use eframe::egui;
 use egui::Ui;
 
-use super::Answer;
+use super::{Answer, dialog};
 
 /// Asks for an id of the Hub.
 pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
-    let modal = egui::Modal::new(egui::Id::unique("hub")).show(ui.ctx(), |ui| {
+    let modal = dialog::show(ui.ctx(), "hub", |ui| {
         ui.set_width(440.0);
         ui.heading("Open backbone from the Hub");
+        ui.add_space(2.0);
         ui.weak("The id of a model, for example facebook/vit-mae-base; a folder's path is taken too");
         let edit = egui::TextEdit::singleline(text).hint_text("owner/name").desired_width(f32::INFINITY);
         let edit = ui.add(edit);
@@ -19,9 +20,10 @@ pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
             edit.request_focus();
         }
         let mut done = Answer::Open;
+        ui.add_space(8.0);
         ui.horizontal(|ui| {
             let ready = !text.trim().is_empty();
-            if ui.add_enabled(ready, egui::Button::new("Open")).clicked() || (enter && ready) {
+            if dialog::main_button(ui, "Open", ready).clicked() || (enter && ready) {
                 done = Answer::Given(text.clone());
             }
             if ui.button("Cancel").clicked() {

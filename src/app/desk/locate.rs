@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use eframe::egui;
 use egui::{RichText, ScrollArea, Ui};
 
+use super::dialog;
 use crate::app::workspace::{Entry, Missing, Workspace};
 use crate::viz::font;
 
@@ -70,7 +71,7 @@ impl Locate {
         ui.add_space(6.0);
         ui.horizontal(|ui| {
             let text = if self.missing.is_empty() { "Open workspace" } else { "Open without them" };
-            if ui.button(text).clicked() {
+            if dialog::main_button(ui, text, true).clicked() {
                 decision = Decision::Go;
             }
             if ui.button("Cancel").clicked() {

@@ -17,6 +17,9 @@ pub fn bar(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
                 ui.set_min_width(250.0);
                 for action in Action::ALL.iter().filter(|action| action.menu() == *menu) {
                     item(ui, cx, *action);
+                    if action.ends_group() {
+                        ui.separator();
+                    }
                 }
                 if *menu == Menu::File {
                     recent(ui, cx);

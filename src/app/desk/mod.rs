@@ -4,6 +4,7 @@
 //! worth keeping or testing without one is in the [`State`].
 
 mod choose;
+mod dialog;
 mod export;
 mod hub;
 mod locate;
@@ -215,7 +216,7 @@ impl Desk {
         }
         self.locate(ui, wishes);
         let Some(dialog) = &mut self.export else { return };
-        let modal = egui::Modal::new(egui::Id::unique("export")).show(ui.ctx(), |ui| dialog.ui(ui));
+        let modal = dialog::show(ui.ctx(), "export", |ui| dialog.ui(ui));
         let decision = if modal.should_close() { Decision::Close } else { modal.inner };
         let started = match decision {
             Decision::Open => return,
@@ -236,7 +237,7 @@ impl Desk {
     /// Asks for the missing files of a workspace that is to be opened.
     fn locate(&mut self, ui: &Ui, wishes: &mut Vec<Wish>) {
         let Some(dialog) = &mut self.locate else { return };
-        let modal = egui::Modal::new(egui::Id::unique("locate")).show(ui.ctx(), |ui| dialog.ui(ui));
+        let modal = dialog::show(ui.ctx(), "locate", |ui| dialog.ui(ui));
         match if modal.should_close() { locate::Decision::Close } else { modal.inner } {
             locate::Decision::Open => {}
             locate::Decision::Close => self.locate = None,
@@ -258,8 +259,7 @@ impl Desk {
             Wish::Focus(id) => self.focus = Some(id),
             Wish::Show(panel) => self.show(panel),
             Wish::Jobs => self.jobs = !self.jobs,
-            Wish::Export(figures, traces) => {
-                let limits = figures.first().and_then(|id| state.shared_limits(id));
+            Wish::Export(figures, traces, limits) => {
                 self.export = Some(Export::new(&figures, traces, &state.views, limits));
             }
             Wish::ExportPlot(plot) => self.export = Some(Export::of_plot(plot)),
@@ -267,8 +267,8 @@ impl Desk {
                 let export = Export::of_plot(plot);
                 self.toasts.fault = self.exporter.start(ctx, move || export.image()).err();
             }
-            Wish::CopyImage(figure, trace) => {
-                let export = Export::new(&[figure], vec![trace], &state.views, None);
+            Wish::CopyImage(figure, trace, limits) => {
+                let export = Export::new(&[figure], vec![trace], &state.views, limits);
                 self.toasts.fault = self.exporter.start(ctx, move || export.image()).err();
             }
             Wish::Restore(path, workspace) => self.restore(&path, *workspace, orders),

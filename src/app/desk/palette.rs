@@ -1,9 +1,9 @@
 //! All actions by name: typed, found, chosen with the keyboard.
 
 use eframe::egui;
-use egui::{Align2, Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
+use egui::{Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
 
-use super::Answer;
+use super::{Answer, dialog};
 use crate::app::command::{Action, Shortcut};
 use crate::app::panel::Panel;
 use crate::app::state::State;
@@ -45,12 +45,7 @@ impl Palette {
         self.at = (self.at + usize::from(down)).min(lines.len().saturating_sub(1));
         self.at = self.at.saturating_sub(usize::from(up));
         let mut chosen = None;
-        let window = egui::Window::new("Find action")
-            .title_bar(false)
-            .resizable(false)
-            .anchor(Align2::CENTER_TOP, Vec2::new(0.0, 70.0))
-            .fixed_size(Vec2::new(560.0, 420.0));
-        let shown = window.show(ctx, |ui| {
+        let shown = dialog::hang(ctx, "palette", |ui| {
             ui.set_width(560.0);
             let hint = "Type a few letters of what you want to do";
             let edit = egui::TextEdit::singleline(&mut self.text)
@@ -80,7 +75,7 @@ impl Palette {
                 }
             });
         });
-        let outside = shown.is_some_and(|shown| shown.response.clicked_elsewhere());
+        let outside = shown.backdrop_response.clicked();
         match chosen {
             Some(chosen) => Answer::Given(chosen),
             None if escape || outside => Answer::Closed,

@@ -76,7 +76,7 @@ fn reading(ui: &mut Ui, cx: &mut Cx<'_>) {
         .iter()
         .find(|(_, known)| *known == change)
         .map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
-    let combo = ComboBox::from_id_salt("reading").width(175.0).selected_text(shown);
+    let combo = ComboBox::from_id_salt("reading").width(175.0).height(420.0).selected_text(shown);
     let list = |ui: &mut Ui| {
         for (name, other) in all {
             if ui.selectable_label(change == other, name).clicked() {

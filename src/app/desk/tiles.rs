@@ -60,11 +60,12 @@ fn overviews(tiles: &mut Tiles<Pane>) -> TileId {
         let panes = ids.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
         tiles.insert_tab_tile(panes)
     };
-    let left = column(&["class_diagnostics"]);
-    let right = [column(&["scatter", "confusion"]), column(&["routing_maps"])];
-    let right = tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, right.into())));
-    let mut whole = Linear::new(LinearDir::Horizontal, vec![left, right]);
-    whole.shares.set_share(right, 1.2);
+    let columns = [["class_diagnostics", "confusion"], ["scatter", "routing_maps"]]
+        .map(|ids| ids.map(|id| column(&[id])));
+    let columns = columns
+        .map(|rows| tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into()))));
+    let mut whole = Linear::new(LinearDir::Horizontal, columns.into());
+    whole.shares.set_share(columns[1], 1.15);
     tiles.insert_container(Container::Linear(whole))
 }
 

@@ -12,7 +12,7 @@ use super::difference::{self, Differences};
 use super::{Cx, Panel, Place, Wish, notice};
 use crate::app::command::Command;
 use crate::app::facts::ProbeFacts;
-use crate::app::job::ColumnId;
+use crate::app::job::{ClassChoice, ColumnId};
 use crate::app::state::Shown;
 use crate::model::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
@@ -20,7 +20,7 @@ use crate::viz::paint::color32;
 use crate::viz::{FIGURES, Figure, font};
 
 /// Narrowest column.
-const NARROW: f32 = 250.0;
+const NARROW: f32 = 260.0;
 /// Widest column.
 const WIDE: f32 = 460.0;
 /// Gap between columns and rows.
@@ -108,7 +108,7 @@ fn strip(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut one: im
 
 /// Pixels a point in a column.
 fn zoom(width: f32) -> f32 {
-    (width / 215.0).clamp(1.15, 1.75)
+    (width / 190.0).clamp(1.35, 1.7)
 }
 
 impl Compare {
@@ -133,6 +133,7 @@ impl Compare {
         if shared.clicked() {
             cx.send(Command::SetShared(!cx.state.views.shared));
         }
+        ui.add_space(8.0);
         let mut difference = cx.state.views.difference;
         let checkbox = egui::Checkbox::new(&mut difference, "Differences from the pinned");
         let pinned = cx.state.selection.reference.is_some();
@@ -140,10 +141,11 @@ impl Compare {
         if ui.add_enabled(pinned, checkbox).on_hover_text(about).clicked() {
             cx.send(Command::SetDifference(!cx.state.views.difference));
         }
+        ui.add_space(10.0);
         let rows = FIGURES.iter().map(|f| f.id()).filter(|id| self.rows.contains(id)).collect();
         let ready = !traces.is_empty() && !self.rows.is_empty();
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
-            cx.wishes.push(Wish::Export(rows, traces));
+            cx.wishes.push(Wish::Export(rows, traces, None));
         }
     }
 
@@ -173,6 +175,9 @@ impl Compare {
         let trace = match reference {
             None => trace,
             Some(reference) => match self.differences.of(id, &trace, reference) {
+                Ok(_) if difference::other_class(figure.id(), &trace, reference) => {
+                    return one_class(ui, cx, reference);
+                }
                 Ok(difference) => {
                     options.limits = None;
                     difference
@@ -183,8 +188,19 @@ impl Compare {
         let cell = self.cells.entry((id, figure.id())).or_default();
         let zoom = zoom(rect.width());
         if let Some(response) = cell.show(ui, &trace, figure, &options, cx.theme, rect, zoom, cx.lit) {
-            cx.menu(&response, figure, &trace);
+            cx.menu(&response, figure, &trace, options.limits);
         }
+    }
+}
+
+/// Evidence for different classes cannot be subtracted: offers the pinned column's class to all.
+fn one_class(ui: &mut Ui, cx: &mut Cx<'_>, reference: &Trace) {
+    let index = reference.evidence.class;
+    let known = reference.top.iter().find(|known| known.index == index).map(|known| known.name.clone());
+    let hint = "The pinned column's evidence is for another class";
+    let Some(name) = known else { return notice::empty(ui, hint) };
+    if notice::invite(ui, hint, &format!("Evidence for {name} everywhere")) {
+        cx.send(Command::SetClass(ClassChoice::Named(name)));
     }
 }
 
@@ -219,9 +235,6 @@ fn head(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId, width: f32) {
         indented(ui, |ui| drop(ui.label(RichText::new(text).small().weak()).on_hover_text(about)));
     }
     indented(ui, |ui| {
-        if let Some(text) = against(cx, id, trace) {
-            ui.label(RichText::new(text).small().weak());
-        }
         let pinned = cx.state.selection.reference.is_some_and(|pinned| pinned != id);
         if cx.state.views.difference && pinned {
             ui.label(RichText::new("Differences").small().color(color32(cx.theme.series(0))));
@@ -231,13 +244,16 @@ fn head(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId, width: f32) {
             ui.label(text)
                 .on_hover_text("The probe was trained without this change; only its reading is changed");
         }
+        if let Some(text) = against(cx, id, trace) {
+            ui.add(egui::Label::new(RichText::new(&text).small().weak()).truncate()).on_hover_text(text);
+        }
     });
 }
 
 /// A line under the name, which has a button's padding.
 fn indented(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
     ui.horizontal(|ui| {
-        ui.add_space(2.0);
+        ui.add_space(ui.spacing().button_padding.x);
         add(ui);
     });
 }
@@ -269,15 +285,15 @@ fn accuracy(cx: &Cx<'_>, id: ColumnId) -> Option<String> {
     let column = cx.state.columns.get(&id)?;
     let own = cx.state.survey_of(id)?.ok()?.accuracy();
     if column.change == Intervention::None {
-        return Some(format!("Dataset: {own:.1} %"));
+        return Some(format!("Dataset: {own:.1} % right"));
     }
     let trained = cx.state.surveys.of(dataset, column.probe, Intervention::None).and_then(Result::ok);
     Some(match trained {
         Some(trained) => {
             let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");
-            format!("Dataset: {own:.1} %, {change} against as trained")
+            format!("Dataset: {own:.1} % right, {change} against as trained")
         }
-        None => format!("Dataset: {own:.1} %"),
+        None => format!("Dataset: {own:.1} % right"),
     })
 }
 

@@ -40,13 +40,17 @@ impl Differences {
     }
 }
 
+/// Whether a figure would need evidence for one class where the two have it for different ones.
+pub fn other_class(figure: &str, trace: &Trace, reference: &Trace) -> bool {
+    matches!(figure, "token_map" | "evidence") && trace.evidence.class != reference.evidence.class
+}
+
 fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, String> {
     if trace.grid != reference.grid {
         return Err("The pinned column has another patch grid".to_owned());
     }
-    if trace.evidence.class != reference.evidence.class || trace.logits.len() != reference.logits.len() {
-        return Err("The pinned column's evidence is for another class; choose one class for all".to_owned());
-    }
+    let same =
+        trace.evidence.class == reference.evidence.class && trace.logits.len() == reference.logits.len();
     let minus = |a: &Option<Vec<f32>>, b: &Option<Vec<f32>>| match (a, b) {
         (Some(a), Some(b)) if a.len() == b.len() => Some(a.iter().zip(b).map(|(a, b)| a - b).collect()),
         _ => None,
@@ -55,13 +59,16 @@ fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, String> {
     let mut made = trace.clone();
     made.token_weight = minus(&trace.token_weight, &reference.token_weight);
     made.scores = minus(&trace.scores, &reference.scores);
+    let evidence = |a, b| if same { minus(a, b) } else { None };
     made.evidence.bias = a.bias - b.bias;
-    made.evidence.token = minus(&a.token, &b.token);
-    made.evidence.position = minus(&a.position, &b.position);
-    made.evidence.proxy = minus(&a.proxy, &b.proxy);
-    made.evidence.proxy_raster = minus(&a.proxy_raster, &b.proxy_raster);
+    made.evidence.token = evidence(&a.token, &b.token);
+    made.evidence.position = evidence(&a.position, &b.position);
+    made.evidence.proxy = evidence(&a.proxy, &b.proxy);
+    made.evidence.proxy_raster = evidence(&a.proxy_raster, &b.proxy_raster);
     if made.evidence.token.is_none() {
-        made.evidence.why_none = Some("One of the two has no exact evidence".to_owned());
+        let why =
+            if same { "One of the two has no exact evidence" } else { "The evidence is for another class" };
+        made.evidence.why_none = Some(why.to_owned());
     }
     Ok(made)
 }
@@ -109,6 +116,9 @@ mod tests {
         assert_eq!(made.evidence.token.as_deref(), Some(&[2.0, -0.5][..]));
         assert!(Arc::ptr_eq(&made, &known.of(ColumnId(1), &a, &b).expect("kept")));
         let other = trace(0, [1.0, 1.0], [2.0, 0.0]);
-        assert!(known.of(ColumnId(1), &a, &other).expect_err("another class").contains("another class"));
+        let made = known.of(ColumnId(1), &a, &other).expect("weights have no class");
+        assert!(made.evidence.token.is_none() && made.evidence.why_none.is_some());
+        assert!(other_class("token_map", &a, &other) && !other_class("photo", &a, &other));
+        assert!(!other_class("token_map", &a, &b));
     }
 }

@@ -47,15 +47,16 @@ impl Panel for View {
         controls::show(ui, cx, self.figure.id(), &trace, &mut self.playing);
         let rect = ui.available_rect_before_wrap().shrink(EDGE);
         let zoom = zoom(rect.width());
-        let options = cx.options(self.figure.id());
+        // One probe fills its own scale; columns side by side share theirs.
+        let options = cx.state.views.of(self.figure.id());
         let Self { figure, cell, .. } = self;
         if let Some(response) = cell.show(ui, &trace, *figure, &options, cx.theme, rect, zoom, cx.lit) {
-            cx.menu(&response, *figure, &trace);
+            cx.menu(&response, *figure, &trace, options.limits);
         }
     }
 }
 
-/// Pixels a point: a page's 7.5 pt label becomes readable, and larger in a large pane.
+/// Pixels a point: a page's 7.5 pt label becomes as large as the window's own words.
 pub fn zoom(width: f32) -> f32 {
-    (width / 300.0).clamp(1.45, 2.1)
+    (width / 300.0).clamp(1.45, 1.7)
 }

@@ -46,7 +46,7 @@ impl Panel for Library {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
         ui.add_space(2.0);
-        header(ui, cx, "Backbone", &[(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")]);
+        header(ui, cx, "Backbones", &[(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")]);
         let count = cx.state.library.backbones.len();
         let room = (count as f32).min(BACKBONES) * (entry::HEIGHT + 2.0);
         list(ui, "backbones", count, room, "No backbone open", |ui, at| backbone(ui, cx, at));

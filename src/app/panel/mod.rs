@@ -92,8 +92,8 @@ pub enum Wish {
     Show(&'static str),
     /// Show or hide the jobs.
     Jobs,
-    /// Export these figures of these traces.
-    Export(Vec<&'static str>, Vec<Arc<Trace>>),
+    /// Export these figures of these traces, one alone with the limits it is shown with.
+    Export(Vec<&'static str>, Vec<Arc<Trace>>, Option<(f64, f64)>),
     /// Restore this workspace, of this file.
     Restore(PathBuf, Box<Workspace>),
     /// Export a picture with its own data.
@@ -101,7 +101,7 @@ pub enum Wish {
     /// Put one on the clipboard.
     CopyPlot(Arc<dyn Plot>),
     /// Put a picture of this figure on the clipboard.
-    CopyImage(&'static str, Arc<Trace>),
+    CopyImage(&'static str, Arc<Trace>, Option<(f64, f64)>),
 }
 
 /// What a panel sees and what it says.
@@ -185,14 +185,20 @@ impl Cx<'_> {
         options
     }
 
-    /// The menu of a figure under the right button.
-    pub fn menu(&mut self, response: &Response, figure: &'static dyn Figure, trace: &Arc<Trace>) {
+    /// The menu of a figure under the right button; `limits` are those it is shown with.
+    pub fn menu(
+        &mut self,
+        response: &Response,
+        figure: &'static dyn Figure,
+        trace: &Arc<Trace>,
+        limits: Option<(f64, f64)>,
+    ) {
         response.context_menu(|ui| {
             if ui.button("Export…").clicked() {
-                self.wishes.push(Wish::Export(vec![figure.id()], vec![trace.clone()]));
+                self.wishes.push(Wish::Export(vec![figure.id()], vec![trace.clone()], limits));
             }
             if ui.button("Copy image").clicked() {
-                self.wishes.push(Wish::CopyImage(figure.id(), trace.clone()));
+                self.wishes.push(Wish::CopyImage(figure.id(), trace.clone(), limits));
             }
         });
     }

@@ -11,7 +11,7 @@ use crate::app::look;
 use crate::viz::paint::color32;
 
 /// Widest line of words in the middle of a panel.
-const WIDE: f32 = 380.0;
+const WIDE: f32 = 440.0;
 
 /// Puts `add` in the middle of what is left of `ui`, about `height` high.
 pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {

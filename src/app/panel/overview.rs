@@ -260,7 +260,7 @@ fn survey(ui: &mut Ui, cx: &mut Cx<'_>) -> Option<(DatasetId, Arc<Survey>)> {
         _ if state.columns.is_empty() => cx.hint(ui),
         _ => {
             let hint = format!(
-                "This probe was not asked about the {} {} images of {} yet",
+                "Not asked yet about the {} {} images of {}",
                 part.samples.len(),
                 part.asked.split,
                 part.asked.dataset

@@ -31,8 +31,8 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>, shown: usize) {
     }
     if !sieve.is_open() {
         ui.horizontal(|ui| {
-            let what = sieve.only.as_ref().map_or("Shown", |(what, _)| what.as_str());
-            let text = format!("{what}: {shown} of {all}");
+            let what = sieve.only.as_ref().map_or("filtered", |(what, _)| what.as_str());
+            let text = format!("{shown} of {all}: {what}");
             ui.weak(font::fit(&text, 13.5, ui.available_width() - 84.0)).on_hover_text(text);
             if ui.small_button("Show all").on_hover_text("No filter, as they were opened").clicked() {
                 sieve = Sieve::default();

@@ -106,7 +106,7 @@ impl State {
                 self.end_training(job, None);
                 self.end_survey(job, None);
                 self.end_stability(job, None);
-                Vec::new()
+                self.ask_changes()
             }
         }
     }
@@ -132,9 +132,10 @@ impl State {
         }
     }
 
-    /// Adds images that are not in the library; the first becomes the current one if there is none.
+    /// Adds images that are not in the library; the first that was named becomes the current one.
     fn add_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
         let known: HashSet<&Place> = self.library.images.values().map(|image| &image.place).collect();
+        let first = paths.first().cloned().map(Place::from);
         let mut fresh: Vec<Place> = paths.into_iter().map(Place::from).collect();
         fresh.retain(|place| !known.contains(place));
         let mut seen = HashSet::new();
@@ -143,9 +144,13 @@ impl State {
             let id = ImageId(self.fresh());
             self.library.images.insert(id, Image::new(place));
         }
-        let current = self.selection.image.filter(|id| self.library.images.contains_key(id));
-        self.selection.image = current.or_else(|| self.library.images.keys().next().copied());
-        if current.is_none() { self.relook() } else { Vec::new() }
+        let named = self.library.images.iter().find(|(_, image)| Some(&image.place) == first.as_ref());
+        let named = named.map(|(id, _)| *id).filter(|id| self.selection.image != Some(*id));
+        if named.is_none() {
+            return Vec::new();
+        }
+        self.selection.image = named;
+        self.relook()
     }
 
     /// Opens what was dropped, each by its kind.

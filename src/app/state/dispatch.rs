@@ -66,12 +66,16 @@ impl State {
                 self.relook()
             }
             Command::Step(by) => self.step(by),
-            Command::AddColumn { probe, image, change } => self.change_columns("Add column", |state| {
-                if state.library.probes.contains_key(&probe) {
-                    let id = ColumnId(state.fresh());
-                    state.columns.insert(id, Column::new(probe, image, change));
-                }
-            }),
+            Command::AddColumn { probe, image, change } => {
+                let mut requests = self.change_columns("Add column", |state| {
+                    if state.library.probes.contains_key(&probe) {
+                        let id = ColumnId(state.fresh());
+                        state.columns.insert(id, Column::new(probe, image, change));
+                    }
+                });
+                requests.extend(self.ask_changes());
+                requests
+            }
             Command::RemoveColumn(id) => self.change_columns("Remove column", |state| {
                 state.columns.shift_remove(&id);
                 state.selection.reference = state.selection.reference.filter(|pinned| *pinned != id);
@@ -86,11 +90,15 @@ impl State {
                     column.image = image;
                 }
             }),
-            Command::SetChange(id, change) => self.change_columns("Change reading of column", |state| {
-                if let Some(column) = state.columns.get_mut(&id) {
-                    column.change = change;
-                }
-            }),
+            Command::SetChange(id, change) => {
+                let mut requests = self.change_columns("Change reading of column", |state| {
+                    if let Some(column) = state.columns.get_mut(&id) {
+                        column.change = change;
+                    }
+                });
+                requests.extend(self.ask_changes());
+                requests
+            }
             Command::Pin(id) => self.change_columns("Pin column", |state| {
                 state.selection.reference = id.filter(|id| state.columns.contains_key(id));
             }),

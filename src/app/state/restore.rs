@@ -117,7 +117,8 @@ impl State {
         self.columns =
             known.map(|saved| (saved.id, Column::new(saved.probe, saved.image, saved.change))).collect();
         self.selection = selection;
-        self.selection.image = self.selection.image.filter(|id| self.library.images.contains_key(id));
+        let there = self.selection.image.filter(|id| self.library.images.contains_key(id));
+        self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.look, self.backbone_options) = (views, look, backbone_options);
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));

@@ -152,8 +152,6 @@ impl State {
 
     /// Asks probes about the dataset: those of the columns, changes included, or all that fit.
     pub(super) fn ask_probes(&mut self, all: bool) -> Vec<Request> {
-        let Some((_, part)) = self.dataset() else { return Vec::new() };
-        let part = part.clone();
         let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
         for column in self.columns.values() {
             if !wanted.contains(&(column.probe, column.change)) {
@@ -167,6 +165,32 @@ impl State {
                 }
             }
         }
+        self.ask(wanted)
+    }
+
+    /// Asks changed readings of probes that were asked as trained: what a change does to the accuracy
+    /// stands beside it without another click. One survey at a time; the next follows when it is over.
+    pub(super) fn ask_changes(&mut self) -> Vec<Request> {
+        let Some((dataset, _)) = self.dataset() else { return Vec::new() };
+        if self.surveys.asking.is_some() {
+            return Vec::new();
+        }
+        let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
+        for column in self.columns.values().filter(|column| column.change != Intervention::None) {
+            let subject = (column.probe, column.change);
+            let trained = self.surveys.of(dataset, column.probe, Intervention::None);
+            let unknown = self.surveys.of(dataset, column.probe, column.change).is_none();
+            if unknown && trained.is_some_and(|found| found.is_ok()) && !wanted.contains(&subject) {
+                wanted.push(subject);
+            }
+        }
+        if wanted.is_empty() { Vec::new() } else { self.ask(wanted) }
+    }
+
+    /// Asks these about the dataset, in the place of who is being asked.
+    fn ask(&mut self, wanted: Vec<(ProbeId, Intervention)>) -> Vec<Request> {
+        let Some((_, part)) = self.dataset() else { return Vec::new() };
+        let part = part.clone();
         let subject = |(probe, change): (ProbeId, Intervention)| {
             let (backbone, _) = self.library.backbone_of(probe)?;
             Some(Subject { probe, backbone, change })
@@ -186,7 +210,8 @@ impl State {
             self.jobs.shift_remove(&old);
             requests.push(Request::Cancel(old));
         }
-        let title = format!("Asking {} probes about {}", subjects.len(), part.asked.dataset);
+        let s = if subjects.len() == 1 { "" } else { "s" };
+        let title = format!("Asking {} probe{s} about {}", subjects.len(), part.asked.dataset);
         let job = self.begin(JobKind::Survey, title);
         (self.surveys.asking, self.surveys.fault) = (Some(job), None);
         requests.push(Request::Survey(Ask { job, part, subjects, settings: self.look }));

@@ -182,7 +182,7 @@ fn note(view: View<'_>, maps: &ClassMaps, drawn: &[usize]) -> String {
     let chance = match view.choice.maps {
         MapOf::Positions => {
             let spread = 1.645 / (12.0 * f64::from(fewest)).sqrt();
-            format!("Random orders of {fewest} images: 0.5 ± {}", number(spread))
+            format!("Chance, mean of {fewest} random orders: 0.5 ± {}", number(spread))
         }
         MapOf::Weights => String::new(),
     };

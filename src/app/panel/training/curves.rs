@@ -117,7 +117,7 @@ impl Curves {
             .cursor_color(color32(theme.band))
             .grid_fade(0.0)
             .grid_spacing(4.0..=8.0)
-            .x_grid_spacer(|input| marks(input, false))
+            .x_grid_spacer(whole)
             .y_grid_spacer(move |input| marks(input, log))
             .x_axis_formatter(|mark, _| number(mark.value))
             .y_axis_formatter(move |mark, _| number(if log { 10f64.powf(mark.value) } else { mark.value }))
@@ -193,6 +193,13 @@ fn marks(input: GridInput, log: bool) -> Vec<GridMark> {
     let gaps = places.windows(2).map(|pair| pair[1] - pair[0]);
     let step_size = gaps.fold(high - low, f64::min).max(f64::EPSILON);
     places.into_iter().map(|value| GridMark { value, step_size }).collect()
+}
+
+/// Whole numbers inside: there is no half an epoch to read off.
+fn whole(input: GridInput) -> Vec<GridMark> {
+    let mut marks = marks(input, false);
+    marks.retain(|mark| (mark.value - mark.value.round()).abs() < 1e-6);
+    marks
 }
 
 #[cfg(test)]

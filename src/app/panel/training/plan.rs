@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
-use crate::app::command::Command;
+use crate::app::command::{Action, Command};
 use crate::app::extract::bytes_text;
 use crate::app::panel::{Cx, notice};
 use crate::app::state::Outlook;
@@ -35,7 +35,13 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
         };
     }
     if let Some(missing) = training.draft.missing() {
-        return notice::empty(ui, missing);
+        if training.draft.backbone.is_empty() || training.draft.data.is_some() {
+            return notice::empty(ui, missing);
+        }
+        if notice::invite(ui, missing, Action::ChooseDataset.text()) {
+            cx.choose(Action::ChooseDataset);
+        }
+        return;
     }
     if training.outdated() {
         cx.send(Command::PlanTraining);
