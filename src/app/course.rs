@@ -3,10 +3,12 @@
 
 mod curve;
 pub mod disk;
+mod figure;
 
 use std::path::PathBuf;
 
 pub use self::curve::{Curve, Measure, smooth};
+pub use self::figure::quoted;
 use crate::model::run::{Manifest, Metric, Run};
 use crate::model::train::Epoch;
 
@@ -25,6 +27,8 @@ pub struct About {
     pub heads: Vec<String>,
     /// Passes over the training images.
     pub epochs: usize,
+    /// Images of one step.
+    pub batch: usize,
     /// One training of all heads each.
     pub seeds: Vec<u64>,
     /// Images trained on.
@@ -46,6 +50,7 @@ impl About {
             device: device.clone(),
             heads: heads.iter().map(|head| head.name.clone()).collect(),
             epochs: protocol.epochs,
+            batch: protocol.batch,
             seeds: seeds.clone(),
             train: dataset.train,
             test: dataset.test,
@@ -235,8 +240,10 @@ mod tests {
         let folder = PathBuf::from("run");
         let (dataset, backbone, device) = ("birds".to_owned(), "tiny".to_owned(), "cpu".to_owned());
         let heads = ["gap", "sinkhorn"].map(str::to_owned).into();
-        let (seeds, train, test, warning) = ((0..seeds).collect(), 8, 4, None);
-        Course::new(About { folder, dataset, backbone, device, heads, epochs, seeds, train, test, warning })
+        let (seeds, train, test, warning, batch) = ((0..seeds).collect(), 8, 4, None, 4);
+        let about =
+            About { folder, dataset, backbone, device, heads, epochs, batch, seeds, train, test, warning };
+        Course::new(about)
     }
 
     pub(super) fn metric(head: &str, seed: u64, epoch: usize, loss: f64, test: f64) -> Metric {

@@ -2,6 +2,9 @@
 
 use std::any::Any;
 
+/// The remedy for what a device other than the processor may be to blame for.
+pub const ON_CPU: &str = "Run on the CPU instead";
+
 /// An error that has left the place it was made in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -28,6 +31,11 @@ impl Fault {
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
         let said = said.unwrap_or_else(|| "no message".into());
         Self { lines: vec!["Stopped by a fault of the program or its driver".into(), said], remedy: None }
+    }
+
+    /// Whether the processor may do what another device could not.
+    pub fn wants_cpu(&self) -> bool {
+        self.remedy.as_deref() == Some(ON_CPU)
     }
 
     /// The same with what can be done.

@@ -14,6 +14,12 @@ pub fn tokens() -> Option<PathBuf> {
     named.or_else(|| Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("tokens")))
 }
 
+/// The folder of pictures that were pasted: kept, so that a workspace can name them; absent where the
+/// user has no home.
+pub fn pasted() -> Option<PathBuf> {
+    Some(directories::ProjectDirs::from("", "", "ssmprobe")?.data_dir().join("pasted"))
+}
+
 /// A folder that is not there yet, for a run on a dataset: `ssmprobe-runs/NAME` in the user's home,
 /// with a number behind it if need be.
 pub fn run(name: &str) -> Option<PathBuf> {

@@ -4,6 +4,8 @@
 use anyhow::{Context, bail};
 use eframe::egui;
 
+use super::desk::clipboard::Clipboard;
+
 /// Smallest window that still shows a library, a figure and a status bar.
 const LEAST: [f32; 2] = [900.0, 600.0];
 /// The window's size where the system does not say better.
@@ -24,6 +26,7 @@ pub fn open<A: eframe::App + 'static>(
         .with_min_inner_size(LEAST);
     let options = eframe::NativeOptions { viewport, ..Default::default() };
     let create = Box::new(|cx: &eframe::CreationContext<'_>| {
+        Clipboard::install(&cx.egui_ctx);
         let app = build(&cx.egui_ctx)?;
         Ok(Box::new(app) as Box<dyn eframe::App>)
     });

@@ -1,10 +1,12 @@
 //! Training curves: loss and accuracy of several heads over the steps, as in the paper's figure of
-//! training loss. Takes plain numbers of its own, not a trace.
+//! training loss: the mean over seeds, with a band of one standard deviation. Takes plain numbers of
+//! its own, not a trace.
 
 use serde::{Deserialize, Serialize};
 
 use super::frame::{Axis, Frame};
 use super::legend::{self, Mark};
+use super::plot::Plot;
 use super::scale::{Scale, extent};
 use super::scene::{Box2, Point, Scene, Stroke};
 use super::table::Table;
@@ -20,6 +22,10 @@ pub struct Series {
     pub loss: Vec<(f64, f64)>,
     /// Step and accuracy on held-out images, 0 to 1.
     pub accuracy: Vec<(f64, f64)>,
+    /// Standard deviation over seeds of every loss; empty where there is one seed.
+    pub loss_spread: Vec<f64>,
+    /// And of every accuracy.
+    pub accuracy_spread: Vec<f64>,
 }
 
 /// The curves of one run.
@@ -27,6 +33,90 @@ pub struct Series {
 pub struct Curves {
     /// One a head.
     pub series: Vec<Series>,
+}
+
+/// Which curves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// Loss, and accuracy below it.
+    #[default]
+    Both,
+    /// Loss alone, as in the paper.
+    Loss,
+    /// Accuracy alone.
+    Accuracy,
+}
+
+impl Part {
+    /// All, with their names on a command line and what they show.
+    pub const ALL: [(Self, &str, &str); 3] = [
+        (Self::Both, "training", "Training loss, and below it the accuracy on held-out images"),
+        (Self::Loss, "training_loss", "Training loss over the steps, a line a head"),
+        (Self::Accuracy, "training_accuracy", "Accuracy on held-out images over the steps, a line a head"),
+    ];
+}
+
+/// The curves of a run, as a picture that brings its own data.
+#[derive(Clone)]
+pub struct Training {
+    /// The numbers.
+    pub curves: Curves,
+    /// Which of them.
+    pub part: Part,
+    /// Logarithmic losses.
+    pub log: bool,
+    /// What its file is called.
+    pub name: String,
+    /// What was trained on what.
+    pub about: String,
+    /// What `ssmprobe figures` draws it from.
+    pub command: String,
+}
+
+impl Training {
+    /// The curves of its part.
+    fn shown(&self) -> Curves {
+        let mut curves = self.curves.clone();
+        for series in &mut curves.series {
+            match self.part {
+                Part::Both => {}
+                Part::Loss => series.accuracy.clear(),
+                Part::Accuracy => series.loss.clear(),
+            }
+        }
+        curves
+    }
+}
+
+impl Plot for Training {
+    fn title(&self) -> String {
+        "Training curves".to_owned()
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn about(&self) -> String {
+        self.about.clone()
+    }
+
+    fn height(&self, width: f32) -> f32 {
+        let legend = 14.0 * (self.curves.series.len() as f32 / 4.0).ceil();
+        legend + width * if self.part == Part::Both { 1.0 } else { 0.62 }
+    }
+
+    fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        inside(&self.shown(), &Options { log: self.log, ..Options::default() }, theme, size)
+    }
+
+    fn table(&self) -> Table {
+        table(&self.shown())
+    }
+
+    fn command(&self) -> Option<String> {
+        Some(self.command.clone())
+    }
 }
 
 /// Name of the axis both panels share.
@@ -41,18 +131,24 @@ const SPAN: usize = 60;
 /// # Errors
 /// If no series has a point yet.
 pub fn scene(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+    let size = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
+    Ok(inside(curves, options, theme, size)?.framed(MARGIN))
+}
+
+/// The same without an edge around it.
+fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
     let has = |f: fn(&Series) -> &Vec<(f64, f64)>| curves.series.iter().any(|s| !f(s).is_empty());
     let (loss, accuracy) = (has(|s| &s.loss), has(|s| &s.accuracy));
     if !loss && !accuracy {
         return Err(Empty("No step has been trained yet".to_owned()));
     }
-    let (width, whole) = (size.width - 2.0 * MARGIN, size.height - 2.0 * MARGIN);
+    let (width, whole) = (size.width, size.height);
     let mut scene = Scene::new(width, whole, "Training curves", theme.background);
     let key: Vec<(Mark, &str)> = curves
         .series
         .iter()
         .enumerate()
-        .map(|(i, s)| (Mark::Line(Stroke::new(theme.line * 1.2, theme.series(i))), s.name.as_str()))
+        .map(|(i, s)| (Mark::Line(stroke(theme, i)), s.name.as_str()))
         .collect();
     let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
     let height = (whole - top) / if loss && accuracy { 2.0 } else { 1.0 };
@@ -70,38 +166,58 @@ pub fn scene(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> R
         Frame::align(&mut [&mut upper, &mut lower]);
     }
     if loss {
-        lines(&mut scene, theme, &upper, curves, |s| &s.loss, true);
+        lines(&mut scene, theme, &upper, curves, |s| (&s.loss, &s.loss_spread), true);
     }
     if accuracy {
-        lines(&mut scene, theme, &lower, curves, |s| &s.accuracy, false);
+        lines(&mut scene, theme, &lower, curves, |s| (&s.accuracy, &s.accuracy_spread), false);
     }
-    Ok(scene.framed(MARGIN))
+    Ok(scene)
+}
+
+/// The line of series `i`; those that share a colour differ by their dash.
+fn stroke(theme: &Theme, i: usize) -> Stroke {
+    let line = Stroke::new(theme.line * 1.2, theme.series(i));
+    match i / theme.series.len() {
+        0 => line,
+        1 => line.dashed(4.0, 2.0),
+        2 => line.dashed(1.5, 1.5),
+        _ => line.dashed(0.8, 2.4),
+    }
+}
+
+/// Values of a curve, and the ends of its band.
+fn with_band<'a>(points: &'a [(f64, f64)], spread: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+    let spread = spread.iter().copied().chain(std::iter::repeat(0.0));
+    points.iter().zip(spread).flat_map(|(p, s)| [p.1 - s, p.1 + s])
 }
 
 fn loss_scale(curves: &Curves, options: &Options) -> Scale {
-    let values = || curves.series.iter().flat_map(|s| &s.loss).map(|p| p.1);
+    let values = || curves.series.iter().flat_map(|s| with_band(&s.loss, &s.loss_spread));
     let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
     if options.log {
         let above = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
         Scale::log(above * 0.9, hi * 1.1, 6)
     } else {
-        Scale::padded(lo.min(0.0), hi)
+        // Close to each other the curves fill the box; else it shows how far they are from zero.
+        Scale::padded(if lo > 0.5 * hi { lo } else { lo.min(0.0) }, hi)
     }
 }
 
 fn accuracy_scale(curves: &Curves) -> Scale {
-    let values = curves.series.iter().flat_map(|s| &s.accuracy).map(|p| p.1 * 100.0);
+    let values = curves.series.iter().flat_map(|s| with_band(&s.accuracy, &s.accuracy_spread));
+    let values = values.map(|v| (v * 100.0).clamp(0.0, 100.0));
     let (lo, hi) = extent(values).unwrap_or((0.0, 100.0));
     Scale::nice(lo.min(hi * 0.5), hi, 4)
 }
 
-/// Draws one line a series; a noisy one is drawn faint, with its moving average above it.
+/// Draws one line a series, with a band where it has a spread; a noisy one is drawn faint, with its
+/// moving average above it.
 fn lines(
     scene: &mut Scene,
     theme: &Theme,
     frame: &Frame,
     curves: &Curves,
-    of: impl Fn(&Series) -> &Vec<(f64, f64)>,
+    of: impl Fn(&Series) -> (&Vec<(f64, f64)>, &Vec<f64>),
     noisy: bool,
 ) {
     frame.grid(scene, theme);
@@ -112,13 +228,26 @@ fn lines(
         points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1 * factor)).collect()
     };
     let averaged = |points: &[(f64, f64)]| noisy && points.len() >= SPAN;
-    for (i, series) in curves.series.iter().enumerate().filter(|(_, s)| averaged(of(s))) {
-        scene.line(place(of(series)), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
+    for (i, series) in curves.series.iter().enumerate() {
+        let (points, spread) = of(series);
+        if spread.len() == points.len() && spread.iter().any(|spread| *spread > 0.0) {
+            let lowest = points.iter().map(|p| p.1).filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+            // A band at or below zero has no logarithm: it ends a little under the curve.
+            let floor = if frame.y.scale.log { lowest * 0.5 } else { f64::NEG_INFINITY };
+            let edge = |sign: f64| -> Vec<(f64, f64)> {
+                points.iter().zip(spread).map(|(p, s)| (p.0, (p.1 + sign * s).max(floor))).collect()
+            };
+            let mut outline = place(&edge(1.0));
+            outline.extend(place(&edge(-1.0)).into_iter().rev());
+            scene.polygon(outline, theme.series(i).alpha(0.16));
+        } else if averaged(points) {
+            scene.line(place(points), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
+        }
     }
     for (i, series) in curves.series.iter().enumerate() {
-        let points = of(series);
+        let (points, _) = of(series);
         let shown = if averaged(points) { smooth(points) } else { points.clone() };
-        scene.line(place(&shown), Stroke::new(theme.line * 1.2, theme.series(i)));
+        scene.line(place(&shown), stroke(theme, i));
         if !noisy && points.len() <= 60 {
             for p in place(points) {
                 scene.dot(p, 1.3, theme.series(i), None);
@@ -146,10 +275,15 @@ fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 pub fn table(curves: &Curves) -> Table {
     let mut names = Vec::new();
     let mut kinds = Vec::new();
-    let (mut steps, mut values) = (Vec::new(), Vec::new());
+    let (mut steps, mut values, mut spreads) = (Vec::new(), Vec::new(), Vec::new());
     for series in &curves.series {
-        for (kind, points) in [("loss", &series.loss), ("accuracy", &series.accuracy)] {
-            for &(step, value) in points {
+        let kinds_of = [
+            ("loss", &series.loss, &series.loss_spread),
+            ("accuracy", &series.accuracy, &series.accuracy_spread),
+        ];
+        for (kind, points, spread) in kinds_of {
+            for (at, &(step, value)) in points.iter().enumerate() {
+                spreads.push(spread.get(at).copied().unwrap_or(0.0));
                 names.push(series.name.clone());
                 kinds.push(kind.to_owned());
                 steps.push(step);
@@ -162,6 +296,7 @@ pub fn table(curves: &Curves) -> Table {
         .words("measure", kinds)
         .numbers("step", steps)
         .numbers("value", values)
+        .numbers("standard_deviation", spreads)
 }
 
 #[cfg(test)]

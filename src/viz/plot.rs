@@ -31,6 +31,11 @@ pub trait Plot: Send + Sync {
 
     /// The numbers behind it.
     fn table(&self) -> Table;
+
+    /// What `ssmprobe figures` is told to draw the same, where it can.
+    fn command(&self) -> Option<String> {
+        None
+    }
 }
 
 /// An overview of surveys.

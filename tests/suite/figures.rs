@@ -4,7 +4,9 @@ use std::path::Path;
 
 use assert_cmd::Command;
 
-use crate::traces;
+use ssmprobe::model::run::{Run, Selection, Truth};
+
+use crate::{report, traces};
 
 fn figures(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
     let program = env!("CARGO_BIN_EXE_ssmprobe");
@@ -75,6 +77,44 @@ fn fixed_scans_need_no_trace() {
 }
 
 #[test]
+fn the_training_of_a_run_is_drawn_the_same_every_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = report::manifest("tiny", "birds", &["gap", "sinkhorn"], 2, Selection::Test);
+    Run::create(&folder.path().join("run"), manifest, &Truth::default()).unwrap();
+    let line = |head: &str, seed: u64, epoch: u64| {
+        let test = 10.0 * (epoch + seed) as f64;
+        format!(
+            "{{\"head\":\"{head}\",\"seed\":{seed},\"epoch\":{epoch},\"loss\":{},\"train\":{test},\"select\":{test},\"test\":{test}}}\n",
+            2.0 / epoch as f64
+        )
+    };
+    let all =
+        |head: &str| [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(seed, epoch)| line(head, seed, epoch)).concat();
+    std::fs::write(folder.path().join("run/metrics.jsonl"), all("gap") + &all("sinkhorn")).unwrap();
+    for ending in ["svg", "pdf", "png", "npz"] {
+        let files = ["a", "b"].map(|name| format!("{name}.{ending}"));
+        for file in &files {
+            figures(folder.path(), &["--run", "run", "--figure", "training_loss", "--out", file]).success();
+        }
+        let [a, b] = files.map(|file| std::fs::read(folder.path().join(file)).unwrap());
+        assert!(a == b && a.len() > 500, "{ending} differs");
+    }
+    let svg = std::fs::read_to_string(folder.path().join("a.svg")).unwrap();
+    assert!(svg.contains("Training loss") && svg.contains("sinkhorn") && !svg.contains("Accuracy"));
+    assert!(svg.contains("heads on birds through tiny"), "the metadata says what made it");
+    figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "both.csv"]).success();
+    let csv = std::fs::read_to_string(folder.path().join("both.csv")).unwrap();
+    let rows: Vec<&str> = csv.lines().collect();
+    assert_eq!(rows.len(), 1 + 4, "{csv}");
+    // 80 images in batches of 16 are 5 steps an epoch.
+    assert!(rows[1].starts_with("gap,loss,2.5,2,0") && rows[4].starts_with("gap,accuracy,10,0.25,"), "{csv}");
+    figures(folder.path(), &["--run", "run", "--figure", "all", "--out", "all.svg"]).success();
+    assert!(folder.path().join("all-training_accuracy.svg").exists());
+    let failed = figures(folder.path(), &["--run", "run", "--heads", "cls", "--out", "a.svg"]).failure();
+    assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains("the run trains gap, sinkhorn"));
+}
+
+#[test]
 fn what_cannot_be_drawn_is_said() {
     let folder = stored();
     std::fs::write(folder.path().join("broken.json"), "{\"image\": 3}").unwrap();
@@ -94,6 +134,6 @@ fn what_cannot_be_drawn_is_said() {
     let list = figures(folder.path(), &["--list"]).success();
     assert_eq!(
         String::from_utf8(list.get_output().stdout.clone()).unwrap().lines().count(),
-        ssmprobe::viz::FIGURES.len()
+        ssmprobe::viz::FIGURES.len() + ssmprobe::viz::curves::Part::ALL.len()
     );
 }

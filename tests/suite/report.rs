@@ -24,7 +24,7 @@ fn variant(name: &str) -> Variant {
     Variant { name: name.to_owned(), head, config: Config::default() }
 }
 
-fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selection: Selection) -> Manifest {
+pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selection: Selection) -> Manifest {
     let text = str::to_owned;
     Manifest {
         format: FORMAT,

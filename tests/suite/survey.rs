@@ -273,7 +273,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         window.harness.run();
         assert!(window.has("Open a dataset to see what probes make of all its images"), "{id}");
         opened(&mut window, &part);
-        assert!(window.has("not asked about the 9 test images of birds yet"), "{id}");
+        assert!(window.has("Not asked yet about the 9 test images of birds"), "{id}");
         window.harness.query_all_by_label("Ask the shown probes about the dataset").next().unwrap().click();
         window.harness.run();
         let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
@@ -357,6 +357,36 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     assert_eq!(state.sieved(focus).len(), 2);
     window.click("Show all");
     assert!(window.harness.state().state.sieve.is_open());
+}
+
+#[test]
+fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    let (column, probe) = {
+        let state = &window.harness.state().state;
+        let (id, column) = state.columns.first().expect("a column");
+        (*id, column.probe)
+    };
+    let change = Intervention::Scrambled(0);
+    let add = Command::AddColumn { probe, image: None, change };
+    window.harness.state_mut().dispatch(add.clone());
+    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    assert!(!asked.iter().any(|r| matches!(r, Request::Survey(_))), "as trained it was not asked yet");
+    window.harness.state_mut().dispatch(Command::Undo);
+    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    surveyed(&mut window, &part);
+    window.harness.state_mut().dispatch(add);
+    let asked = window.wire.borrow().asked.clone();
+    let found = asked.iter().find_map(|r| if let Request::Survey(ask) = r { Some(ask) } else { None });
+    let subjects = &found.expect("nobody asks").subjects;
+    assert_eq!(subjects.len(), 1);
+    assert_eq!((subjects[0].probe, subjects[0].change), (probe, change));
+    surveyed(&mut window, &part);
+    window.click("Compare");
+    assert!(window.has("against as trained") && window.has("Not retrained"));
+    assert!(window.harness.state().state.survey_of(column).is_some());
 }
 
 #[test]

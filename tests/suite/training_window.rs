@@ -60,6 +60,7 @@ fn about(heads: &[&str], epochs: usize) -> About {
         device: "cpu".into(),
         heads: heads.iter().map(|head| (*head).to_owned()).collect(),
         epochs,
+        batch: 256,
         seeds: vec![0, 1],
         train: 12_000,
         test: 500,

@@ -45,6 +45,8 @@ fn training() -> Curves {
             let noise = |i: usize| ((i * 7919) % 1009) as f64 / 1009.0 - 0.5;
             let loss = |i: usize| floor + 5.6 * (-(i as f64) / 260.0).exp() + 0.3 * noise(i);
             Series {
+                loss_spread: Vec::new(),
+                accuracy_spread: Vec::new(),
                 name: name.to_owned(),
                 loss: (0..1200).map(|i| (i as f64, loss(i))).collect(),
                 accuracy: (1..=12)
@@ -279,8 +281,8 @@ fn tables_are_written_as_csv_and_npz() {
     let table = find("assignment").unwrap().table(trace);
     let csv = String::from_utf8(export::csv(&table).unwrap()).unwrap();
     assert!(csv.starts_with("token,score,best_position,expected_position,plan_0,plan_1,"));
-    let bytes = export::npz(&table).unwrap();
-    assert_eq!(bytes, export::npz(&table).unwrap());
+    let bytes = export::npz(&table, "made of this").unwrap();
+    assert_eq!(bytes, export::npz(&table, "made of this").unwrap());
     let mut archive = ndarray_npy::NpzReader::new(std::io::Cursor::new(bytes)).unwrap();
     let plan: ndarray::Array2<f32> = archive.by_name("plan").unwrap();
     let Routing::Plan(original) = &trace.routing else { unreachable!() };

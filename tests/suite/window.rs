@@ -13,7 +13,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::command::{Action, Command};
 use ssmprobe::app::facts::{BackboneFacts, ProbeFacts};
-use ssmprobe::app::fault::Fault;
+use ssmprobe::app::fault::{Fault, ON_CPU};
 use ssmprobe::app::job::{BackboneOptions, Event, Progress, Request, Seen, Unit};
 use ssmprobe::app::state::Shown;
 use ssmprobe::app::{App, Engine};
@@ -249,7 +249,7 @@ fn a_failure_stays_readable() {
     window.open();
     window.answer_with(|request| match request {
         Request::Look(look) => {
-            vec![Event::Failed(look.job, Fault::new("The device was lost").remedy("Run on the CPU instead"))]
+            vec![Event::Failed(look.job, Fault::new("The device was lost").remedy(ON_CPU))]
         }
         Request::OpenProbe { job, entry, path } if path.starts_with("gap.safetensors") => {
             let name = "gap";
@@ -263,6 +263,11 @@ fn a_failure_stays_readable() {
     window.click("Jobs and log");
     assert!(window.has("Copy log"));
     assert!(window.idle());
+    window.harness.query_all_by_label("Run on the CPU instead").next().unwrap().click();
+    window.harness.run();
+    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let on_cpu = |r: &Request| matches!(r, Request::OpenBackbone { device, .. } if device == "cpu");
+    assert!(asked.iter().any(on_cpu), "{asked:?}");
 }
 
 #[test]
@@ -357,6 +362,23 @@ fn a_figure_is_exported_with_its_trace() {
         .ok();
     assert!(status.is_ok(), "{status:?}");
     assert_eq!(std::fs::read_to_string(&again).unwrap(), svg);
+}
+
+#[test]
+fn pasted_paths_are_opened_and_other_words_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("a bird.png");
+    std::fs::write(&image, "").unwrap();
+    let mut window = Window::ready();
+    window.harness.event(egui::Event::Paste(image.display().to_string()));
+    window.harness.run();
+    let opens = |r: &Request| matches!(r, Request::Recognise { paths, .. } if *paths == [image.clone()]);
+    assert!(window.wire.borrow().asked.iter().any(opens));
+    window.wire.borrow_mut().asked.clear();
+    window.harness.event(egui::Event::Paste("some words".into()));
+    window.harness.run();
+    assert!(window.wire.borrow().asked.is_empty());
+    assert!(window.has("Nothing was pasted"));
 }
 
 #[test]

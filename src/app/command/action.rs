@@ -39,6 +39,8 @@ pub enum Ask {
     Palette,
     /// Copy the log as text.
     CopyLog,
+    /// Open what the clipboard holds.
+    Paste,
     /// End the program.
     Quit,
 }
@@ -134,6 +136,7 @@ pub enum Action {
     Undo,
     Redo,
     CancelAll,
+    Paste,
     CopyLog,
     Palette,
     NextImage,
@@ -180,6 +183,7 @@ impl Action {
         Self::Undo,
         Self::Redo,
         Self::CancelAll,
+        Self::Paste,
         Self::CopyLog,
         Self::Palette,
         Self::NextImage,
@@ -277,6 +281,7 @@ impl Action {
             Self::SaveWorkspace => return Effect::Ask(Ask::SaveWorkspace),
             Self::SaveWorkspaceAs => return Effect::Ask(Ask::SaveWorkspaceAs),
             Self::Quit => return Effect::Ask(Ask::Quit),
+            Self::Paste => return Effect::Ask(Ask::Paste),
             Self::CopyLog => return Effect::Ask(Ask::CopyLog),
             Self::Palette => return Effect::Ask(Ask::Palette),
             Self::ChooseDataset => return Effect::Ask(Ask::DatasetFolder),
@@ -331,6 +336,7 @@ impl Action {
             Self::Undo => (Edit, "Undo", "Take back the last closing or setting", Some(ctrl("Z"))),
             Self::Redo => (Edit, "Redo", "Do again what was taken back", Some(ctrl_shift("Z"))),
             Self::CancelAll => (Edit, "Cancel all jobs", "End everything under way", Some(ctrl("Period"))),
+            Self::Paste => (Edit, "Paste", "Opens a copied picture, or files that were copied by their paths", Some(ctrl("V"))),
             Self::CopyLog => (Edit, "Copy log", "What was noted and what failed, as text", None),
             Self::Palette => (Edit, "Find action…", "All actions, by their names", Some(ctrl("K"))),
             Self::NextImage => (Look, "Next image", "The one after the current one", Some(plain("ArrowRight"))),

@@ -10,6 +10,7 @@ use eframe::egui;
 use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
 
 use super::dialog;
+use crate::app::course::quoted;
 use crate::app::state::Views;
 use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
@@ -62,6 +63,8 @@ pub enum Outcome {
     Written(PathBuf),
     /// A picture for the clipboard.
     Image(ColorImage),
+    /// A picture from the clipboard is this file now.
+    Pasted(PathBuf),
     /// Nothing; why.
     Failed(String),
 }
@@ -189,12 +192,14 @@ impl Export {
             if ui.button("Cancel").clicked() {
                 decision = Decision::Close;
             }
-            if self.plot.is_some() {
-                return;
-            }
+            let from = match &self.plot {
+                Some(plot) if plot.command().is_none() => return,
+                Some(_) => "Draws the same figure without a window",
+                None => "Draws the same figure from the trace beside it",
+            };
             let copy = egui::Button::new("Copy the command line");
-            let copy = ui.add_enabled(self.with_traces, copy);
-            if copy.on_hover_text("Draws the same figure from the trace beside it").clicked() {
+            let copy = ui.add_enabled(self.with_traces || self.plot.is_some(), copy);
+            if copy.on_hover_text(from).clicked() {
                 ui.ctx().copy_text(self.command_line());
             }
         });
@@ -221,15 +226,10 @@ impl Export {
 
     /// The command that draws the same figure from the traces.
     pub fn command_line(&self) -> String {
-        let quoted = |text: &str| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
-            if text.chars().all(plain) {
-                text.to_owned()
-            } else {
-                format!("'{}'", text.replace('\'', r"'\''"))
-            }
-        };
         let mut words = vec!["ssmprobe figures".to_owned()];
+        if let Some(plot) = &self.plot {
+            words.extend(plot.command());
+        }
         words.extend(
             self.trace_files().iter().map(|p| format!("--trace {}", quoted(&p.display().to_string()))),
         );

@@ -4,12 +4,14 @@
 //! worth keeping or testing without one is in the [`State`].
 
 mod choose;
+pub mod clipboard;
 mod dialog;
 mod export;
 mod hub;
 mod locate;
 mod menu;
 mod palette;
+mod paste;
 mod status;
 mod strip;
 mod tiles;
@@ -116,6 +118,7 @@ impl Desk {
                     ctx.copy_image(image);
                     orders.push(Order::Note(Weight::Info, "Copied the image".to_owned()));
                 }
+                Outcome::Pasted(path) => orders.push(Order::Command(Command::OpenImages(vec![path]))),
                 Outcome::Failed(why) => orders.push(Order::Note(Weight::Error, why)),
             }
         }
@@ -124,6 +127,7 @@ impl Desk {
         {
             self.chosen(what, paths, state, &mut orders);
         }
+        orders.extend(paste::orders(ctx, &self.exporter));
         let dropped = ctx.input(|i| i.raw.dropped_files.clone());
         let dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
         if !dropped.is_empty() {
@@ -281,6 +285,7 @@ impl Desk {
             Ask::Palette => self.palette = Some(Palette::default()),
             Ask::HubId => self.hub = Some(String::new()),
             Ask::CopyLog => ctx.copy_text(state.log_text()),
+            Ask::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Ask::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
             Ask::SaveWorkspace if self.workspace.is_some() => {
                 let path = self.workspace.clone().unwrap_or_default();
@@ -318,7 +323,7 @@ impl Desk {
             For::Ask(Ask::OpenDatasetFolder) => Command::OpenDataset(first, None),
             For::Ask(Ask::OpenWorkspace) => return self.open(&first, orders),
             For::Ask(Ask::SaveWorkspace | Ask::SaveWorkspaceAs) => return self.save(first, state, orders),
-            For::Ask(Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Quit) => return,
+            For::Ask(Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Paste | Ask::Quit) => return,
         }));
     }
 

@@ -163,7 +163,7 @@ impl Compare {
         let trace = match &column.shown {
             Shown::Ready(trace) | Shown::Waiting(Some(trace)) => trace.clone(),
             Shown::Waiting(None) => return notice::busy(ui, "Looking…", None),
-            Shown::Failed(fault) => return notice::failed(ui, fault),
+            Shown::Failed(fault) => return cx.failed(ui, fault),
             Shown::Nothing => return notice::empty(ui, &cx.state.why_nothing(id)),
         };
         let mut options = cx.options(figure.id());
@@ -269,14 +269,14 @@ fn against(cx: &Cx<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
     let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
     let Some(reference) = reference else {
         let logit = trace.logits.get(trace.evidence.class)?;
-        return Some(format!("Logit of {}: {}", class(trace), number(*logit)));
+        return Some(format!("Logit of {} {}", class(trace), number(*logit)));
     };
     if trace.logits.len() != reference.logits.len() {
         return Some("Other classes than the pinned column".to_owned());
     }
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
-    Some(format!("Logit of {}: {} against the pinned", class(reference), number(change)))
+    Some(format!("Logit of {} {} from the pinned", class(reference), number(change)))
 }
 
 /// How much of the dataset a column gets right, and against the same probe as it was trained.

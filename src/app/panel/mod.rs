@@ -27,8 +27,10 @@ use egui::{Response, Ui};
 pub use self::cell::Lit;
 pub use self::compare::interventions;
 use super::command::{Action, Ask, Command, Effect};
+use super::fault::Fault;
 use super::job::ColumnId;
 use super::state::{Shown, State};
+use super::training::Draft;
 use super::workspace::Workspace;
 use crate::model::trace::Trace;
 use crate::viz::overview::OVERVIEWS;
@@ -145,9 +147,19 @@ impl Cx<'_> {
                 let look = self.state.jobs.values().find(|job| job.kind == super::state::JobKind::Look);
                 notice::busy(ui, "Looking…", look.and_then(|job| job.progress.as_ref()));
             }
-            Shown::Failed(fault) => notice::failed(ui, fault),
+            Shown::Failed(fault) => self.failed(ui, fault),
         }
         None
+    }
+
+    /// Says why something failed; the processor tries again if a person wants that.
+    pub fn failed(&mut self, ui: &mut Ui, fault: &Fault) {
+        if notice::failed(ui, fault) {
+            let draft = Draft { device: "cpu".to_owned(), ..self.state.training.draft.clone() };
+            self.send(Command::SetDraft(Box::new(draft)));
+            self.send(Command::SetDevice("cpu".to_owned()));
+            self.send(Command::Retry);
+        }
     }
 
     /// Says what is missing before anything can be shown, and offers to open it.

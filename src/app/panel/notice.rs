@@ -5,7 +5,7 @@ use std::time::Duration;
 use eframe::egui;
 use egui::{Align, Layout, ProgressBar, RichText, ScrollArea, Ui};
 
-use crate::app::fault::Fault;
+use crate::app::fault::{Fault, ON_CPU};
 use crate::app::job::{Progress, Unit};
 use crate::app::look;
 use crate::viz::paint::color32;
@@ -109,8 +109,10 @@ pub fn roughly(time: Duration) -> String {
     }
 }
 
-/// Why it failed and what to do now; the words can be selected and copied.
-pub fn failed(ui: &mut Ui, fault: &Fault) {
+/// Why it failed and what to do now; the words can be selected and copied. True once a person wants
+/// the processor to try.
+pub fn failed(ui: &mut Ui, fault: &Fault) -> bool {
+    let mut on_cpu = false;
     let theme = look::theme(ui);
     ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
         middle(ui, 90.0, |ui| {
@@ -122,7 +124,11 @@ pub fn failed(ui: &mut Ui, fault: &Fault) {
             for line in lines {
                 ui.add(egui::Label::new(RichText::new(line).weak()).selectable(true).wrap());
             }
-            if let Some(remedy) = &fault.remedy {
+            if fault.wants_cpu() {
+                ui.add_space(4.0);
+                on_cpu =
+                    ui.button(ON_CPU).on_hover_text("Opens the backbone there and tries again").clicked();
+            } else if let Some(remedy) = &fault.remedy {
                 ui.add(egui::Label::new(remedy).selectable(true).wrap());
             }
             ui.add_space(2.0);
@@ -131,6 +137,7 @@ pub fn failed(ui: &mut Ui, fault: &Fault) {
             }
         });
     });
+    on_cpu
 }
 
 #[cfg(test)]

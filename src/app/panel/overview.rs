@@ -236,7 +236,7 @@ fn survey(ui: &mut Ui, cx: &mut Cx<'_>) -> Option<(DatasetId, Arc<Survey>)> {
                 let progress = state.jobs.get(&job).and_then(|job| job.progress.as_ref());
                 notice::busy(ui, "Opening the dataset…", progress);
             }
-            Some(Err(fault)) => notice::failed(ui, &fault),
+            Some(Err(fault)) => cx.failed(ui, &fault),
             None => {
                 let hint = "Open a dataset to see what probes make of all its images";
                 if notice::invite(ui, hint, Action::OpenDataset.text()) {
@@ -256,7 +256,7 @@ fn survey(ui: &mut Ui, cx: &mut Cx<'_>) -> Option<(DatasetId, Arc<Survey>)> {
         return None;
     }
     match (found, &state.surveys.fault) {
-        (Some(Err(fault)), _) | (None, Some(fault)) => notice::failed(ui, fault),
+        (Some(Err(fault)), _) | (None, Some(fault)) => cx.failed(ui, fault),
         _ if state.columns.is_empty() => cx.hint(ui),
         _ => {
             let hint = format!(

@@ -15,7 +15,7 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>, shown: usize) {
     let mut sieve = before.clone();
     let all = cx.state.library.images.len();
     ui.spacing_mut().item_spacing.y = 4.0;
-    let hint = format!("Filter {all} images by name or folder");
+    let hint = "Filter images by name or folder";
     let edit = ui.add(TextEdit::singleline(&mut sieve.text).hint_text(hint).desired_width(f32::INFINITY));
     edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
     if let Some((_, part)) = cx.state.dataset() {

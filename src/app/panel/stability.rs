@@ -60,7 +60,7 @@ impl Panel for Pane {
                 let stability = stability.clone();
                 self.draw(ui, cx, &stability);
             }
-            Some(Err(fault)) => notice::failed(ui, fault),
+            Some(Err(fault)) => cx.failed(ui, fault),
             None => {
                 if cx.trace(ui).is_none() {
                     return;

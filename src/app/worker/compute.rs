@@ -14,7 +14,7 @@ use super::cache::Cache;
 use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
 use super::{Task, World};
 use crate::app::facts::{BackboneFacts, ProbeFacts};
-use crate::app::fault::Fault;
+use crate::app::fault::{Fault, ON_CPU};
 use crate::app::job::training::Ask;
 use crate::app::job::{BackboneId, BackboneOptions, Cancel, Event, JobId, LookSettings, ProbeId, Request};
 use crate::model::backbone::{Backbone, BackboneError};
@@ -162,7 +162,7 @@ impl Compute {
                 Some("cpu") | None => {
                     "The program goes on. Try again; if it comes back, copy the log and report it"
                 }
-                Some(_) => "Run on the CPU instead: choose the device `cpu`",
+                Some(_) => ON_CPU,
             };
             outbox.tell(Event::Failed(job, fault.remedy(remedy)));
         }

@@ -76,7 +76,7 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
         Some("pdf") => pdf(scene, about)?,
         Some("png") => png(scene, about, dpi)?,
         Some("csv") => csv(table)?,
-        Some("npz") => npz(table)?,
+        Some("npz") => npz(table, about)?,
         _ => return Err(ExportError::Ending { path: path.to_owned() }),
     };
     write(path, &bytes)

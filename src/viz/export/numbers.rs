@@ -34,13 +34,15 @@ pub fn csv(table: &Table) -> Result<Vec<u8>, ExportError> {
     writer.into_inner().map_err(|e| failed(&e))
 }
 
-/// The numbers of the table as NPZ: float64 columns, a float32 matrix; words stay in the CSV.
+/// The numbers of the table as NPZ: float64 columns, a float32 matrix; words stay in the CSV. What it
+/// was made of and by what is the archive's comment.
 ///
 /// # Errors
 /// If the archive cannot be built.
-pub fn npz(table: &Table) -> Result<Vec<u8>, ExportError> {
+pub fn npz(table: &Table, about: &str) -> Result<Vec<u8>, ExportError> {
     let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "NPZ", why: e.to_string() };
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    archive.set_comment(format!("{about}\n{}", super::MADE_BY)).map_err(|e| failed(&e))?;
     // A fixed time, so that the same numbers are the same bytes.
     let options = zip::write::SimpleFileOptions::default()
         .compression_method(zip::CompressionMethod::Deflated)

@@ -1,5 +1,7 @@
-//! `ssmprobe figures`: pictures of stored traces and of fixed scans, with no weights and no GPU.
+//! `ssmprobe figures`: pictures of stored traces, of fixed scans and of runs, with no weights and no
+//! GPU.
 
+mod run;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -12,25 +14,33 @@ use crate::model::grid::Grid;
 use crate::model::router::scan::Scan;
 use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
+use crate::viz::curves::Part;
 use crate::viz::theme::Theme;
 use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
 
-/// Draws figures of stored traces, or of fixed scans, as SVG, PDF or PNG, or writes their numbers as
-/// CSV or NPZ.
+/// Draws figures of stored traces, of fixed scans or of a run's training, as SVG, PDF or PNG, or writes
+/// their numbers as CSV or NPZ. The same input gives the same bytes.
 #[derive(Args)]
 pub struct Figures {
     /// Trace to draw (JSON); several stand side by side on shared scales
-    #[arg(long, required_unless_present_any = ["list", "scan"], value_name = "FILE")]
+    #[arg(long, required_unless_present_any = ["list", "scan", "run"], value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Fixed scans to draw instead of a trace, side by side; no weights and no image are needed
     #[arg(long, conflicts_with_all = ["trace", "figure"], value_parser = source::scan,
           value_delimiter = ',', value_name = "NAME")]
     scan: Vec<Scan>,
+    /// Folder of a run, whose training curves to draw: --figure training (loss and accuracy),
+    /// training_loss (as in the paper) or training_accuracy
+    #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Heads of the run to draw; all where none is named
+    #[arg(long, value_delimiter = ',', requires = "run", value_name = "NAME")]
+    heads: Vec<String>,
     /// Rows and columns of the patches a scan reads
     #[arg(long, default_value = "14x14", value_parser = source::grid, requires = "scan", value_name = "RxC")]
     patches: Grid,
     /// Figure to draw; several stand below each other, "all" writes one file each
-    #[arg(long, required_unless_present_any = ["list", "scan"], value_name = "ID")]
+    #[arg(long, required_unless_present_any = ["list", "scan", "run"], value_name = "ID")]
     figure: Vec<String>,
     /// File to write: .svg, .pdf, .png, .csv or .npz; for --figure all its name gets the id added
     #[arg(long, required_unless_present = "list", value_name = "FILE")]
@@ -97,6 +107,9 @@ impl Figures {
             for figure in FIGURES {
                 println!("{:<12} {}", figure.id(), figure.about());
             }
+            for (_, id, about) in Part::ALL {
+                println!("{id:<12} {about} (of a run)");
+            }
             return Ok(ExitCode::SUCCESS);
         }
         if !(20.0..=2000.0).contains(&self.width) {
@@ -104,6 +117,9 @@ impl Figures {
         }
         if !(10.0..=2400.0).contains(&self.dpi) {
             bail!("--dpi {}: give 10 to 2400 dots an inch", self.dpi);
+        }
+        if let Some(folder) = &self.run {
+            return self.training(folder);
         }
         let mut traces =
             self.trace.iter().map(|path| source::stored(path)).collect::<anyhow::Result<Vec<_>>>()?;

@@ -1,13 +1,15 @@
 //! The curves of a run: loss on the left, accuracy on the right, one colour and dash a head.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
+use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
 use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints};
 
 use crate::app::course::{Course, Curve, Measure, smooth};
-use crate::app::panel::Cx;
+use crate::app::panel::{Cx, Wish};
+use crate::viz::curves::{Part, Training};
 use crate::viz::paint::color32;
 use crate::viz::scale::{Scale, number};
 use crate::viz::theme::Theme;
@@ -35,8 +37,8 @@ impl Default for Curves {
 
 impl Curves {
     /// Draws what they are shown by, and the plots in `height`.
-    pub fn ui(&mut self, ui: &mut Ui, cx: &Cx<'_>, course: &Course, height: f32) {
-        self.controls(ui, course);
+    pub fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, course: &Course, height: f32) {
+        self.controls(ui, cx, course);
         if !course.begun() {
             let size = Vec2::new(ui.available_width(), height);
             ui.allocate_ui(size, |ui| {
@@ -64,7 +66,14 @@ impl Curves {
         }
     }
 
-    fn controls(&mut self, ui: &mut Ui, course: &Course) {
+    /// What is drawn of the epochs that are done, as a figure.
+    fn figure(&self, course: &Course) -> Arc<Training> {
+        let hidden = course.about.heads.iter().any(|head| self.hidden.contains(head));
+        let shown = course.about.heads.iter().filter(|head| hidden && !self.hidden.contains(*head));
+        Arc::new(course.figure(&shown.cloned().collect::<Vec<_>>(), Part::Both, self.log))
+    }
+
+    fn controls(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, course: &Course) {
         ui.horizontal_wrapped(|ui| {
             ui.checkbox(&mut self.log, "Log scale").on_hover_text("Of the loss");
             ui.add_space(8.0);
@@ -85,6 +94,12 @@ impl Curves {
                 ui.add_space(8.0);
                 let text = RichText::new("Mean over seeds, band of one standard deviation").small().weak();
                 ui.label(text);
+            }
+            ui.add_space(8.0);
+            let ready = course.done().0 > 0;
+            let export = ui.add_enabled(ready, Button::new("Export curves…"));
+            if export.on_hover_text("Loss and accuracy after every epoch, as a figure").clicked() {
+                cx.wishes.push(Wish::ExportPlot(self.figure(course)));
             }
         });
     }

@@ -53,7 +53,7 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
                 ready(ui, cx, &facts, estimate, timing);
             });
         }
-        Outlook::Failed(fault) => notice::failed(ui, fault),
+        Outlook::Failed(fault) => cx.failed(ui, &fault.clone()),
         Outlook::Asked(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
             notice::busy(ui, "Looking at the dataset and the backbone", progress);

@@ -1,0 +1,57 @@
+//! The training curves of a run's folder, finished or not.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use super::Figures;
+use crate::app::course::{Course, disk};
+use crate::viz::curves::Part;
+use crate::viz::export;
+use crate::viz::plot::{self, Plot as _};
+
+impl Figures {
+    /// Draws them; one file for each figure that was named.
+    pub(super) fn training(&self, folder: &Path) -> anyhow::Result<ExitCode> {
+        let out = self.out.as_deref().context("--out names no file")?;
+        let reading = disk::read(folder)?;
+        let mut course = Course::new(reading.about);
+        course.epochs(&reading.epochs);
+        if let Some(unknown) = self.heads.iter().find(|head| !course.about.heads.contains(head)) {
+            bail!("--heads {unknown}: the run trains {}", course.about.heads.join(", "));
+        }
+        let parts = match &self.figure[..] {
+            [] => vec![Part::Both],
+            [all] if all == "all" => Part::ALL.map(|(part, ..)| part).into(),
+            [id] => vec![part(id)?],
+            _ => bail!("a run has one figure at a time; \"all\" writes one file each"),
+        };
+        for (part, id, _) in Part::ALL.into_iter().filter(|(part, ..)| parts.contains(part)) {
+            let figure = course.figure(&self.heads, part, self.log);
+            let scene = plot::draw_column(&figure, &self.theme(), export::points(self.width))?;
+            let path = match parts.len() {
+                1 => out.to_owned(),
+                _ => named(out, id)?,
+            };
+            export::save(&path, &scene, &figure.table(), &figure.about(), self.dpi)?;
+            eprintln!("wrote {}", path.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn part(id: &str) -> anyhow::Result<Part> {
+    let known = Part::ALL.into_iter().find(|(_, known, _)| *known == id).map(|(part, ..)| part);
+    known.with_context(|| {
+        let ids = Part::ALL.map(|(_, id, _)| id).join(", ");
+        format!("--figure {id}: a run has no such figure; there are {ids}")
+    })
+}
+
+/// `curves-training_loss.svg` for `curves.svg`.
+fn named(out: &Path, id: &str) -> anyhow::Result<PathBuf> {
+    let stem = out.file_stem().and_then(|s| s.to_str()).context("--out names no file")?;
+    let ending = out.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    Ok(out.with_file_name(format!("{stem}-{id}.{ending}")))
+}

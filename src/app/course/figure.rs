@@ -1,0 +1,89 @@
+//! The curves of a course as a figure: what its folder holds, so that the window and the command line
+//! draw the same.
+
+use super::{Course, Line};
+use crate::model::train::Epoch;
+use crate::viz::curves::{Curves, Part, Series, Training};
+
+use super::curve::mean_and_deviation;
+
+impl Course {
+    /// The figure of these heads; of all where none is named. Loss is the mean of every epoch and
+    /// stands in its middle; steps are those of one seed.
+    pub fn figure(&self, heads: &[String], part: Part, log: bool) -> Training {
+        let about = &self.about;
+        let wanted = |name: &String| heads.is_empty() || heads.contains(name);
+        let shown = about.heads.iter().enumerate().filter(|(_, name)| wanted(name));
+        let series = shown.map(|(head, name)| self.series(head, name)).collect();
+        let folder = about.folder.display().to_string();
+        let id = Part::ALL.iter().find(|(known, ..)| *known == part).map_or("training", |(_, id, _)| id);
+        let mut command = vec![format!("--run {}", quoted(&folder)), format!("--figure {id}")];
+        if !heads.is_empty() {
+            command.push(format!("--heads {}", heads.join(",")));
+        }
+        command.extend(log.then(|| "--log".to_owned()));
+        Training {
+            curves: Curves { series },
+            part,
+            log,
+            name: format!("{}-{id}", about.name()),
+            about: format!(
+                "{}: heads on {} through {}, {} epochs, {} seeds",
+                about.name(),
+                about.dataset,
+                about.backbone,
+                about.epochs,
+                about.seeds.len()
+            ),
+            command: command.join(" "),
+        }
+    }
+
+    fn series(&self, head: usize, name: &str) -> Series {
+        let steps = self.about.train.div_ceil(self.about.batch.max(1)).max(1) as f64;
+        let lines = self.lines(head);
+        let curve = |value: &dyn Fn(&Epoch) -> f64, shift: f64| {
+            let last = lines.iter().map(|line| line.epochs.len()).max().unwrap_or(0);
+            let (mut points, mut spread) = (Vec::with_capacity(last), Vec::with_capacity(last));
+            for at in 0..last {
+                let there = |line: &Line| line.epochs.get(at).map(value);
+                let values: Vec<f64> = lines.iter().filter_map(there).collect();
+                let (mean, deviation) = mean_and_deviation(&values);
+                points.push(((at as f64 + 1.0 - shift) * steps, mean));
+                spread.push(deviation);
+            }
+            (points, if self.about.seeds.len() > 1 { spread } else { Vec::new() })
+        };
+        let (loss, loss_spread) = curve(&|epoch| epoch.loss, 0.5);
+        let (accuracy, accuracy_spread) = curve(&|epoch| epoch.test / 100.0, 0.0);
+        Series { name: name.to_owned(), loss, accuracy, loss_spread, accuracy_spread }
+    }
+}
+
+/// A word as a shell takes it.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{course, metric};
+    use super::*;
+    use crate::viz::plot::Plot as _;
+
+    #[test]
+    fn a_figure_has_steps_means_and_spreads() {
+        let mut course = course(2, 2);
+        let told = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 3.0, 40.0)];
+        course.epochs(&told.map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test)));
+        let figure = course.figure(&["gap".to_owned()], Part::Loss, true);
+        let [gap] = &figure.curves.series[..] else { panic!("one head") };
+        assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
+        assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
+        assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1] == 0.0);
+        let command = figure.command().expect("a command");
+        assert_eq!(command, "--run run --figure training_loss --heads gap --log");
+        assert_eq!(quoted("a b's"), r"'a b'\''s'");
+    }
+}
