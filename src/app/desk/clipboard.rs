@@ -122,7 +122,7 @@ fn pasted(system: &mut System) -> Option<Event> {
 }
 
 fn data(picture: &ColorImage) -> ImageData<'static> {
-    let bytes: Vec<u8> = picture.pixels.iter().flat_map(|pixel| pixel.to_srgba_unmultiplied()).collect();
+    let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
     let [width, height] = picture.size;
     ImageData { width, height, bytes: Cow::Owned(bytes) }
 }

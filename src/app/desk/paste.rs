@@ -68,7 +68,7 @@ fn decoded(address: &str) -> String {
 /// The picture as a file; the same picture is the same file.
 fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let [width, height] = picture.size;
-    let bytes: Vec<u8> = picture.pixels.iter().flat_map(|pixel| pixel.to_srgba_unmultiplied()).collect();
+    let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
     let name: String = Sha256::digest(&bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     let path = folder.join(format!("pasted-{name}.png"));
     let image = image::RgbaImage::from_raw(width as u32, height as u32, bytes).context("no picture")?;

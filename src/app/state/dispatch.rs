@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use super::super::command::Command;
-use super::super::job::{BackboneId, ClassChoice, ColumnId, JobId, ProbeId, Request};
+use super::super::job::{BackboneId, ClassChoice, ColumnId, ImageId, JobId, ProbeId, Request};
 use super::super::settings::remember;
 use super::jobs::JobKind;
 use super::library::{Backbone, Dataset, Probe, Status};
 use super::undo::Change;
 use super::{Column, State, Views};
+use crate::model::intervention::Intervention;
 
 impl State {
     /// Does what a person wants; answers with what to ask the worker for.
@@ -66,16 +67,7 @@ impl State {
                 self.relook()
             }
             Command::Step(by) => self.step(by),
-            Command::AddColumn { probe, image, change } => {
-                let mut requests = self.change_columns("Add column", |state| {
-                    if state.library.probes.contains_key(&probe) {
-                        let id = ColumnId(state.fresh());
-                        state.columns.insert(id, Column::new(probe, image, change));
-                    }
-                });
-                requests.extend(self.ask_changes());
-                requests
-            }
+            Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
             Command::RemoveColumn(id) => self.change_columns("Remove column", |state| {
                 state.columns.shift_remove(&id);
                 state.selection.reference = state.selection.reference.filter(|pinned| *pinned != id);
@@ -90,15 +82,7 @@ impl State {
                     column.image = image;
                 }
             }),
-            Command::SetChange(id, change) => {
-                let mut requests = self.change_columns("Change reading of column", |state| {
-                    if let Some(column) = state.columns.get_mut(&id) {
-                        column.change = change;
-                    }
-                });
-                requests.extend(self.ask_changes());
-                requests
-            }
+            Command::SetChange(id, change) => self.set_change(id, change),
             Command::Pin(id) => self.change_columns("Pin column", |state| {
                 state.selection.reference = id.filter(|id| state.columns.contains_key(id));
             }),
@@ -168,6 +152,27 @@ impl State {
             Command::Undo => self.take_back(),
             Command::Redo => self.do_again(),
         }
+    }
+
+    fn add_column(&mut self, probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Vec<Request> {
+        let mut requests = self.change_columns("Add column", |state| {
+            if state.library.probes.contains_key(&probe) {
+                let id = ColumnId(state.fresh());
+                state.columns.insert(id, Column::new(probe, image, change));
+            }
+        });
+        requests.extend(self.ask_changes());
+        requests
+    }
+
+    fn set_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
+        let mut requests = self.change_columns("Change reading of column", |state| {
+            if let Some(column) = state.columns.get_mut(&id) {
+                column.change = change;
+            }
+        });
+        requests.extend(self.ask_changes());
+        requests
     }
 
     /// Opens a backbone, or loads again the one of this source.
