@@ -232,6 +232,8 @@ fn a_stopped_run_keeps_its_probes_and_goes_on() {
         assert!(patience.elapsed() < Duration::from_mins(1), "no checkpoint appears");
         std::thread::sleep(Duration::from_millis(5));
     }
+    let (code, _, said) = run(&mut desk.train("cut", 200, &["--resume"]));
+    assert!(code == 1 && said.contains("cut is being trained into by another program"), "{code}: {said}");
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("a signal");
     assert_eq!(child.wait().expect("a child").code(), Some(130));
     let kept = files(&desk.path("cut/probes"));

@@ -118,7 +118,10 @@ pub fn start_on(
 ) -> Result<Summary, TrainingError> {
     let before = match out.join("run.json").exists() {
         true if !resume => return Err(crate::model::run::RunError::Exists { folder: out.to_owned() }.into()),
-        true => Some(Run::open(out)?),
+        true => {
+            let run = Run::open(out)?;
+            Some((run.claim()?, run))
+        }
         false => None,
     };
     let dataset = data::open(&order.data)?;
@@ -138,15 +141,20 @@ pub fn start_on(
         plan.run(&dataset, &choice.device, &mut |event| tell(Event::Extract { event, dataset: &dataset }))?;
     let parts = parts.readable(&tokens)?;
     let manifest = manifest(order, &dataset, &plan, &parts, &tokens, &choice.found.name);
-    let run = match before {
-        Some(run) => {
+    let (claim, run) = match before {
+        Some((claim, run)) => {
             order::compare(&run, &manifest)?;
             run.tidy()?;
-            run
+            (claim, run)
         }
-        None => Run::create(out, manifest, &truth(&dataset, &parts))?,
+        None => {
+            let run = Run::create(out, manifest, &truth(&dataset, &parts))?;
+            (run.claim()?, run)
+        }
     };
-    Training { order, dims, run, tokens, parts, choice }.go(tell)
+    let summary = Training { order, dims, run, tokens, parts, choice }.go(tell);
+    drop(claim); // held until the last file is written
+    summary
 }
 
 /// Everything at hand.

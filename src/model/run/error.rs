@@ -17,6 +17,15 @@ pub enum RunError {
         /// The folder.
         folder: PathBuf,
     },
+    /// Another program trains into it.
+    #[error(
+        "{folder} is being trained into by another program; wait for it, stop it, or choose another folder",
+        folder = folder.display()
+    )]
+    Claimed {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// There is none.
     #[error("{folder} holds no run (no run.json); `ssmprobe train` makes one", folder = folder.display())]
     Absent {

@@ -9,11 +9,13 @@
 //! | `answers/truth.json` | test images and their classes ([`Truth`]) |
 //! | `answers/<head>-s<seed>.json` | [`Outcome`]: history and answers, once a seed is done or stopped |
 //! | `state/checkpoint.safetensors` | what a killed run goes on from ([`checkpoint`]) |
+//! | `state/lock` | nothing; whoever trains has it locked ([`Claim`]) |
 //!
 //! Every file is written whole or not at all; the checkpoint comes last, so that a run killed
 //! anywhere repeats what was not finished and ends with the same files.
 
 pub mod checkpoint;
+mod claim;
 mod error;
 
 use std::fs;
@@ -23,6 +25,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use self::claim::Claim;
 pub use self::error::RunError;
 use super::features;
 use super::grid::Grid;

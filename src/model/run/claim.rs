@@ -1,0 +1,34 @@
+//! One program at a time trains into a run's folder: two would write over each other's checkpoints.
+
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+
+use super::{Run, RunError, error};
+
+/// The right to write into a run's folder; it ends when this is dropped, or its program, however that
+/// ends.
+#[derive(Debug)]
+pub struct Claim {
+    _lock: File,
+}
+
+impl Run {
+    /// Claims the folder for as long as the answer lives.
+    ///
+    /// # Errors
+    /// While another program has it, or if the lock's file cannot be made. On a file system without
+    /// locks everybody gets it.
+    pub fn claim(&self) -> Result<Claim, RunError> {
+        let path = self.folder().join("state/lock");
+        let lock = File::options().write(true).create(true).truncate(false).open(&path);
+        let lock = lock.map_err(error::io("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Claim { _lock: lock }),
+            Err(TryLockError::Error(why)) if why.kind() == ErrorKind::Unsupported => {
+                Ok(Claim { _lock: lock })
+            }
+            Err(TryLockError::Error(why)) => Err(error::io("lock", &path)(why)),
+            Err(TryLockError::WouldBlock) => Err(RunError::Claimed { folder: self.folder().to_owned() }),
+        }
+    }
+}
