@@ -12,7 +12,7 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Kind};
 use ssmprobe::model::pooling::pass::{Ask, Gradient, Pass};
 use ssmprobe::model::pooling::route::{Attend, Content, Given};
-use ssmprobe::model::pooling::{Pooling, flex, host};
+use ssmprobe::model::pooling::{Pooling, channelwise, flex, host};
 
 fn values(count: usize, seed: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -76,6 +76,36 @@ fn every_pooling_and_its_gradients_are_those_of_elementary_operations() {
         }
     }
     assert!(compared >= 3 * 15, "only {compared} poolings were compared");
+}
+
+#[test]
+fn a_weight_for_every_channel_and_its_gradients_are_those_of_elementary_operations() {
+    type Pool = fn(Option<Tensor<3>>, Tensor<2>, &Tensor<3>) -> Tensor<2>;
+    let device = Device::flex().autodiff();
+    for (images, n, width, routed) in
+        [(3, 2, 5, true), (19, 7, 24, true), (2, 9, 17, false), (19, 3, 40, false)]
+    {
+        let tensor3 = |shape: [usize; 3], seed| {
+            Tensor::<3>::from_data(TensorData::new(values(shape.iter().product(), seed), shape), &device)
+        };
+        let matrix = |shape: [usize; 2], seed| {
+            Tensor::<2>::from_data(TensorData::new(values(shape[0] * shape[1], seed), shape), &device)
+        };
+        let run = |pool: Pool| {
+            let plans = routed.then(|| tensor3([images, n, n], 1).require_grad());
+            let gain = matrix([n, width], 2).require_grad();
+            let pooled = pool(plans.clone(), gain.clone(), &tensor3([images, n, width], 3));
+            let gradients = (pooled.clone() * matrix([images, width], 4)).sum().backward();
+            let mut all = vec![host(pooled), host(gain.grad(&gradients).expect("a gradient"))];
+            all.extend(plans.map(|plans| host(plans.grad(&gradients).expect("a gradient"))));
+            all
+        };
+        let (found, expected) = (run(channelwise::pool), run(channelwise::pool_plain));
+        assert_eq!(found.len(), expected.len());
+        for (x, y) in found.iter().flatten().zip(expected.iter().flatten()) {
+            assert!((x - y).abs() <= 1e-5 * y.abs().max(10.0), "{images} {n} {width}: {x} {y}");
+        }
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::memory::{Kernel, Memory};
 use super::{Batch, Config, Dims, Head, Sharing, cost, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Params, Spec};
-use crate::model::pooling::{Learned, Pooling};
+use crate::model::pooling::{Learned, Pooling, channelwise};
 use crate::model::reading::{Form, Order, Reading};
 use crate::model::router::Router;
 use crate::model::tokens::Tokens;
@@ -66,8 +66,7 @@ impl Head for Routed {
             true => self.router.training_plans(scores, draws),
             false => self.router.plans(scores),
         };
-        let weights = plans.matmul(gain.unsqueeze_dim(0)); // [B, N, d]
-        (weights * patches.clone()).sum_dim(1).squeeze_dim(1)
+        channelwise::pool(Some(plans), gain, patches)
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {

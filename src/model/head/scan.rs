@@ -14,8 +14,8 @@ use super::{Batch, Config, Dims, Head, Sharing};
 use crate::model::array::Arrays;
 use crate::model::grid::Grid;
 use crate::model::params::{Constraint, Init, Params, Spec};
-use crate::model::pooling::Pooling;
 use crate::model::pooling::route::{Given, Placed};
+use crate::model::pooling::{Pooling, channelwise};
 use crate::model::reading::{Form, Order, Reading};
 use crate::model::router::scan::{self, Scan};
 use crate::model::tokens::Tokens;
@@ -155,13 +155,11 @@ impl Head for FixedScan {
             return self.finish(params, pooling.pool(patches), batch);
         }
         let [images, n, width] = patches.dims();
-        let weights = match self.places(batch) {
-            Some(places) => {
-                let gain = self.memory.gain(params, 0, n); // [N, d]
-                gain.select(0, indices(&places, patches)).reshape([images, n, width])
-            }
-            None => self.weights(params, batch).unsqueeze_dim(0), // [1, N, d]
+        let Some(places) = self.places(batch) else {
+            return channelwise::pool(None, self.weights(params, batch), patches);
         };
+        let gain = self.memory.gain(params, 0, n); // [N, d]
+        let weights = gain.select(0, indices(&places, patches)).reshape([images, n, width]);
         (patches.clone() * weights).sum_dim(1).squeeze_dim(1)
     }
 

@@ -5,6 +5,7 @@
 //! ([`Pooling`]), and the tokens are read for all of them alike. On the CPU that is one reading of
 //! memory each way ([`pass`]), shared by all heads that train together; elsewhere two products.
 
+pub mod channelwise;
 mod learned;
 mod operation;
 pub mod pass;
