@@ -53,10 +53,16 @@ pub struct Truth {
     pub object_share: Option<f64>,
 }
 
+/// How well what tokens count finds the object, whatever the sign it counts with; absent where the
+/// head has no weight for a token as a whole.
+pub fn weight_auc(reading: &Reading, cover: &[f64]) -> Option<f64> {
+    let sizes: Vec<f64> = readout::token_weight(reading)?.iter().map(|weight| weight.abs()).collect();
+    roc_auc(&sizes, &on_object(cover))
+}
+
 /// Compares a reading with the truth. `row` `[F]` and `bias`: the classifier of the image's own class.
 pub fn truth(reading: &Reading, tokens: &Tokens, row: &[f32], bias: f32, cover: &[f64]) -> Truth {
     let object = on_object(cover);
-    let weight = readout::token_weight(reading);
     let exact = evidence::exact(reading, tokens, row, bias).ok().map(|exact| exact.token);
     let share = |part: fn(f64) -> f64| {
         let values: Vec<f64> = exact.as_ref()?.iter().map(|&e| part(e)).collect();
@@ -65,8 +71,7 @@ pub fn truth(reading: &Reading, tokens: &Tokens, row: &[f32], bias: f32, cover: 
         (all > 0.0).then_some(on / all)
     };
     Truth {
-        weight_auc: weight
-            .and_then(|weight| roc_auc(&weight.iter().map(|w| w.abs()).collect::<Vec<_>>(), &object)),
+        weight_auc: weight_auc(reading, cover),
         evidence_auc: exact.as_ref().and_then(|exact| roc_auc(exact, &object)),
         absolute_share: share(f64::abs),
         positive_share: share(|e| e.max(0.0)),

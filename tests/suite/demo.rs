@@ -13,9 +13,8 @@ use ssmprobe::model::head::HEADS;
 use ssmprobe::model::image::Photo;
 use ssmprobe::model::preprocess::Preprocessor;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::readout::token_weight;
 use ssmprobe::model::scenes::{self, FIRST_VAL, Scene};
-use ssmprobe::model::stats::roc_auc;
+use ssmprobe::model::truth;
 
 fn program() -> Command {
     let mut program = Command::cargo_bin("ssmprobe").unwrap();
@@ -135,7 +134,7 @@ fn the_auc_that_the_demo_tells_is_that_of_its_probe_on_its_scenes() {
         let scene = Scene { picture, mask, class: number % scenes::CLASSES };
         assert_eq!(scene, scenes::draw(about.scenes.seed, FIRST_VAL + number as u64));
         let reading = probe.reading(tokens, 0).unwrap();
-        sum += roc_auc(&token_weight(&reading).unwrap(), &scene.truth(8)).unwrap();
+        sum += truth::weight_auc(&reading, &scene.cover(8)).unwrap();
     }
     // The description's is the mean over more scenes.
     let auc = sum / images.len() as f64;

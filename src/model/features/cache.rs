@@ -27,11 +27,7 @@ impl Shard {
     pub(super) fn open(path: &Path, manifest: &Manifest, index: usize) -> Result<Self, CacheError> {
         let damaged = |found: String| CacheError::Damaged { path: path.to_owned(), found };
         let file = File::open(path).map_err(io_error("open it", path))?;
-        #[expect(
-            unsafe_code,
-            reason = "shards are written whole, renamed into place and never changed after"
-        )]
-        let map = unsafe { Mmap::map(&file) }.map_err(io_error("map it", path))?;
+        let map = mapped(&file, path)?;
         let count = (manifest.images - index * SHARD).min(SHARD);
         let dtype = manifest.source.precision.dtype();
         let shapes = [
@@ -58,8 +54,22 @@ impl Shard {
         let skipped = header.metadata().as_ref().and_then(|entries| entries.get(SKIPPED));
         let skipped = skipped.map_or(Ok(Vec::new()), |text| serde_json::from_str(text));
         let skipped = skipped.map_err(|error| damaged(error.to_string()))?;
+        let length = map.len();
+        drop(map);
+        // A new map holds no page yet: where pages are large, reading the header alone has mapped the
+        // whole shard, and all shards together would count as memory although nobody reads them.
+        let map = mapped(&file, path)?;
+        if map.len() != length {
+            return Err(damaged("it changed while it was opened".to_owned()));
+        }
         Ok(Self { patches: patches.expect("patches were checked"), cls, skipped, map })
     }
+}
+
+fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
+    #[expect(unsafe_code, reason = "shards are written whole, renamed into place and never changed after")]
+    let map = unsafe { Mmap::map(file) };
+    map.map_err(io_error("map it", path))
 }
 
 /// The cached tokens of a dataset, read in any order.

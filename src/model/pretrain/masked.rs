@@ -11,6 +11,9 @@ use crate::model::params::{Init, Params, Spec};
 /// Patches the encoder sees: two fifths, more than the quarter of photographs, since an object covers
 /// few patches and must be told from those of them that are seen.
 const VISIBLE: usize = TOKENS * 2 / 5;
+/// What is added to the variance of a patch before its pixels are divided by the root of it, as they
+/// are filled in (pixels from -1 to 1): flat patches would else be their sensor noise, magnified.
+const FLAT: f32 = 0.02;
 const WIDTH: usize = 64;
 const LAYERS: usize = 2;
 
@@ -64,7 +67,8 @@ impl Puzzle {
     }
 }
 
-/// Mean squared error of the pixels of the masked patches of `patches` `[B, N, P]`.
+/// Mean squared error of the masked patches of `patches` `[B, N, P]`, each normalised by its own mean
+/// and deviation: what counts is its pattern, not its colour.
 pub(super) fn masked_loss(
     params: &Params,
     plan: &Plan,
@@ -93,8 +97,11 @@ pub(super) fn masked_loss(
     }
     let x = linear(params, "decoder.decoder_pred", norm(params, "decoder.decoder_norm", x)); // [B, 1 + N, P]
     let found = x.slice([0..batch, 1..1 + TOKENS, 0..PIXELS]);
-    let target = Tensor::<3>::from_data(TensorData::new(patches, [batch, TOKENS, PIXELS]), device).autodiff();
+    let target = Tensor::<3>::from_data(TensorData::new(patches, [batch, TOKENS, PIXELS]), device);
     let hidden = Tensor::<2>::from_data(TensorData::new(hidden, [batch, TOKENS]), device).autodiff();
+    let mean = target.clone().mean_dim(2); // [B, N, 1]
+    let variance = (target.clone() - mean.clone()).square().mean_dim(2);
+    let target = ((target - mean) / (variance + FLAT).sqrt()).autodiff();
     let error = (found - target).square().mean_dim(2).squeeze_dim::<2>(2); // [B, N]
     (error * hidden).sum() / (batch * (TOKENS - VISIBLE)) as f32
 }

@@ -1,6 +1,5 @@
 //! Pre-trains the demo's tiny backbones on [`scenes`](super::scenes), endlessly fresh ones: one as a
-//! masked autoencoder (He et al. 2022), one supervised through its CLS token (Dosovitskiy et al.
-//! 2021), the two extremes the paper compares.
+//! masked autoencoder (He et al. 2022), one supervised (Dosovitskiy et al. 2021), the two extremes the paper compares.
 //!
 //! The encoder is a plain pre-norm ViT with the parameter names of transformers' ViT, so what is
 //! trained here is opened like any other backbone, from the [`folder`] it is saved to.
@@ -35,9 +34,9 @@ const PIXELS: usize = 3 * PATCH * PATCH;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Objective {
-    /// To fill in three fifths of the patches.
+    /// To fill in the patterns of three fifths of the patches.
     Masked,
-    /// To tell the class from the CLS token.
+    /// To tell the class from the CLS token, and from every patch token on the object.
     Supervised,
 }
 

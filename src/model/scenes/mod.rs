@@ -2,7 +2,7 @@
 //!
 //! A scene is a textured background, distractors, and one object. The class is the object's shape
 //! AND its pattern. Every distractor has one of the two: a class shape without pattern, or a class
-//! pattern on a blob. So no bag of local features is enough, the tokens that matter lie where the
+//! pattern on a blob, both smaller than the object. So no bag of local features is enough, the tokens that matter lie where the
 //! object lies, and its mask says where that is: a router can be judged against the truth.
 
 pub mod folder;
@@ -15,9 +15,14 @@ use super::trace::Picture;
 /// Side of a scene in pixels: 14 patches of 8.
 pub const SIDE: usize = 112;
 /// Version of the drawing: it changes whenever the same seed gives other pixels.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Index of the first scene for validation; those for training count from 0.
 pub const FIRST_VAL: u64 = (CLASSES as u64) << 32;
+
+/// Half the period of every pattern, in pixels. Patterns lie straight on the image's own lattice (only
+/// outlines are turned), so that patches of 8 pixels within one object are alike: a masked
+/// autoencoder can then fill one in from another, and has to know the pattern for it.
+const CELL: f32 = 4.0;
 
 const SHAPES: [(&str, Outline); 4] = [
     ("disc", Outline::Disc),
@@ -49,16 +54,15 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Which patches of `patch` pixels show the object, row-major: those of which at least a quarter
-    /// belongs to it.
-    pub fn truth(&self, patch: usize) -> Vec<bool> {
+    /// How much of every patch of `patch` pixels the object covers, 0 to 1, row-major.
+    pub fn cover(&self, patch: usize) -> Vec<f64> {
         let grid = SIDE / patch;
         let covered = |token: usize| {
             let (top, left) = (token / grid * patch, token % grid * patch);
             let rows = (top..top + patch).map(|row| &self.mask[row * SIDE + left..][..patch]);
-            rows.flatten().filter(|&&inside| inside).count()
+            rows.flatten().filter(|&&inside| inside).count() as f64 / (patch * patch) as f64
         };
-        (0..grid * grid).map(|token| 4 * covered(token) >= patch * patch).collect()
+        (0..grid * grid).map(covered).collect()
     }
 }
 
@@ -77,11 +81,11 @@ pub fn draw_with(seed: u64, index: u64, clutter: f64) -> Scene {
     let object = Item {
         outline: SHAPES[class / PATTERNS.len()].1,
         pattern: PATTERNS[class % PATTERNS.len()].1,
-        ..Item::random(&mut rng, 15.0..20.0)
+        ..Item::random(&mut rng, 20.0..25.0)
     };
     let mut distractors: Vec<Item> = Vec::new();
-    for turn in 0..rng.random_range(3..6) {
-        let item = Item::random(&mut rng, 9.0..16.0);
+    for turn in 0..rng.random_range(2..4) {
+        let item = Item::random(&mut rng, 8.0..13.0);
         let item = if turn % 2 == 0 {
             Item { outline: SHAPES[rng.random_range(0..SHAPES.len())].1, pattern: Pattern::Plain, ..item }
         } else {
@@ -117,7 +121,7 @@ fn render(ground: &Ground, distractors: &[Item], object: &Item, class: usize, rn
                     *total += part / 4.0;
                 }
             }
-            let noise = rng.random_range(-6.0..6.0);
+            let noise = rng.random_range(-4.0..4.0);
             rgb.extend(sum.map(|v| (v + noise).round().clamp(0.0, 255.0) as u8));
             mask.push(inside >= 2);
         }
@@ -160,6 +164,8 @@ struct Item {
     angle: f32,
     fill: Colour,
     ink: Colour,
+    /// Where its pattern begins, right of and below the image's corner.
+    phase: (f32, f32),
 }
 
 impl Item {
@@ -177,6 +183,7 @@ impl Item {
             angle: rng.random_range(-0.35..0.35),
             fill,
             ink,
+            phase: (CELL * f32::from(rng.random_bool(0.5)), CELL * f32::from(rng.random_bool(0.5))),
         }
     }
 
@@ -196,7 +203,7 @@ impl Item {
         if !self.outline.contains(u, v) {
             return None;
         }
-        let inked = self.pattern.inked(u * self.radius, v * self.radius);
+        let inked = self.pattern.inked(x + self.phase.0, y + self.phase.1);
         Some(if inked { self.ink } else { self.fill })
     }
 }
@@ -218,22 +225,22 @@ impl Outline {
 }
 
 impl Pattern {
-    /// Whether the second colour shows, at a point in pixels from the centre.
+    /// Whether the second colour shows, at a point in pixels from where the pattern begins.
     fn inked(self, x: f32, y: f32) -> bool {
         let even = |t: f32| t.rem_euclid(2.0) < 1.0;
         match self {
             Self::Plain => false,
-            Self::Stripes => even(y / 3.0),
-            Self::Checks => even(x / 4.0) != even(y / 4.0),
+            Self::Stripes => even(y / CELL),
+            Self::Checks => even(x / CELL) != even(y / CELL),
             Self::Dots => {
-                let (u, v) = (x.rem_euclid(6.0) - 3.0, y.rem_euclid(6.0) - 3.0);
-                u.hypot(v) < 1.9
+                let (u, v) = (x.rem_euclid(2.0 * CELL) - CELL, y.rem_euclid(2.0 * CELL) - CELL);
+                u.hypot(v) < 2.7
             }
         }
     }
 }
 
-/// A background: two colours mixed by smooth noise of three octaves and a faint wave.
+/// A background: two colours mixed by smooth noise of two octaves and a faint wave.
 struct Ground {
     colours: [Colour; 2],
     lattice: Vec<f32>,
@@ -253,7 +260,7 @@ impl Ground {
     }
 
     fn colour(&self, (x, y): (f32, f32)) -> Colour {
-        let octaves = [(28.0, 0.6), (12.0, 0.3), (5.0, 0.2)];
+        let octaves = [(28.0, 0.7), (12.0, 0.3)];
         let noise: f32 = octaves.iter().map(|(cell, weight)| weight * self.noise(x / cell, y / cell)).sum();
         let (wx, wy, depth) = self.wave;
         let mix = (noise + depth * (std::f32::consts::TAU * (wx * x + wy * y)).sin()).clamp(0.0, 1.0);
@@ -289,8 +296,8 @@ mod tests {
         for index in 0..4 * CLASSES as u64 {
             let scene = draw(3, FIRST_VAL + index);
             assert_eq!(scene.class as u64, index % CLASSES as u64);
-            let covered = scene.truth(8).iter().filter(|&&on| on).count();
-            assert!((4..=30).contains(&covered), "{}: {covered} patches", class_name(scene.class));
+            let covered = scene.cover(8).iter().filter(|&&cover| cover >= 0.5).count();
+            assert!((4..=36).contains(&covered), "{}: {covered} patches", class_name(scene.class));
         }
     }
 
@@ -300,7 +307,7 @@ mod tests {
             let scene = draw(0, index);
             assert_eq!(scene.class, index as usize % CLASSES);
             let area = scene.mask.iter().filter(|&&inside| inside).count();
-            assert!((250..1400).contains(&area), "{}: {area} pixels", class_name(scene.class));
+            assert!((400..2000).contains(&area), "{}: {area} pixels", class_name(scene.class));
             let border =
                 |i: usize| [0, SIDE - 1].contains(&(i / SIDE)) || [0, SIDE - 1].contains(&(i % SIDE));
             assert!((0..SIDE * SIDE).all(|i| !(scene.mask[i] && border(i))));

@@ -34,7 +34,7 @@ pub struct Build {
     #[arg(long, value_name = "STEPS", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     mae_steps: u64,
     /// Optimiser steps of the supervised backbone, 64 scenes each
-    #[arg(long, value_name = "STEPS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "STEPS", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     vit_steps: u64,
     /// Hidden size of the backbones, a multiple of 96
     #[arg(long, default_value_t = 96)]

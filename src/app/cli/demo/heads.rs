@@ -17,11 +17,10 @@ use crate::model::head::{Config, Dims, HEADS};
 use crate::model::image::Photo;
 use crate::model::preprocess::Preprocessor;
 use crate::model::probe::{BackboneMeta, Probe};
-use crate::model::readout::token_weight;
 use crate::model::scenes::folder::Set;
 use crate::model::scenes::{self, CLASSES, FIRST_VAL, Scene, class_name};
-use crate::model::stats::roc_auc;
 use crate::model::train::{Event, Labelled, Learner, Position, Task, train};
+use crate::model::truth;
 
 /// Most validation scenes an AUC is taken on.
 pub const AUC_SCENES: u64 = 240;
@@ -173,8 +172,8 @@ fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &About) -> anyho
         .map(|number| {
             let image = first + number;
             let reading = probe.reading(&tokens.tokens(image), image as u64)?;
-            let truth = scenes::draw(about.scenes.seed, FIRST_VAL + number as u64).truth(patch);
-            Ok(token_weight(&reading).and_then(|weight| roc_auc(&weight, &truth)))
+            let cover = scenes::draw(about.scenes.seed, FIRST_VAL + number as u64).cover(patch);
+            Ok(truth::weight_auc(&reading, &cover))
         })
         .collect::<anyhow::Result<Vec<Option<f64>>>>()?;
     let known: Vec<f64> = each.into_iter().flatten().collect();
