@@ -114,8 +114,12 @@ impl Plot for Training {
         table(&self.shown())
     }
 
-    fn command(&self) -> Option<String> {
-        Some(self.command.clone())
+    fn command(&self) -> String {
+        self.command.clone()
+    }
+
+    fn sources(&self) -> Vec<(&'static str, String)> {
+        Vec::new() // the run's folder has them
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::overview::{self, Choice, Overview, View};
+use super::colormap::Map;
+use super::overview::{self, Choice, MapOf, Overview, View};
 use super::scene::Scene;
 use super::table::Table;
 use super::theme::Theme;
@@ -32,10 +33,12 @@ pub trait Plot: Send + Sync {
     /// The numbers behind it.
     fn table(&self) -> Table;
 
-    /// What `ssmprobe figures` is told to draw the same, where it can.
-    fn command(&self) -> Option<String> {
-        None
-    }
+    /// What `ssmprobe figures` is told to draw the same, without its data and where it goes.
+    fn command(&self) -> String;
+
+    /// Its data as files: the option of `ssmprobe figures` that names one, and what it holds (JSON).
+    /// None where it has a place of its own.
+    fn sources(&self) -> Vec<(&'static str, String)>;
 }
 
 /// An overview of surveys.
@@ -84,6 +87,27 @@ impl Plot for Surveyed {
 
     fn table(&self) -> Table {
         self.overview.table(self.view())
+    }
+
+    fn command(&self) -> String {
+        let Choice { measure, against, maps, map } = &self.choice;
+        let measure = overview::measure(&self.survey, measure);
+        let against = overview::measure(&self.other, against);
+        let mut words = vec![format!("--figure {}", self.overview.id())];
+        match self.overview.id() {
+            "class_diagnostics" => words.push(format!("--measure {measure}")),
+            "scatter" => words.push(format!("--measure {measure} --against {against}")),
+            "routing_maps" if *maps == MapOf::Weights => words.push("--maps weights".to_owned()),
+            _ => {}
+        }
+        words.extend((*map == Map::Viridis).then(|| "--map viridis".to_owned()));
+        words.join(" ")
+    }
+
+    fn sources(&self) -> Vec<(&'static str, String)> {
+        let two = self.overview.id() == "scatter" && !Arc::ptr_eq(&self.survey, &self.other);
+        let surveys = std::iter::once(&self.survey).chain(two.then_some(&self.other));
+        surveys.filter_map(|survey| Some(("--survey", survey.to_json().ok()?))).collect()
     }
 }
 

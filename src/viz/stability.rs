@@ -97,4 +97,12 @@ impl Plot for Steadiness {
             .numbers("null_p05", all.iter().map(|_| null.0))
             .numbers("null_p95", all.iter().map(|_| null.1))
     }
+
+    fn command(&self) -> String {
+        "--figure stability".to_owned()
+    }
+
+    fn sources(&self) -> Vec<(&'static str, String)> {
+        serde_json::to_string(&*self.0).ok().map(|text| ("--stability", text)).into_iter().collect()
+    }
 }

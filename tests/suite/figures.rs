@@ -134,6 +134,8 @@ fn what_cannot_be_drawn_is_said() {
     let list = figures(folder.path(), &["--list"]).success();
     assert_eq!(
         String::from_utf8(list.get_output().stdout.clone()).unwrap().lines().count(),
-        ssmprobe::viz::FIGURES.len() + ssmprobe::viz::curves::Part::ALL.len()
+        ssmprobe::viz::FIGURES.len()
+            + ssmprobe::viz::curves::Part::ALL.len()
+            + ssmprobe::viz::overview::OVERVIEWS.len()
     );
 }

@@ -429,6 +429,23 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         let rows = table.lines().count() - 1;
         assert_eq!(rows, if overview.id() == "scatter" { 9 } else { 3 }, "{table}");
     }
+    // From the files beside it the program draws the same with no dataset and no window.
+    for overview in OVERVIEWS {
+        let plot = Surveyed { selected: None, ..plot_of(*overview, &part) };
+        let scene = plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
+        let [window, headless] = ["window", "headless"].map(|name| folder.path().join(format!("{name}.svg")));
+        export::save(&window, &scene, &plot.table(), &plot.about(), 300.0).expect("written");
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        command.arg("figures").args(plot.command().split(' ')).arg("--out").arg(&headless);
+        for (at, (option, text)) in plot.sources().into_iter().enumerate() {
+            let file = folder.path().join(format!("{at}.json"));
+            std::fs::write(&file, text).expect("written");
+            command.arg(option).arg(file);
+        }
+        command.assert().success();
+        let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
+        assert!(a == b, "{}", overview.id());
+    }
     let svg = std::fs::read_to_string(folder.path().join("a-class_diagnostics.svg")).unwrap();
     assert!(svg.contains("Chance for one image") && svg.contains("sinkhorn on 9 test images of birds"));
 }

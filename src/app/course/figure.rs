@@ -82,8 +82,7 @@ mod tests {
         assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
         assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
         assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1] == 0.0);
-        let command = figure.command().expect("a command");
-        assert_eq!(command, "--run run --figure training_loss --heads gap --log");
+        assert_eq!(figure.command(), "--run run --figure training_loss --heads gap --log");
         assert_eq!(quoted("a b's"), r"'a b'\''s'");
     }
 }

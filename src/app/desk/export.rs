@@ -35,6 +35,8 @@ pub struct Export {
     traces: Vec<Arc<Trace>>,
     /// In place of figures: a picture with its own data.
     plot: Option<Arc<dyn Plot>>,
+    /// Its data as files, each with the option that names it.
+    files: Vec<(&'static str, String)>,
     options: Options,
     /// Where to; its ending is the format's.
     pub path: String,
@@ -99,6 +101,7 @@ impl Export {
             figures,
             traces,
             plot: None,
+            files: Vec::new(),
             options,
             format: "svg",
             dpi: 300.0,
@@ -111,7 +114,7 @@ impl Export {
         let mut export = Self::new(&[], Vec::new(), &Views::default(), None);
         let file: String = plot.name().chars().map(|c| if c == '/' || c == '\\' { '-' } else { c }).collect();
         export.path = Path::new(&export.path).with_file_name(format!("{file}.svg")).display().to_string();
-        (export.width, export.with_traces, export.plot) = (85.0, false, Some(plot));
+        (export.width, export.files, export.plot) = (85.0, plot.sources(), Some(plot));
         export
     }
 
@@ -177,9 +180,12 @@ impl Export {
             });
             ui.end_row();
         });
-        if self.plot.is_none() {
-            let text =
-                if self.traces.len() > 1 { "Save the traces beside it" } else { "Save the trace beside it" };
+        if self.sources() > 0 {
+            let text = match (&self.plot, self.sources()) {
+                (Some(_), _) => "Save its data beside it",
+                (None, 1) => "Save the trace beside it",
+                (None, _) => "Save the traces beside it",
+            };
             ui.checkbox(&mut self.with_traces, text).on_hover_text(
                 "With it, `ssmprobe figures` draws the same figure again, without weights and without a window",
             );
@@ -192,14 +198,9 @@ impl Export {
             if ui.button("Cancel").clicked() {
                 decision = Decision::Close;
             }
-            let from = match &self.plot {
-                Some(plot) if plot.command().is_none() => return,
-                Some(_) => "Draws the same figure without a window",
-                None => "Draws the same figure from the trace beside it",
-            };
             let copy = egui::Button::new("Copy the command line");
-            let copy = ui.add_enabled(self.with_traces || self.plot.is_some(), copy);
-            if copy.on_hover_text(from).clicked() {
+            let copy = ui.add_enabled(self.with_traces || self.sources() == 0, copy);
+            if copy.on_hover_text("Draws the same figure without a window").clicked() {
                 ui.ctx().copy_text(self.command_line());
             }
         });
@@ -214,25 +215,32 @@ impl Export {
         self.path = path.with_extension(self.format).display().to_string();
     }
 
-    /// Where the traces go.
-    fn trace_files(&self) -> Vec<PathBuf> {
+    /// How many files it is made of.
+    fn sources(&self) -> usize {
+        self.files.len().max(self.traces.len())
+    }
+
+    /// Where they go, each with the option that names it.
+    fn source_files(&self) -> Vec<(&'static str, PathBuf)> {
         let path = Path::new(&self.path);
-        let name = |at: usize| match self.traces.len() {
-            1 => "trace.json".to_owned(),
-            _ => format!("{}.trace.json", at + 1),
+        let option = |at: usize| self.files.get(at).map_or("--trace", |(option, _)| *option);
+        let name = |at: usize, kind: &str| match self.sources() {
+            1 => format!("{kind}.json"),
+            _ => format!("{}.{kind}.json", at + 1),
         };
-        (0..self.traces.len()).map(|at| path.with_extension(name(at))).collect()
+        let file = |at| (option(at), path.with_extension(name(at, option(at).trim_start_matches('-'))));
+        (0..self.sources()).map(file).collect()
     }
 
     /// The command that draws the same figure from the traces.
     pub fn command_line(&self) -> String {
         let mut words = vec!["ssmprobe figures".to_owned()];
         if let Some(plot) = &self.plot {
-            words.extend(plot.command());
+            words.push(plot.command());
         }
-        words.extend(
-            self.trace_files().iter().map(|p| format!("--trace {}", quoted(&p.display().to_string()))),
-        );
+        let file =
+            |(option, path): &(&str, PathBuf)| format!("{option} {}", quoted(&path.display().to_string()));
+        words.extend(self.source_files().iter().map(file));
         words.extend(self.figures.iter().map(|figure| format!("--figure {}", figure.id())));
         words.push(format!("--out {} --width {}", quoted(&self.path), self.width));
         let Options { map, log, rows, opacity, grid, step, limits } = &self.options;
@@ -285,8 +293,12 @@ impl Export {
                 self.plot.iter().map(|plot| plot.about()).chain(self.traces.iter().map(about)).collect();
             export::save(&path, &scene, &table, &about.join("; "), self.dpi)
                 .map_err(|error| error.to_string())?;
-            for (trace, path) in self.traces.iter().zip(self.trace_files()).filter(|_| self.with_traces) {
-                let json = serde_json::to_vec(&**trace).map_err(|error| error.to_string())?;
+            for (at, (_, path)) in self.source_files().into_iter().enumerate().filter(|_| self.with_traces) {
+                let json = match (self.files.get(at), self.traces.get(at)) {
+                    (Some((_, json)), _) => json.clone().into_bytes(),
+                    (None, Some(trace)) => serde_json::to_vec(&**trace).map_err(|error| error.to_string())?,
+                    (None, None) => continue,
+                };
                 export::write(&path, &json).map_err(|error| error.to_string())?;
             }
             Ok(path)

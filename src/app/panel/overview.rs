@@ -116,11 +116,13 @@ impl Pane {
         let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
         let painted = self.canvas.paint(ui, scene, top);
         painted.response.context_menu(|ui| {
+            // The mark is for the screen.
+            let plot = || Arc::new(Surveyed { selected: None, ..plot.clone() });
             if ui.button("Export…").clicked() {
-                cx.wishes.push(Wish::ExportPlot(Arc::new(plot.clone())));
+                cx.wishes.push(Wish::ExportPlot(plot()));
             }
             if ui.button("Copy image").clicked() {
-                cx.wishes.push(Wish::CopyPlot(Arc::new(plot.clone())));
+                cx.wishes.push(Wish::CopyPlot(plot()));
             }
         });
         let Some(item) = painted.hover.and_then(|hover| hover.item) else { return };

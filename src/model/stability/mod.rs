@@ -8,6 +8,8 @@
 
 pub mod perturb;
 
+use serde::{Deserialize, Serialize};
+
 use super::diagnostics::Sketch;
 use super::explain::plan_of;
 use super::intervention::{Intervention, InterventionError};
@@ -16,7 +18,7 @@ use super::survey::ask::positions;
 use super::tokens::Tokens;
 
 /// How stable the order of one image is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
     /// Name of the image's file.
     pub image: String,
@@ -33,7 +35,7 @@ pub struct Stability {
 }
 
 /// What one kind of change left of the order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// The kind.
     pub name: String,

@@ -5,12 +5,14 @@
 //! number. All summaries are pure functions of these columns.
 
 pub mod ask;
+mod file;
 mod summary;
 
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+pub use self::file::FileError;
 pub use self::summary::{ClassRow, Confusion, spearman};
 use super::grid::Grid;
 

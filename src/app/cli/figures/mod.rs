@@ -3,6 +3,7 @@
 
 mod run;
 mod source;
+mod survey;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use crate::model::router::scan::Scan;
 use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
 use crate::viz::curves::Part;
+use crate::viz::overview::OVERVIEWS;
 use crate::viz::theme::Theme;
 use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
 
@@ -23,7 +25,7 @@ use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, f
 #[derive(Args)]
 pub struct Figures {
     /// Trace to draw (JSON); several stand side by side on shared scales
-    #[arg(long, required_unless_present_any = ["list", "scan", "run"], value_name = "FILE")]
+    #[arg(long, required_unless_present_any = ["list", "scan", "run", "survey", "stability"], value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Fixed scans to draw instead of a trace, side by side; no weights and no image are needed
     #[arg(long, conflicts_with_all = ["trace", "figure"], value_parser = source::scan,
@@ -33,6 +35,8 @@ pub struct Figures {
     /// training_loss (as in the paper) or training_accuracy
     #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
     run: Option<PathBuf>,
+    #[command(flatten)]
+    surveys: survey::Surveys,
     /// Heads of the run to draw; all where none is named
     #[arg(long, value_delimiter = ',', requires = "run", value_name = "NAME")]
     heads: Vec<String>,
@@ -40,7 +44,7 @@ pub struct Figures {
     #[arg(long, default_value = "14x14", value_parser = source::grid, requires = "scan", value_name = "RxC")]
     patches: Grid,
     /// Figure to draw; several stand below each other, "all" writes one file each
-    #[arg(long, required_unless_present_any = ["list", "scan", "run"], value_name = "ID")]
+    #[arg(long, required_unless_present_any = ["list", "scan", "run", "stability"], value_name = "ID")]
     figure: Vec<String>,
     /// File to write: .svg, .pdf, .png, .csv or .npz; for --figure all its name gets the id added
     #[arg(long, required_unless_present = "list", value_name = "FILE")]
@@ -110,6 +114,9 @@ impl Figures {
             for (_, id, about) in Part::ALL {
                 println!("{id:<12} {about} (of a run)");
             }
+            for overview in OVERVIEWS {
+                println!("{:<12} {} (of a survey)", overview.id(), overview.about());
+            }
             return Ok(ExitCode::SUCCESS);
         }
         if !(20.0..=2000.0).contains(&self.width) {
@@ -120,6 +127,9 @@ impl Figures {
         }
         if let Some(folder) = &self.run {
             return self.training(folder);
+        }
+        if self.surveys.are_named() {
+            return self.surveyed();
         }
         let mut traces =
             self.trace.iter().map(|path| source::stored(path)).collect::<anyhow::Result<Vec<_>>>()?;

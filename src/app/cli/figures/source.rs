@@ -17,12 +17,19 @@ const LARGEST: u64 = 512 << 20;
 /// # Errors
 /// If the file cannot be read, is larger than any trace, or is not one.
 pub fn stored(path: &Path) -> anyhow::Result<Trace> {
+    serde_json::from_slice(&bytes(path)?).with_context(|| format!("{} is not a trace", path.display()))
+}
+
+/// What a file holds that is no larger than a trace may be.
+///
+/// # Errors
+/// If it cannot be read, or is larger.
+pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     let size = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
     if size > LARGEST {
         bail!("{}: {size} bytes are more than the largest trace, {LARGEST}", path.display());
     }
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is not a trace", path.display()))
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.

@@ -1,0 +1,118 @@
+//! Pictures of what probes made of a dataset, and of one image's stability, from the files that the
+//! window saves beside a figure.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+
+use super::{Figures, source};
+use crate::model::stability::Stability;
+use crate::model::survey::Survey;
+use crate::viz::export;
+use crate::viz::overview::{self, Choice, MapOf, OVERVIEWS};
+use crate::viz::plot::{self, Plot, Surveyed};
+use crate::viz::stability::Steadiness;
+
+/// What is drawn of surveys.
+#[derive(Args)]
+pub struct Surveys {
+    /// What a probe made of a dataset, as the window saves it beside a figure (JSON); a second one
+    /// stands upwards in a scatter
+    #[arg(long, conflicts_with_all = ["trace", "scan", "run"], value_name = "FILE")]
+    survey: Vec<PathBuf>,
+    /// The stability of one image's order, as the window saves it beside its figure (JSON)
+    #[arg(long, conflicts_with_all = ["trace", "scan", "run", "survey"], value_name = "FILE")]
+    stability: Option<PathBuf>,
+    /// The measure by class, and across a scatter
+    #[arg(long, requires = "survey", value_name = "NAME")]
+    measure: Option<String>,
+    /// The measure upwards in a scatter
+    #[arg(long, requires = "survey", value_name = "NAME")]
+    against: Option<String>,
+    /// What maps of classes show: where tokens come, or what they count
+    #[arg(long, value_enum, requires = "survey", default_value = "positions")]
+    maps: Maps,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Maps {
+    Positions,
+    Weights,
+}
+
+impl Surveys {
+    /// Whether there are any.
+    pub fn are_named(&self) -> bool {
+        !self.survey.is_empty() || self.stability.is_some()
+    }
+
+    /// The measure of this name, of a survey that has it.
+    fn measure(survey: &Survey, name: Option<&String>, usual: String) -> anyhow::Result<String> {
+        let Some(name) = name else { return Ok(usual) };
+        if survey.values(name).is_none() {
+            let known: Vec<&str> = survey.measures.keys().copied().collect();
+            bail!("{} has no measure {name}; there are {}", survey.probe, known.join(", "));
+        }
+        Ok(name.clone())
+    }
+}
+
+impl Figures {
+    /// Draws them.
+    pub(super) fn surveyed(&self) -> anyhow::Result<ExitCode> {
+        let out = self.out.as_deref().context("--out names no file")?;
+        let (theme, width) = (self.theme(), export::points(self.width));
+        let plot: Box<dyn Plot> = match &self.surveys.stability {
+            Some(path) => {
+                if self.figure.iter().any(|id| id != "stability") {
+                    bail!("--figure: a stability has one figure, stability");
+                }
+                let read: Stability = serde_json::from_str(&text(path)?)
+                    .with_context(|| format!("{} is not a stability", path.display()))?;
+                Box::new(Steadiness(Arc::new(read)))
+            }
+            None => Box::new(self.overview()?),
+        };
+        let scene = plot::draw_column(&*plot, &theme, width)?;
+        export::save(out, &scene, &plot.table(), &plot.about(), self.dpi)?;
+        eprintln!("wrote {}", out.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn overview(&self) -> anyhow::Result<Surveyed> {
+        let ids = || OVERVIEWS.iter().map(|overview| overview.id()).collect::<Vec<_>>().join(", ");
+        let [id] = &self.figure[..] else { bail!("--figure: name one of {}", ids()) };
+        let overview = overview::find(id)
+            .with_context(|| format!("--figure {id}: a survey has no such figure; there are {}", ids()))?;
+        let read = |path: &PathBuf| -> anyhow::Result<Arc<Survey>> {
+            Ok(Arc::new(Survey::from_json(&text(path)?).with_context(|| path.display().to_string())?))
+        };
+        let surveys = self.surveys.survey.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        let (survey, other) = match &surveys[..] {
+            [one] => (one.clone(), one.clone()),
+            [one, other] if id == "scatter" => (one.clone(), other.clone()),
+            _ => bail!("--survey: only a scatter takes two"),
+        };
+        if survey.len() != other.len() {
+            bail!("--survey: the two were asked about {} and {} images", survey.len(), other.len());
+        }
+        let usual = Choice::default();
+        let choice = Choice {
+            measure: Surveys::measure(&survey, self.surveys.measure.as_ref(), usual.measure)?,
+            against: Surveys::measure(&other, self.surveys.against.as_ref(), usual.against)?,
+            maps: match self.surveys.maps {
+                Maps::Positions => MapOf::Positions,
+                Maps::Weights => MapOf::Weights,
+            },
+            map: self.options().map,
+        };
+        Ok(Surveyed { overview, survey, other, choice, selected: None })
+    }
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(source::bytes(path)?).with_context(|| format!("{} is no text", path.display()))
+}
