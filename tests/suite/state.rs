@@ -207,6 +207,11 @@ fn an_answer_does_not_replace_what_came_after_it_was_asked() {
 fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
     let mut state = State::new(Settings::default());
     let first = state.dispatch(Command::OpenBackbone("one".into()))[0].job().expect("a job");
+    state.dispatch(Command::SetScale(1.5));
+    state.dispatch(Command::SetScale(2.0));
+    assert_eq!((state.settings.scale, state.undo_text()), (2.0, Some("Change size")));
+    state.dispatch(Command::Undo);
+    assert_eq!(state.settings.scale, 1.0, "one step for a size that is changed several times");
     let requests = state.dispatch(Command::SetDevice("cpu".into()));
     let [Request::Cancel(cancelled), Request::OpenBackbone { device, .. }] = requests.as_slice() else {
         panic!("{requests:?}")

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::super::command::Command;
 use super::super::job::{BackboneId, ClassChoice, ColumnId, ImageId, JobId, ProbeId, Request};
-use super::super::settings::remember;
+use super::super::settings::{Settings, remember};
 use super::jobs::JobKind;
 use super::library::{Backbone, Dataset, Probe, Status};
 use super::undo::Change;
@@ -114,15 +114,11 @@ impl State {
             Command::SetBackboneOptions(options) => {
                 self.change("Set how the backbone reads", Change::Options(options))
             }
-            Command::SetDevice(device) => self.set_device(device),
-            Command::SetTheme(theme) => {
-                self.settings.theme = theme;
-                Vec::new()
-            }
-            Command::SetScale(scale) => {
-                self.settings.scale = if scale.is_finite() { scale.clamp(0.5, 4.0) } else { 1.0 };
-                Vec::new()
-            }
+            Command::SetDevice(device) => self.change_settings("Choose device", |s| s.device = device),
+            Command::SetTheme(theme) => self.change_settings("Change theme", |s| s.theme = theme),
+            Command::SetScale(scale) => self.change_settings("Change size", |s| {
+                s.scale = if scale.is_finite() { scale.clamp(0.5, 4.0) } else { 1.0 };
+            }),
             Command::Retry => self.retry(),
             Command::Cancel(job) => self.cancel(job).into_iter().collect(),
             Command::CancelAll => {
@@ -252,12 +248,14 @@ impl State {
         vec![Request::OpenImages { job, paths }]
     }
 
-    fn set_device(&mut self, device: String) -> Vec<Request> {
-        if device == self.settings.device {
+    /// Changes theme, size or device so that it can be taken back.
+    fn change_settings(&mut self, text: &str, edit: impl FnOnce(&mut Settings)) -> Vec<Request> {
+        let mut wanted = self.settings.clone();
+        edit(&mut wanted);
+        if wanted == self.settings {
             return Vec::new();
         }
-        self.settings.device = device;
-        self.reload_backbone()
+        self.change(text, Change::Settings(wanted.theme, wanted.scale, wanted.device))
     }
 
     /// Opens the backbones in use again, as the device and the options are now.

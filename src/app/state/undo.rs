@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use super::super::job::{
     BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, LookSettings, ProbeId, Request,
 };
+use super::super::settings::ThemeChoice;
 use super::library::{Backbone, Dataset, Image, Probe, Status};
 use super::{Column, Selection, State, Views};
 
@@ -27,6 +28,8 @@ pub(super) enum Change {
     Views(Views),
     Look(LookSettings),
     Options(BackboneOptions),
+    /// Theme, size of everything, device.
+    Settings(ThemeChoice, f32, String),
 }
 
 /// The comparison: what is shown beside what.
@@ -189,6 +192,16 @@ impl State {
                 requests.extend(self.reload_backbone());
                 Change::Options(before)
             }
+            Change::Settings(theme, scale, device) => {
+                let settings = &mut self.settings;
+                let theme = std::mem::replace(&mut settings.theme, theme);
+                let scale = std::mem::replace(&mut settings.scale, scale);
+                let before = std::mem::replace(&mut settings.device, device);
+                if before != settings.device {
+                    requests.extend(self.reload_backbone());
+                }
+                Change::Settings(theme, scale, before)
+            }
         };
         (opposite, requests)
     }
@@ -276,6 +289,6 @@ impl State {
 impl Change {
     /// Whether it is a setting, which sliders change many times in a row.
     fn is_setting(&self) -> bool {
-        matches!(self, Self::Views(_) | Self::Look(_) | Self::Options(_))
+        matches!(self, Self::Views(_) | Self::Look(_) | Self::Options(_) | Self::Settings(..))
     }
 }
