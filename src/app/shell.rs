@@ -2,6 +2,7 @@
 //! else.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use eframe::egui;
 
@@ -20,7 +21,14 @@ pub trait Engine {
 
     /// The next event, if there is one; never waits.
     fn event(&mut self) -> Option<Event>;
+
+    /// The next event, if one comes in time.
+    fn soon(&mut self, at_most: Duration) -> Option<Event>;
 }
+
+/// How long a frame waits for what it was asked to show: less than drawing it twice would take, and
+/// less than anybody sees.
+const PROMPT: Duration = Duration::from_millis(12);
 
 impl Engine for Worker {
     fn send(&mut self, request: Request) {
@@ -29,6 +37,10 @@ impl Engine for Worker {
 
     fn event(&mut self) -> Option<Event> {
         Worker::event(self)
+    }
+
+    fn soon(&mut self, at_most: Duration) -> Option<Event> {
+        Worker::soon(self, at_most)
     }
 }
 
@@ -61,6 +73,26 @@ impl App {
     /// Does a command, as if it had been chosen.
     pub fn dispatch(&mut self, command: Command) {
         let requests = self.state.dispatch(command);
+        let looks = requests.iter().any(|request| matches!(request, Request::Look(_)));
+        requests.into_iter().for_each(|request| self.engine.send(request));
+        if looks {
+            self.await_look();
+        }
+    }
+
+    /// Waits a moment for the look that was asked for: where tokens are known it takes no longer, and
+    /// no frame shows the one before.
+    fn await_look(&mut self) {
+        let begun = Instant::now();
+        while self.state.is_looking() {
+            let left = PROMPT.saturating_sub(begun.elapsed());
+            let Some(event) = self.engine.soon(left) else { return };
+            self.hear(event);
+        }
+    }
+
+    fn hear(&mut self, event: Event) {
+        let requests = self.state.apply(event);
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
@@ -113,8 +145,7 @@ impl App {
 impl eframe::App for App {
     fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
         while let Some(event) = self.engine.event() {
-            let requests = self.state.apply(event);
-            requests.into_iter().for_each(|request| self.engine.send(request));
+            self.hear(event);
         }
         for order in self.desk.drain(ctx, &self.state) {
             self.carry_out(order);
@@ -124,11 +155,17 @@ impl eframe::App for App {
 
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
         let orders = self.desk.ui(ui, &self.state);
-        if !orders.is_empty() {
-            // What they change is seen in the next frame.
-            ui.ctx().request_repaint();
+        if orders.is_empty() {
+            return;
         }
+        // What they change is seen in the next frame.
+        ui.ctx().request_repaint();
+        let before = self.state.looks_answered();
         orders.into_iter().for_each(|order| self.carry_out(order));
+        if self.state.looks_answered() != before {
+            // Or in this one: what it shows is no longer what is asked for.
+            ui.ctx().request_discard("a look was answered at once");
+        }
     }
 
     fn on_exit(&mut self) {

@@ -24,7 +24,9 @@ pub fn open<A: eframe::App + 'static>(
         .with_app_id("ssmprobe")
         .with_inner_size(FIRST)
         .with_min_inner_size(LEAST);
-    let options = eframe::NativeOptions { viewport, ..Default::default() };
+    // Nothing here fades from one colour to another over a large area, and noise costs a software
+    // rasteriser half of its time.
+    let options = eframe::NativeOptions { viewport, dithering: false, ..Default::default() };
     let create = Box::new(|cx: &eframe::CreationContext<'_>| {
         Clipboard::install(&cx.egui_ctx);
         let app = build(&cx.egui_ctx)?;

@@ -42,6 +42,10 @@ impl Engine for Hand {
     fn event(&mut self) -> Option<Event> {
         self.0.borrow_mut().events.pop_front()
     }
+
+    fn soon(&mut self, _: Duration) -> Option<Event> {
+        None
+    }
 }
 
 /// A window and the other end of its wire.

@@ -29,6 +29,16 @@ impl State {
         self.columns.values().any(|column| matches!(column.shown, Shown::Failed(_)))
     }
 
+    /// Whether a look is under way.
+    pub fn is_looking(&self) -> bool {
+        self.looking.is_some()
+    }
+
+    /// How many looks were answered so far.
+    pub fn looks_answered(&self) -> u64 {
+        self.answered
+    }
+
     /// What is missing where a column shows nothing, and what to do about it.
     pub fn why_nothing(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return "Add a column to compare probes".into() };
@@ -128,6 +138,7 @@ impl State {
     pub(super) fn see(&mut self, event: &Event) {
         match event {
             Event::Looked { job, seen } if self.looking == Some(*job) => {
+                self.answered += 1;
                 for answer in seen {
                     if let Err(fault) = &answer.result {
                         let text = format!("{}: {fault}", self.column_title(answer.column));

@@ -74,6 +74,8 @@ pub struct State {
     undo: Undo,
     /// The look that is under way.
     looking: Option<JobId>,
+    /// Looks that were answered.
+    answered: u64,
     /// The next id of anything.
     next: u64,
 }

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use self::compute::Compute;
 use self::files::Files;
@@ -187,10 +188,23 @@ impl Worker {
         self.files.pump();
         self.runs.pump();
         let event = self.events.as_ref()?.try_recv().ok()?;
+        Some(self.heard(event))
+    }
+
+    /// The next event, if one comes in time.
+    pub fn soon(&mut self, at_most: Duration) -> Option<Event> {
+        self.compute.pump();
+        self.files.pump();
+        self.runs.pump();
+        let event = self.events.as_ref()?.recv_timeout(at_most).ok()?;
+        Some(self.heard(event))
+    }
+
+    fn heard(&mut self, event: Event) -> Event {
         if let Event::Finished(job) | Event::Failed(job, _) | Event::Cancelled(job) = &event {
             self.cancels.remove(job);
         }
-        Some(event)
+        event
     }
 
     /// Ends every job and both threads, and waits for them: until the running job notices.

@@ -6,7 +6,7 @@ use eframe::egui;
 use egui::{Event, Pos2};
 
 use super::drive::Driver;
-use super::meter::{load, memory, ms};
+use super::meter::{load, memory, ms, peak_memory};
 use crate::app::command::Command;
 use crate::app::job::ImageId;
 use crate::app::state::{Shown, State, Status};
@@ -157,6 +157,9 @@ impl Driver {
                 self.stage = Stage::Idle;
                 if let Some(frames) = self.rested() {
                     self.sheet().put("idle_repaints", frames as f64);
+                    if let Some(peak) = peak_memory() {
+                        self.sheet().put("peak_memory_mb", peak);
+                    }
                     if let Some(load) = load() {
                         self.sheet().put("load", load);
                     }
