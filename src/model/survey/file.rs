@@ -120,7 +120,7 @@ impl Survey {
             {
                 Ok(Some(ClassMaps { values: numbers(values), counts }))
             }
-            Some(_) => torn("maps are not one a class").map(|()| None),
+            Some(_) => Err(FileError::Torn("maps are not one a class".to_owned())),
             None => Ok(None),
         };
         let (positions, weights) = (maps(stored.positions)?, maps(stored.weights)?);
