@@ -190,7 +190,13 @@ impl Driver {
         } else if let Some(image) = left.pop() {
             let asked = Instant::now();
             self.app.dispatch(Command::SelectImage(image));
+            // Answered at once, it is in the frame that is drawn next.
+            let known = shown(&self.app.state);
+            if known {
+                taken[0].push(ms(asked.elapsed()));
+            }
             self.go_to(Stage::Select(left, Some(asked), taken));
+            self.drawn(known);
         } else {
             taken.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
             let median = |times: &[f64]| times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
