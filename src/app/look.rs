@@ -27,6 +27,7 @@ pub fn install(ctx: &egui::Context) {
         style.spacing.interact_size.y = 24.0;
         style.spacing.window_margin = egui::Margin::same(14);
         style.spacing.menu_margin = egui::Margin::same(6);
+        style.spacing.scroll.foreground_color = false; // of text it would be the loudest thing there
         style.interaction.selectable_labels = false;
         style.animation_time = 0.08;
     });
