@@ -26,9 +26,9 @@ pub trait Engine {
     fn soon(&mut self, at_most: Duration) -> Option<Event>;
 }
 
-/// How long a frame waits for what it was asked to show: less than drawing it twice would take, and
-/// less than anybody sees.
-const PROMPT: Duration = Duration::from_millis(12);
+/// How long a frame waits for what it was asked to show: with known tokens an answer takes a millisecond
+/// or two, and the frame is drawn once instead of twice. Nobody notices it where the answer takes longer.
+const PROMPT: Duration = Duration::from_millis(4);
 
 impl Engine for Worker {
     fn send(&mut self, request: Request) {

@@ -3,7 +3,7 @@
 //! The compute thread opens backbones and probes, answers looks and trains, looks between two steps;
 //! the file thread lists folders and decodes thumbnails, so that neither waits for the other; a third
 //! follows the folders of runs; a download or a plan has a thread of its own.
-//! All queues are bounded, no call of the handle waits, and nothing is shared with the window but
+//! All queues are bounded, no call of the handle waits (but `soon`, as long as it is told), and nothing is shared with the window but
 //! the flag of each job that asks it to end ([`Cancel`]).
 
 mod cache;
