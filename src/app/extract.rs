@@ -23,7 +23,7 @@ use crate::model::backbone::config::Config;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::weights::{Weights, WeightsError};
 use crate::model::backbone::{self, Backbone, BackboneError};
-use crate::model::data::{Dataset, Sample, Source as Place};
+use crate::model::data::{self, Dataset, Sample};
 use crate::model::features::{CacheError, Precision, SHARD, Source, TokenCache, Writer, image_bytes};
 use crate::model::grid::Grid;
 use crate::model::preprocess::{Pixels, PreprocessError, Preprocessor};
@@ -365,7 +365,7 @@ fn key(dataset: &Dataset) -> String {
         hash.update(name.as_bytes());
         hash.update(about.map_or(u64::MAX, |about| about.len()).to_le_bytes());
         hash.update(changed.to_le_bytes());
-        if let Place::Row(row) = &sample.source {
+        if let data::Source::Row(row) = &sample.source {
             hash.update((row.number() as u64).to_le_bytes());
         }
     }

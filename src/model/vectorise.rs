@@ -36,6 +36,13 @@ macro_rules! vectorised {
 
 pub(crate) use vectorised;
 
+vectorised! {
+    /// `into += values`.
+    pub(crate) fn add<const FUSED: bool>(values: &[f32], into: &mut [f32]) {
+        into.iter_mut().zip(values).for_each(|(into, x)| *into += x);
+    }
+}
+
 /// A precision that loops are written for.
 pub(crate) trait Real: Copy + Default + Send + Sync + std::ops::Mul<Output = Self> {
     /// `a b + c`, in one rounding where the processor has an instruction for it.

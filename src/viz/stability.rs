@@ -20,6 +20,7 @@ const ROW: f32 = 13.0;
 const AROUND: f32 = 40.0;
 
 /// The picture.
+#[derive(Clone)]
 pub struct Steadiness(pub Arc<Stability>);
 
 impl Plot for Steadiness {

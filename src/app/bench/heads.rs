@@ -9,7 +9,8 @@ use std::cell::RefCell;
 use burn::tensor::{Tensor, TensorData};
 
 use super::timing::{Work, in_turn};
-use super::{Bench, BenchError, Group, Measured, Sizes, Tell, memory, noise};
+use super::{Bench, BenchError, Group, Measured, Sizes, Tell, noise};
+use crate::app::memory;
 use crate::model::classifier::Model;
 use crate::model::head::{self, Batch, Config, Kind};
 use crate::model::train::{Labels, Learner, Protocol, step_all};
@@ -83,7 +84,9 @@ fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
         if memory::forget_peak() {
             let mut works = [Work::new(name(kind, "memory"), || step.take(&mut learners, kind.id))];
             in_turn(&mut works, 1, tell)?;
-            peaks.extend(memory::peak().map(|peak| (name(kind, "memory"), peak, "MiB")));
+            peaks.extend(
+                memory::peak().map(|peak| (name(kind, "memory"), peak as f64 / f64::from(1 << 20), "MiB")),
+            );
         }
     }
 

@@ -5,7 +5,8 @@
 use burn::tensor::{Tensor, TensorData};
 
 use super::timing::{Work, in_turn};
-use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of, memory, noise};
+use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of, noise};
+use crate::app::memory;
 use crate::model::classifier::Model;
 use crate::model::head::{self, Batch, Config, Dims};
 use crate::model::train::{Labels, Learner, Protocol, step_all};
@@ -60,7 +61,11 @@ fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
         let rounds = bench.sizes.rounds.min(3);
         let seconds = in_turn(&mut [Work::new(step_name(n), run)], rounds, tell)?[0];
         measured.push((step_name(n), seconds, "s"));
-        measured.extend(memory::peak().filter(|_| forgotten).map(|peak| (memory_name(n), peak, "MiB")));
+        measured.extend(
+            memory::peak()
+                .filter(|_| forgotten)
+                .map(|peak| (memory_name(n), peak as f64 / f64::from(1 << 20), "MiB")),
+        );
     }
     Ok(measured)
 }

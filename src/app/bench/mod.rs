@@ -9,7 +9,6 @@ pub mod backbone;
 mod heads;
 mod long;
 mod lookup;
-mod memory;
 pub mod select;
 mod timing;
 

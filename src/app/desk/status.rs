@@ -5,6 +5,7 @@ use egui::{Align, Layout, RichText, Ui};
 
 use crate::app::command::Command;
 use crate::app::look;
+use crate::app::memory;
 use crate::app::panel::{Cx, Wish, notice};
 use crate::app::settings::DEVICES;
 use crate::viz::font;
@@ -24,7 +25,7 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
             let s = if count == 1 { "" } else { "s" };
             ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
         }
-        if let Some(bytes) = memory() {
+        if let Some(bytes) = memory::resident() {
             ui.separator();
             let text = format!("{} MB", bytes / 1_000_000);
             ui.label(RichText::new(text).small().weak()).on_hover_text("Memory of the program");
@@ -75,11 +76,4 @@ fn jobs(ui: &mut Ui, cx: &mut Cx<'_>) {
         ui.add(bar.desired_width(190.0).desired_height(16.0));
     }
     ui.label(RichText::new(font::fit(&job.title, 11.5, 320.0)).small()).on_hover_text(&job.title);
-}
-
-/// Bytes of memory the program holds, where the system says so in a file.
-fn memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }

@@ -1,11 +1,10 @@
 //! What is asked about a whole dataset, and what comes back.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::{BackboneId, JobId, LookSettings, ProbeId};
 use crate::app::fault::Fault;
-use crate::model::data::{Dataset, Place, Split};
+use crate::model::data::{Dataset, Split};
 use crate::model::intervention::Intervention;
 use crate::model::survey::{Asked, Survey};
 
@@ -29,16 +28,11 @@ impl Part {
         let split = split.or_else(|| dataset.held_out()).unwrap_or(Split::Train);
         let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
         let samples: Vec<usize> = own.map(|(at, _)| at).collect();
-        let name = |at: &usize| {
-            let place = dataset.samples[*at].source.place();
-            let path = place.path.strip_prefix(&dataset.root).map(Path::to_owned).unwrap_or(place.path);
-            Place { path, row: place.row }.to_string()
-        };
         let asked = Asked {
             dataset: dataset.name.clone(),
             split: split.name().to_owned(),
             classes: dataset.classes.clone(),
-            images: samples.iter().map(name).collect(),
+            images: samples.iter().map(|at| dataset.name_of_image(*at)).collect(),
             class: samples.iter().map(|at| dataset.samples[*at].class as u32).collect(),
         };
         Self { split, samples, asked: Arc::new(asked), dataset: Arc::new(dataset) }

@@ -13,6 +13,7 @@ mod jobs;
 mod library;
 pub mod notice;
 mod overview;
+mod plotted;
 mod sieve;
 mod stability;
 mod tokens;

@@ -4,48 +4,26 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Rect, Ui, Vec2};
+use egui::{ComboBox, Ui};
 
-use super::figure::zoom;
-use super::{Cx, Panel, Place, Wish, notice};
+use super::plotted::Plotted;
+use super::{Cx, Panel, Place, notice};
 use crate::app::command::{Action, Command};
 use crate::app::job::{ColumnId, DatasetId};
 use crate::app::state::Sieve;
 use crate::model::survey::Survey;
 use crate::viz::colormap::Map;
+use crate::viz::font;
 use crate::viz::overview::{Choice, MapOf, Overview, label, measure};
-use crate::viz::paint::Canvas;
-use crate::viz::plot::{self, Plot as _, Surveyed};
-use crate::viz::scene::{Hover, Scene};
-use crate::viz::{Empty, Size, font};
+use crate::viz::plot::Surveyed;
 
-/// Room around a picture.
-const EDGE: f32 = 8.0;
-/// Smallest scene that is laid out, in points; a smaller box shows it scaled down.
-const LEAST: Vec2 = Vec2::new(170.0, 110.0);
-
-/// Everything a scene depends on.
-#[derive(PartialEq)]
-struct Key {
-    surveys: [usize; 2],
-    choice: Choice,
-    selected: Option<usize>,
-    dark: bool,
-    size: [i32; 2],
-}
-
-/// A scene and what it is of; the surveys are held, so that their addresses name them.
-struct Kept {
-    key: Key,
-    plot: Surveyed,
-    drawn: Result<Scene, Empty>,
-}
+/// What a scene depends on: the addresses of the surveys, choices, and the marked image.
+type Key = ([usize; 2], Choice, Option<usize>);
 
 /// The pane of one overview.
 pub struct Pane {
     overview: &'static dyn Overview,
-    canvas: Canvas,
-    kept: Option<Kept>,
+    plotted: Plotted<Key, Surveyed>,
     /// The column whose probe stands upwards in a scatter; the focused one where absent.
     against: Option<ColumnId>,
 }
@@ -53,7 +31,7 @@ pub struct Pane {
 impl Pane {
     /// Of this overview.
     pub fn new(overview: &'static dyn Overview) -> Self {
-        Self { overview, canvas: Canvas::default(), kept: None, against: None }
+        Self { overview, plotted: Plotted::default(), against: None }
     }
 }
 
@@ -80,56 +58,26 @@ impl Panel for Pane {
         let other = other.unwrap_or(&survey).clone();
         ui.add_space(6.0);
         self.controls(ui, cx, &survey, &other);
-        let rect = ui.available_rect_before_wrap().shrink(EDGE);
         let selected = cx.state.current_image().and_then(|image| image.label);
         let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
         // Only a scatter marks it; the others need not be drawn again for it.
         let selected = selected.filter(|_| self.overview.id() == "scatter");
         let choice = cx.state.views.overview.clone();
         let (overview, survey) = (self.overview, survey.clone());
-        self.draw(ui, cx, Surveyed { overview, survey, other, choice, selected }, rect, dataset);
+        self.draw(ui, cx, Surveyed { overview, survey, other, choice, selected }, dataset);
     }
 }
 
 impl Pane {
-    fn draw(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, plot: Surveyed, rect: Rect, dataset: DatasetId) {
-        let size = (rect.size() / zoom(rect.width())).max(LEAST);
-        let key = Key {
-            surveys: [Arc::as_ptr(&plot.survey).addr(), Arc::as_ptr(&plot.other).addr()],
-            choice: plot.choice.clone(),
-            selected: plot.selected,
-            dark: cx.theme.dark,
-            size: [size.x.round() as i32, size.y.round() as i32],
-        };
-        if self.kept.as_ref().is_none_or(|kept| kept.key != key) {
-            let natural = plot.height(size.x);
-            let size = Size { width: size.x, height: size.y.min(natural.max(LEAST.y) * 1.4) };
-            let drawn = plot::draw(&plot, cx.theme, size);
-            self.kept = Some(Kept { key, plot, drawn });
-        }
-        let Some(Kept { plot, drawn, .. }) = &self.kept else { return };
-        let scene = match drawn {
-            Ok(scene) => scene,
-            Err(why) => return notice::empty(ui, &why.0),
-        };
-        let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
-        let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
-        let painted = self.canvas.paint(ui, scene, top);
-        painted.response.context_menu(|ui| {
-            // The mark is for the screen.
-            let plot = || Arc::new(Surveyed { selected: None, ..plot.clone() });
-            if ui.button("Export…").clicked() {
-                cx.wishes.push(Wish::ExportPlot(plot()));
-            }
-            if ui.button("Copy image").clicked() {
-                cx.wishes.push(Wish::CopyPlot(plot()));
-            }
-        });
-        let Some(item) = painted.hover.and_then(|hover| hover.item) else { return };
-        self.canvas.mark(ui, scene, Hover { item: Some(item), ..Hover::default() }, cx.theme);
+    fn draw(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, plot: Surveyed, dataset: DatasetId) {
+        let surveys = [Arc::as_ptr(&plot.survey).addr(), Arc::as_ptr(&plot.other).addr()];
+        let key = (surveys, plot.choice.clone(), plot.selected);
+        // The mark is for the screen.
+        let export = |plot: &Surveyed| Surveyed { selected: None, ..plot.clone() };
+        let Some((plot, item, response)) = self.plotted.show(ui, cx, key, plot, export) else { return };
         let (what, images) = plot.overview.item(plot.view(), item);
-        let clicked = painted.response.clicked();
-        painted.response.on_hover_ui_at_pointer(|ui| {
+        let clicked = response.clicked();
+        response.on_hover_ui_at_pointer(|ui| {
             ui.label(&what);
             match images.len() {
                 1 => drop(ui.weak("Click to look at it")),

@@ -3,33 +3,20 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Rect, Ui, Vec2};
+use egui::Ui;
 
-use super::figure::zoom;
-use super::{Cx, Panel, Place, Wish, notice};
+use super::plotted::Plotted;
+use super::{Cx, Panel, Place, notice};
 use crate::app::command::Command;
 use crate::model::stability::Stability;
-use crate::viz::paint::Canvas;
-use crate::viz::plot::{self, Plot as _};
 use crate::viz::scale::number;
-use crate::viz::scene::{Hover, Scene};
 use crate::viz::stability::Steadiness;
-use crate::viz::{Empty, Size};
-
-/// Room around the picture.
-const EDGE: f32 = 8.0;
-/// Smallest scene that is laid out, in points.
-const LEAST: Vec2 = Vec2::new(170.0, 110.0);
-
-/// Everything a scene depends on.
-type Key = (usize, bool, [i32; 2]);
 
 /// The pane.
 #[derive(Default)]
 pub struct Pane {
-    canvas: Canvas,
-    /// What is drawn is held, so that its address names it.
-    kept: Option<(Key, Arc<Stability>, Result<Scene, Empty>)>,
+    /// A stability is known by its address.
+    plotted: Plotted<usize, Steadiness>,
 }
 
 impl Panel for Pane {
@@ -76,38 +63,12 @@ impl Panel for Pane {
 
 impl Pane {
     fn draw(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, stability: &Arc<Stability>) {
-        let rect = ui.available_rect_before_wrap().shrink(EDGE);
-        let size = (rect.size() / zoom(rect.width())).max(LEAST);
-        let address = Arc::as_ptr(stability).addr();
-        let key = (address, cx.theme.dark, [size.x.round() as i32, size.y.round() as i32]);
-        let plot = Steadiness(stability.clone());
-        if self.kept.as_ref().is_none_or(|(kept, ..)| *kept != key) {
-            let natural = plot.height(size.x);
-            let size = Size { width: size.x, height: size.y.min(natural.max(LEAST.y) * 1.4) };
-            self.kept = Some((key, stability.clone(), plot::draw(&plot, cx.theme, size)));
-        }
-        let Some((.., drawn)) = &self.kept else { return };
-        let scene = match drawn {
-            Ok(scene) => scene,
-            Err(why) => return notice::empty(ui, &why.0),
-        };
-        let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
-        let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
-        let painted = self.canvas.paint(ui, scene, top);
-        painted.response.context_menu(|ui| {
-            if ui.button("Export…").clicked() {
-                cx.wishes.push(Wish::ExportPlot(Arc::new(Steadiness(stability.clone()))));
-            }
-            if ui.button("Copy image").clicked() {
-                cx.wishes.push(Wish::CopyPlot(Arc::new(Steadiness(stability.clone()))));
-            }
-        });
-        let hovered = painted.hover.and_then(|hover| hover.item);
-        let Some((item, group)) = hovered.and_then(|item| Some((item, stability.groups.get(item)?))) else {
+        let (key, plot) = (Arc::as_ptr(stability).addr(), Steadiness(stability.clone()));
+        let Some((_, item, response)) = self.plotted.show(ui, cx, key, plot, Steadiness::clone) else {
             return;
         };
-        self.canvas.mark(ui, scene, Hover { item: Some(item), ..Hover::default() }, cx.theme);
-        painted.response.on_hover_ui_at_pointer(|ui| {
+        let Some(group) = stability.groups.get(item) else { return };
+        response.on_hover_ui_at_pointer(|ui| {
             ui.label(&group.name);
             for (what, tau) in &group.taus {
                 ui.weak(format!("{what}: {}", number((tau * 1000.0).round() / 1000.0)));

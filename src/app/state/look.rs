@@ -117,7 +117,7 @@ impl State {
         }
         let images = asked.iter().map(|asked| &asked.image).collect::<std::collections::HashSet<_>>().len();
         let title = match images {
-            1 => format!("Looking at {}", name_of(&asked[0])),
+            1 => format!("Looking at {}", asked[0].image.short()),
             several => format!("Looking at {several} images"),
         };
         let job = self.begin(JobKind::Look, title);
@@ -179,8 +179,4 @@ impl State {
             }
         }
     }
-}
-
-fn name_of(asked: &Asked) -> String {
-    asked.image.short()
 }

@@ -372,13 +372,8 @@ fn place(source: &str) -> String {
 }
 
 fn truth(dataset: &Dataset, parts: &Parts) -> Truth {
-    let name = |&index: &usize| {
-        let name = dataset.samples[index].source.name();
-        let root = dataset.root.display().to_string();
-        name.strip_prefix(&root).map_or(name.as_str(), |name| name.trim_start_matches(['/', '\\'])).to_owned()
-    };
     Truth {
-        images: parts.test.images.iter().map(name).collect(),
+        images: parts.test.images.iter().map(|at| dataset.name_of_image(*at)).collect(),
         indices: parts.test.images.clone(),
         classes: parts.test.classes.clone(),
     }

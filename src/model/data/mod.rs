@@ -147,6 +147,13 @@ impl Dataset {
     pub fn count(&self, split: Split) -> usize {
         self.samples.iter().filter(|sample| sample.split == split).count()
     }
+
+    /// What the image of sample `at` is called: its place below the dataset's folder.
+    pub fn name_of_image(&self, at: usize) -> String {
+        let Place { path, row } = self.samples[at].source.place();
+        let path = path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(path);
+        Place { path, row }.to_string()
+    }
 }
 
 /// Why a dataset cannot be opened.

@@ -14,11 +14,11 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{DType, Tensor};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::on_cpu;
+use super::{on_cpu, tensor};
 use crate::model::product::Matrix;
 use crate::model::vectorise::{multiply_add, vectorised};
 
@@ -214,8 +214,4 @@ vectorised! {
             *into = multiply_add::<FUSED, f32>(a, b, *into);
         }
     }
-}
-
-fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new::<f32, _>(values, shape.to_vec()))
 }

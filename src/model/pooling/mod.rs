@@ -101,6 +101,11 @@ pub fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     tensor.try_into_primitive::<Flex>().expect("a tensor of the CPU")
 }
 
+/// Values on the host as the CPU's backend holds them.
+pub fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
+    FlexTensor::from_data(TensorData::new::<f32, _>(values, shape.to_vec()))
+}
+
 /// The values of a tensor of the CPU.
 pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     operation::values(flex(tensor))

@@ -9,12 +9,12 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 
-use super::Pooling;
 use super::pass::{Ask, Gradient, Pass};
 use super::route::Route;
+use super::{Pooling, tensor};
 
 /// `[B, M, d]` for tokens `[B, N, d]` on the CPU.
 pub(super) fn pool(pooling: &Pooling, tokens: &Tensor<3>) -> Tensor<3> {
@@ -129,8 +129,4 @@ impl Backward<Flex, 2> for BackFromPooled {
 /// A tensor's values.
 pub(super) fn values(tensor: FlexTensor) -> Vec<f32> {
     tensor.into_data().convert::<f32>().try_to_vec().expect("float32 values")
-}
-
-fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new::<f32, _>(values, shape.to_vec()))
 }

@@ -17,6 +17,7 @@ use crate::model::features::TokenCache;
 use crate::model::grid::Grid;
 use crate::model::intervention::{Intervention, InterventionError};
 use crate::model::null::NullBands;
+use crate::model::pooling::route::softmax;
 use crate::model::probe::{Probe, ProbeError};
 use crate::model::reading::{Form, Order, Plan, Reading};
 use crate::model::readout;
@@ -129,7 +130,7 @@ impl<'a> Interview<'a> {
         let (probe, tokens) = (&*self.probe, self.tokens.tokens(place));
         let reading = self.change.reading(&probe.meta.head, probe.reading(&tokens, place as u64)?)?;
         let logits = readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias);
-        let (best, probabilities) = softmax(&logits);
+        let (best, probabilities) = judge(&logits);
         let own = self.known.iter().position(|class| *class == self.asked.class[image]);
         let router = probe.head().router().filter(|_| !self.change.unroutes());
         let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&plan, tokens.grid));
@@ -185,11 +186,9 @@ fn classes(probe: &Probe, asked: &Asked) -> Result<Vec<u32>, AskError> {
 }
 
 /// The first of the largest logits, and all probabilities.
-fn softmax(logits: &[f64]) -> (usize, Vec<f64>) {
+fn judge(logits: &[f64]) -> (usize, Vec<f64>) {
     let best = (0..logits.len()).fold(0, |best, c| if logits[c] > logits[best] { c } else { best });
-    let exps: Vec<f64> = logits.iter().map(|x| (x - logits[best]).exp()).collect();
-    let total: f64 = exps.iter().sum();
-    (best, exps.into_iter().map(|e| e / total).collect())
+    (best, softmax(logits))
 }
 
 /// Where every token came, 0 to 1, where there is one order.

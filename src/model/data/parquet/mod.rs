@@ -38,13 +38,13 @@ fn is_parquet(path: &Path) -> bool {
 
 /// A file's place in its split, as its name says.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct Name {
     split: Option<Split>,
     /// Its number and how many there are.
     part: Option<(usize, usize)>,
 }
 
-impl Place {
+impl Name {
     /// From `train-00000-of-00002-0123abcd.parquet`, or from the folder's name.
     fn of(path: &Path) -> Self {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -145,9 +145,9 @@ fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
 }
 
 /// All files of the dataset, by path. They lie in one folder, or in folders named as splits.
-fn files(root: &Path) -> Result<Vec<(PathBuf, Place)>, DataError> {
+fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
     if root.is_file() {
-        return Ok(vec![(root.into(), Place::of(root))]);
+        return Ok(vec![(root.into(), Name::of(root))]);
     }
     let first =
         walk::find(root, DEPTH, &is_parquet).ok_or_else(|| DataError::Layout { path: root.into() })?;
@@ -164,11 +164,11 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, Place)>, DataError> {
     for folder in folders {
         found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)));
     }
-    Ok(found.into_iter().map(|path| (path.clone(), Place::of(&path))).collect())
+    Ok(found.into_iter().map(|path| (path.clone(), Name::of(&path))).collect())
 }
 
 /// What is told of files that should be there and are not.
-fn missing(files: &[(PathBuf, Place)]) -> Option<String> {
+fn missing(files: &[(PathBuf, Name)]) -> Option<String> {
     let mut parts: BTreeMap<(Option<Split>, usize), BTreeSet<usize>> = BTreeMap::new();
     for place in files.iter().map(|(_, place)| place) {
         if let Some((number, all)) = place.part {
@@ -190,11 +190,7 @@ fn classes(
 ) -> Result<Vec<(Label, String)>, DataError> {
     let Some(names) = names else {
         let labels: BTreeSet<&Label> = rows.iter().map(|(_, label, _)| label).collect();
-        let name = |label: &Label| match label {
-            Label::Number(number) => number.to_string(),
-            Label::Text(text) => text.clone(),
-        };
-        return Ok(labels.into_iter().map(|label| (label.clone(), name(label))).collect());
+        return Ok(labels.into_iter().map(|label| (label.clone(), label.to_string())).collect());
     };
     let as_text = matches!(rows.first(), Some((_, Label::Text(_), _)));
     let label = |(number, name): (usize, &String)| {
@@ -202,14 +198,10 @@ fn classes(
     };
     let labels: BTreeMap<Label, usize> = names.iter().enumerate().map(|pair| (label(pair), pair.0)).collect();
     if let Some((row, found, _)) = rows.iter().find(|(_, label, _)| !labels.contains_key(label)) {
-        let found = match found {
-            Label::Number(number) => number.to_string(),
-            Label::Text(text) => text.clone(),
-        };
         return Err(DataError::Line {
             file: row.file().into(),
             line: row.number() + 1,
-            found,
+            found: found.to_string(),
             expected: format!("one of the {} classes the file names", names.len()),
         });
     }
@@ -223,7 +215,7 @@ mod tests {
     #[test]
     fn a_name_tells_split_and_part() {
         let place = |name: &str| {
-            let Place { split, part } = Place::of(Path::new(name));
+            let Name { split, part } = Name::of(Path::new(name));
             (split, part)
         };
         assert_eq!(place("data/train-00001-of-00042.parquet"), (Some(Split::Train), Some((1, 42))));

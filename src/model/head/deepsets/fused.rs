@@ -11,12 +11,13 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
+use crate::model::pooling::tensor;
 use crate::model::product::Matrix;
-use crate::model::vectorise::vectorised;
+use crate::model::vectorise::{add, vectorised};
 
 /// Tokens taken together.
 const TOKENS: usize = 128;
@@ -230,10 +231,6 @@ impl Network {
     }
 }
 
-fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new::<f32, _>(values, shape.to_vec()))
-}
-
 /// Lanes that sums are kept in until the end.
 const LANES: usize = 16;
 
@@ -259,13 +256,6 @@ vectorised! {
             (0..LANES).for_each(|lane| sums[lane] += block[lane]);
         }
         sums.into_iter().sum::<f32>() + rest.iter().sum::<f32>()
-    }
-}
-
-vectorised! {
-    /// `into += values`.
-    fn add<const FUSED: bool>(values: &[f32], into: &mut [f32]) {
-        into.iter_mut().zip(values).for_each(|(into, x)| *into += x);
     }
 }
 

@@ -13,13 +13,14 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use super::HIDDEN;
+use crate::model::pooling::tensor;
 use crate::model::product::Matrix;
-use crate::model::vectorise::{exp_single, vectorised};
+use crate::model::vectorise::{add, exp_single, vectorised};
 
 /// Parts a batch is cut into, each with gradients of its own, summed in order at the end.
 const PARTS: usize = 16;
@@ -266,10 +267,6 @@ impl Reader {
     }
 }
 
-fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new::<f32, _>(values, shape.to_vec()))
-}
-
 /// `1 / (1 + exp(-x))`.
 #[inline(always)]
 fn sigmoid<const FUSED: bool>(x: f32) -> f32 {
@@ -313,13 +310,6 @@ vectorised! {
             (to_reset[i], to_keep[i], to_new[i]) = (of_reset, of_keep, of_new * r);
             owed[i] *= z;
         }
-    }
-}
-
-vectorised! {
-    /// `into += values`.
-    fn add<const FUSED: bool>(values: &[f32], into: &mut [f32]) {
-        into.iter_mut().zip(values).for_each(|(into, x)| *into += x);
     }
 }
 

@@ -74,23 +74,6 @@ impl Frames {
     }
 }
 
-/// Megabytes of memory this process holds; absent where the system does not say.
-pub fn memory() -> Option<f64> {
-    status("VmRSS:")
-}
-
-/// The most it has held so far.
-pub fn peak_memory() -> Option<f64> {
-    status("VmHWM:")
-}
-
-fn status(field: &str) -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
-    let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kilobytes * 1024.0 / 1e6)
-}
-
 /// How many tasks wanted a processor over the last minute; absent where the system does not say.
 pub fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()

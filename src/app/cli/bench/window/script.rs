@@ -6,9 +6,10 @@ use eframe::egui;
 use egui::{Event, Pos2};
 
 use super::drive::Driver;
-use super::meter::{load, memory, ms, peak_memory};
+use super::meter::{load, ms};
 use crate::app::command::Command;
 use crate::app::job::ImageId;
+use crate::app::memory;
 use crate::app::state::{Shown, State, Status};
 use crate::model::intervention::Intervention;
 
@@ -157,8 +158,8 @@ impl Driver {
                 self.stage = Stage::Idle;
                 if let Some(frames) = self.rested() {
                     self.sheet().put("idle_repaints", frames as f64);
-                    if let Some(peak) = peak_memory() {
-                        self.sheet().put("peak_memory_mb", peak);
+                    if let Some(peak) = memory::peak() {
+                        self.sheet().put("peak_memory_mb", peak as f64 / 1e6);
                     }
                     if let Some(load) = load() {
                         self.sheet().put("load", load);
@@ -283,8 +284,8 @@ impl Driver {
     }
 
     fn put_memory(&self, name: &'static str) {
-        if let Some(memory) = memory() {
-            self.sheet().put(name, memory);
+        if let Some(bytes) = memory::resident() {
+            self.sheet().put(name, bytes as f64 / 1e6);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Peak resident memory of this process, where the system says it as Linux does.
+//! Resident memory of this process, where the system says it as Linux does.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -9,12 +9,21 @@ pub fn forget_peak() -> bool {
     file.and_then(|mut file| file.write_all(b"5")).is_ok()
 }
 
-/// The largest resident memory since the peak was last forgotten, in MiB.
-pub fn peak() -> Option<f64> {
+/// Bytes it holds.
+pub fn resident() -> Option<u64> {
+    status("VmRSS:")
+}
+
+/// The most bytes it has held since the peak was last forgotten.
+pub fn peak() -> Option<u64> {
+    status("VmHWM:")
+}
+
+fn status(field: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes / 1024.0)
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 #[cfg(test)]
@@ -32,6 +41,6 @@ mod tests {
         drop(large);
         assert!(forget_peak());
         let without = peak().unwrap();
-        assert!(with > without + 200.0, "{with} {without}");
+        assert!(with > without + (200 << 20), "{with} {without}");
     }
 }
