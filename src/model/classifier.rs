@@ -50,7 +50,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// A fresh model. Starting values depend on `seed` and the head alone.
+    /// A fresh model. Starting values depend on `seed` and the head alone; so do random orders, unless the
+    /// settings have a seed of their own.
     pub fn start(
         kind: &'static Kind,
         config: &Config,
@@ -59,7 +60,8 @@ impl Model {
         device: &Device,
     ) -> Result<Self, ModelError> {
         let failed = |source| ModelError::Config { head: kind.id, source };
-        let head: Arc<dyn Head> = (kind.build)(config).map_err(failed)?.into();
+        let seeded = Config { seed: config.seed.or(Some(seed)), ..config.clone() };
+        let head: Arc<dyn Head> = (kind.build)(&seeded).map_err(failed)?.into();
         head.check(&dims).map_err(failed)?;
         if dims.grid.len() < 2 {
             return Err(ModelError::TooFewTokens { head: kind.id, found: dims.grid.len() });

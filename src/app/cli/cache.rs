@@ -10,7 +10,7 @@ use super::tokens::CacheRoot;
 use crate::app::extract::bytes_text;
 use crate::model::features::list::{self, Entry};
 
-/// List or clear cached tokens.
+/// List or clear the cached tokens.
 #[derive(Args)]
 pub struct Cache {
     #[command(subcommand)]

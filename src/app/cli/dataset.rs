@@ -13,7 +13,7 @@ use super::progress::Display;
 use crate::app::pace::Pace;
 use crate::model::data::{self, Check, Split, describe};
 
-/// Describe a dataset: layout, images of every class and split, unreadable ones, twins.
+/// Describe a dataset: layout, images by class and split, unreadable ones, twins.
 #[derive(Args)]
 pub struct DatasetVerb {
     /// Its folder, or a table of paths and labels (CSV, TSV).

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::model::device::{self, Check, Found};
 
-/// Lists the devices this machine has, their limits, and which one `auto` takes.
+/// List the devices of this machine, their limits, and which one `auto` takes.
 #[derive(Args)]
 pub struct Devices {
     /// Multiply matrices on each and compare with float64 (fails if one is wrong)

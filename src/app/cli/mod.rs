@@ -33,29 +33,29 @@ use crate::model::device;
 ///
 /// Without a command, opens the window on the bundled demo.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = "`ssmprobe help COMMAND` says more.")]
 struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,
 }
 
-/// What the program can be asked to do.
+/// What the program can be asked to do, in the order of a day's work.
 #[derive(Subcommand)]
 enum Verb {
-    Bench(Box<bench::Bench>),
-    Cache(cache::Cache),
-    Dataset(dataset::DatasetVerb),
-    Demo(demo::Demo),
-    Devices(devices::Devices),
-    Eval(eval::Eval),
-    Extract(extract::Extract),
-    Figures(figures::Figures),
-    Inspect(inspect::Inspect),
-    Report(report::Report),
-    Sweep(Box<sweep::Sweep>),
     Open(open::Open),
-    Scenes(scenes::Scenes),
+    Inspect(inspect::Inspect),
+    Figures(figures::Figures),
+    Dataset(dataset::DatasetVerb),
+    Extract(extract::Extract),
     Train(Box<train::Train>),
+    Eval(eval::Eval),
+    Sweep(Box<sweep::Sweep>),
+    Report(report::Report),
+    Scenes(scenes::Scenes),
+    Demo(demo::Demo),
+    Cache(cache::Cache),
+    Devices(devices::Devices),
+    Bench(Box<bench::Bench>),
 }
 
 impl Cli {
@@ -69,20 +69,20 @@ impl Verb {
     /// Does it. The exit code is the verb's own where it ran to its end; an error means failed.
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Bench(verb) => verb.run(),
-            Self::Cache(verb) => verb.run(),
-            Self::Dataset(verb) => verb.run(),
-            Self::Demo(verb) => verb.run(),
-            Self::Devices(verb) => verb.run(),
-            Self::Eval(verb) => verb.run(),
-            Self::Extract(verb) => verb.run(),
-            Self::Figures(verb) => verb.run(),
-            Self::Inspect(verb) => verb.run(),
-            Self::Report(verb) => verb.run(),
-            Self::Sweep(verb) => verb.run(),
             Self::Open(verb) => verb.run(),
-            Self::Scenes(verb) => verb.run(),
+            Self::Inspect(verb) => verb.run(),
+            Self::Figures(verb) => verb.run(),
+            Self::Dataset(verb) => verb.run(),
+            Self::Extract(verb) => verb.run(),
             Self::Train(verb) => verb.run(),
+            Self::Eval(verb) => verb.run(),
+            Self::Sweep(verb) => verb.run(),
+            Self::Report(verb) => verb.run(),
+            Self::Scenes(verb) => verb.run(),
+            Self::Demo(verb) => verb.run(),
+            Self::Cache(verb) => verb.run(),
+            Self::Devices(verb) => verb.run(),
+            Self::Bench(verb) => verb.run(),
         }
     }
 }

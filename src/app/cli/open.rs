@@ -14,7 +14,7 @@ use crate::app::worker::{Worker, World};
 use crate::app::workspace::is_workspace;
 use crate::app::{settings, window};
 
-/// Opens the window on a workspace, backbones, probes, runs, images and datasets; on nothing, too.
+/// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, too.
 #[derive(Args, Default)]
 pub struct Open {
     /// A workspace file, backbone folders, probe files, folders of runs, images, folders of images

@@ -11,7 +11,7 @@ use super::fault::Usage;
 use crate::app::report::{FORMATS, Format, Source, TABLES, table::Table};
 use crate::model::whole;
 
-/// Make the paper's tables from the folders of runs.
+/// Make the paper's tables from runs, in Markdown, LaTeX and CSV.
 #[derive(Args)]
 #[command(after_long_help = long())]
 pub struct Report {

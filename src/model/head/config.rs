@@ -36,7 +36,7 @@ pub struct Config {
     /// How many tokens `topk` keeps (default 16).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k: Option<usize>,
-    /// Seed of the random orders (default 0).
+    /// Seed of the random orders (default: the training's own; 0 in a probe that names none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Attention heads of the transformer (default 12, or the largest divisor of d below).

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Measures how fast the program is on this machine.
+/// Measure how fast this machine is: heads, look-ups, backbones, the window.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Bench {

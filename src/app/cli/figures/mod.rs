@@ -20,8 +20,9 @@ use crate::viz::overview::OVERVIEWS;
 use crate::viz::theme::Theme;
 use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
 
-/// Draws figures of stored traces, of fixed scans or of a run's training, as SVG, PDF or PNG, or writes
-/// their numbers as CSV or NPZ. The same input gives the same bytes.
+/// Draw the figures of traces, scans, runs and surveys as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
+///
+/// The same input gives the same bytes.
 #[derive(Args)]
 pub struct Figures {
     /// Trace to draw (JSON); several stand side by side on shared scales
