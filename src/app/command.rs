@@ -7,6 +7,8 @@ mod action;
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 pub use self::action::{Action, Ask, Effect, Menu, Shortcut};
 
 use super::job::{
@@ -128,6 +130,15 @@ pub enum Command {
     PauseTraining(bool),
     /// Take a run's curves away; its files stay.
     CloseRun(PathBuf),
+    /// The panes were arranged anew; how they stood before and stand now is the desk's own.
+    Arrange {
+        /// What was done.
+        text: String,
+        /// The layout before.
+        before: Value,
+        /// The layout now.
+        after: Value,
+    },
     /// Take back the last closing or setting.
     Undo,
     /// Do again what was taken back.

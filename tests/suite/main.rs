@@ -4,6 +4,7 @@ mod ablation;
 mod anchors;
 mod backbones;
 mod bench;
+mod closing;
 mod data;
 mod demo;
 mod devices;

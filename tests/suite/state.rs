@@ -326,7 +326,7 @@ fn closing_is_taken_back_and_done_again() {
     let requests = state.dispatch(Command::CloseProbe(id));
     assert_eq!(requests, [Request::CloseProbe(id)]);
     assert_eq!((state.columns.len(), state.selection.reference), (1, None));
-    assert_eq!(state.undo_text(), Some("Close a"));
+    assert_eq!(state.undo_text(), Some("Close the probe a"));
     let requests = state.dispatch(Command::Undo);
     assert!(
         matches!(requests.as_slice(), [Request::OpenProbe { entry, .. }] if *entry == id),
@@ -336,7 +336,7 @@ fn closing_is_taken_back_and_done_again() {
     assert_eq!((column(&state, 0), state.selection.reference), (pinned, Some(pinned)));
     assert_eq!(state.library.probes.get_index(0).unwrap().0, &id, "at its old place");
     assert!(matches!(state.columns[0].shown, Shown::Ready(_)), "its trace is still there");
-    assert_eq!(state.redo_text(), Some("Close a"));
+    assert_eq!(state.redo_text(), Some("Close the probe a"));
     assert_eq!(state.dispatch(Command::Redo), [Request::CloseProbe(id)]);
     assert_eq!(state.library.probes.len(), 1);
 

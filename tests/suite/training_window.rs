@@ -68,7 +68,7 @@ fn about(heads: &[&str], epochs: usize) -> About {
     }
 }
 
-fn reading(heads: &[&str]) -> Arc<Reading> {
+pub fn reading(heads: &[&str]) -> Arc<Reading> {
     let (epochs, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
     Arc::new(Reading { about: about(heads, 10), epochs, failures, probes })
 }

@@ -37,6 +37,8 @@ pub enum Ask {
     SaveWorkspaceAs,
     /// Show the palette of all actions.
     Palette,
+    /// Arrange the panes as at first.
+    Arrange,
     /// Copy the log as text.
     CopyLog,
     /// Open what the clipboard holds.
@@ -99,11 +101,13 @@ pub enum Menu {
     Look,
     /// What begins and ends a training.
     Train,
+    /// Which panes are open.
+    Panes,
 }
 
 impl Menu {
     /// All, in order.
-    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::Look, Self::Train];
+    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::Look, Self::Train, Self::Panes];
 
     /// Its name.
     pub fn text(self) -> &'static str {
@@ -112,6 +116,7 @@ impl Menu {
             Self::Edit => "Edit",
             Self::Look => "Look",
             Self::Train => "Train",
+            Self::Panes => "Panes",
         }
     }
 }
@@ -156,6 +161,7 @@ pub enum Action {
     StartTraining,
     PauseTraining,
     StopTraining,
+    Arrange,
 }
 
 /// The words, place and key of an action.
@@ -205,6 +211,7 @@ impl Action {
         Self::StartTraining,
         Self::PauseTraining,
         Self::StopTraining,
+        Self::Arrange,
     ];
 
     /// Its menu.
@@ -284,6 +291,7 @@ impl Action {
             Self::Paste => return Effect::Ask(Ask::Paste),
             Self::CopyLog => return Effect::Ask(Ask::CopyLog),
             Self::Palette => return Effect::Ask(Ask::Palette),
+            Self::Arrange => return Effect::Ask(Ask::Arrange),
             Self::ChooseDataset => return Effect::Ask(Ask::DatasetFolder),
             Self::StartTraining => Command::StartTraining,
             Self::PauseTraining => {
@@ -358,6 +366,7 @@ impl Action {
             Self::StartTraining => (Train, "Start training", "As the pane Training has it planned", Some(ctrl("Enter"))),
             Self::PauseTraining => (Train, "Pause training, or go on", "Images are looked at meanwhile", None),
             Self::StopTraining => (Train, "Stop training and keep", "It is saved, and can go on later", None),
+            Self::Arrange => (Panes, "Arrange panes as at first", "Every pane open, where it was on the first day", None),
         };
         Words { menu, text, tooltip, shortcut }
     }

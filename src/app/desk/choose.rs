@@ -97,7 +97,7 @@ async fn files(what: &For) -> Vec<PathBuf> {
             Ask::SaveWorkspace | Ask::SaveWorkspaceAs => {
                 one(dialog.set_title("Save workspace").set_file_name("workspace.ssmprobe").save_file().await)
             }
-            Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Paste | Ask::Quit => Vec::new(),
+            Ask::HubId | Ask::Palette | Ask::Arrange | Ask::CopyLog | Ask::Paste | Ask::Quit => Vec::new(),
         },
     }
 }

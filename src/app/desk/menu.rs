@@ -4,7 +4,6 @@ use eframe::egui;
 use egui::{Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, Ui};
 
 use super::Desk;
-use super::tiles;
 use crate::app::command::{Action, Command, Menu, Shortcut};
 use crate::app::panel::{Cx, Place};
 use crate::app::settings::ThemeChoice;
@@ -15,6 +14,9 @@ pub fn bar(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
         for menu in Menu::ALL {
             ui.menu_button(menu.text(), |ui| {
                 ui.set_min_width(250.0);
+                if *menu == Menu::Panes {
+                    panes(desk, ui);
+                }
                 for action in Action::ALL.iter().filter(|action| action.menu() == *menu) {
                     item(ui, cx, *action);
                     if action.ends_group() {
@@ -26,7 +28,6 @@ pub fn bar(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
                 }
             });
         }
-        ui.menu_button("Panes", |ui| panes(desk, ui));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             theme(ui, cx);
             if ui.button("Find action…").on_hover_text("Ctrl+K").clicked() {
@@ -98,23 +99,18 @@ fn recent(ui: &mut Ui, cx: &mut Cx<'_>) {
 
 /// Which panes are open.
 fn panes(desk: &mut Desk, ui: &mut Ui) {
-    ui.set_min_width(200.0);
-    let middle = desk.panels.iter().filter(|panel| panel.place() == Place::Middle);
-    for (id, title, about) in middle.map(|p| (p.id(), p.title(), p.about())).collect::<Vec<_>>() {
-        let mut open = tiles::open(&desk.tree, id);
-        if ui.checkbox(&mut open, title).on_hover_text(about).changed() {
+    for panel in desk.panels.iter().filter(|panel| panel.place() == Place::Middle) {
+        let mut open = desk.layout.is_open(panel.id());
+        if ui.checkbox(&mut open, panel.title()).on_hover_text(panel.about()).changed() {
             if open {
-                tiles::show(&mut desk.tree, id);
+                desk.layout.show(&**panel);
             } else {
-                tiles::close(&mut desk.tree, id);
+                desk.layout.close(&**panel);
             }
         }
     }
     ui.separator();
     ui.checkbox(&mut desk.jobs, "Jobs and log");
-    if ui.button("Arrange as at first").clicked() {
-        desk.tree = tiles::first();
-    }
 }
 
 /// Light, dark, or as the system has it.

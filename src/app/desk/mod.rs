@@ -8,6 +8,7 @@ pub mod clipboard;
 mod dialog;
 mod export;
 mod hub;
+mod layout;
 mod locate;
 mod menu;
 mod palette;
@@ -21,13 +22,12 @@ use std::path::PathBuf;
 
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui};
-use egui_tiles::Tree;
 
 use self::choose::{Chooser, For};
 use self::export::{Decision, Export, Exporter, Outcome};
+use self::layout::Layout;
 use self::locate::Locate;
 use self::palette::{Chosen, Palette};
-use self::tiles::{Pane, Panes};
 use super::command::{Ask, Command};
 use super::job::ColumnId;
 use super::look;
@@ -62,7 +62,7 @@ enum Answer<T> {
 /// The window's own.
 pub struct Desk {
     panels: Vec<Box<dyn Panel>>,
-    tree: Tree<Pane>,
+    layout: Layout,
     focus: Option<ColumnId>,
     jobs: bool,
     class_filter: String,
@@ -80,7 +80,7 @@ impl Default for Desk {
     fn default() -> Self {
         Self {
             panels: panel::all(),
-            tree: tiles::first(),
+            layout: Layout::default(),
             focus: None,
             jobs: false,
             class_filter: String::new(),
@@ -99,10 +99,11 @@ impl Default for Desk {
 impl Desk {
     /// Shows the pane of a panel.
     pub fn show(&mut self, id: &str) {
-        match self.panels.iter().find(|panel| panel.id() == id).map(|panel| panel.place()) {
-            Some(Place::Middle) => tiles::show(&mut self.tree, id),
-            Some(Place::Below) => self.jobs = true,
-            Some(Place::Left) | None => {}
+        let Some(panel) = self.panels.iter().find(|panel| panel.id() == id) else { return };
+        match panel.place() {
+            Place::Middle => self.layout.show(&**panel),
+            Place::Below => self.jobs = true,
+            Place::Left => {}
         }
     }
 
@@ -158,9 +159,12 @@ impl Desk {
         if token != state.selection.hover.token {
             orders.push(Order::Command(Command::Hover(Hover { token, ..Hover::default() })));
         }
+        // Before the wishes: one may be to take back what was just changed.
+        orders.extend(self.layout.told().into_iter().map(Order::Command));
         for wish in wishes {
             self.grant(ui.ctx(), wish, state, &mut orders);
         }
+        orders.extend(self.layout.told().into_iter().map(Order::Command));
         orders
     }
 
@@ -178,11 +182,7 @@ impl Desk {
         left.show(ui, |ui| self.place(ui, cx, Place::Left));
         CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
             Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| strip::ui(self, ui, cx));
-            if self.tree.is_empty() {
-                return panel::notice::empty(ui, "All panes are closed; the menu Panes opens them again");
-            }
-            let mut panes = Panes { panels: &mut self.panels, cx };
-            self.tree.ui(&mut panes, ui);
+            self.layout.ui(ui, &mut self.panels, cx);
         });
     }
 
@@ -284,6 +284,7 @@ impl Desk {
         match ask {
             Ask::Palette => self.palette = Some(Palette::default()),
             Ask::HubId => self.hub = Some(String::new()),
+            Ask::Arrange => self.layout.reset(),
             Ask::CopyLog => ctx.copy_text(state.log_text()),
             Ask::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Ask::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
@@ -323,7 +324,9 @@ impl Desk {
             For::Ask(Ask::OpenDatasetFolder) => Command::OpenDataset(first, None),
             For::Ask(Ask::OpenWorkspace) => return self.open(&first, orders),
             For::Ask(Ask::SaveWorkspace | Ask::SaveWorkspaceAs) => return self.save(first, state, orders),
-            For::Ask(Ask::HubId | Ask::Palette | Ask::CopyLog | Ask::Paste | Ask::Quit) => return,
+            For::Ask(Ask::HubId | Ask::Palette | Ask::Arrange | Ask::CopyLog | Ask::Paste | Ask::Quit) => {
+                return;
+            }
         }));
     }
 
@@ -341,9 +344,7 @@ impl Desk {
 
     /// Takes the layout of a workspace and passes on the rest of it.
     fn restore(&mut self, path: &std::path::Path, workspace: Workspace, orders: &mut Vec<Order>) {
-        if let Ok(tree) = serde_json::from_value(workspace.layout.clone()) {
-            self.tree = tree;
-        }
+        self.layout.put(&workspace.layout);
         self.workspace = Some(path.to_owned());
         orders.push(Order::Restore(Box::new(workspace)));
     }
@@ -351,8 +352,7 @@ impl Desk {
     fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<Order>) {
         let path =
             if path.extension().is_none() { path.with_extension(super::workspace::EXTENSION) } else { path };
-        let layout = serde_json::to_value(&self.tree).unwrap_or_default();
-        orders.push(match state.workspace(layout).save(&path) {
+        orders.push(match state.workspace(self.layout.value()).save(&path) {
             Ok(()) => Order::Note(Weight::Info, format!("Wrote {}", path.display())),
             Err(error) => Order::Note(Weight::Error, error.to_string()),
         });

@@ -4,8 +4,8 @@
 use eframe::egui;
 use egui::{Ui, Visuals, WidgetText};
 use egui_tiles::{
-    Behavior, Container, Linear, LinearDir, SimplificationOptions, Tabs, Tile, TileId, Tiles, Tree,
-    UiResponse,
+    Behavior, Container, EditAction, Linear, LinearDir, SimplificationOptions, Tabs, Tile, TileId, Tiles,
+    Tree, UiResponse,
 };
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +109,10 @@ pub struct Panes<'a, 'b> {
     pub panels: &'a mut [Box<dyn Panel>],
     /// What they see.
     pub cx: &'a mut Cx<'b>,
+    /// The panel whose pane was closed.
+    pub closed: Option<String>,
+    /// What was done to their places.
+    pub edited: Option<EditAction>,
 }
 
 impl Behavior<Pane> for Panes<'_, '_> {
@@ -136,6 +140,20 @@ impl Behavior<Pane> for Panes<'_, '_> {
 
     fn is_tab_closable(&self, tiles: &Tiles<Pane>, tile: TileId) -> bool {
         matches!(tiles.get(tile), Some(Tile::Pane(_)))
+    }
+
+    fn on_tab_close(&mut self, tiles: &mut Tiles<Pane>, tile: TileId) -> bool {
+        if let Some(Tile::Pane(pane)) = tiles.get(tile) {
+            self.closed = Some(pane.0.clone());
+        }
+        false // whoever draws closes it, so that it can be taken back
+    }
+
+    fn on_edit(&mut self, edit: EditAction) {
+        // A tab that is chosen on the way is no change of places.
+        if matches!(edit, EditAction::TileResized | EditAction::TileDropped) {
+            self.edited = Some(edit);
+        }
     }
 
     fn on_tab_button(

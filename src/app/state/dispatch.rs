@@ -10,6 +10,7 @@ use super::library::{Backbone, Dataset, Probe, Status};
 use super::undo::Change;
 use super::{Column, State, Views};
 use crate::model::intervention::Intervention;
+use crate::viz::FIGURES;
 
 impl State {
     /// Does what a person wants; answers with what to ask the worker for.
@@ -25,7 +26,7 @@ impl State {
             Command::OpenDataset(path, split) => self.open_dataset(path, split),
             Command::UseDataset(id) => self.use_dataset(id),
             Command::CloseDataset(id) => match self.library.datasets.get(&id).map(Dataset::name) {
-                Some(name) => self.change(format!("Close {name}"), Change::DatasetOut(id)),
+                Some(name) => self.change(format!("Close the dataset {name}"), Change::DatasetOut(id)),
                 None => Vec::new(),
             },
             Command::MeasureStability(column) => self.measure_stability(column),
@@ -45,18 +46,21 @@ impl State {
             Command::UseBackbone(id) => self.load_backbone(id),
             Command::ReopenProbe(id) => self.load_probe(id),
             Command::CloseBackbone(id) => match self.library.backbones.get(&id).map(Backbone::name) {
-                Some(name) => self.change(format!("Close {name}"), Change::BackboneOut(id)),
+                Some(name) => self.change(format!("Close the backbone {name}"), Change::BackboneOut(id)),
                 None => Vec::new(),
             },
             Command::CloseProbe(id) => match self.library.probes.get(&id).map(Probe::name) {
-                Some(name) => self.change(format!("Close {name}"), Change::ProbeOut(id)),
+                Some(name) => self.change(format!("Close the probe {name}"), Change::ProbeOut(id)),
                 None => Vec::new(),
             },
             Command::CloseImages(mut ids) => {
                 ids.retain(|id| self.library.images.contains_key(id));
                 match ids.len() {
                     0 => Vec::new(),
-                    1 => self.change("Close an image", Change::ImagesOut(ids)),
+                    1 => {
+                        let name = self.library.images[&ids[0]].name();
+                        self.change(format!("Close the image {name}"), Change::ImagesOut(ids))
+                    }
                     many => self.change(format!("Close {many} images"), Change::ImagesOut(ids)),
                 }
             }
@@ -68,24 +72,29 @@ impl State {
             }
             Command::Step(by) => self.step(by),
             Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
-            Command::RemoveColumn(id) => self.change_columns("Remove column", |state| {
+            Command::RemoveColumn(id) => self.change_columns(self.naming("Remove", id), |state| {
                 state.columns.shift_remove(&id);
                 state.selection.reference = state.selection.reference.filter(|pinned| *pinned != id);
             }),
-            Command::MoveColumn(id, to) => self.change_columns("Move column", |state| {
+            Command::MoveColumn(id, to) => self.change_columns(self.naming("Move", id), |state| {
                 if let Some(from) = state.columns.get_index_of(&id) {
                     state.columns.move_index(from, to.min(state.columns.len() - 1));
                 }
             }),
-            Command::SetImage(id, image) => self.change_columns("Change image of column", |state| {
-                if let Some(column) = state.columns.get_mut(&id) {
-                    column.image = image;
-                }
-            }),
+            Command::SetImage(id, image) => {
+                self.change_columns(self.naming("Change the image of", id), |state| {
+                    if let Some(column) = state.columns.get_mut(&id) {
+                        column.image = image;
+                    }
+                })
+            }
             Command::SetChange(id, change) => self.set_change(id, change),
-            Command::Pin(id) => self.change_columns("Pin column", |state| {
-                state.selection.reference = id.filter(|id| state.columns.contains_key(id));
-            }),
+            Command::Pin(id) => {
+                let pin = id.map_or_else(|| "Unpin the reference".to_owned(), |id| self.naming("Pin", id));
+                self.change_columns(pin, |state| {
+                    state.selection.reference = id.filter(|id| state.columns.contains_key(id));
+                })
+            }
             Command::SetClass(class) => self.change_columns("Choose class", |state| {
                 state.selection.class = match class {
                     ClassChoice::Named(name) if name.trim().is_empty() => ClassChoice::Predicted,
@@ -97,7 +106,9 @@ impl State {
                 Vec::new()
             }
             Command::SetOptions(figure, options) => {
-                let text = format!("Set options of {figure}");
+                let known = FIGURES.iter().find(|known| known.id() == figure);
+                let title = known.map_or(figure.clone(), |known| known.title().to_lowercase());
+                let text = format!("Set options of {title}");
                 let mut views = self.views.clone();
                 views.options.insert(figure, options);
                 self.change_views(text, views)
@@ -145,13 +156,23 @@ impl State {
             Command::ResumeTraining(folder) => self.resume_training(folder),
             Command::PauseTraining(rest) => self.pause_training(rest),
             Command::CloseRun(folder) => self.close_run(&folder),
+            Command::Arrange { text, before, after } => {
+                self.layout = before;
+                self.change(text, Change::Layout(after))
+            }
             Command::Undo => self.take_back(),
             Command::Redo => self.do_again(),
         }
     }
 
+    /// `Remove the column gap`.
+    fn naming(&self, what: &str, column: ColumnId) -> String {
+        format!("{what} the column {}", self.column_title(column))
+    }
+
     fn add_column(&mut self, probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Vec<Request> {
-        let mut requests = self.change_columns("Add column", |state| {
+        let name = self.library.probes.get(&probe).map(Probe::name).unwrap_or_default();
+        let mut requests = self.change_columns(format!("Add a column of {name}"), |state| {
             if state.library.probes.contains_key(&probe) {
                 let id = ColumnId(state.fresh());
                 state.columns.insert(id, Column::new(probe, image, change));
@@ -162,7 +183,7 @@ impl State {
     }
 
     fn set_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
-        let mut requests = self.change_columns("Change reading of column", |state| {
+        let mut requests = self.change_columns(self.naming("Change how", id) + " reads", |state| {
             if let Some(column) = state.columns.get_mut(&id) {
                 column.change = change;
             }
@@ -277,7 +298,7 @@ impl State {
     }
 
     /// Changes the comparison so that it can be taken back; nothing if nothing comes of it.
-    fn change_columns(&mut self, text: &str, edit: impl FnOnce(&mut Self)) -> Vec<Request> {
+    fn change_columns(&mut self, text: impl Into<String>, edit: impl FnOnce(&mut Self)) -> Vec<Request> {
         let before = self.columns();
         edit(self);
         let after = self.columns();

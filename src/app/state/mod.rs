@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use self::jobs::{Job, JobKind, Logged, Toast, Weight};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
@@ -71,6 +72,10 @@ pub struct State {
     pub surveys: Surveys,
     /// How stable orders are.
     pub stabilities: Stabilities,
+    /// How the panes stand, as the desk says it, where something was changed.
+    pub layout: Value,
+    /// Counts the changes of the layout.
+    pub arranged: u64,
     undo: Undo,
     /// The look that is under way.
     looking: Option<JobId>,

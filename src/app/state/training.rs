@@ -15,6 +15,7 @@ use super::super::job::{JobId, Request};
 use super::super::settings::remember;
 use super::super::training::{Draft, Estimate, Facts};
 use super::jobs::{JobKind, Weight};
+use super::undo::Change;
 use super::{Shown, State};
 
 /// Training, all of it.
@@ -208,10 +209,13 @@ impl State {
     /// Takes a run away; its folder and its probes stay.
     pub(super) fn close_run(&mut self, folder: &Path) -> Vec<Request> {
         let live = self.training.live.as_ref().and_then(|live| live.folder.as_deref());
-        if live == Some(folder) || self.training.runs.shift_remove(folder).is_none() {
-            return Vec::new();
+        match self.training.runs.get(folder) {
+            Some(run) if live != Some(folder) => self.change(
+                format!("Close the run {}", run.course.about.name()),
+                Change::RunOut(folder.to_owned()),
+            ),
+            _ => Vec::new(),
         }
-        vec![self.follow_runs()]
     }
 
     /// The runs to follow on disk: those that may still change.

@@ -1,15 +1,17 @@
 //! Taking back: closings and settings, as changes that know their own opposite.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 use indexmap::IndexMap;
+use serde_json::Value;
 
 use super::super::job::{
     BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, LookSettings, ProbeId, Request,
 };
 use super::super::settings::ThemeChoice;
 use super::library::{Backbone, Dataset, Image, Probe, Status};
-use super::{Column, Selection, State, Views};
+use super::{Column, Followed, Selection, State, Views};
 
 /// Steps that can be taken back.
 const KEPT: usize = 64;
@@ -26,6 +28,9 @@ pub(super) enum Change {
     ImagesOut(Vec<ImageId>),
     Columns(Columns),
     Views(Views),
+    Layout(Value),
+    RunIn(usize, PathBuf, Followed),
+    RunOut(PathBuf),
     Look(LookSettings),
     Options(BackboneOptions),
     /// Theme, size of everything, device.
@@ -182,6 +187,23 @@ impl State {
                 Change::Columns(before)
             }
             Change::Views(views) => Change::Views(std::mem::replace(&mut self.views, views)),
+            Change::Layout(layout) => {
+                self.arranged += 1;
+                Change::Layout(std::mem::replace(&mut self.layout, layout))
+            }
+            Change::RunIn(at, folder, run) => {
+                let runs = &mut self.training.runs;
+                runs.shift_insert(at.min(runs.len()), folder.clone(), run);
+                requests.push(self.follow_runs());
+                Change::RunOut(folder)
+            }
+            Change::RunOut(folder) => match self.training.runs.shift_remove_full(&folder) {
+                Some((at, folder, run)) => {
+                    requests.push(self.follow_runs());
+                    Change::RunIn(at, folder, run)
+                }
+                None => Change::RunOut(folder),
+            },
             Change::Look(look) => {
                 let before = std::mem::replace(&mut self.look, look);
                 requests.extend(self.relook());

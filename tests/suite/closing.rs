@@ -1,0 +1,177 @@
+//! Everything that can be closed in the window comes back, where it stood and as it was, and the menu
+//! says what would.
+
+use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, accesskit::Role};
+use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::command::Command;
+use ssmprobe::app::job::training::Reading;
+use ssmprobe::app::job::{Event, Request};
+
+use crate::training_window::reading;
+use crate::window::Window;
+
+impl Window {
+    fn undo_text(&self) -> &str {
+        self.harness.state().state.undo_text().unwrap_or_default()
+    }
+
+    fn undo(&mut self) {
+        self.press(Modifiers::COMMAND, Key::Z);
+    }
+
+    fn redo(&mut self) {
+        self.press(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z);
+    }
+
+    fn does(&mut self, command: Command) {
+        self.harness.state_mut().dispatch(command);
+        self.harness.run();
+    }
+
+    /// Where the tab of a pane stands; nothing where it is closed.
+    fn tab(&self, title: &str) -> Option<egui::Rect> {
+        let tabs = self.harness.query_all_by_role_and_label(Role::Button, title);
+        tabs.map(|node| node.rect()).min_by(|a, b| a.height().total_cmp(&b.height()))
+    }
+
+    fn button(&mut self, pos: Pos2, button: PointerButton, pressed: bool) {
+        let modifiers = Modifiers::NONE;
+        self.harness.event(egui::Event::PointerMoved(pos));
+        self.harness.event(egui::Event::PointerButton { pos, button, pressed, modifiers });
+    }
+
+    fn click_at(&mut self, pos: Pos2, button: PointerButton) {
+        self.button(pos, button, true);
+        self.button(pos, button, false);
+        self.harness.run();
+    }
+
+    fn drag(&mut self, from: Pos2, to: Pos2) {
+        self.button(from, PointerButton::Primary, true);
+        self.harness.run();
+        for step in 1..=8 {
+            self.harness.event(egui::Event::PointerMoved(from.lerp(to, step as f32 / 8.0)));
+            self.harness.run();
+        }
+        self.button(to, PointerButton::Primary, false);
+        self.harness.run();
+    }
+}
+
+#[test]
+fn a_pane_that_was_closed_comes_back_to_its_place() {
+    let mut window = Window::ready();
+    let titles = ["Memory kernel", "Evidence by position", "Scores", "Predictions", "Token table"];
+    let places = |window: &Window| titles.map(|title| window.tab(title));
+    let before = places(&window);
+    let kernel = before[0].expect("a tab");
+    // By its cross, by the middle button, by the menu.
+    let crosses = window.harness.query_all_by_role_and_label(Role::Button, "Close");
+    let cross = crosses.map(|node| node.rect().center()).find(|cross| kernel.contains(*cross));
+    let cross = cross.expect("a cross");
+    window.click_at(cross, PointerButton::Primary);
+    assert_eq!((window.tab("Memory kernel"), window.undo_text()), (None, "Close the pane Memory kernel"));
+    let scores = window.tab("Scores").expect("a tab").center();
+    window.click_at(scores, PointerButton::Middle);
+    assert_eq!((window.tab("Scores"), window.undo_text()), (None, "Close the pane Scores"));
+    window.click("Panes");
+    window.harness.get_by_role_and_label(Role::CheckBox, "Predictions").click();
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Escape);
+    assert_eq!((window.tab("Predictions"), window.undo_text()), (None, "Close the pane Predictions"));
+    // The menu says what comes back.
+    window.click("Edit");
+    assert!(window.has("Undo: close the pane Predictions"));
+    window.press(Modifiers::NONE, Key::Escape);
+    let closed = places(&window);
+    (0..3).for_each(|_| window.undo());
+    assert_eq!((places(&window), window.undo_text()), (before, ""));
+    (0..3).for_each(|_| window.redo());
+    assert_eq!(places(&window), closed);
+    (0..3).for_each(|_| window.undo());
+    // A tab that was only chosen is no step.
+    let steps = window.undo_text().to_owned();
+    window.click("Token table");
+    assert_eq!(window.undo_text(), steps);
+    assert!(window.idle());
+}
+
+#[test]
+fn panes_that_were_moved_resized_or_arranged_as_at_first_stand_again_as_they_did() {
+    let mut window = Window::ready();
+    let first = window.place("Reading order");
+    let (ranks, edge) = (window.tab("Rank use").expect("a tab").center(), first.right_center());
+    window.drag(ranks, first.center());
+    assert_eq!(window.undo_text(), "Move the pane Rank use");
+    let moved = window.place("Reading order");
+    assert_ne!(moved, first);
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.event(egui::Event::Text("arrange panes".to_owned()));
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    assert_eq!((window.place("Reading order"), window.undo_text()), (first, "Arrange panes as at first"));
+    window.undo();
+    assert_eq!(window.place("Reading order"), moved);
+    window.undo();
+    assert_eq!(window.place("Reading order"), first);
+    // The whole way of an edge is one step.
+    let from = (0..12).map(|step| edge + egui::vec2(step as f32, 0.0));
+    let from = from.into_iter().find(|from| {
+        window.drag(*from, *from + egui::vec2(60.0, 0.0));
+        window.undo_text() == "Resize panes"
+    });
+    assert!(from.is_some(), "no edge beside the reading order");
+    assert_ne!(window.place("Reading order"), first);
+    window.undo();
+    assert_eq!((window.place("Reading order"), window.undo_text()), (first, ""));
+}
+
+#[test]
+fn everything_of_the_library_and_the_comparison_comes_back() {
+    let mut window = Window::ready();
+    let library = |window: &Window| {
+        let library = &window.harness.state().state.library;
+        let images = library.images.values().map(ssmprobe::app::state::Image::name);
+        let probes = library.probes.values().map(ssmprobe::app::state::Probe::name);
+        let backbones = library.backbones.values().map(ssmprobe::app::state::Backbone::name);
+        images.chain(probes).chain(backbones).collect::<Vec<_>>()
+    };
+    let columns = |window: &Window| {
+        let state = &window.harness.state().state;
+        state.columns.keys().map(|id| state.column_title(*id)).collect::<Vec<_>>()
+    };
+    let before = (library(&window), columns(&window));
+    let (column, probe, image, backbone) = {
+        let state = &window.harness.state().state;
+        let second = *state.library.images.get_index(1).expect("an image").0;
+        let (id, column) = state.columns.last().expect("a column");
+        (*id, column.probe, second, *state.library.backbones.keys().next().expect("a backbone"))
+    };
+    let closings = [
+        (Command::RemoveColumn(column), "Remove the column gap"),
+        (Command::CloseProbe(probe), "Close the probe gap"),
+        (Command::CloseImages(vec![image]), "Close the image b.png"),
+        (Command::CloseBackbone(backbone), "Close the backbone tiny"),
+    ];
+    for (command, text) in closings {
+        window.does(command);
+        assert_eq!(window.undo_text(), text);
+        assert_ne!((library(&window), columns(&window)), before, "{text}: nothing went");
+        window.undo();
+        assert_eq!((library(&window), columns(&window)), before, "{text}: not as it was");
+        window.answer();
+    }
+    // A run whose curves were taken away.
+    let run: std::sync::Arc<Reading> = reading(&["gap", "sinkhorn"]);
+    let folder = run.about.folder.clone();
+    window.wire.borrow_mut().events.push_back(Event::RunRead { folder: folder.clone(), reading: Ok(run) });
+    window.harness.run();
+    let open = |window: &Window| window.harness.state().state.training.runs.contains_key(&folder);
+    assert!(open(&window));
+    window.does(Command::CloseRun(folder.clone()));
+    assert_eq!((open(&window), window.undo_text()), (false, "Close the run birds-tiny"));
+    window.wire.borrow_mut().asked.clear();
+    window.undo();
+    assert!(open(&window));
+    assert_eq!(window.wire.borrow().asked, [Request::Follow(vec![folder])], "it is followed again");
+}
