@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 pub use self::curve::{Curve, Measure, smooth};
 pub use self::figure::quoted;
-use crate::model::run::{Manifest, Metric, Run};
+use crate::model::run::{Manifest, Metric, Run, StepLosses};
 use crate::model::train::Epoch;
 
 /// What is trained on what: the part of a run's manifest that a person reads.
@@ -157,15 +157,35 @@ impl Course {
 
     /// Takes losses of steps.
     pub fn step(&mut self, steps: &Steps) {
-        let part = steps.at / self.about.epochs.max(1) as f64 * BINS as f64;
-        let bin = (part.max(0.0) as usize).min(BINS - 1);
         for (head, loss) in steps.losses.iter().enumerate() {
-            let (Some(loss), Some(line)) = (loss, self.line(head, steps.seed)) else { continue };
-            if line.steps.len() <= bin {
-                line.steps.resize(bin + 1, Bin::default());
+            if let Some(loss) = loss {
+                self.put(head, steps.seed, steps.at, *loss);
             }
-            line.steps[bin].sum += loss;
-            line.steps[bin].count += 1;
+        }
+    }
+
+    /// Takes a loss at `at`, in epochs.
+    fn put(&mut self, head: usize, seed: u64, at: f64, loss: f64) {
+        let part = at / self.about.epochs.max(1) as f64 * BINS as f64;
+        let bin = (part.max(0.0) as usize).min(BINS - 1);
+        let Some(line) = self.line(head, seed) else { return };
+        if line.steps.len() <= bin {
+            line.steps.resize(bin + 1, Bin::default());
+        }
+        line.steps[bin].sum += loss;
+        line.steps[bin].count += 1;
+    }
+
+    /// Takes what a run's folder holds of the losses of steps, in the place of those of its seed.
+    pub fn losses(&mut self, losses: &StepLosses) {
+        for (head, points) in &losses.heads {
+            let Some(head) = self.head(head) else { continue };
+            let Some(line) = self.line(head, losses.seed) else { continue };
+            line.steps.clear();
+            for (at, loss) in points.iter().enumerate().filter(|(_, loss)| loss.is_finite()) {
+                let at = (at as f64 + 0.5) / losses.parts as f64;
+                self.put(head, losses.seed, at, f64::from(*loss));
+            }
         }
     }
 
@@ -269,6 +289,19 @@ mod tests {
         course.failures(&[Failure { head: "sinkhorn".into(), seed: 0, why: "broke".into() }]);
         assert_eq!(course.done(), (6, 8));
         assert_eq!(course.score(1), None);
+    }
+
+    #[test]
+    fn losses_of_a_folder_take_the_place_of_those_heard() {
+        let mut course = course(2, 1);
+        course.step(&Steps { seed: 0, at: 1.9, losses: vec![Some(9.0), Some(9.0)] });
+        let heads = vec![("gap".to_owned(), vec![3.0, 2.0, f32::NAN, 1.0])];
+        course.losses(&StepLosses { seed: 0, parts: 2, heads: heads.clone() });
+        course.losses(&StepLosses { seed: 0, parts: 2, heads });
+        course.losses(&StepLosses { seed: 7, parts: 2, heads: vec![("gap".to_owned(), vec![5.0])] });
+        let (gap, other) = (course.curve(0, Measure::Loss), course.curve(1, Measure::Loss));
+        assert_eq!((gap.mean, other.mean), (vec![3.0, 2.0, 1.0], vec![9.0]));
+        assert!(gap.at.iter().zip([0.25, 0.75, 1.75]).all(|(at, expected)| (at - expected).abs() < 0.01));
     }
 
     #[test]

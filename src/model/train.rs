@@ -5,6 +5,7 @@
 //! beside others gives the same bits. Everything a run needs to go on lives in [`Learner`] and
 //! [`Position`]; a caller that saves both can be killed at any moment.
 
+pub mod losses;
 mod saved;
 mod step;
 
@@ -22,6 +23,7 @@ use super::features::TokenCache;
 use super::head::Batch;
 use super::optim::{AdamW, cosine};
 use super::params::Params;
+use losses::Losses;
 pub use saved::Saved;
 pub use step::{Labels, step_all};
 
@@ -102,6 +104,8 @@ pub struct Learner {
     pub failure: Option<String>,
     /// Loss sum, right answers and images of the epoch under way.
     pub running: Running,
+    /// Losses of its steps, thinned.
+    pub losses: Losses,
     /// Time its own steps took, in seconds: without reading tokens, without evaluation.
     pub seconds: f64,
     /// The parameters that gave the last finite loss.
@@ -159,6 +163,7 @@ impl Learner {
             answers: Vec::new(),
             failure: None,
             running: Running::default(),
+            losses: Losses::default(),
             seconds: 0.0,
             good: None,
         }
@@ -205,6 +210,7 @@ pub fn train(
 ) -> Position {
     let Protocol { epochs, batch, rate } = *task.protocol;
     let steps = task.train.images.len().div_ceil(batch);
+    let parts = losses::parts(epochs, steps);
     while position.epoch < epochs {
         let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
@@ -217,6 +223,9 @@ pub fn train(
             let rate = cosine(rate, done, epochs * steps);
             step_all(learners, &batch, &labels, rate);
             position.step = step + 1;
+            for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
+                learner.losses.take(learner.running, [position.epoch, step + 1], steps, parts);
+            }
             if tell(Event::Step { position, steps, learners }).is_break() {
                 return position;
             }

@@ -239,7 +239,9 @@ fn lines(
             // A band at or below zero has no logarithm: it ends a little under the curve.
             let floor = if frame.y.scale.log { lowest * 0.5 } else { f64::NEG_INFINITY };
             let edge = |sign: f64| -> Vec<(f64, f64)> {
-                points.iter().zip(spread).map(|(p, s)| (p.0, (p.1 + sign * s).max(floor))).collect()
+                let edge: Vec<_> = points.iter().zip(spread).map(|(p, s)| (p.0, p.1 + sign * s)).collect();
+                let edge = if averaged(points) { smooth(&edge) } else { edge };
+                edge.into_iter().map(|p| (p.0, p.1.max(floor))).collect()
             };
             let mut outline = place(&edge(1.0));
             outline.extend(place(&edge(-1.0)).into_iter().rev());

@@ -67,7 +67,7 @@ fn fixed_scans_need_no_trace() {
     let numbers = ["--scan", "snake", "--patches", "2x3", "--out", "snake.csv"];
     figures(folder.path(), &numbers).success();
     let csv = std::fs::read_to_string(folder.path().join("snake.csv")).unwrap();
-    let forth: Vec<&str> = csv.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
+    let forth: Vec<&str> = csv.lines().skip(4).filter_map(|line| line.split(',').nth(1)).collect();
     assert_eq!(forth, ["0", "1", "2", "5", "4", "3"]);
     for (value, words) in [("vmamba2", "there are raster"), ("", "there are raster")] {
         let failed = figures(folder.path(), &["--scan", value, "--out", "a.svg"]).code(2);
@@ -104,10 +104,28 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     assert!(svg.contains("heads on birds through tiny"), "the metadata says what made it");
     figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "both.csv"]).success();
     let csv = std::fs::read_to_string(folder.path().join("both.csv")).unwrap();
-    let rows: Vec<&str> = csv.lines().collect();
+    assert!(
+        csv.starts_with("# title: Training curves\n# made of: run: heads on birds through tiny"),
+        "{csv}"
+    );
+    let rows: Vec<&str> = csv.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(rows.len(), 1 + 4, "{csv}");
     // 80 images in batches of 16 are 5 steps an epoch.
     assert!(rows[1].starts_with("gap,loss,2.5,2,0") && rows[4].starts_with("gap,accuracy,10,0.25,"), "{csv}");
+    // With losses of steps the loss is drawn from them: 5 points an epoch of 5 steps.
+    let run = Run::open(&folder.path().join("run")).unwrap();
+    let points: Vec<f32> = (0..10).map(|step| 2.0 - 0.1 * step as f32).collect();
+    [0, 1].map(|seed| run.write_losses(seed, [("gap", &points[..]), ("sinkhorn", &[])].into_iter()).unwrap());
+    figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "steps.csv"]).success();
+    let csv = std::fs::read_to_string(folder.path().join("steps.csv")).unwrap();
+    let rows: Vec<&str> = csv.lines().skip(4).collect();
+    assert_eq!(rows.len(), 10 + 2, "{csv}");
+    let first: Vec<f64> = rows[0].split(',').skip(2).map(|cell| cell.parse().unwrap()).collect();
+    assert!((first[0] - 0.5).abs() < 0.01 && first[1..] == [2.0, 0.0], "{csv}");
+    std::fs::write(folder.path().join("run/losses/s1.safetensors"), b"no losses").unwrap();
+    let failed = figures(folder.path(), &["--run", "run", "--out", "a.svg"]).failure();
+    assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains("s1.safetensors"));
+    std::fs::remove_dir_all(folder.path().join("run/losses")).unwrap();
     figures(folder.path(), &["--run", "run", "--figure", "all", "--out", "all.svg"]).success();
     assert!(folder.path().join("all-training_accuracy.svg").exists());
     let failed = figures(folder.path(), &["--run", "run", "--heads", "cls", "--out", "a.svg"]).failure();

@@ -152,6 +152,17 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
             assert_eq!((&probe.meta.head, &probe.meta.classes), (&outcome.head, &data.classes));
         }
     }
+    // The losses of an epoch's steps come to the loss of the epoch: 36 images in batches of 16.
+    for outcome in &outcomes {
+        let losses = run_.losses(outcome.seed).expect("losses").expect("some");
+        let (_, points) = losses.heads.iter().find(|(head, _)| *head == outcome.head).expect("the head");
+        assert_eq!((losses.parts, points.len()), (3, 6));
+        for (epoch, steps) in outcome.epochs.iter().zip(points.chunks(3)) {
+            let mean =
+                steps.iter().zip([16.0, 16.0, 4.0]).map(|(loss, n)| f64::from(*loss) * n).sum::<f64>() / 36.0;
+            assert!((mean - epoch.loss).abs() < 1e-5, "{mean} is not {}", epoch.loss);
+        }
+    }
     let mut inspect = program();
     inspect.args(["inspect", "--device", "cpu", "--null-draws", "4"]).arg("--backbone").arg(backbone());
     inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path("seen")).arg("--probe");
@@ -189,6 +200,7 @@ fn killed_at_twenty_moments_a_run_ends_with_the_same_bits() {
     done(&mut desk.train("whole", 12, &[]));
     let whole = begun.elapsed();
     let (probes, tables_) = (files(&desk.path("whole/probes")), tables(&desk.path("whole")));
+    let losses = files(&desk.path("whole/losses"));
     assert_eq!(probes.len(), 8);
     fs::remove_dir_all(desk.path("cache")).expect("removed"); // kills meet the extraction too
     let mut rng = ChaCha8Rng::seed_from_u64(11);
@@ -216,6 +228,7 @@ fn killed_at_twenty_moments_a_run_ends_with_the_same_bits() {
             assert!(found[name] == *bytes, "{out} ends with another {name}");
         }
         assert!(tables(&desk.path(&out)) == tables_, "{out} ends with other tables");
+        assert!(files(&desk.path(&out).join("losses")) == losses, "{out} ends with other losses");
     }
 }
 
@@ -240,8 +253,10 @@ fn a_stopped_run_keeps_its_probes_and_goes_on() {
     assert_eq!(kept.len(), 4, "both probes of both heads of the first seed");
     let mut command = desk.verb("train", "cache");
     done(command.arg("--resume").arg("--out").arg(desk.path("cut")));
-    let [whole, cut] = ["whole", "cut"].map(|name| files(&desk.path(name).join("probes")));
-    assert!(whole == cut);
+    for kind in ["probes", "losses"] {
+        let [whole, cut] = ["whole", "cut"].map(|name| files(&desk.path(name).join(kind)));
+        assert!(whole == cut, "{kind}");
+    }
     assert!(tables(&desk.path("whole")) == tables(&desk.path("cut")));
 }
 

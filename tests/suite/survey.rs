@@ -185,10 +185,14 @@ fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() 
     let order: Vec<JobId> = events.iter().filter_map(end).collect();
     assert_eq!(order, [JobId(60), JobId(51)], "the look waited for the survey");
     let Request::Survey(ask) = request else { unreachable!() };
-    desk.worker.send(Request::Survey(Ask { job: JobId(70), ..ask }));
-    desk.worker.send(Request::Cancel(JobId(70)));
-    let events = desk.until(|event| end(event) == Some(JobId(70)));
-    assert!(matches!(events.last(), Some(Event::Cancelled(_))), "{:?}", events.last());
+    // Its tokens are known now: it may be over before this thread comes to cancel it.
+    let cancelled = (70..90).map(JobId).any(|job| {
+        desk.worker.send(Request::Survey(Ask { job, ..ask.clone() }));
+        desk.worker.send(Request::Cancel(job));
+        let events = desk.until(|event| end(event) == Some(job));
+        matches!(events.last(), Some(Event::Cancelled(_)))
+    });
+    assert!(cancelled, "none of twenty was cancelled");
 }
 
 /// A part of a dataset that is nowhere on the disk.
@@ -426,7 +430,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
             assert!(!a.is_empty() && a == b, "{}", pair[0].display());
         }
         let table = std::fs::read_to_string(folder.path().join(format!("a-{}.csv", overview.id()))).unwrap();
-        let rows = table.lines().count() - 1;
+        let rows = table.lines().filter(|line| !line.starts_with('#')).count() - 1;
         assert_eq!(rows, if overview.id() == "scatter" { 9 } else { 3 }, "{table}");
     }
     // From the files beside it the program draws the same with no dataset and no window.

@@ -69,8 +69,8 @@ fn about(heads: &[&str], epochs: usize) -> About {
 }
 
 pub fn reading(heads: &[&str]) -> Arc<Reading> {
-    let (epochs, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
-    Arc::new(Reading { about: about(heads, 10), epochs, failures, probes })
+    let (epochs, losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    Arc::new(Reading { about: about(heads, 10), epochs, losses, failures, probes })
 }
 
 fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
@@ -314,7 +314,7 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
     let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>| {
         let (about, failures) = (about(&["gap"], 2), Vec::new());
-        let reading = Ok(Arc::new(Reading { about, epochs, failures, probes }));
+        let reading = Ok(Arc::new(Reading { about, epochs, losses: Vec::new(), failures, probes }));
         pane.say(Event::RunRead { folder: folder.clone(), reading });
     };
     say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());

@@ -9,6 +9,7 @@ use ssmprobe::model::trace::{Matrix, Routing, Trace};
 use ssmprobe::viz::curves::{self, Curves, Series};
 use ssmprobe::viz::paint::Canvas;
 use ssmprobe::viz::scene::{Box2, Hover, Identity, Scene};
+use ssmprobe::viz::table::Table;
 use ssmprobe::viz::theme::Theme;
 use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, compare, draw_column, export, find};
 
@@ -274,15 +275,44 @@ fn tables_are_written_as_csv_and_npz() {
     let trace = &all()[0];
     for figure in FIGURES {
         let table = figure.table(trace);
-        let csv = String::from_utf8(export::csv(&table).unwrap()).unwrap();
-        assert_eq!(csv.lines().count(), table.rows() + 1, "{}", figure.id());
+        let csv = String::from_utf8(export::csv(&table, figure.title(), "x").unwrap()).unwrap();
+        assert_eq!(csv.lines().count(), 3 + 1 + table.rows(), "{}", figure.id());
         assert!(table.rows() > 0, "{} has no numbers", figure.id());
     }
     let table = find("assignment").unwrap().table(trace);
-    let csv = String::from_utf8(export::csv(&table).unwrap()).unwrap();
-    assert!(csv.starts_with("token,score,best_position,expected_position,plan_0,plan_1,"));
-    let bytes = export::npz(&table, "made of this").unwrap();
-    assert_eq!(bytes, export::npz(&table, "made of this").unwrap());
+    let csv = String::from_utf8(export::csv(&table, "Plan", "a #1.png\nthrough p").unwrap()).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let says = format!("# title: Plan\n# made of: a #1.png through p\n# made by: SSMProbe {version}\n");
+    let rest = csv.strip_prefix(&says).unwrap();
+    assert!(rest.starts_with("token,score,best_position,expected_position,plan_0,plan_1,"));
+    // Who leaves the comments out reads every row, words with a # too.
+    let odd = Table::default()
+        .words("class", ["#1 \"crow\"", "a # b", "c"].map(str::to_owned))
+        .numbers("n", [1., 2., 3.]);
+    let csv = export::csv(&odd, "t", "a").unwrap();
+    assert!(String::from_utf8_lossy(&csv).contains("\"a # b\",2"));
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(&csv[..]);
+    assert_eq!(reader.headers().unwrap(), vec!["class", "n"]);
+    let words: Vec<String> = reader.records().map(|row| row.unwrap()[0].to_owned()).collect();
+    assert_eq!(words, ["#1 \"crow\"", "a # b", "c"]);
+    let made_of = "birds é through p";
+    let bytes = export::npz(&table, "Plan", made_of).unwrap();
+    assert_eq!(bytes, export::npz(&table, "Plan", made_of).unwrap());
+    let mut raw = zip::ZipArchive::new(std::io::Cursor::new(&bytes)).unwrap();
+    let mut metadata = Vec::new();
+    std::io::Read::read_to_end(&mut raw.by_name("metadata.npy").unwrap(), &mut metadata).unwrap();
+    let header = String::from_utf8_lossy(&metadata[10..80]).into_owned();
+    let start = metadata.iter().position(|b| *b == b'\n').unwrap() + 1;
+    let text: String = metadata[start..]
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|c| char::from_u32(u32::from_le_bytes(*c)).unwrap())
+        .collect();
+    let says: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let expected =
+        serde_json::json!({"title": "Plan", "made_of": made_of, "made_by": format!("SSMProbe {version}")});
+    assert!(says == expected && header.contains(&format!("'<U{}'", text.chars().count())), "{header} {says}");
     let mut archive = ndarray_npy::NpzReader::new(std::io::Cursor::new(bytes)).unwrap();
     let plan: ndarray::Array2<f32> = archive.by_name("plan").unwrap();
     let Routing::Plan(original) = &trace.routing else { unreachable!() };

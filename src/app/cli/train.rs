@@ -73,6 +73,7 @@ pub struct How {
 const LONG: &str = r#"The run's folder:
   run.json        configuration, versions, hashes, seeds, backbone and dataset
   metrics.jsonl   one line for every seed, head and epoch
+  losses/         s<seed>.safetensors: training loss within every epoch, head by head
   results.csv     head, seed, best, last, best_epoch, parameters, seconds (accuracies in percent)
   probes/         <head>-s<seed>-best.safetensors and -last: `ssmprobe inspect` reads them
   answers/        predicted class of every test image, and the true ones

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::{About, Failure};
 use crate::app::listing::is_probe;
-use crate::model::run::{Metric, Outcome, Run, RunError};
+use crate::model::run::{Metric, Outcome, Run, RunError, StepLosses};
 
 /// What tells one state of a run's folder from another, without reading a file: length and time of
 /// change of what a training writes.
@@ -14,7 +14,7 @@ use crate::model::run::{Metric, Outcome, Run, RunError};
 pub struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
 /// What a training writes as it goes: files, and the folders of those with changing names.
-const GROWING: [&str; 4] = ["run.json", "metrics.jsonl", "answers", "probes"];
+const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
 
 impl Stamp {
     /// Of the folder as it is now.
@@ -34,6 +34,8 @@ pub struct Reading {
     pub about: About,
     /// All epochs so far.
     pub epochs: Vec<Metric>,
+    /// Losses of the steps, of the seeds that have some.
+    pub losses: Vec<StepLosses>,
     /// What stopped before the end.
     pub failures: Vec<Failure>,
     /// Its probes, sorted, and when each was written.
@@ -63,7 +65,9 @@ pub fn read(folder: &Path) -> Result<Reading, RunError> {
             failures.push(Failure { head: head.clone(), seed, why });
         }
     }
-    Ok(Reading { about, epochs, failures, probes: probes(folder) })
+    let losses = about.seeds.iter().filter_map(|seed| run.losses(*seed).transpose());
+    let losses = losses.collect::<Result<_, _>>()?;
+    Ok(Reading { about, epochs, losses, failures, probes: probes(folder) })
 }
 
 /// The lines of a run's `metrics.jsonl`; none before its first epoch.

@@ -1,15 +1,14 @@
 //! The curves of a course as a figure: what its folder holds, so that the window and the command line
 //! draw the same.
 
-use super::{Course, Line};
-use crate::model::train::Epoch;
+use super::Course;
 use crate::viz::curves::{Curves, Part, Series, Training};
 
-use super::curve::mean_and_deviation;
+use super::curve::{Curve, Measure};
 
 impl Course {
-    /// The figure of these heads; of all where none is named. Loss is the mean of every epoch and
-    /// stands in its middle; steps are those of one seed.
+    /// The figure of these heads; of all where none is named. Loss is that of steps where it is known,
+    /// else the mean of every epoch in its middle; steps are counted for one seed.
     pub fn figure(&self, heads: &[String], part: Part, log: bool) -> Training {
         let about = &self.about;
         let wanted = |name: &String| heads.is_empty() || heads.contains(name);
@@ -41,21 +40,14 @@ impl Course {
 
     fn series(&self, head: usize, name: &str) -> Series {
         let steps = self.about.train.div_ceil(self.about.batch.max(1)).max(1) as f64;
-        let lines = self.lines(head);
-        let curve = |value: &dyn Fn(&Epoch) -> f64, shift: f64| {
-            let last = lines.iter().map(|line| line.epochs.len()).max().unwrap_or(0);
-            let (mut points, mut spread) = (Vec::with_capacity(last), Vec::with_capacity(last));
-            for at in 0..last {
-                let there = |line: &Line| line.epochs.get(at).map(value);
-                let values: Vec<f64> = lines.iter().filter_map(there).collect();
-                let (mean, deviation) = mean_and_deviation(&values);
-                points.push(((at as f64 + 1.0 - shift) * steps, mean));
-                spread.push(deviation);
-            }
-            (points, if self.about.seeds.len() > 1 { spread } else { Vec::new() })
+        let several = self.about.seeds.len() > 1;
+        let line = |measure: Measure, unit: f64| {
+            let Curve { at, mean, spread } = self.curve(head, measure);
+            let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean / unit)).collect();
+            (points, spread.into_iter().filter(|_| several).map(|spread| spread / unit).collect())
         };
-        let (loss, loss_spread) = curve(&|epoch| epoch.loss, 0.5);
-        let (accuracy, accuracy_spread) = curve(&|epoch| epoch.test / 100.0, 0.0);
+        let (loss, loss_spread) = line(Measure::Loss, 1.0);
+        let (accuracy, accuracy_spread) = line(Measure::Test, 100.0);
         Series { name: name.to_owned(), loss, accuracy, loss_spread, accuracy_spread }
     }
 }

@@ -168,6 +168,16 @@ impl Export {
                 ui.add(DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi")).labelled_by(label);
                 ui.end_row();
             }
+            let says = match self.format {
+                "csv" => "What it was made of stands in lines that begin with #; pandas: comment=\"#\"",
+                "npz" => "What it was made of stands in the array metadata, as JSON",
+                _ => "",
+            };
+            if !says.is_empty() {
+                ui.label("");
+                ui.label(egui::RichText::new(says).small().weak());
+                ui.end_row();
+            }
             ui.label("File");
             ui.horizontal(|ui| {
                 let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(280.0));

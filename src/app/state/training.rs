@@ -393,6 +393,7 @@ impl Followed {
             self.course = Course::new(reading.about.clone()); // another run has taken its place
         }
         self.course.epochs(&reading.epochs);
+        reading.losses.iter().for_each(|losses| self.course.losses(losses));
         self.course.failures(&reading.failures);
     }
 }

@@ -221,6 +221,7 @@ impl Training<'_> {
             }
             let finished = end.epoch >= self.order.protocol.epochs || all_failed(&learners);
             self.write_probes(seed, &learners)?;
+            self.write_losses(seed, &learners)?;
             for learner in &learners {
                 let outcome = Outcome::of(learner, seed);
                 self.run.write_outcome(&outcome)?;
@@ -268,7 +269,14 @@ impl Training<'_> {
         let now = learners.iter().map(|learner| Outcome::of(learner, seed));
         let outcomes: Vec<Outcome> = before.iter().cloned().chain(now).collect();
         self.run.write_tables(&outcomes)?;
+        self.write_losses(seed, learners)?;
         Ok(self.run.save(&checkpoint(seed_index, position, learners))?)
+    }
+
+    /// Writes the losses of the steps so far.
+    fn write_losses(&self, seed: u64, learners: &[Learner]) -> Result<(), TrainingError> {
+        let heads = learners.iter().map(|learner| (learner.name.as_str(), &learner.losses.points[..]));
+        Ok(self.run.write_losses(seed, heads)?)
     }
 
     /// Writes both probes of every head that has finished an epoch.

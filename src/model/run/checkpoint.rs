@@ -1,8 +1,9 @@
 //! What a killed run goes on from: one safetensors file, written whole or not at all.
 //!
 //! Tensors are called `<variant>/<part>/<name>`, their parts `params`, `good`, `adam` and `best` in
-//! float32, beside `<variant>/history` `[epochs, 5]` and `<variant>/running` `[3]` in float64 and
-//! the answers in unsigned 32 bits: no number goes through decimal digits.
+//! float32, beside `<variant>/history` `[epochs, 5]` and `<variant>/running` `[4]` in float64 and
+//! the answers in unsigned 32 bits; `losses` in float32 and `since` `[3]` in float64 are the losses of
+//! steps, which a checkpoint of an earlier program has not: no number goes through decimal digits.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, error, write};
 use crate::model::array::{Array, Arrays};
+use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, Position, Running, Saved, Snapshot};
 
 const KEY: &str = "ssmprobe-state";
@@ -91,6 +93,10 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
         let [loss, right, images] = saved.running.to_values();
         let running = doubles(&[loss, right, images, saved.seconds]);
         tensors.push((format!("{name}/running"), vec![4], Dtype::F64, running));
+        let losses = saved.losses.points.iter().flat_map(|x| x.to_le_bytes()).collect();
+        tensors.push((format!("{name}/losses"), vec![saved.losses.points.len()], Dtype::F32, losses));
+        let since = doubles(&saved.losses.since.to_values());
+        tensors.push((format!("{name}/since"), vec![3], Dtype::F64, since));
         for (part, answers) in [("answers", Some(&saved.answers)), ("best-answers", best.map(|b| &b.answers))]
         {
             if let Some(answers) = answers {
@@ -160,6 +166,17 @@ fn learner(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     let running = doubles("running")?;
     let &[loss, right, images, seconds] =
         running.as_array::<4>().ok_or_else(|| format!("`{name}/running` has not 4 values"))?;
+    let kept = tensors.tensor(&format!("{name}/losses")).is_ok();
+    let losses = match kept {
+        true => {
+            let since = doubles("since")?;
+            let since = since.as_array::<3>().ok_or_else(|| format!("`{name}/since` has not 3 values"))?;
+            let (points, _) = view("losses", Dtype::F32)?.as_chunks::<4>();
+            let points = points.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            Losses { points, since: Running::from_values(*since) }
+        }
+        false => Losses::default(),
+    };
     let best = best.map(|epoch| -> Result<Snapshot, String> {
         if epoch >= history.len() {
             return Err(format!("`{name}` was best in epoch {epoch} of {}", history.len()));
@@ -175,6 +192,7 @@ fn learner(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
         history,
         failure,
         running: Running::from_values([loss, right, images]),
+        losses,
         seconds,
     })
 }
@@ -212,6 +230,10 @@ mod tests {
             answers: vec![7],
             failure: Some("the loss became NaN".to_owned()),
             running: Running::from_values([third, 5.0, 9.0]),
+            losses: Losses {
+                points: vec![0.1, third as f32],
+                since: Running::from_values([third, 1.0, 2.0]),
+            },
             seconds: 0.7,
         };
         let fresh = Saved::default();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `run.json` | [`Manifest`]: configuration, versions, hashes, seeds, written once |
 //! | `metrics.jsonl` | one line for every seed, head and epoch ([`Metric`]) |
+//! | `losses/s<seed>.safetensors` | training loss within every epoch, head by head ([`StepLosses`]) |
 //! | `results.csv` | `head,seed,best,last,best_epoch,parameters,seconds`, accuracies in percent |
 //! | `probes/<head>-s<seed>-best.safetensors`, `-last` | the probes, once a seed is done or stopped |
 //! | `answers/truth.json` | test images and their classes ([`Truth`]) |
@@ -17,6 +18,7 @@
 pub mod checkpoint;
 mod claim;
 mod error;
+mod losses;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::claim::Claim;
 pub use self::error::RunError;
+pub use self::losses::StepLosses;
 use super::features;
 use super::grid::Grid;
 use super::head::Config;
@@ -284,7 +287,10 @@ impl Run {
 
     /// Removes temporary files that a kill has left; only for who goes on with the run.
     pub fn tidy(&self) -> Result<(), RunError> {
-        for folder in ["", "probes", "answers", "state"].map(|name| self.folder.join(name)) {
+        for folder in ["", "probes", "answers", "losses", "state"].map(|name| self.folder.join(name)) {
+            if !folder.exists() {
+                continue; // an earlier program kept no losses
+            }
             whole::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
         }
         Ok(())

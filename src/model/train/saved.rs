@@ -2,6 +2,7 @@
 
 use burn::tensor::Device;
 
+use super::losses::Losses;
 use super::{Epoch, Learner, Running, Snapshot};
 use crate::model::array::Arrays;
 use crate::model::optim::AdamW;
@@ -26,6 +27,8 @@ pub struct Saved {
     pub failure: Option<String>,
     /// As in [`Learner`].
     pub running: Running,
+    /// As in [`Learner`].
+    pub losses: Losses,
     /// As in [`Learner`].
     pub seconds: f64,
 }
@@ -54,6 +57,7 @@ impl Learner {
             answers: self.answers.clone(),
             failure: self.failure.clone(),
             running: self.running,
+            losses: self.losses.clone(),
             seconds: self.seconds,
         }
     }
@@ -66,7 +70,7 @@ impl Learner {
         };
         let params = self.model.params().clone().restore(&saved.params, device)?;
         let adam = AdamW::from_arrays(&saved.adam, device)?;
-        let Saved { history, best, answers, failure, running, seconds, .. } = saved;
+        let Saved { history, best, answers, failure, running, losses, seconds, .. } = saved;
         Some(Self {
             name: self.name,
             model: self.model.with_params(params),
@@ -76,6 +80,7 @@ impl Learner {
             answers,
             failure,
             running,
+            losses,
             seconds,
             good,
         })

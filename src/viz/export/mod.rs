@@ -75,8 +75,8 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
         Some("svg") => svg(scene, about).into_bytes(),
         Some("pdf") => pdf(scene, about)?,
         Some("png") => png(scene, about, dpi)?,
-        Some("csv") => csv(table)?,
-        Some("npz") => npz(table, about)?,
+        Some("csv") => csv(table, &scene.title, about)?,
+        Some("npz") => npz(table, &scene.title, about)?,
         _ => return Err(ExportError::Ending { path: path.to_owned() }),
     };
     write(path, &bytes)

@@ -1,17 +1,33 @@
-//! A table as CSV, for people and spreadsheets, and as NPZ, for NumPy.
+//! A table as CSV, for people and spreadsheets, and as NPZ, for NumPy; each says what it shows, of what
+//! it was made and by what.
+//!
+//! CSV begins with lines `# key: value`, which `pandas.read_csv(path, comment="#")`, `numpy.genfromtxt`
+//! and R's `read.csv(path, comment.char = "#")` leave out; a cell with `#` in it is quoted. NPZ has an
+//! array `metadata` of one string, the same as JSON.
 
 use std::io::{Cursor, Write as _};
 
 use super::ExportError;
 use crate::viz::table::{Column, Table};
 
-/// The table as CSV: a header, one row a line; a matrix as one more column a column.
+/// What a file says of itself: what it shows, what it was made of and by what.
+fn metadata<'a>(title: &'a str, about: &'a str) -> [(&'static str, &'a str); 3] {
+    [("title", title), ("made of", about), ("made by", super::MADE_BY)]
+}
+
+/// The table as CSV: what it is in comments, a header, one row a line; a matrix as one more column a
+/// column.
 ///
 /// # Errors
 /// If the writer fails, which memory does not.
-pub fn csv(table: &Table) -> Result<Vec<u8>, ExportError> {
+pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
     let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "CSV", why: e.to_string() };
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut lines = Vec::new();
+    for (key, value) in metadata(title, about) {
+        let value = value.split(char::is_control).collect::<Vec<_>>().join(" ");
+        writeln!(lines, "# {key}: {value}").map_err(|e| failed(&e))?;
+    }
+    let mut writer = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(lines);
     let mut header: Vec<String> = table.columns.iter().map(|(name, _)| name.clone()).collect();
     if let Some((name, matrix)) = &table.matrix {
         header.extend((0..matrix.cols).map(|k| format!("{name}_{k}")));
@@ -35,11 +51,11 @@ pub fn csv(table: &Table) -> Result<Vec<u8>, ExportError> {
 }
 
 /// The numbers of the table as NPZ: float64 columns, a float32 matrix; words stay in the CSV. What it
-/// was made of and by what is the archive's comment.
+/// is stands in `metadata`, and in the archive's comment.
 ///
 /// # Errors
 /// If the archive cannot be built.
-pub fn npz(table: &Table, about: &str) -> Result<Vec<u8>, ExportError> {
+pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
     let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "NPZ", why: e.to_string() };
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     archive.set_comment(format!("{about}\n{}", super::MADE_BY)).map_err(|e| failed(&e))?;
@@ -61,6 +77,10 @@ pub fn npz(table: &Table, about: &str) -> Result<Vec<u8>, ExportError> {
         let data = m.data.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
         add(name, npy("<f4", &format!("({}, {})", m.rows, m.cols), &data))?;
     }
+    let pairs = metadata(title, about).map(|(key, value)| (key.replace(' ', "_"), value.into()));
+    let text = serde_json::Value::Object(pairs.into_iter().collect()).to_string();
+    let data: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    add("metadata", npy(&format!("<U{}", text.chars().count()), "()", &data))?;
     archive.finish().map(Cursor::into_inner).map_err(|e| failed(&e))
 }
 

@@ -18,6 +18,7 @@ impl Figures {
         let reading = disk::read(folder)?;
         let mut course = Course::new(reading.about);
         course.epochs(&reading.epochs);
+        reading.losses.iter().for_each(|losses| course.losses(losses));
         if let Some(unknown) = self.heads.iter().find(|head| !course.about.heads.contains(head)) {
             bail!("--heads {unknown}: the run trains {}", course.about.heads.join(", "));
         }
