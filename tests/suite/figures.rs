@@ -115,7 +115,9 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     // With losses of steps the loss is drawn from them: 5 points an epoch of 5 steps.
     let run = Run::open(&folder.path().join("run")).unwrap();
     let points: Vec<f32> = (0..10).map(|step| 2.0 - 0.1 * step as f32).collect();
-    [0, 1].map(|seed| run.write_losses(seed, [("gap", &points[..]), ("sinkhorn", &[])].into_iter()).unwrap());
+    for seed in [0, 1] {
+        run.write_losses(seed, [("gap", &points[..]), ("sinkhorn", &[])].into_iter()).unwrap();
+    }
     figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "steps.csv"]).success();
     let csv = std::fs::read_to_string(folder.path().join("steps.csv")).unwrap();
     let rows: Vec<&str> = csv.lines().skip(4).collect();
