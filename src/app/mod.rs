@@ -24,7 +24,6 @@ pub mod settings;
 mod shell;
 pub mod state;
 pub mod training;
-mod whole;
 mod window;
 pub mod worker;
 pub mod workspace;

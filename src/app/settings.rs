@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::whole;
+use crate::model::whole;
 
 /// Recently used things of one kind that are remembered.
 const RECENT: usize = 12;
@@ -88,7 +88,7 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// The file is no settings file.
-    #[error("{}: is no settings file ({why}); the defaults are used, delete the file to keep them", path.display())]
+    #[error("{}: not a settings file ({why}); the defaults are used, and nothing is saved until the file is mended or deleted", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -127,7 +127,7 @@ impl Settings {
         let folder = path.parent().unwrap_or(Path::new("."));
         let write = || {
             std::fs::create_dir_all(folder)?;
-            whole::write(path, |file| {
+            whole::write_with(path, |file| {
                 serde_json::to_writer_pretty(&mut *file, self)?;
                 file.write_all(b"\n")
             })
@@ -163,9 +163,9 @@ mod tests {
         assert_eq!(settings.recent.probes[0], Path::new("35.safetensors"));
         settings.save(&path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded"), settings);
-        whole::write(&path, |file| file.write_all(br#"{"scale": 1e9, "colour": "red"}"#)).expect("written");
+        whole::write_with(&path, |file| file.write_all(br#"{"scale": 1e9, "colour": "red"}"#)).expect("written");
         assert_eq!(Settings::load(&path).expect("loaded").scale, 4.0);
-        whole::write(&path, |file| file.write_all(b"[")).expect("written");
+        whole::write_with(&path, |file| file.write_all(b"[")).expect("written");
         let error = Settings::load(&path).expect_err("no JSON").to_string();
         assert!(error.contains("settings.json") && error.contains("delete"), "{error}");
     }

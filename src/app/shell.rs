@@ -10,7 +10,7 @@ use super::command::Command;
 use super::desk::{Desk, Order};
 use super::job::{Event, Request};
 use super::look;
-use super::settings::{Settings, ThemeChoice};
+use super::settings::{Settings, SettingsError, ThemeChoice};
 use super::state::{State, Weight};
 use super::worker::Worker;
 
@@ -29,6 +29,9 @@ pub trait Engine {
 /// How long a frame waits for what it was asked to show: with known tokens an answer takes a millisecond
 /// or two, and the frame is drawn once instead of twice. Nobody notices it where the answer takes longer.
 const PROMPT: Duration = Duration::from_millis(4);
+
+/// How long settings stand still before they are written.
+const STANDING: Duration = Duration::from_secs(1);
 
 impl Engine for Worker {
     fn send(&mut self, request: Request) {
@@ -53,6 +56,8 @@ pub struct App {
     engine: Box<dyn Engine>,
     /// Where settings are kept, where they are, and what was kept there.
     settings: Option<(PathBuf, Settings)>,
+    /// Settings that are not kept yet, and since when they stand so.
+    unkept: Option<(Settings, Instant)>,
     shown: Option<(ThemeChoice, f32)>,
 }
 
@@ -63,11 +68,12 @@ impl App {
         let loaded = settings.map_or_else(|| Ok(Settings::default()), Settings::load);
         let (remembered, fault) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
         let mut state = State::new(remembered.clone());
+        // A file that cannot be read is somebody's to mend: it is not written over.
+        let kept = settings.filter(|_| fault.is_none()).map(|path| (path.to_owned(), remembered));
         if let Some(fault) = fault {
             state.note(Weight::Warning, fault.to_string());
         }
-        let settings = settings.map(|path| (path.to_owned(), remembered));
-        Self { state, desk: Desk::default(), engine, settings, shown: None }
+        Self { state, desk: Desk::default(), engine, settings: kept, unkept: None, shown: None }
     }
 
     /// Does a command, as if it had been chosen.
@@ -128,17 +134,33 @@ impl App {
         }
     }
 
-    /// Keeps the settings if they changed.
-    fn keep_settings(&mut self) {
-        if let Some((path, kept)) = &mut self.settings
-            && *kept != self.state.settings
-        {
-            // Said once: a disk that is full now is full at the next frame too.
-            kept.clone_from(&self.state.settings);
-            if let Err(error) = self.state.settings.save(path) {
-                self.state.note(Weight::Warning, error.to_string());
+    /// Keeps the settings once they have stood still for a while: a slider that is dragged is written once.
+    fn keep_settings_soon(&mut self, ctx: &egui::Context) {
+        let now = &self.state.settings;
+        if self.settings.as_ref().is_none_or(|(_, kept)| kept == now) {
+            self.unkept = None;
+        } else if let Some((_, since)) = self.unkept.as_ref().filter(|(unkept, _)| unkept == now) {
+            if since.elapsed() >= STANDING {
+                self.unkept = None;
+                if let Err(error) = self.keep_settings() {
+                    self.state.note(Weight::Warning, error.to_string());
+                }
             }
+        } else {
+            self.unkept = Some((now.clone(), Instant::now()));
+            ctx.request_repaint_after(STANDING);
         }
+    }
+
+    /// Keeps the settings if they changed.
+    fn keep_settings(&mut self) -> Result<(), SettingsError> {
+        let Some((path, kept)) = &mut self.settings else { return Ok(()) };
+        if *kept == self.state.settings {
+            return Ok(());
+        }
+        // Said once: a disk that is full now is full at the next frame too.
+        kept.clone_from(&self.state.settings);
+        self.state.settings.save(path)
     }
 }
 
@@ -151,6 +173,7 @@ impl eframe::App for App {
             self.carry_out(order);
         }
         self.dress(ctx);
+        self.keep_settings_soon(ctx);
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
@@ -169,6 +192,8 @@ impl eframe::App for App {
     }
 
     fn on_exit(&mut self) {
-        self.keep_settings();
+        if let Err(error) = self.keep_settings() {
+            eprintln!("warning: {error}");
+        }
     }
 }

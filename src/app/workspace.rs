@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::job::{BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, LookSettings, ProbeId};
 use super::state::{Selection, Views};
 use super::training::Draft;
-use super::whole;
+use crate::model::whole;
 use crate::model::data::Place;
 use crate::model::intervention::Intervention;
 
@@ -235,7 +235,7 @@ impl Workspace {
             let whole = absolute(path);
             *path = whole.strip_prefix(&folder).map_or(whole.clone(), Path::to_owned);
         });
-        whole::write(path, |file| {
+        whole::write_with(path, |file| {
             serde_json::to_writer_pretty(&mut *file, &stored)
                 .map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?;
             file.write_all(b"\n")

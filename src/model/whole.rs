@@ -1,6 +1,7 @@
-//! Files that are written whole or not at all.
+//! Files that are written whole or not at all, and read within bounds.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,11 +11,32 @@ const PREFIX: &str = ".ssmprobe-";
 
 /// Writes `bytes` beside `path`, then renames: a reader meets the old file or the new one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = beside(path)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// [`write`] of what `content` writes.
+pub fn write_with<E: From<io::Error>>(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
+) -> Result<(), E> {
+    let file = beside(path)?;
+    let mut buffer = BufWriter::new(file.as_file());
+    content(&mut buffer)?;
+    buffer.flush()?;
+    drop(buffer);
+    file.as_file().sync_all()?; // before the rename, so that no crash leaves an empty file under the name
+    file.persist(path).map_err(|failed| failed.error)?;
     Ok(())
+}
+
+/// The bytes of a file that has at most `limit`.
+pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {limit} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// A temporary file in the folder of `path`, to be renamed to it once it is whole. It may be read as

@@ -110,11 +110,11 @@ fn sources() -> Vec<(String, String)> {
     others.map(|(short, path)| (short, fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The code of a file: without comments, and without its unit tests, which may print.
+/// The code of a file: without comments, and without its unit tests, which may print and stand at its end.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line));
-    let program = numbered.take_while(|(_, line)| *line != "#[cfg(test)]");
-    program.filter(|(_, line)| !line.trim_start().starts_with("//"))
+    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let numbered = text[..end].lines().enumerate().map(|(index, line)| (index + 1, line));
+    numbered.filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
 /// What of `banned` a line holds, as a word of its own: `burn` is not in `burnish`, and `print!` is

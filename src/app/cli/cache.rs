@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::fault::Usage;
+use super::out;
 use super::tokens::CacheRoot;
 use crate::app::extract::bytes_text;
 use crate::model::features::list::{self, Entry};
@@ -48,10 +49,10 @@ impl Cache {
                 let root = root.path()?;
                 let entries = list::entries(&root)?;
                 if json {
-                    println!("{:#}", json!({"root": root, "caches": entries}));
+                    out::line(format_args!("{:#}", json!({"root": root, "caches": entries})))?;
                 } else {
                     for entry in &entries {
-                        println!("{}", line(entry));
+                        out::line(line(entry))?;
                     }
                     let bytes = entries.iter().map(|entry| entry.bytes).sum();
                     eprintln!("{} caches, {}, in {}", entries.len(), bytes_text(bytes), root.display());

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::interrupt;
+use super::out;
 use super::progress::Display;
 use crate::app::pace::Pace;
 use crate::model::data::{self, Check, Split, describe};
@@ -70,7 +71,7 @@ impl DatasetVerb {
             };
             let classes = report.classes.iter().zip(&report.counts);
             let unreadable = report.unreadable.iter();
-            println!(
+            out::line(format_args!(
                 "{:#}",
                 json!({
                     "name": dataset.name,
@@ -93,11 +94,11 @@ impl DatasetVerb {
                         .collect::<Vec<_>>(),
                     "notes": report.notes,
                 })
-            );
+            ))?;
         } else {
-            print!("{report}");
+            out::text(&report)?;
             for (train, held) in report.shared.iter().take(20) {
-                println!("  the same image: {} and {}", name(*train), name(*held));
+                out::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
             }
         }
         match interrupt::flow() {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::out;
 use crate::model::device::{self, Check, Found};
 
 /// List the devices of this machine, their limits, and which one `auto` takes.
@@ -33,13 +34,14 @@ impl Devices {
         if self.json {
             let auto = json!({ "name": auto.found.name, "why": auto.why });
             let devices = rows.iter().map(Row::to_json).collect::<anyhow::Result<Vec<_>>>()?;
-            println!("{:#}", json!({ "auto": auto, "built_with": built_with(), "devices": devices }));
+            let all = json!({ "auto": auto, "built_with": built_with(), "devices": devices });
+            out::line(format_args!("{all:#}"))?;
         } else {
             for row in &rows {
-                print!("{}", row.to_text());
+                out::text(row.to_text())?;
             }
-            println!("auto takes {}: {}", auto.found.name, auto.why);
-            println!("built with: {}", built_with().join(", "));
+            out::line(format_args!("auto takes {}: {}", auto.found.name, auto.why))?;
+            out::line(format_args!("built with: {}", built_with().join(", ")))?;
         }
         let failed = rows.iter().any(|row| matches!(row.check, Some(Err(_))));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::interrupt;
+use super::out;
 use super::progress::Display;
 use super::tokens::TokenFlags;
 use crate::app::extract::{ExtractError, Plan, bytes_text};
@@ -81,7 +82,7 @@ impl Extract {
             document["seconds"] = json!(seconds);
         }
         if self.json {
-            println!("{document}");
+            out::line(&document)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
+use super::interrupt;
 pub use crate::app::fault::lines;
+use crate::model::backbone::hub::HubError;
 
 /// A command line that cannot be carried out as it stands: exit code 2, as clap's own errors.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +13,10 @@ pub struct Usage(pub String);
 
 /// Prints the chain of an error to standard error; returns the exit code it means.
 pub fn report(error: &anyhow::Error) -> ExitCode {
+    if matches!(error.downcast_ref(), Some(HubError::Cancelled)) {
+        eprintln!("stopped; the same command goes on with the download");
+        return interrupt::code();
+    }
     eprintln!("error: {}", lines(error).join("\n  because: "));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }

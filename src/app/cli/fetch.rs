@@ -1,8 +1,8 @@
 //! The backbone a person names: a folder, or an id of the Hugging Face Hub that is fetched first.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use super::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::model::backbone::hub;
@@ -19,7 +19,7 @@ pub fn backbone(source: &str) -> anyhow::Result<PathBuf> {
         }
         bar.set_length(progress.total);
         bar.set_position(progress.done);
-        ControlFlow::Continue(())
+        interrupt::flow()
     });
     bar.finish_and_clear();
     Ok(folder?)

@@ -16,6 +16,7 @@ mod figures;
 mod inspect;
 mod interrupt;
 mod open;
+mod out;
 mod progress;
 mod report;
 mod scenes;

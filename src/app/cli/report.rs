@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::fault::Usage;
+use super::out;
 use crate::app::report::{FORMATS, Format, Source, TABLES, table::Table};
 use crate::model::whole;
 
@@ -70,7 +71,7 @@ impl Report {
                 }
             };
             let texts: Vec<String> = tables.iter().map(|table| (format.render)(table)).collect();
-            print!("{}", texts.join("\n"));
+            out::text(texts.join("\n"))?;
             return Ok(ExitCode::SUCCESS);
         };
         let formats: Vec<&Format> =

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::fault::Usage;
 use super::progress::{self, Display};
 use super::tokens::TokenFlags;
-use super::{extract, fetch, interrupt};
+use super::{extract, fetch, interrupt, out};
 use crate::app::extract::ExtractError;
 use crate::app::training::{self, Event, Order, Summary, TrainingError, order};
 use crate::model::run::{Metric, Outcome, Run, Variant};
@@ -137,7 +137,7 @@ impl How {
             }
             other => other?,
         };
-        self.finish(&summary);
+        self.finish(&summary)?;
         let all_failed = summary.outcomes.iter().all(|outcome| outcome.failure.is_some());
         Ok(match summary.finished {
             true if all_failed => ExitCode::FAILURE,
@@ -225,7 +225,7 @@ impl How {
     }
 
     /// The results, and where they lie.
-    fn finish(&self, summary: &Summary) {
+    fn finish(&self, summary: &Summary) -> anyhow::Result<()> {
         let Summary { run, outcomes, finished } = summary;
         for outcome in outcomes {
             if let Some(failure) = &outcome.failure {
@@ -235,23 +235,28 @@ impl How {
         let out = run.folder().display();
         if self.json {
             let results: Vec<Value> = outcomes.iter().map(result).collect();
-            println!(
-                "{}",
-                json!({"event": "end", "run": run.folder(), "finished": finished, "results": results})
-            );
+            let end = json!({"event": "end", "run": run.folder(), "finished": finished, "results": results});
+            out::line(end)?;
         } else {
-            println!("{:<18} {:>4} {:>7} {:>7} {:>10}", "head", "seed", "best", "last", "best_epoch");
+            out::line(format_args!(
+                "{:<18} {:>4} {:>7} {:>7} {:>10}",
+                "head", "seed", "best", "last", "best_epoch"
+            ))?;
             for outcome in outcomes {
                 let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
                 let (best, last) = (percent(outcome.best_accuracy()), percent(outcome.last_accuracy()));
                 let epoch = outcome.best_epoch.map_or("-".into(), |epoch| (epoch + 1).to_string());
-                println!("{:<18} {:>4} {best:>7} {last:>7} {epoch:>10}", outcome.head, outcome.seed);
+                out::line(format_args!(
+                    "{:<18} {:>4} {best:>7} {last:>7} {epoch:>10}",
+                    outcome.head, outcome.seed
+                ))?;
             }
         }
         match finished {
             true => eprintln!("the run is in {out}"),
             false => eprintln!("stopped and saved; `ssmprobe train --resume --out {out}` goes on"),
         }
+        Ok(())
     }
 
     fn print(&self, display: &Display, document: impl FnOnce() -> Value) {

@@ -11,7 +11,8 @@ use sha2::{Digest as _, Sha256};
 use super::export::{Exporter, Outcome};
 use super::{Order, Weight};
 use crate::app::command::Command;
-use crate::app::{places, whole};
+use crate::app::places;
+use crate::model::whole;
 
 /// What the pastes of this frame ask for; a picture is written on a thread, and opened once it is.
 pub fn orders(ctx: &egui::Context, exporter: &Exporter) -> Vec<Order> {
@@ -76,7 +77,7 @@ fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let write = |file: &mut std::io::BufWriter<&std::fs::File>| {
         image.write_with_encoder(image::codecs::png::PngEncoder::new(file)).map_err(std::io::Error::other)
     };
-    whole::write(&path, write).with_context(|| format!("{}", path.display()))?;
+    whole::write_with(&path, write).with_context(|| format!("{}", path.display()))?;
     Ok(path)
 }
 

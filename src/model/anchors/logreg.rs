@@ -156,7 +156,8 @@ fn softmax(row: &mut [f64]) -> f64 {
     whole
 }
 
-/// Mean and population deviation of every channel; a constant channel has deviation 1.
+/// Mean and population deviation of every channel; a constant channel, but for the rounding of its mean, has
+/// deviation 1.
 fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
     let n = vectors.len() as f64;
     let mut mean = vec![0.0; vectors.width];
@@ -168,7 +169,9 @@ fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
         let each = square.iter_mut().zip(&mean).zip(row);
         each.for_each(|((s, m), &x)| *s += (f64::from(x) - m).powi(2) / n);
     }
-    let deviation = square.iter().map(|s: &f64| if *s > 0.0 { s.sqrt() } else { 1.0 }).collect();
+    let rounding = |mean: f64| 10.0 * f64::EPSILON * mean.abs();
+    let deviation = |(square, mean): (&f64, &f64)| if square.sqrt() > rounding(*mean) { square.sqrt() } else { 1.0 };
+    let deviation = square.iter().zip(&mean).map(deviation).collect();
     (mean, deviation)
 }
 

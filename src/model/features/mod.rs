@@ -137,6 +137,14 @@ pub enum CacheError {
         /// What was expected.
         expected: String,
     },
+    /// A value beyond what half precision holds.
+    #[error("image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)")]
+    Large {
+        /// Index of the image.
+        image: usize,
+        /// The value.
+        value: f32,
+    },
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheError {

@@ -78,6 +78,13 @@ impl Writer {
 
     /// Holds the tokens against those before; the first ones set the shape.
     fn check(&mut self, tokens: &Tokens) -> Result<(), CacheError> {
+        if self.source.precision == Precision::Float16 {
+            let values = tokens.patches.iter().chain(tokens.cls.iter().flatten());
+            // Layers before the last norm may hold such; a training would only see its loss become NaN.
+            if let Some(&value) = values.into_iter().find(|x| x.abs() >= F16_END) {
+                return Err(CacheError::Large { image: self.done() + self.pending.len(), value });
+            }
+        }
         if let Some(manifest) = &self.manifest {
             if (tokens.grid, tokens.width) == (manifest.grid, manifest.width) {
                 return Ok(());
@@ -141,6 +148,9 @@ impl Writer {
         TokenCache::open_folder(&self.folder)
     }
 }
+
+/// What rounds to infinity in float16, from here on.
+const F16_END: f32 = 65520.0;
 
 fn encode<'a>(rows: impl Iterator<Item = &'a Vec<f32>>, precision: Precision) -> Vec<u8> {
     let mut bytes = Vec::new();

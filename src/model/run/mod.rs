@@ -197,7 +197,7 @@ impl Outcome {
 
     /// Test accuracy at the best epoch, in percent.
     pub fn best_accuracy(&self) -> Option<f64> {
-        self.best_epoch.map(|epoch| self.epochs[epoch].test)
+        self.best_epoch.and_then(|epoch| Some(self.epochs.get(epoch)?.test))
     }
 
     /// Test accuracy after the last epoch, in percent.

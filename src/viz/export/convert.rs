@@ -75,6 +75,8 @@ pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError>
         width as f32 / tree.size().width(),
         height as f32 / tree.size().height(),
     );
+    // A figure for print leaves the ground to the paper; a PNG has none, and dark text needs one.
+    pixmap.fill(tiny_skia::Color::WHITE);
     resvg::render(&tree, fit, &mut pixmap.as_mut());
     let bytes =
         pixmap.encode_png().map_err(|e| ExportError::Convert { format: "PNG", why: e.to_string() })?;
@@ -82,8 +84,11 @@ pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError>
     let mut density = [metre.to_be_bytes(), metre.to_be_bytes()].concat();
     density.push(1); // the unit is the metre
     let made = [&b"Software\0"[..], MADE_BY.as_bytes()].concat();
-    // After the signature (8 bytes) and the header chunk (25), where both chunks may stand.
-    Ok([&bytes[..33], &chunk(*b"pHYs", &density), &chunk(*b"tEXt", &made), &bytes[33..]].concat())
+    // Not compressed, in no language that is named: UTF-8.
+    let about = [&b"Description\0\0\0\0\0"[..], about.as_bytes()].concat();
+    let chunks = [chunk(*b"pHYs", &density), chunk(*b"tEXt", &made), chunk(*b"iTXt", &about)];
+    // After the signature (8 bytes) and the header chunk (25), where all of them may stand.
+    Ok([&bytes[..33], &chunks.concat(), &bytes[33..]].concat())
 }
 
 /// A PNG chunk: length, name, data, checksum.

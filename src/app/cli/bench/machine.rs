@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::super::fault::Usage;
 use super::super::interrupt;
+use super::super::out;
 use super::super::progress::Display;
 use super::table;
 use crate::app::bench::select::Wanted;
@@ -92,8 +93,8 @@ impl Machine {
             other => other?,
         };
         match self.json {
-            true => println!("{}", serde_json::to_string_pretty(&figures)?),
-            false => print!("{}", table::render(&found.adapter, &sizes, &figures)),
+            true => out::line(serde_json::to_string_pretty(&figures)?)?,
+            false => out::text(table::render(&found.adapter, &sizes, &figures))?,
         }
         Ok(ExitCode::SUCCESS)
     }

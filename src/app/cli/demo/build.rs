@@ -10,6 +10,7 @@ use clap::Args;
 use indicatif::MultiProgress;
 
 use super::super::fault::Usage;
+use super::super::out;
 use super::{backbones, heads};
 use crate::app::assets::{About, BackboneAbout};
 use crate::model::device;
@@ -80,6 +81,7 @@ impl Build {
         if !(1e-6..=1.0).contains(&self.rate) {
             return Err(Usage(format!("--rate {}: give 1e-6 to 1", self.rate)).into());
         }
+        self.check_out()?;
         let device = device::open(&self.device)?;
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("{}: the folder cannot be made", self.out.display()))?;
@@ -107,8 +109,25 @@ impl Build {
         about.backbones.sort_by(|a, b| a.id.cmp(&b.id));
         let text = serde_json::to_string_pretty(&about)? + "\n";
         whole(&self.out.join(About::FILE), text.as_bytes())?;
-        print!("{}", table(&about));
+        out::text(table(&about))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Only an earlier demo is replaced: a folder of somebody's may hold `scenes` and `probes` of theirs.
+    fn check_out(&self) -> anyhow::Result<()> {
+        let mut entries = match std::fs::read_dir(&self.out) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).with_context(|| format!("{}: cannot be read", self.out.display())),
+        };
+        if entries.next().is_none() || self.out.join(About::FILE).is_file() {
+            return Ok(());
+        }
+        let (out, file) = (self.out.display(), About::FILE);
+        Err(Usage(format!(
+            "--out {out}: the folder holds files and no {file}, so it is no earlier demo; give a new or an empty one"
+        ))
+        .into())
     }
 
     /// Makes the backbones and their probes, each on a thread: one alone leaves processors idle.

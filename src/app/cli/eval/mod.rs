@@ -17,7 +17,7 @@ use self::subject::{Question, Subject};
 use super::fault;
 use super::progress::Display;
 use super::tokens::TokenFlags;
-use super::{extract, fetch, interrupt};
+use super::{extract, fetch, interrupt, out};
 use crate::app::extract::{ExtractError, Plan};
 use crate::app::report::evaluated::{self, Evaluated, Evaluations};
 use crate::app::training::Order;
@@ -140,44 +140,46 @@ impl Eval {
         for subject in &subjects {
             match self.ask(subject, &question, &cache, &dataset.classes, &masks.covers) {
                 Ok(evaluation) => {
-                    self.print(|| say::document(subject, &evaluation));
+                    self.print(|| say::document(subject, &evaluation))?;
                     asked.push((subject, evaluation));
                 }
                 Err(error) => {
                     let error = fault::lines(&error).join(": ");
                     eprintln!("warning: left out: {}: {error}", subject.path.display());
                     let path = &subject.path;
-                    self.print(|| json!({"event": "failure", "probe": path, "error": error}));
+                    self.print(|| json!({"event": "failure", "probe": path, "error": error}))?;
                 }
             }
+            // What was asked until then is shown and kept.
             if interrupt::flow().is_break() {
-                return Ok(interrupt::code());
+                break;
             }
         }
         if asked.is_empty() {
             bail!("none of the {} probes could be asked", subjects.len());
         }
-        let found = match self.anchors {
+        let stopped = interrupt::flow().is_break();
+        let found = match self.anchors && !stopped {
             true => anchors(&cache, &question.known, &question.asked, dataset.classes.len()),
             false => Vec::new(),
         };
         for anchor in &found {
-            self.print(|| say::anchor(anchor));
+            self.print(|| say::anchor(anchor))?;
         }
         let images = question.asked.images.len();
         if !self.json {
             let name = format!("{images} {} images of {}", question.split, dataset.name);
-            print!("{}", say::table(&name, &asked, &found, masks.covers.iter().flatten().count()));
+            out::text(say::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
         }
         let file = run.as_ref().map(|run| keep(run, &asked, found)).transpose()?;
         self.print(|| {
             let masks = masks.covers.iter().flatten().count();
             json!({"event": "end", "images": images, "masks": masks, "probes": asked.len(), "file": file})
-        });
+        })?;
         if let Some(file) = file {
             eprintln!("kept in {}", file.display());
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if stopped { interrupt::code() } else { ExitCode::SUCCESS })
     }
 
     /// What the run was begun with; its backbone or dataset may have moved.
@@ -219,10 +221,8 @@ impl Eval {
         Ok(found?)
     }
 
-    fn print(&self, document: impl FnOnce() -> serde_json::Value) {
-        if self.json {
-            println!("{}", document());
-        }
+    fn print(&self, document: impl FnOnce() -> serde_json::Value) -> anyhow::Result<()> {
+        if self.json { out::line(document()) } else { Ok(()) }
     }
 }
 

@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
+use super::fault::Usage;
+use super::out;
 use crate::model::grid::Grid;
 use crate::model::router::scan::Scan;
 use crate::model::trace::Trace;
@@ -110,21 +112,24 @@ impl Figures {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
             for figure in FIGURES {
-                println!("{:<12} {}", figure.id(), figure.about());
+                out::line(format_args!("{:<12} {}", figure.id(), figure.about()))?;
             }
             for (_, id, about) in Part::ALL {
-                println!("{id:<12} {about} (of a run)");
+                out::line(format_args!("{id:<12} {about} (of a run)"))?;
             }
             for overview in OVERVIEWS {
-                println!("{:<12} {} (of a survey)", overview.id(), overview.about());
+                out::line(format_args!("{:<12} {} (of a survey)", overview.id(), overview.about()))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
         if !(20.0..=2000.0).contains(&self.width) {
-            bail!("--width {}: give 20 to 2000 mm", self.width);
+            return Err(Usage(format!("--width {}: give 20 to 2000 mm", self.width)).into());
         }
         if !(10.0..=2400.0).contains(&self.dpi) {
-            bail!("--dpi {}: give 10 to 2400 dots an inch", self.dpi);
+            return Err(Usage(format!("--dpi {}: give 10 to 2400 dots an inch", self.dpi)).into());
+        }
+        if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
+            std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         }
         if let Some(folder) = &self.run {
             return self.training(folder);
@@ -217,9 +222,9 @@ fn limits(text: &str) -> Result<(f64, f64), String> {
 }
 
 fn known(id: &str) -> anyhow::Result<&'static dyn Figure> {
-    find(id).with_context(|| {
+    find(id).ok_or_else(|| {
         let ids: Vec<&str> = FIGURES.iter().map(|f| f.id()).collect();
-        format!("--figure {id}: no such figure; there are {}", ids.join(", "))
+        Usage(format!("--figure {id}: no such figure; there are {}", ids.join(", "))).into()
     })
 }
 

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
+use super::super::fault::Usage;
 use super::Figures;
 use crate::app::course::{Course, disk};
 use crate::viz::curves::Part;
@@ -20,13 +21,14 @@ impl Figures {
         course.epochs(&reading.epochs);
         reading.losses.iter().for_each(|losses| course.losses(losses));
         if let Some(unknown) = self.heads.iter().find(|head| !course.about.heads.contains(head)) {
-            bail!("--heads {unknown}: the run trains {}", course.about.heads.join(", "));
+            let known = course.about.heads.join(", ");
+            return Err(Usage(format!("--heads {unknown}: the run trains {known}")).into());
         }
         let parts = match &self.figure[..] {
             [] => vec![Part::Both],
             [all] if all == "all" => Part::ALL.map(|(part, ..)| part).into(),
             [id] => vec![part(id)?],
-            _ => bail!("a run has one figure at a time; \"all\" writes one file each"),
+            _ => return Err(Usage("a run has one figure at a time; \"all\" writes one file each".into()).into()),
         };
         for (part, id, _) in Part::ALL.into_iter().filter(|(part, ..)| parts.contains(part)) {
             let figure = course.figure(&self.heads, part, self.log);
@@ -44,9 +46,9 @@ impl Figures {
 
 fn part(id: &str) -> anyhow::Result<Part> {
     let known = Part::ALL.into_iter().find(|(_, known, _)| *known == id).map(|(part, ..)| part);
-    known.with_context(|| {
+    known.ok_or_else(|| {
         let ids = Part::ALL.map(|(_, id, _)| id).join(", ");
-        format!("--figure {id}: a run has no such figure; there are {ids}")
+        Usage(format!("--figure {id}: a run has no such figure; there are {ids}")).into()
     })
 }
 

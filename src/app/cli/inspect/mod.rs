@@ -11,7 +11,7 @@ mod write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use self::batches::{Explainer, Job, Loaded};
@@ -36,7 +36,7 @@ pub struct Inspect {
     /// (ORGANISATION/NAME[@REVISION]), which is fetched into the cache shared with Python.
     #[arg(long, value_name = "DIR|HUB_ID")]
     backbone: String,
-    /// Probe files.
+    /// Probe files, folders of them, or folders of runs (their best probes).
     #[arg(long, value_name = "P.safetensors", required = true, num_args = 1..)]
     probe: Vec<PathBuf>,
     /// Images, or folders that are searched for images, subfolders included.
@@ -198,9 +198,9 @@ fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
     let names = probe.meta.classes.iter().enumerate();
     let same: Vec<_> = names.filter(|(_, name)| *name == asked).map(|(index, _)| index.to_string()).collect();
     if same.len() > 1 {
-        bail!("--class {asked}: classes {} are all called that; give the index", same.join(", "));
+        return Err(Usage(format!("--class {asked}: classes {} are all called that; give the index", same.join(", "))).into());
     }
-    Ok(probe.class(asked)?)
+    probe.class(asked).map_err(|error| Usage(error.to_string()).into())
 }
 
 /// Refuses, before any image is read, probes that cannot read what the backbone gives; warns of

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::app::whole::beside;
+use crate::model::whole::beside;
 use crate::model::diagnostics::MEASURES;
 use crate::model::trace::Trace;
 

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
 use super::super::fault::Usage;
 use crate::app::listing::{EXTENSIONS, images_below};
 
@@ -40,12 +42,36 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     Ok(name(files, RESERVED))
 }
 
-/// The probe files `given`. A file given twice is read once.
+/// The probe files `given`, those in a folder, and the best ones of a run. A file given twice is read once.
 pub fn probes(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
-    if let Some(path) = given.iter().find(|path| !path.is_file()) {
-        return Err(Usage(format!("--probe {}: no such file", path.display())).into());
+    let mut files = Vec::new();
+    for path in given {
+        let shown = path.display();
+        if path.is_file() {
+            files.push(path.clone());
+        } else if !path.is_dir() {
+            return Err(Usage(format!("--probe {shown}: no such file or folder")).into());
+        } else {
+            let run = path.join("run.json").is_file();
+            let (folder, ending) = match run {
+                true => (path.join("probes"), "-best.safetensors"),
+                false => (path.clone(), ".safetensors"),
+            };
+            let unread = || format!("--probe {}: the folder cannot be read", folder.display());
+            let before = files.len();
+            for entry in std::fs::read_dir(&folder).with_context(unread)? {
+                let file = entry.with_context(unread)?.path();
+                if file.to_string_lossy().ends_with(ending) {
+                    files.push(file);
+                }
+            }
+            if files.len() == before {
+                return Err(Usage(format!("--probe {shown}: no probe in there (*{ending})")).into());
+            }
+            files[before..].sort();
+        }
     }
-    Ok(name(given.to_vec(), &[]))
+    Ok(name(files, &[]))
 }
 
 /// Appends the images in `folder` and below.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::batches::{Explainer, Loaded};
-use crate::app::whole;
+use crate::model::whole;
 use crate::model::array::{Array, Arrays};
 use crate::model::npz;
 use crate::model::tokens::Tokens;
@@ -30,13 +30,13 @@ pub fn files(
             arrays.insert("cls".into(), Array::new([tokens.width], cls.clone()));
         }
     }
-    whole::write(&folder.join(format!("{name}.npz")), |file| anyhow::Ok(npz::write(file, &arrays)?))?;
+    whole::write_with(&folder.join(format!("{name}.npz")), |file| anyhow::Ok(npz::write(file, &arrays)?))?;
     if save_trace {
-        whole::write(&folder.join(format!("{name}.trace.json")), |file| {
+        whole::write_with(&folder.join(format!("{name}.trace.json")), |file| {
             anyhow::Ok(serde_json::to_writer(file, trace)?)
         })?;
     }
-    whole::write(&folder.join(format!("{name}.json")), |file| {
+    whole::write_with(&folder.join(format!("{name}.json")), |file| {
         serde_json::to_writer_pretty(&mut *file, document)?;
         anyhow::Ok(file.write_all(b"\n")?)
     })

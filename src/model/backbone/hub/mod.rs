@@ -67,7 +67,7 @@ impl Id {
 /// the Hub that the environment describes. See [`Hub::resolve`].
 pub fn resolve(source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
     match local(source)? {
-        Local::Folder(path) => Ok(path),
+        Local::Folder(path) => Ok(path), // needs no home and no Hub
         Local::Remote(id) => Hub::from_env()?.fetch(&id, progress),
     }
 }
@@ -134,15 +134,16 @@ impl Hub {
             if whole.is_ok() && (self.offline || !unknown) {
                 return Ok(snapshot);
             }
-            cached = whole.is_ok().then_some(snapshot);
+            cached = whole.is_ok().then_some((commit, snapshot));
         }
         if self.offline {
             return Err(self.missing(id, &repo));
         }
-        match (self.download(id, &repo, progress), cached) {
-            // Enough is here; the Hub was only asked for files that it may not have at all.
-            (Err(HubError::Network { .. }), Some(snapshot)) => Ok(snapshot),
-            (result, _) => result,
+        let Some((revision, snapshot)) = cached else { return self.download(id, &repo, progress) };
+        // Enough is here: the Hub is only asked for files that it may not have at all, at the same commit.
+        match self.download(&Id { revision, name: id.name.clone() }, &repo, progress) {
+            Err(error) if !matches!(error, HubError::Cancelled) => Ok(snapshot),
+            result => result,
         }
     }
 

@@ -21,6 +21,7 @@ use clap::Args;
 use self::crowd::Crowd;
 use self::drive::Driver;
 use self::meter::Sheet;
+use super::super::out;
 use crate::app::window;
 use crate::app::worker::{Worker, World};
 use crate::app::{App, assets};
@@ -60,9 +61,9 @@ impl Window {
             anyhow::bail!("the window could not be measured: {why}");
         }
         if self.json {
-            println!("{:#}", sheet.json());
+            out::line(format_args!("{:#}", sheet.json()))?;
         } else {
-            print!("{}", sheet.text());
+            out::text(sheet.text())?;
         }
         Ok(ExitCode::SUCCESS)
     }
