@@ -11,6 +11,8 @@
 //!
 //! ARCHITECTURE.md says why.
 
+#![warn(clippy::print_stdout)] // results go through `app::cli::out`, which survives `| head`
+
 pub mod app;
 pub mod model;
 pub mod viz;

@@ -163,7 +163,8 @@ mod tests {
         assert_eq!(settings.recent.probes[0], Path::new("35.safetensors"));
         settings.save(&path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded"), settings);
-        whole::write_with(&path, |file| file.write_all(br#"{"scale": 1e9, "colour": "red"}"#)).expect("written");
+        whole::write_with(&path, |file| file.write_all(br#"{"scale": 1e9, "colour": "red"}"#))
+            .expect("written");
         assert_eq!(Settings::load(&path).expect("loaded").scale, 4.0);
         whole::write_with(&path, |file| file.write_all(b"[")).expect("written");
         let error = Settings::load(&path).expect_err("no JSON").to_string();

@@ -18,9 +18,9 @@ use serde_json::Value;
 use super::job::{BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, LookSettings, ProbeId};
 use super::state::{Selection, Views};
 use super::training::Draft;
-use crate::model::whole;
 use crate::model::data::Place;
 use crate::model::intervention::Intervention;
+use crate::model::whole;
 
 /// The version of the file format.
 const FORMAT: u64 = 1;

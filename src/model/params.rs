@@ -52,6 +52,15 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// How many of its values are trained: none of a buffer, and nothing above the diagonal of a triangle.
+    pub fn trained(&self) -> usize {
+        match self.constraint {
+            Constraint::Fixed => 0,
+            Constraint::StableTriangular => self.shape[0] * (self.shape[0] + 1) / 2,
+            Constraint::Free | Constraint::StepSize => self.len(),
+        }
+    }
+
     /// A free parameter.
     pub fn new(name: impl Into<String>, shape: impl Into<Vec<usize>>, init: Init) -> Self {
         Self { name: name.into(), shape: shape.into(), init, constraint: Constraint::Free }
@@ -255,7 +264,6 @@ impl Params {
 
     /// Number of trained values.
     pub fn count(&self) -> usize {
-        let trained = self.iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed);
-        trained.map(|(spec, _)| spec.len()).sum()
+        self.iter().map(|(spec, _)| spec.trained()).sum()
     }
 }

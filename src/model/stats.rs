@@ -32,19 +32,17 @@ pub fn mcnemar(first: &[bool], second: &[bool]) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// 95 % bootstrap interval of the accuracy difference `first - second` over images, in percentage
-/// points, from 2000 seeded resamples.
-pub fn bootstrap_difference(first: &[bool], second: &[bool], seed: u64) -> (f64, f64) {
-    let each = first.iter().zip(second).map(|(&a, &b)| 100.0 * (f64::from(a) - f64::from(b)));
-    bootstrap_mean(&each.collect::<Vec<_>>(), seed)
-}
-
-/// 95 % bootstrap interval of a mean, from 2000 seeded resamples.
-pub fn bootstrap_mean(values: &[f64], seed: u64) -> (f64, f64) {
+/// 95 % bootstrap interval of the mean over trainings (rows) and images (columns), from 2000 seeded
+/// resamples of both: of all images anew, and of all trainings where there are several.
+pub fn bootstrap_mean(values: &[Vec<f64>], seed: u64) -> (f64, f64) {
     const RESAMPLES: usize = 2000;
-    let n = values.len();
+    let (rows, n) = (values.len(), values.first().map_or(0, Vec::len));
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut resample = || (0..n).map(|_| values[rng.random_range(0..n)]).sum::<f64>() / n as f64;
+    let mut resample = || {
+        let drawn: Vec<&Vec<f64>> = (0..rows).map(|_| &values[rng.random_range(0..rows)]).collect();
+        let mean = |i: usize| drawn.iter().map(|row| row[i]).sum::<f64>() / rows as f64;
+        (0..n).map(|_| mean(rng.random_range(0..n))).sum::<f64>() / n as f64
+    };
     let mut means: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
     means.sort_by(f64::total_cmp);
     (quantile(&means, 0.025), quantile(&means, 0.975))
@@ -105,10 +103,19 @@ mod tests {
 
     #[test]
     fn a_clear_difference_excludes_zero() {
-        let first = vec![true; 200];
-        let second: Vec<bool> = (0..200).map(|i| i % 4 != 0).collect();
-        let (low, high) = bootstrap_difference(&first, &second, 0);
+        let difference = |of_four: f64| (0..200).map(|i| if i % 4 == 0 { of_four } else { 0.0 }).collect();
+        let alike: [Vec<f64>; 2] = [difference(100.0), difference(100.0)];
+        let (low, high) = bootstrap_mean(&alike, 0);
         assert!(low > 15.0 && high < 35.0 && low < 25.0 && high > 25.0, "{low} {high}");
+    }
+
+    #[test]
+    fn one_training_apart_widens_the_interval() {
+        let rows = [vec![0.0; 200], vec![0.0; 200], vec![-12.0; 200]];
+        let (low, high) = bootstrap_mean(&rows, 0);
+        // All images agree: only the draw of three trainings moves the mean.
+        assert!((low, high) == (-12.0, 0.0), "{low} {high}");
+        assert_eq!(bootstrap_mean(&rows[2..], 0), (-12.0, -12.0));
     }
 
     #[test]

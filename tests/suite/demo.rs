@@ -46,6 +46,16 @@ fn demo() -> (PathBuf, About) {
 }
 
 #[test]
+fn a_folder_that_is_no_demo_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("scenes/precious.txt");
+    std::fs::create_dir(own.parent().unwrap()).unwrap();
+    std::fs::write(&own, "mine").unwrap();
+    program().args(["demo", "build", "--out"]).arg(folder.path()).assert().code(2);
+    assert_eq!(std::fs::read_to_string(own).unwrap(), "mine");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_dataset() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second, other] = ["first", "second", "other"].map(|name| folder.path().join(name));

@@ -40,6 +40,38 @@ fn a_stored_trace_is_drawn_in_every_format() {
 }
 
 #[test]
+fn a_png_for_print_stands_on_white_in_a_folder_that_is_made() {
+    let folder = stored();
+    let out = "new/folder/plan.png";
+    figures(folder.path(), &["--trace", "sinkhorn.json", "--figure", "assignment", "--out", out]).success();
+    let picture = image::open(folder.path().join(out)).unwrap().to_rgba8();
+    assert_eq!(picture.get_pixel(0, 0).0, [255; 4]);
+    let bytes = std::fs::read(folder.path().join(out)).unwrap();
+    assert!(bytes.windows(24).any(|part| part == b"through sinkhorn.safeten"), "its description");
+}
+
+#[test]
+fn wrong_usage_has_its_own_exit_code() {
+    let folder = stored();
+    for wrong in [["--width", "1"], ["--dpi", "1"], ["--figure", "none"]] {
+        let plan = ["--trace", "sinkhorn.json", "--figure", "assignment", "--out", "plan.svg"];
+        figures(folder.path(), &[&plan[..], &wrong[..]].concat()).code(2);
+    }
+}
+
+#[test]
+fn who_stops_reading_does_not_fail_the_program() {
+    let program = env!("CARGO_BIN_EXE_ssmprobe");
+    let mut running = std::process::Command::new(program)
+        .args(["figures", "--list"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(running.stdout.take()); // long before it writes
+    assert!(running.wait().unwrap().success());
+}
+
+#[test]
 fn all_figures_and_comparisons_are_written() {
     let folder = stored();
     let all =
@@ -138,15 +170,15 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
 fn what_cannot_be_drawn_is_said() {
     let folder = stored();
     std::fs::write(folder.path().join("broken.json"), "{\"image\": 3}").unwrap();
-    for (arguments, words) in [
-        (["gap.json", "assignment", "a.svg"], "gap reads no order"),
-        (["gap.json", "nonsense", "a.svg"], "there are photo, token_map"),
-        (["gap.json", "photo", "a.gif"], "use .svg, .pdf"),
-        (["none.json", "photo", "a.svg"], "cannot read none.json"),
-        (["broken.json", "photo", "a.svg"], "broken.json is not a trace"),
+    for (arguments, code, words) in [
+        (["gap.json", "assignment", "a.svg"], 1, "gap reads no order"),
+        (["gap.json", "nonsense", "a.svg"], 2, "there are photo, token_map"),
+        (["gap.json", "photo", "a.gif"], 1, "use .svg, .pdf"),
+        (["none.json", "photo", "a.svg"], 1, "cannot read none.json"),
+        (["broken.json", "photo", "a.svg"], 1, "broken.json is not a trace"),
     ] {
         let [trace, figure, out] = arguments;
-        let failed = figures(folder.path(), &["--trace", trace, "--figure", figure, "--out", out]).code(1);
+        let failed = figures(folder.path(), &["--trace", trace, "--figure", figure, "--out", out]).code(code);
         let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
         assert!(said.contains(words), "{said}");
         assert!(!folder.path().join(out).exists());

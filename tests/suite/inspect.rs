@@ -83,7 +83,7 @@ fn close(a: f64, b: f64) -> bool {
 fn every_array_equals_the_reference() {
     let out = TempDir::new().expect("a folder");
     let mut command = inspect(out.path());
-    command.arg("--image").arg(fixture("images")).arg("--probe").args(probes()).arg("--save-tokens");
+    command.arg("--image").arg(fixture("images")).arg("--probe").arg(fixture("probes")).arg("--save-tokens");
     let (code, said) = stderr(&mut command);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("3 of 3 images"), "{said}");
@@ -249,7 +249,9 @@ fn mistakes_are_told_before_any_work() {
         "{said}"
     );
     let (code, said) = run(&image, &probe, &["--class", "dog"]);
-    assert!(code == 1 && said.contains("`dog`") && said.contains("tench"), "{said}");
+    assert!(code == 2 && said.contains("`dog`") && said.contains("tench"), "{said}");
+    let (code, said) = run(&image, &probe, &["--class", "99"]);
+    assert!(code == 2 && said.contains("7 classes; choose a number from 0 to 6"), "{said}");
     let (code, said) = run(&work.path().join("absent.png"), &probe, &[]);
     assert!(code == 2 && said.contains("absent.png"), "{said}");
     let (code, said) = run(work.path(), &probe, &[]);

@@ -226,10 +226,14 @@ fn classes_are_found_by_name_or_number() {
     assert_eq!(probe.class("laysan albatross").expect("any case"), 1);
     assert_eq!(probe.class("3").expect("names come first"), 4);
     assert_eq!(probe.class("2").expect("a number"), 2);
-    for asked in ["5", "-1", "Crested Auk", ""] {
+    for (asked, hint) in [
+        ("5", "it has 5 classes"),
+        ("-1", "it has 5 classes"),
+        ("Crested Auk", "`Crested Auklet`"),
+        ("", "`Crested Auklet`"),
+    ] {
         let message = probe.class(asked).expect_err("no such class").to_string();
-        assert!(message.contains("a number from 0 to 4"), "{message}");
-        assert!(message.contains("`Crested Auklet`"), "{message}");
+        assert!(message.contains("a number from 0 to 4") && message.contains(hint), "{message}");
     }
     let message = probe.class("Sooty Albatros").expect_err("no such class").to_string();
     assert!(message.contains("nearest are `Sooty Albatross`"), "{message}");

@@ -251,7 +251,7 @@ fn sweeps_become_grids_and_lists() {
     // The fourth point of the grid is not there: its place is.
     let all: Vec<Table> = ["grid", "state-size", "sweep"].iter().flat_map(|id| build(id, &sources)).collect();
     assert_eq!(all.len(), 3);
-    insta::assert_snapshot!("report-sweeps", render("md", &all).replace(&sources[0].name(), "RUN"));
+    insta::assert_snapshot!("report-sweeps", render("md", &all).replace(&sources[0].name, "RUN"));
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub struct Report {
     /// Only these tables.
     #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = kind)]
     table: Vec<String>,
+    /// The head that the table `paired` compares the others with [default: sinkhorn, else the best].
+    #[arg(long, value_name = "HEAD")]
+    against: Option<String>,
 }
 
 fn long() -> String {
@@ -52,7 +55,13 @@ fn kind(text: &str) -> Result<String, String> {
 impl Report {
     /// Makes the tables.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let sources: Vec<Source> = self.runs.iter().map(|run| Source::open(run)).collect::<Result<_, _>>()?;
+        let mut sources = Source::open_all(&self.runs)?;
+        if let Some(asked) = &self.against {
+            if !sources.iter().flat_map(Source::plain).any(|variant| variant.name == *asked) {
+                return Err(Usage(format!("--against {asked}: no run has trained such a head")).into());
+            }
+            sources.iter_mut().for_each(|source| source.reference = Some(asked.clone()));
+        }
         let wanted =
             TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
         let tables: Vec<Table> = wanted.flat_map(|kind| (kind.build)(&sources)).collect();

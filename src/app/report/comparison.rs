@@ -2,7 +2,7 @@
 //! the last, the anchors beside the floor, and how heads meet known truth where it is known.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id, tiers, title};
+use super::{BEYOND, Source, id, marked, tiers};
 use crate::model::run::{Variant, Which};
 use crate::model::truth::Truth;
 
@@ -21,7 +21,7 @@ fn table(source: &Source, sources: &[Source]) -> Table {
         if own != tier && tier == "Floor" {
             rows.extend(anchors(source));
         }
-        let mut cells = vec![Cell::text(own), Cell::text(title(variant))];
+        let mut cells = vec![Cell::text(own), Cell::text(marked(variant))];
         cells.push(Cell::over(&source.accuracies(&variant.name, Which::Best), 2));
         cells.push(Cell::over(&source.accuracies(&variant.name, Which::Last), 2));
         cells.extend(truth(source, &variant.name));
@@ -42,6 +42,13 @@ fn table(source: &Source, sources: &[Source]) -> Table {
         Column::numbers("positive").within("Evidence on the object (%)"),
     ];
     let mut notes = source.notes();
+    if rows
+        .iter()
+        .flat_map(|row| &row.cells)
+        .any(|cell| matches!(cell, Cell::Text(text) if text.ends_with('†')))
+    {
+        notes.push(BEYOND.to_owned());
+    }
     notes.extend(truth_note(source));
     notes.extend(anchor_notes(source));
     let title = format!("Frozen {}", source.setting());
@@ -71,7 +78,7 @@ fn truth_note(source: &Source) -> Option<String> {
     let share = evaluation.truth.and_then(|truth| truth.object_share)?;
     Some(format!(
         "Object found: ROC AUC over the tokens of |token weight|, and of the exact evidence for the image's own \
-         class, against the object's mask, mean over {} images; 0.5 is chance. Evidence on the object: {:.1} % \
+         class, against the object's mask, mean over {} images, at the best epoch; 0.5 is chance. Evidence on the object: {:.1} % \
          would be chance",
         evaluation.masks,
         100.0 * share
@@ -83,7 +90,7 @@ fn anchors(source: &Source) -> Vec<Row> {
     let row = |anchor: &crate::model::anchors::Anchor| {
         let name = if anchor.method == "knn" { "kNN" } else { "Logistic regression" };
         let accuracy = || Cell::maybe(anchor.accuracy, 2);
-        let mut cells = vec![Cell::text("Floor"), Cell::text(format!("{name} ({})", anchor.view.name()))];
+        let mut cells = vec![Cell::text("Floor"), Cell::text(format!("{name} ({}) †", anchor.view.name()))];
         cells.extend([accuracy(), accuracy(), Cell::None, Cell::None, Cell::None, Cell::None]);
         Row { ruled: false, cells }
     };

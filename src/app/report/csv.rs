@@ -18,7 +18,8 @@ pub fn render(table: &Table) -> String {
         let cells = row.cells.iter().zip(&spread).flat_map(|(cell, spread)| {
             let (value, deviation) = match cell {
                 Cell::None => (String::new(), None),
-                Cell::Text(text) => (text.clone(), None),
+                // The mark of heads beyond the paper is for people.
+                Cell::Text(text) => (text.trim_end_matches(" †").to_owned(), None),
                 Cell::Number(number) => (number.value.to_string(), number.deviation),
             };
             let deviation = spread.then(|| deviation.map_or(String::new(), |d| d.to_string()));

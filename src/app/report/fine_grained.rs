@@ -25,9 +25,16 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
     }
     variants.sort_by_key(|variant| tiers::place(&variant.head).1);
     let mut columns = vec![Column::words("Method")];
-    columns.extend(ordered.iter().map(|source| {
+    let setting = |source: &Source| {
         let manifest = &source.run.manifest;
-        Column::numbers(manifest.dataset.name.clone()).within(manifest.backbone.id.clone())
+        (manifest.backbone.id.clone(), manifest.dataset.name.clone())
+    };
+    columns.extend(ordered.iter().map(|source| {
+        let (backbone, dataset) = setting(source);
+        // Two runs in one setting differ in something else: their names tell them apart.
+        let alone = ordered.iter().filter(|other| setting(other) == setting(source)).count() == 1;
+        let title = if alone { dataset } else { format!("{dataset} ({})", source.name) };
+        Column::numbers(title).within(backbone)
     }));
     let mut tier = "";
     let mut rows = Vec::new();
@@ -40,7 +47,7 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
     }
     let notes = ordered
         .iter()
-        .flat_map(|source| source.notes().into_iter().map(|note| format!("{}: {note}", source.name())));
+        .flat_map(|source| source.notes().into_iter().map(|note| format!("{}: {note}", source.name)));
     let title = "Top-1 accuracy (%) at the best epoch, across backbones and datasets".to_owned();
     let mut table = Table { id: "fine-grained".into(), title, notes: notes.collect(), columns, rows };
     table.mark_largest(1..=ordered.len());

@@ -66,6 +66,7 @@ fn escape(text: &str) -> String {
         match c {
             '\\' => out.push_str("\\textbackslash{}"),
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),
+            '†' => out.push_str("\\dag{}"),
             '~' => out.push_str("\\textasciitilde{}"),
             '^' => out.push_str("\\textasciicircum{}"),
             '±' => out.push_str("$\\pm$"),

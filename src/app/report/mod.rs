@@ -20,6 +20,7 @@ use std::path::Path;
 
 use self::evaluated::{Evaluated, Evaluations};
 use self::table::Table;
+use super::training::order;
 use crate::model::head;
 use crate::model::run::{Outcome, Run, RunError, Selection, Truth, Variant, Which};
 use crate::model::train;
@@ -28,6 +29,10 @@ use crate::model::train;
 pub struct Source {
     /// The run.
     pub run: Run,
+    /// What it is called: its folder, numbered where several runs have the same.
+    pub name: String,
+    /// The head that `paired` compares with; Sinkhorn or the best one where none is named.
+    pub reference: Option<String>,
     /// What came out, head by head and seed by seed.
     pub outcomes: Vec<Outcome>,
     /// The test images.
@@ -77,19 +82,32 @@ pub const FORMATS: &[Format] = &[
 ];
 
 impl Source {
+    /// Reads the runs in `folders`, each once.
+    pub fn open_all(folders: &[impl AsRef<Path>]) -> Result<Vec<Self>, RunError> {
+        let mut sources: Vec<Self> = Vec::new();
+        for folder in folders {
+            let mut source = Self::open(folder.as_ref())?;
+            let place = |source: &Self| source.run.folder().canonicalize().ok();
+            if sources.iter().any(|other| place(other).is_some_and(|one| Some(one) == place(&source))) {
+                continue;
+            }
+            let taken = |name: &str| sources.iter().any(|other| other.name == name);
+            let numbered = (2..).map(|number| format!("{}-{number}", source.name));
+            let mut names = std::iter::once(source.name.clone()).chain(numbered);
+            source.name = names.find(|name| !taken(name)).expect("an endless supply of names");
+            sources.push(source);
+        }
+        Ok(sources)
+    }
+
     /// Reads the run in `folder`, finished or not.
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let run = Run::open(folder)?;
         let (outcomes, truth) = (run.outcomes()?, run.truth()?);
         let evaluations = evaluated::read(&run)?;
-        Ok(Self { run, outcomes, truth, evaluations })
-    }
-
-    /// What the run is called: its folder.
-    pub fn name(&self) -> String {
-        let folder = self.run.folder();
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        folder.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned())
+        let place = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let name = place.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
+        Ok(Self { run, name, reference: None, outcomes, truth, evaluations })
     }
 
     /// Backbone and dataset, as titles have them.
@@ -160,6 +178,7 @@ impl Source {
                 ),
             },
         ];
+        notes.extend(self.unusual());
         for outcome in self.outcomes.iter().filter(|outcome| outcome.failure.is_some()) {
             let why = outcome.failure.as_deref().unwrap_or_default();
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
@@ -172,6 +191,34 @@ impl Source {
         }
         notes
     }
+
+    /// Which tokens were read, and how heads were set, where that is not the default.
+    fn unusual(&self) -> Option<String> {
+        let manifest = &self.run.manifest;
+        let mut said = Vec::new();
+        if manifest.tokens.layer != "last" {
+            said.push(format!("tokens of layer: {}", manifest.tokens.layer));
+        }
+        said.extend(manifest.size.map(|size| format!("images of {size} px")));
+        for variant in self.plain() {
+            let settings = serde_json::to_value(&variant.config).ok()?;
+            let each = settings.as_object()?.iter().map(|(key, value)| format!("{key} {value}"));
+            let each = each.collect::<Vec<_>>().join(", ").replace('"', "");
+            if !each.is_empty() {
+                said.push(format!("{}: {each}", variant.name));
+            }
+        }
+        (!said.is_empty()).then(|| format!("Not as by default: {}", said.join("; ")))
+    }
+}
+
+/// Beyond the paper's own tables.
+const BEYOND: &str = "†: not in the paper";
+
+/// What a variant is called among heads of the paper: as [`title`], with a mark if it is not one.
+fn marked(variant: &Variant) -> String {
+    let mark = if order::PAPER.contains(&variant.head.as_str()) { "" } else { " †" };
+    title(variant) + mark
 }
 
 /// What a variant is called on paper: its head's name, and its settings where it has a name of its own.
@@ -190,6 +237,6 @@ pub fn title(variant: &Variant) -> String {
 fn id(kind: &str, source: &Source, sources: &[Source]) -> String {
     match sources.len() {
         1 => kind.to_owned(),
-        _ => format!("{kind}-{}", source.name()),
+        _ => format!("{kind}-{}", source.name),
     }
 }

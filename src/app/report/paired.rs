@@ -1,8 +1,8 @@
 //! Paired tests: each head against one reference on the very same test images, at the best epoch. The
-//! reference is Sinkhorn where it was trained, else the best head.
+//! reference is the head that was named, else Sinkhorn where it was trained, else the best head.
 //!
-//! For every seed an exact McNemar test on the images; over all seeds a bootstrap interval, over
-//! images, of the accuracy difference averaged over seeds.
+//! For every seed an exact McNemar test on the images; over all seeds a bootstrap interval, over seeds and
+//! images, of the accuracy difference: another training and other images would both change it.
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, id, tiers, title};
@@ -25,7 +25,11 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
         let known = variants.iter().filter_map(|v| Some((*v, mean(v)?)));
         known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
     };
-    let reference = variants.iter().copied().find(|v| v.name == "sinkhorn").or_else(best)?;
+    let called = |name: &str| variants.iter().copied().find(|variant| variant.name == name);
+    let reference = match &source.reference {
+        Some(name) => called(name)?,
+        None => called("sinkhorn").or_else(best)?,
+    };
     let rows: Vec<Row> = variants
         .iter()
         .filter(|variant| variant.name != reference.name)
@@ -45,9 +49,9 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
     ];
     let mut notes = source.notes();
     notes.push(
-        "Difference: accuracy minus the reference's on the same test images, averaged over seeds. Interval: \
-         bootstrap over images (2000 resamples). McNemar: exact, two-sided, one test a seed; p is not corrected \
-         for the number of comparisons"
+        "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over \
+         seeds. Interval: bootstrap over seeds and images (2000 resamples of both). McNemar: exact, two-sided, one \
+         test a seed; p is not corrected for the number of comparisons"
             .to_owned(),
     );
     let title = format!("Paired differences from {}: {}", title(reference), source.setting());
@@ -60,24 +64,22 @@ fn row(source: &Source, variant: &Variant, reference: &Variant) -> Option<Row> {
         let right = outcome.right(&source.truth, Which::Best);
         (right.len() == images && images > 0).then_some(right)
     };
-    let mut differences = vec![0.0; images];
+    let mut differences: Vec<Vec<f64>> = Vec::new(); // a row a seed
     let mut tests = Vec::new();
     for outcome in source.of(&variant.name) {
         let Some(other) = source.of(&reference.name).find(|other| other.seed == outcome.seed) else {
             continue;
         };
         let (Some(own), Some(other)) = (right(outcome), right(other)) else { continue };
-        for (sum, (&own, &other)) in differences.iter_mut().zip(own.iter().zip(&other)) {
-            *sum += 100.0 * (f64::from(own) - f64::from(other));
-        }
+        let pairs = own.iter().zip(&other);
+        differences.push(pairs.map(|(&own, &other)| 100.0 * (f64::from(own) - f64::from(other))).collect());
         tests.push(mcnemar(&own, &other));
     }
     if tests.is_empty() {
         return None;
     }
-    differences.iter_mut().for_each(|difference| *difference /= tests.len() as f64);
     let (low, high) = bootstrap_mean(&differences, 0);
-    let mean = differences.iter().sum::<f64>() / images as f64;
+    let mean = differences.iter().flatten().sum::<f64>() / (images * tests.len()) as f64;
     let smallest = tests.iter().copied().fold(f64::INFINITY, f64::min);
     let largest = tests.iter().copied().fold(0.0, f64::max);
     Some(Row {

@@ -170,7 +170,8 @@ fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
         each.for_each(|((s, m), &x)| *s += (f64::from(x) - m).powi(2) / n);
     }
     let rounding = |mean: f64| 10.0 * f64::EPSILON * mean.abs();
-    let deviation = |(square, mean): (&f64, &f64)| if square.sqrt() > rounding(*mean) { square.sqrt() } else { 1.0 };
+    let deviation =
+        |(square, mean): (&f64, &f64)| if square.sqrt() > rounding(*mean) { square.sqrt() } else { 1.0 };
     let deviation = square.iter().zip(&mean).map(deviation).collect();
     (mean, deviation)
 }
@@ -180,4 +181,18 @@ fn standardised(vectors: &Vectors, mean: &[f64], deviation: &[f64]) -> Array2<f6
     let value = |(i, &x): (usize, &f32)| (f64::from(x) - mean[i % width]) / deviation[i % width];
     let values = vectors.values.iter().enumerate().map(value).collect();
     Array2::from_shape_vec((vectors.len(), width), values).expect("whole vectors")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_channel_is_not_blown_up() {
+        // The mean of seven 0.1s is not exactly 0.1, so their variance is not exactly 0.
+        let values = (0..7).flat_map(|i| [0.1, i as f32]).collect();
+        let (mean, deviation) = moments(&Vectors { width: 2, values });
+        assert!((mean[0] - f64::from(0.1_f32)).abs() < 1e-15);
+        assert_eq!((deviation[0], deviation[1]), (1.0, 2.0));
+    }
 }

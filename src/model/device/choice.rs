@@ -45,14 +45,23 @@ pub fn choose(name: &str) -> Result<Choice, DeviceError> {
 fn preference(there: &[Found]) -> Vec<(&Found, String)> {
     let mut order = Vec::new();
     let of = |api: &str| there.iter().filter(move |found| family(found) == api).collect::<Vec<_>>();
-    order.extend(of("cuda").into_iter().map(|found| (found, "the first CUDA device".to_owned())));
+    order.extend(of("cuda").into_iter().map(|found| (found, "a CUDA device".to_owned())));
     let mut gpus: Vec<_> = of("wgpu").into_iter().filter(|found| found.kind != Type::Software).collect();
     gpus.sort_by_key(|found| found.kind);
-    order.extend(gpus.iter().map(|found| (*found, format!("a {} and no CUDA", found.kind))));
+    order.extend(
+        gpus.iter()
+            .map(|found| (*found, format!("{}, and no CUDA device", with_article(&found.kind.to_string())))),
+    );
     let software = of("wgpu").iter().any(|found| found.kind == Type::Software);
     let passed_over = if software { " but a software adapter" } else { "" };
     order.extend(of("cpu").into_iter().map(|found| (found, format!("no GPU here{passed_over}"))));
     order
+}
+
+/// `an integrated GPU`, `a discrete GPU`.
+fn with_article(kind: &str) -> String {
+    let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
+    format!("{} {kind}", if vowel { "an" } else { "a" })
 }
 
 /// The device `name` means among those that are `there`.

@@ -138,7 +138,9 @@ pub enum CacheError {
         expected: String,
     },
     /// A value beyond what half precision holds.
-    #[error("image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)")]
+    #[error(
+        "image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)"
+    )]
     Large {
         /// Index of the image.
         image: usize,
@@ -231,6 +233,20 @@ mod tests {
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let error = TokenCache::find(root.path(), &source(Precision::Float16)).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("tokens-000000"), "{error}");
+    }
+
+    #[test]
+    fn what_float16_cannot_hold_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let mut large = tokens(0);
+        large.patches[3] = -7e4;
+        let push = |precision| {
+            let mut writer = Writer::open(root.path(), source(precision), 1).unwrap();
+            writer.push(Some(large.clone()))
+        };
+        assert!(push(Precision::Float32).is_ok());
+        let error = push(Precision::Float16).unwrap_err().to_string();
+        assert!(error.contains("-7e4") && error.contains("float32"), "{error}");
     }
 
     #[test]

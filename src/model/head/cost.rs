@@ -1,12 +1,12 @@
 //! What a head costs: trained parameters, floating point operations, and the paper's own figures.
 //!
-//! Counted is one forward pass of one image as this program runs it, the classifier included: a
-//! multiply and an add are two operations, an exponential or a comparison one. What all images of a
-//! batch share (the S4 kernel, folded projections) is not counted. Routers count by the formula in
-//! their module's doc, whatever shorter way a device knows.
+//! Counted is one forward pass of one image, the classifier included: a multiply and an add are two
+//! operations, an exponential or a comparison one. What all images of a batch share (the S4 kernel,
+//! projections that are folded into one) is not counted. Routers count by the formula in their module's
+//! doc, whatever shorter way a device knows.
 
 use super::{Config, Dims, Head};
-use crate::model::params::Constraint;
+use crate::model::params::Spec;
 
 /// What the paper's table says of a head ("Probe Complexity and FLOPs": d 768, N 196, C 1000).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,8 +42,7 @@ pub fn paper(id: &str) -> Option<&'static Paper> {
 
 /// Trained parameters of a head and the classifier behind it.
 pub fn parameters(head: &dyn Head, dims: &Dims) -> usize {
-    let trained = head.specs(dims).into_iter().filter(|spec| spec.constraint != Constraint::Fixed);
-    trained.map(|spec| spec.len()).sum::<usize>() + (head.features_len(dims) + 1) * dims.classes
+    head.specs(dims).iter().map(Spec::trained).sum::<usize>() + (head.features_len(dims) + 1) * dims.classes
 }
 
 /// Operations of a head and the classifier behind it, for one image.

@@ -118,7 +118,9 @@ impl Build {
         let mut entries = match std::fs::read_dir(&self.out) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error).with_context(|| format!("{}: cannot be read", self.out.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("{}: cannot be read", self.out.display()));
+            }
         };
         if entries.next().is_none() || self.out.join(About::FILE).is_file() {
             return Ok(());

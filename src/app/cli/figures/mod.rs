@@ -129,7 +129,8 @@ impl Figures {
             return Err(Usage(format!("--dpi {}: give 10 to 2400 dots an inch", self.dpi)).into());
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
-            std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("{}: cannot be made", folder.display()))?;
         }
         if let Some(folder) = &self.run {
             return self.training(folder);

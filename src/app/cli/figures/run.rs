@@ -28,7 +28,11 @@ impl Figures {
             [] => vec![Part::Both],
             [all] if all == "all" => Part::ALL.map(|(part, ..)| part).into(),
             [id] => vec![part(id)?],
-            _ => return Err(Usage("a run has one figure at a time; \"all\" writes one file each".into()).into()),
+            _ => {
+                return Err(
+                    Usage("a run has one figure at a time; \"all\" writes one file each".into()).into()
+                );
+            }
         };
         for (part, id, _) in Part::ALL.into_iter().filter(|(part, ..)| parts.contains(part)) {
             let figure = course.figure(&self.heads, part, self.log);

@@ -198,7 +198,11 @@ fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
     let names = probe.meta.classes.iter().enumerate();
     let same: Vec<_> = names.filter(|(_, name)| *name == asked).map(|(index, _)| index.to_string()).collect();
     if same.len() > 1 {
-        return Err(Usage(format!("--class {asked}: classes {} are all called that; give the index", same.join(", "))).into());
+        return Err(Usage(format!(
+            "--class {asked}: classes {} are all called that; give the index",
+            same.join(", ")
+        ))
+        .into());
     }
     probe.class(asked).map_err(|error| Usage(error.to_string()).into())
 }

@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::model::whole::beside;
 use crate::model::diagnostics::MEASURES;
 use crate::model::trace::Trace;
+use crate::model::whole::beside;
 
 /// What one image through one probe came to.
 pub struct Row {

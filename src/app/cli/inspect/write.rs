@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::batches::{Explainer, Loaded};
-use crate::model::whole;
 use crate::model::array::{Array, Arrays};
 use crate::model::npz;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Matrix, Prediction, Routing, Trace};
+use crate::model::whole;
 
 /// Writes `<name>.npz` and `<name>.json` into `folder`, and `<name>.trace.json` if asked to.
 pub fn files(
