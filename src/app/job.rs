@@ -173,6 +173,9 @@ pub struct Asked {
     pub probe: ProbeId,
     /// What is changed in its reading.
     pub change: Intervention,
+    /// What seeds its random orders: the image's index in its dataset; of an image of none, its place
+    /// in the library.
+    pub draw: u64,
 }
 
 /// The class evidence is for.
@@ -194,7 +197,7 @@ pub struct LookSettings {
     pub rho: Option<f64>,
     /// Random scores behind each null band.
     pub null_draws: usize,
-    /// Seed of null bands, the untrained scorer and random orders.
+    /// Seed of null bands, of untrained scorers, and of what is changed to measure stability.
     pub seed: u64,
 }
 

@@ -5,8 +5,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::ablation::{self, Ablation};
+use super::diagnostics::{MEASURES, Measure, measure};
+use super::explain::{plan_of, settings};
 use super::features::TokenCache;
-use super::probe::{Probe, ProbeError};
+use super::intervention::InterventionError;
+use super::null::NullBands;
+use super::probe::Probe;
 use super::readout;
 use super::train::{Labelled, accuracy};
 use super::truth::{self, Truth};
@@ -27,6 +31,24 @@ pub struct Question<'a> {
     /// For each of `images`, how much of every patch the object covers, where that is known; empty
     /// where nothing is.
     pub covers: &'a [Option<Vec<f64>>],
+    /// Where null bands come from, if the plans of routers are to be measured.
+    pub nulls: Option<&'a NullBands>,
+}
+
+/// Images untrained scorers are asked about: their mean needs no more.
+const SAMPLE: usize = 64;
+
+/// A diagnostic of a router's plans over the images, beside what nothing learnt gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Its name in [`MEASURES`].
+    pub name: String,
+    /// Mean over the images.
+    pub mean: f64,
+    /// 5th and 95th percentile that random scores give for a single image.
+    pub null: (f64, f64),
+    /// Mean over untrained scorers and some of the images.
+    pub untrained: f64,
 }
 
 /// What came out.
@@ -41,6 +63,9 @@ pub struct Evaluation {
     pub answers: Vec<u32>,
     /// With the order disturbed at evaluation, the undisturbed reading first; empty if not asked.
     pub ablations: Vec<Outcome>,
+    /// Every diagnostic of a head with a router; empty without one, or where it was not asked.
+    #[serde(default)]
+    pub diagnostics: Vec<Measured>,
     /// Means over the images with a known object.
     pub truth: Option<Truth>,
     /// Number of images with a known object.
@@ -62,6 +87,8 @@ pub struct Outcome {
 struct Answer {
     ways: Vec<(Ablation, u32, f64)>,
     truth: Option<Truth>,
+    /// Every diagnostic, in the order of [`MEASURES`].
+    measures: Option<Vec<f64>>,
 }
 
 /// Asks `probe`; `told` is called after every image, from any thread.
@@ -69,11 +96,11 @@ pub fn evaluate(
     probe: &Probe,
     question: &Question,
     told: &(dyn Fn() + Sync),
-) -> Result<Evaluation, ProbeError> {
+) -> Result<Evaluation, InterventionError> {
     let Question { tokens: cache, images, .. } = question;
     let has_cls = cache.cls(&[]).is_some();
     probe.fits(cache.width(), cache.grid().len(), has_cls)?;
-    let ask = |at: usize| -> Result<Answer, ProbeError> {
+    let ask = |at: usize| -> Result<Answer, InterventionError> {
         let (image, class, draw) = (images.images[at], images.classes[at], question.draws[at]);
         let tokens = cache.tokens(image);
         let reading = probe.reading(&tokens, draw)?;
@@ -83,8 +110,11 @@ pub fn evaluate(
             let row = &classifier.weight[class * features..][..features];
             truth::truth(&reading, &tokens, row, classifier.bias[class], cover)
         });
+        let plan = probe.head().router().filter(|_| question.nulls.is_some());
+        let plan = plan.and_then(|router| plan_of(&reading, Some(router)));
+        let measures = plan.map(|plan| measure(&plan, tokens.grid));
         let ways = match question.ablations {
-            true => ablation::logits(probe, &tokens, reading, question.seed, draw)?,
+            true => ablation::logits(probe, &tokens, &reading, question.seed, draw)?,
             false => {
                 let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
                 vec![(Ablation::Normal, logits)]
@@ -92,10 +122,34 @@ pub fn evaluate(
         };
         told();
         let ways = ways.into_iter().map(|(ablation, logits)| (ablation, best(&logits), logits[class]));
-        Ok(Answer { ways: ways.collect(), truth })
+        Ok(Answer { ways: ways.collect(), truth, measures })
     };
     let answers: Vec<Answer> = (0..images.images.len()).into_par_iter().map(ask).collect::<Result<_, _>>()?;
-    Ok(sum(&answers, images, question.ablations))
+    let found = sum(&answers, images, question.ablations);
+    Ok(Evaluation { diagnostics: diagnostics(probe, &answers, question), ..found })
+}
+
+/// The diagnostics of all images, beside what nothing learnt gives.
+fn diagnostics(probe: &Probe, answers: &[Answer], question: &Question) -> Vec<Measured> {
+    let all: Vec<&Vec<f64>> = answers.iter().filter_map(|answer| answer.measures.as_ref()).collect();
+    let (Some(router), Some(nulls)) = (probe.head().router(), question.nulls) else { return Vec::new() };
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let settings = settings(probe);
+    let band = nulls.band(&settings, router, question.tokens.grid());
+    let images = &question.images.images;
+    let some = (0..images.len()).step_by(images.len().div_ceil(SAMPLE));
+    let fresh: Vec<_> =
+        some.map(|at| nulls.untrained(&settings, router, &question.tokens.tokens(images[at]))).collect();
+    let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
+    let measured = |(at, measure): (usize, &Measure)| Measured {
+        name: measure.name.to_owned(),
+        mean: mean(&mut all.iter().map(|values| values[at]), all.len()),
+        null: band[at],
+        untrained: mean(&mut fresh.iter().map(|one| one[at].mean), fresh.len()),
+    };
+    MEASURES.iter().enumerate().map(measured).collect()
 }
 
 fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Evaluation {
@@ -116,6 +170,7 @@ fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Evaluation {
         accuracy: outcomes.first().map_or(0.0, |normal| normal.accuracy),
         answers: answers.iter().map(|answer| answer.ways[0].1).collect(),
         ablations: if ablations { outcomes } else { Vec::new() },
+        diagnostics: Vec::new(),
         truth: (!truths.is_empty()).then(|| truth::mean(&truths)),
         masks: truths.len(),
     }

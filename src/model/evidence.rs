@@ -83,6 +83,20 @@ pub fn exact(reading: &Reading, tokens: &Tokens, row: &[f32], bias: f32) -> Resu
     }
 }
 
+/// Exact evidence by position had the only sweep's memory read the tokens row by row, `[N]`:
+/// `e[k] = W_c . (K[N-1-k] * t_k)`, the skip at the last. What the same S4 would see without its order.
+/// `None` for several sweeps, and for heads without an S4.
+pub fn raster(reading: &Reading, tokens: &Tokens, row: &[f32]) -> Option<Vec<f64>> {
+    let Form::Scan(directions) = &reading.form else { return None };
+    let [Direction { gain, radius, .. }] = directions.as_slice() else { return None };
+    (*radius)?;
+    let n = tokens.grid.len();
+    let order = Order::Permutation((0..n).collect());
+    let unrouted = Direction { order, gain: gain.clone(), kernel: Vec::new(), radius: *radius };
+    let worth = worth(&unrouted, tokens, row);
+    Some((0..n).map(|k| worth.at(k, k)).collect())
+}
+
 /// The paper's proxy for the class with classifier row `row`; `rho` replaces the spectral radius
 /// of the state space model. `None` for heads with no order, with no radius to decay by, or with
 /// features that are not the channels of the tokens.

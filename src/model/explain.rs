@@ -1,13 +1,15 @@
 //! One look at one image through one probe: a [`Trace`] from tokens, all of it in float64 on the
 //! host.
 
+use std::borrow::Cow;
+
 use indexmap::IndexMap;
 
-use super::diagnostics::{MEASURES, measure};
-use super::evidence::{exact, proxy};
+use super::diagnostics::{MEASURES, Sketch};
+use super::evidence::{exact, proxy, raster};
 use super::intervention::{Intervention, InterventionError};
-use super::null::{NullBands, untrained};
-use super::probe::{Probe, ProbeError};
+use super::null::NullBands;
+use super::probe::Probe;
 use super::reading::{Direction, Form, Order, Plan, Reading};
 use super::readout::{logits, token_weight};
 use super::router::Router;
@@ -24,12 +26,10 @@ pub struct Question<'a> {
     pub class: Option<usize>,
     /// What the proxy decays by, instead of the spectral radius.
     pub rho: Option<f64>,
-    /// Seeds random orders: the image's index.
+    /// Seeds random orders: the image's index in its dataset.
     pub draw: u64,
     /// Where null bands come from, if they are wanted.
     pub nulls: Option<&'a NullBands>,
-    /// Seed of the untrained scorer.
-    pub seed: u64,
     /// How many predictions to keep.
     pub top: usize,
 }
@@ -37,10 +37,7 @@ pub struct Question<'a> {
 /// Why there is no explanation.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// The probe does not fit the tokens.
-    #[error(transparent)]
-    Probe(#[from] ProbeError),
-    /// The probe cannot be changed so.
+    /// The probe does not fit the tokens, or cannot be changed so.
     #[error(transparent)]
     Intervention(#[from] InterventionError),
     /// The probe has no such class.
@@ -84,7 +81,7 @@ pub fn explain_changed(
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
         return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
     }
-    let reading = change.reading(&probe.meta.head, probe.reading(tokens, question.draw)?)?;
+    let reading = change.read(probe, tokens, question.draw)?;
     let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
     let logits = logits(&reading, tokens, weight, bias);
     if !logits.iter().all(|x| x.is_finite()) {
@@ -100,14 +97,20 @@ pub fn explain_changed(
 
     let router = probe.head().router().filter(|_| !change.unroutes());
     let plan = plan_of(&reading, router);
-    let diagnostics = match &plan {
-        Some(plan) => diagnose(plan, tokens, router, &settings(probe), &question),
+    let sketch = plan.as_ref().map(|plan| Sketch::of(plan, tokens.grid));
+    let diagnostics = match &sketch {
+        Some(sketch) => diagnose(sketch, tokens, router, &settings(probe), &question),
         None => IndexMap::new(),
     };
-    let first = match &reading.form {
-        Form::Scan(directions) => directions.first(),
-        _ => None,
+    let directions: &[Direction] = match &reading.form {
+        Form::Scan(directions) => directions,
+        _ => &[],
     };
+    let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
+    let mut evidence = evidence(&reading, tokens, class, row, bias[class], question.rho);
+    if probe.head().router().is_some() {
+        evidence.position_raster = raster(&reading, tokens, row).as_deref().map(narrow);
+    }
     Ok(Trace {
         image: question.image,
         probe: question.probe,
@@ -116,22 +119,42 @@ pub fn explain_changed(
         grid: tokens.grid,
         seen,
         scores: reading.scores.as_deref().map(narrow),
-        kernel: first.and_then(|direction| kernel(direction, tokens.grid.len())),
-        radius: first.and_then(|direction| direction.radius).map(|radius| radius as f32),
+        expected: sketch.map(|sketch| sketch.expected().to_vec()),
+        kernel: kernels.next(),
+        other_kernels: kernels.collect(),
+        radius: directions.first().and_then(|direction| direction.radius).map(|radius| radius as f32),
         token_weight: token_weight(&reading).as_deref().map(narrow),
         logits: narrow(&logits),
         top: predictions.into_iter().take(question.top).collect(),
-        evidence: evidence(&reading, tokens, class, row, bias[class], question.rho),
-        routing: routing(&reading, plan),
+        evidence,
+        routing: routing(&reading, plan.as_deref()),
         diagnostics,
     })
 }
 
-/// Everything the plans of a probe's router depend on, as a key for null bands.
+/// Everything the plans of a probe's router depend on, as a key for null bands: not what reads behind
+/// it.
 pub fn settings(probe: &Probe) -> String {
     let mut config = probe.meta.config.clone();
-    (config.state_dim, config.sharing) = (None, None); // of what reads, not of who comes when
-    format!("{} {}", probe.meta.head, serde_json::to_string(&config).unwrap_or_default())
+    (config.state_dim, config.sharing) = (None, None);
+    let router = match probe.meta.head.as_str() {
+        "sinkhorn-conv" | "sinkhorn-gap" => "sinkhorn",
+        other => other,
+    };
+    format!("{router} {}", serde_json::to_string(&config).unwrap_or_default())
+}
+
+/// Makes known what chance gives for an image through a probe, each band with all cores: within one of
+/// many columns it would have one.
+pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls: &NullBands) {
+    let Ok(probe) = change.probe(probe) else { return };
+    if let Some(router) = probe.head().router().filter(|_| !change.unroutes())
+        && tokens.grid.len() >= 2
+    {
+        let settings = settings(&probe);
+        nulls.band(&settings, router, tokens.grid);
+        nulls.untrained(&settings, router, tokens);
+    }
 }
 
 /// Every class, best first; ties to the lower index.
@@ -153,18 +176,18 @@ fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
 }
 
 /// The plan the head read by, or the one its router makes although the head ignores order.
-pub(super) fn plan_of(reading: &Reading, router: Option<&dyn Router>) -> Option<Plan> {
+pub(super) fn plan_of<'a>(reading: &'a Reading, router: Option<&dyn Router>) -> Option<Cow<'a, Plan>> {
     if let Form::Scan(directions) = &reading.form
         && let [Direction { order: Order::Plan(plan), .. }] = directions.as_slice()
     {
-        return Some(plan.clone());
+        return Some(Cow::Borrowed(plan));
     }
-    Some(router?.plan(reading.scores.as_deref()?))
+    Some(Cow::Owned(router?.plan(reading.scores.as_deref()?)))
 }
 
-fn routing(reading: &Reading, plan: Option<Plan>) -> Routing {
+fn routing(reading: &Reading, plan: Option<&Plan>) -> Routing {
     if let Some(Plan { n, share }) = plan {
-        return Routing::Plan(Matrix { rows: n, cols: n, data: narrow(&share) });
+        return Routing::Plan(Matrix { rows: *n, cols: *n, data: narrow(share) });
     }
     let Form::Scan(directions) = &reading.form else { return Routing::None };
     let orders = directions.iter().map(|direction| match &direction.order {
@@ -175,19 +198,20 @@ fn routing(reading: &Reading, plan: Option<Plan>) -> Routing {
 }
 
 fn diagnose(
-    plan: &Plan,
+    sketch: &Sketch,
     tokens: &Tokens,
     router: Option<&dyn Router>,
     settings: &str,
     question: &Question<'_>,
 ) -> IndexMap<String, Diagnostic> {
-    let values = measure(plan, tokens.grid);
-    let band = router.zip(question.nulls).map(|(router, nulls)| nulls.band(settings, router, tokens.grid));
-    let fresh = router.map(|router| untrained(router, tokens, question.seed));
+    let chance = router.zip(question.nulls);
+    let band = chance.map(|(router, nulls)| nulls.band(settings, router, tokens.grid));
+    let fresh = chance.map(|(router, nulls)| nulls.untrained(settings, router, tokens));
     let diagnostic = |at: usize| Diagnostic {
-        value: values[at],
+        value: (MEASURES[at].of)(sketch),
         null: band.as_ref().map(|band| band[at]),
-        untrained: fresh.as_ref().map(|fresh| fresh[at]),
+        untrained: fresh.as_ref().map(|fresh| fresh[at].first),
+        untrained_band: fresh.as_ref().map(|fresh| fresh[at].band),
     };
     MEASURES.iter().enumerate().map(|(at, m)| (m.name.to_owned(), diagnostic(at))).collect()
 }
@@ -215,6 +239,7 @@ fn evidence(
         class,
         bias: exact.as_ref().map_or(bias, |e| e.bias as f32),
         position: exact.as_ref().and_then(|e| e.position.as_deref()).map(narrow),
+        position_raster: None,
         token: exact.as_ref().map(|e| narrow(&e.token)),
         proxy: proxy.as_ref().map(|p| narrow(&p.routed)),
         proxy_raster: proxy.as_ref().map(|p| narrow(&p.raster)),

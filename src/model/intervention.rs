@@ -2,15 +2,23 @@
 //!
 //! The paper's ablation scrambles the learned order between router and S4; the others answer the
 //! questions beside it: what the same memory makes of raster order, of a random order, of a sharper
-//! or blunter plan.
+//! or blunter plan. The window and [`ablation`](super::ablation) read by the same function.
+//!
+//! With routed tokens `x[k] = sum_i P[i, k] t_i` and `pi` the [`permutation`] of (seed, image):
+//! * scrambled: position `k` reads `x[pi(k)]`;
+//! * random: the tokens lie in the order `t_pi(k)`, and are read without a router, by a fixed scan as
+//!   it reads any image, by a recurrent head likewise.
+//!
+//! One permutation an image, the same for all sweeps.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::probe::Probe;
+use super::probe::{Probe, ProbeError};
 use super::reading::{Direction, Form, Order, Plan, Reading};
 use super::router::scan;
+use super::tokens::Tokens;
 
 /// What is changed in how a probe reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,8 +41,11 @@ pub enum Intervention {
 }
 
 /// Why a probe cannot be read so.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum InterventionError {
+    /// The probe does not fit the tokens.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// There is no order to change.
     #[error("{head} reads no order that could be changed")]
     NoOrder {
@@ -108,45 +119,69 @@ impl Intervention {
         Ok(Cow::Owned(Probe::new(meta, probe.arrays.clone(), probe.classifier.clone())))
     }
 
-    /// A reading with its order changed, where the order is what is changed.
-    pub fn reading(self, head: &str, mut reading: Reading) -> Result<Reading, InterventionError> {
-        if matches!(self, Self::None | Self::Temperature(_) | Self::Iterations(_)) {
-            return Ok(reading);
-        }
-        let Form::Scan(directions) = &mut reading.form else {
-            return Err(InterventionError::NoOrder { head: head.to_owned() });
+    /// How `probe` reads an image, changed so; `probe` is what [`probe`](Self::probe) made. `image`
+    /// is the image's index in its dataset: it seeds orders the head draws, and those drawn here.
+    pub fn read(self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<Reading, InterventionError> {
+        self.change(probe, tokens, probe.reading(tokens, image)?, image)
+    }
+
+    /// An undisturbed `reading` with its order changed, where the order is what is changed.
+    pub fn change(
+        self,
+        probe: &Probe,
+        tokens: &Tokens,
+        mut reading: Reading,
+        image: u64,
+    ) -> Result<Reading, InterventionError> {
+        let pi = match self {
+            Self::None | Self::Temperature(_) | Self::Iterations(_) => return Ok(reading),
+            Self::NoRouting => Vec::new(),
+            Self::Scrambled(seed) | Self::Random(seed) => permutation(seed, image, tokens.grid.len()),
         };
-        for (seed, direction) in (0..).zip(directions) {
-            self.reorder(direction, seed);
+        match &mut reading.form {
+            Form::Scan(directions) => {
+                directions.iter_mut().for_each(|direction| self.reorder(direction, &pi))
+            }
+            Form::Opaque { .. } if matches!(self, Self::Random(_)) && probe.meta.head == "bi-gru" => {
+                return Ok(probe.reading(&moved(tokens, &pi), image)?);
+            }
+            _ => return Err(InterventionError::NoOrder { head: probe.meta.head.clone() }),
         }
         Ok(reading)
     }
 
-    fn reorder(self, direction: &mut Direction, sweep: u64) {
-        let n = match &direction.order {
-            Order::Plan(plan) => plan.n,
-            Order::Permutation(order) => order.len(),
-        };
-        direction.order = match (self, &direction.order) {
-            (Self::NoRouting, _) => Order::Permutation((0..n).collect()),
-            (Self::Random(seed), _) => Order::Permutation(scan::random(seed.wrapping_add(sweep), n)),
-            (Self::Scrambled(seed), order) => {
-                // What stood at position `from[k]` comes at step k.
-                let from = scan::random(seed.wrapping_add(sweep), n);
-                match order {
-                    Order::Permutation(order) => Order::Permutation(from.iter().map(|&k| order[k]).collect()),
-                    Order::Plan(plan) => {
-                        let moved = (0..n).flat_map(|i| from.iter().map(move |&k| plan.row(i)[k]));
-                        Order::Plan(Plan { n, share: moved.collect() })
-                    }
-                }
+    fn reorder(self, direction: &mut Direction, pi: &[usize]) {
+        let order = match (self, &direction.order) {
+            (Self::NoRouting, Order::Plan(Plan { n, .. })) => (0..*n).collect(),
+            (Self::NoRouting, Order::Permutation(order)) => (0..order.len()).collect(),
+            (Self::Random(_), Order::Plan(_)) => pi.to_vec(),
+            // A sweep of its own over tokens that lie in random order.
+            (Self::Random(_), Order::Permutation(order)) => order.iter().map(|&i| pi[i]).collect(),
+            (Self::Scrambled(_), Order::Permutation(order)) => pi.iter().map(|&k| order[k]).collect(),
+            (Self::Scrambled(_), Order::Plan(plan)) => {
+                let moved = (0..plan.n).flat_map(|i| pi.iter().map(move |&k| plan.row(i)[k]));
+                direction.order = Order::Plan(Plan { n: plan.n, share: moved.collect() });
+                return;
             }
-            (_, order) => order.clone(),
+            (Self::None | Self::Temperature(_) | Self::Iterations(_), _) => return,
         };
+        direction.order = Order::Permutation(order);
     }
 
     /// Whether the router's own plan is no longer what is read.
     pub fn unroutes(self) -> bool {
         matches!(self, Self::NoRouting | Self::Random(_))
     }
+}
+
+/// The permutation of an image under `seed`: `pi[k]` is what is read at step `k`. The one notion of a
+/// random order at evaluation; `image` is the image's index in its dataset.
+pub fn permutation(seed: u64, image: u64, n: usize) -> Vec<usize> {
+    scan::random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(image), n)
+}
+
+/// The tokens with `pi[k]` at place `k`.
+fn moved(tokens: &Tokens, pi: &[usize]) -> Tokens {
+    let patches = pi.iter().flat_map(|&i| tokens.patch(i).iter().copied()).collect();
+    Tokens { patches, ..tokens.clone() }
 }

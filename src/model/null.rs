@@ -1,5 +1,8 @@
-//! What chance gives: diagnostics of a plan only speak beside those of random scores through the
-//! same router, and of an untrained scorer on the same image (docs/definitions.md, section 5).
+//! What chance gives: diagnostics of a plan only speak beside those of plans nothing was learnt for
+//! (docs/definitions.md, section 5). There are two nulls, for two questions. Seeded random scores
+//! through the same router know nothing of the image: they say what the router does by itself. Untrained
+//! scorers read the image's own tokens, so their scores lie over it as smoothly as any linear map's do:
+//! beside them a diagnostic says what training did.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,29 +13,84 @@ use rayon::prelude::*;
 
 use super::diagnostics::{MEASURES, measure, quantile};
 use super::grid::Grid;
-use super::params::{Init, Spec};
+use super::head::scorer;
 use super::router::{Router, standardise};
 use super::tokens::Tokens;
 
 /// Random scores a band is made of, unless asked otherwise.
 pub const DRAWS: usize = 64;
-/// Bands kept before the oldest is forgotten; each holds two numbers a diagnostic.
+/// Untrained scorers an image is asked about, unless random scores are fewer.
+pub const SCORERS: usize = 32;
+/// Bands of either kind kept before the oldest is forgotten; each holds a few numbers a diagnostic.
 const KEPT: usize = 256;
+/// Images whose untrained scores are kept, for the next router: some 50 KB each.
+const SCORED: usize = 32;
 
 /// 5th and 95th percentile of every diagnostic, in the order of [`MEASURES`].
 pub type Band = Arc<[(f64, f64)]>;
 
-/// Null bands by router settings and grid, computed once. Owned by whoever explains many images.
+/// A diagnostic under untrained scorers on one image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Untrained {
+    /// The first scorer's.
+    pub first: f64,
+    /// The mean of all.
+    pub mean: f64,
+    /// 5th and 95th percentile of all.
+    pub band: (f64, f64),
+}
+
+/// What is known by a key, the oldest forgotten first.
+struct Kept<K, V> {
+    most: usize,
+    known: Mutex<IndexMap<K, V>>,
+}
+
+impl<K: std::hash::Hash + Eq, V: Clone> Kept<K, V> {
+    fn new(most: usize) -> Self {
+        Self { most, known: Mutex::default() }
+    }
+
+    fn get(&self, key: K, make: impl FnOnce() -> V) -> V {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = known().get(&key) {
+            return value.clone();
+        }
+        // Computed without the lock: a rayon thread that waits on it could be the one to release it.
+        let value = make();
+        let mut known = known();
+        if known.len() >= self.most {
+            known.shift_remove_index(0);
+        }
+        known.insert(key, value.clone());
+        value
+    }
+}
+
+/// Null bands by router settings and grid, and those of untrained scorers by router settings and
+/// image, computed once. Owned by whoever explains many images.
 pub struct NullBands {
     draws: usize,
     seed: u64,
-    known: Mutex<IndexMap<(String, Grid), Band>>,
+    known: Kept<(String, Grid), Band>,
+    untrained: Kept<(String, Image), Arc<[Untrained]>>,
+    scores: Kept<Image, Arc<[Vec<f64>]>>,
 }
 
+/// The grid of an image, and a number that tells its tokens from another's.
+type Image = (Grid, u64);
+
 impl NullBands {
-    /// Bands of `draws` (at least 1) seeded random scores.
+    /// Bands of `draws` (at least 1) seeded random scores, and as many untrained scorers, at most
+    /// [`SCORERS`].
     pub fn new(draws: usize, seed: u64) -> Self {
-        Self { draws: draws.max(1), seed, known: Mutex::default() }
+        Self {
+            draws: draws.max(1),
+            seed,
+            known: Kept::new(KEPT),
+            untrained: Kept::new(KEPT),
+            scores: Kept::new(SCORED),
+        }
     }
 
     /// Random scores a band is made of.
@@ -40,33 +98,62 @@ impl NullBands {
         self.draws
     }
 
+    /// Untrained scorers a band is made of.
+    pub fn scorers(&self) -> usize {
+        self.draws.min(SCORERS)
+    }
+
     /// The band of a router over a grid of at least two patches. `settings` names the router and
     /// everything its plans depend on.
     pub fn band(&self, settings: &str, router: &dyn Router, grid: Grid) -> Band {
-        let key = (settings.to_owned(), grid);
-        if let Some(band) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return band.clone();
-        }
-        // Computed without the lock: a rayon thread that waits on it could be the one to release it.
-        let band: Band = band(router, grid, self.draws, self.seed).into();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT {
-            known.shift_remove_index(0);
-        }
-        known.insert(key, band.clone());
-        band
+        self.known.get((settings.to_owned(), grid), || band(router, grid, self.draws, self.seed).into())
     }
+
+    /// What untrained scorers make of an image through the same router, in the order of [`MEASURES`].
+    pub fn untrained(&self, settings: &str, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
+        let image = (tokens.grid, mark(tokens));
+        self.untrained.get((settings.to_owned(), image), || {
+            let scores =
+                self.scores.get(image, || untrained_scores(tokens, self.scorers(), self.seed).into());
+            untrained(router, tokens.grid, &scores).into()
+        })
+    }
+}
+
+/// A number that tells the tokens of one image from another's.
+fn mark(tokens: &Tokens) -> u64 {
+    let fold = |hash: u64, bits: u64| (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // Eight at once: none waits for the one before.
+    let (blocks, rest) = tokens.patches.as_chunks::<8>();
+    let mut lanes = [tokens.width as u64; 8];
+    for block in blocks {
+        lanes.iter_mut().zip(block).for_each(|(hash, value)| *hash = fold(*hash, u64::from(value.to_bits())));
+    }
+    let rest = rest.iter().map(|value| u64::from(value.to_bits()));
+    lanes.into_iter().chain(rest).fold(0, fold)
+}
+
+/// Draws by diagnostic: `[m][draw]`.
+fn columns(
+    draws: usize,
+    scores: impl Fn(usize) -> Vec<f64> + Sync,
+    router: &dyn Router,
+    grid: Grid,
+) -> Vec<Vec<f64>> {
+    let drawn: Vec<Vec<f64>> =
+        (0..draws).into_par_iter().map(|draw| measure(&router.plan(&scores(draw)), grid)).collect();
+    (0..MEASURES.len()).map(|m| drawn.iter().map(|values| values[m]).collect()).collect()
+}
+
+/// 5th and 95th percentile.
+fn ends(values: &[f64]) -> (f64, f64) {
+    (quantile(values, 0.05), quantile(values, 0.95))
 }
 
 /// 5th and 95th percentile of every diagnostic over `draws` sets of seeded Gaussian scores.
 pub fn band(router: &dyn Router, grid: Grid, draws: usize, seed: u64) -> Vec<(f64, f64)> {
-    let drawn: Vec<Vec<f64>> = (0..draws as u64)
-        .into_par_iter()
-        .map(|draw| measure(&router.plan(&gaussian_scores(grid.len(), seed, draw)), grid))
-        .collect();
-    let column = |m: usize| drawn.iter().map(|values| values[m]).collect::<Vec<_>>();
-    let columns = (0..MEASURES.len()).map(column);
-    columns.map(|values| (quantile(&values, 0.05), quantile(&values, 0.95))).collect()
+    let drawn = columns(draws, |draw| gaussian_scores(grid.len(), seed, draw as u64), router, grid);
+    drawn.iter().map(|values| ends(values)).collect()
 }
 
 /// Standardised Gaussian scores `[N]`, the same for the same seed and draw.
@@ -82,13 +169,23 @@ fn gaussian_scores(n: usize, seed: u64, draw: u64) -> Vec<f64> {
     standardise(&raw)
 }
 
-/// Every diagnostic of the same image under a scorer fresh from PyTorch's default, in the order of
-/// [`MEASURES`].
-pub fn untrained(router: &dyn Router, tokens: &Tokens, seed: u64) -> Vec<f64> {
-    let bound = 1.0 / (tokens.width as f32).sqrt();
-    let spec = Spec::new("scorer.weight", [1, tokens.width], Init::Uniform(bound));
-    let weight = spec.start(seed, "untrained").data; // [d]
-    let score = |i| super::readout::dot(tokens.patch(i), &weight);
-    let scores: Vec<f64> = (0..tokens.grid.len()).map(score).collect();
-    measure(&router.plan(&standardise(&scores)), tokens.grid)
+/// Standardised scores of an image, `[N]`, by each of `scorers` scorers as training begins with them.
+pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f64>> {
+    let spec = scorer::spec(tokens.width);
+    let scores = |draw: usize| {
+        let scope = if draw == 0 { "untrained".to_owned() } else { format!("untrained {draw}") };
+        let weight = spec.start(seed, &scope).data; // [d]
+        let score = |i| super::readout::dot(tokens.patch(i), &weight);
+        standardise(&(0..tokens.grid.len()).map(score).collect::<Vec<_>>())
+    };
+    (0..scorers).into_par_iter().map(scores).collect()
+}
+
+/// Every diagnostic of an image under untrained scorers, at least one, in the order of [`MEASURES`].
+pub fn untrained(router: &dyn Router, grid: Grid, scores: &[Vec<f64>]) -> Vec<Untrained> {
+    let of = |values: &Vec<f64>| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        Untrained { first: values[0], mean, band: ends(values) }
+    };
+    columns(scores.len(), |draw| scores[draw].clone(), router, grid).iter().map(of).collect()
 }

@@ -49,12 +49,15 @@ pub struct Diagnostic {
     pub value: f64,
     /// 5th and 95th percentile over seeded random scores; absent where chance says nothing.
     pub null: Option<(f64, f64)>,
-    /// Of the untrained scorer on the same image; absent for heads with no scorer.
+    /// Of one untrained scorer on the same image; absent for heads with no scorer.
     pub untrained: Option<f64>,
+    /// 5th and 95th percentile over untrained scorers on the same image, of which that is the first.
+    #[serde(default)]
+    pub untrained_band: Option<(f64, f64)>,
 }
 
 /// Evidence for one class (docs/definitions.md, section 6). Exact evidence sums, with the bias, to the logit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The class it speaks for.
     pub class: usize,
@@ -64,6 +67,10 @@ pub struct Evidence {
     /// Exact, by position read, `[N]`; absent for heads without an order. Several sweeps: averaged
     /// position by position.
     pub position: Option<Vec<f32>>,
+    /// Exact, by position, had the same memory read the tokens row by row, `[N]`: what the router is
+    /// worth. Absent but for an S4 behind a learned router.
+    #[serde(default)]
+    pub position_raster: Option<Vec<f32>>,
     /// Exact, by token, `[N]`; absent for heads that are not linear in the tokens.
     pub token: Option<Vec<f32>>,
     /// The paper's proxy by position, `[N]`; absent for heads without an order.
@@ -93,8 +100,15 @@ pub struct Trace {
     pub scores: Option<Vec<f32>>,
     /// Who came when.
     pub routing: Routing,
+    /// Where every token is expected under the plan, `[N]`, in positions, as the diagnostics count it;
+    /// absent without a plan.
+    #[serde(default)]
+    pub expected: Option<Vec<f64>>,
     /// Measured kernel, `[N, 1]` or `[N, d]`: row `j` is `j` steps before the end. The first sweep's.
     pub kernel: Option<Matrix>,
+    /// Those of the further sweeps, in order.
+    #[serde(default)]
+    pub other_kernels: Vec<Matrix>,
     /// Spectral radius of the transition matrix. The first sweep's.
     pub radius: Option<f32>,
     /// What every token counts, `[N]`; absent for channel-wise and opaque heads.

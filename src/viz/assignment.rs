@@ -37,7 +37,7 @@ fn row_order(trace: &Trace, plan: &Matrix, order: Rows) -> (Vec<usize>, &'static
             (ascending(&scores), "Token (by score)")
         }
         (Rows::Argmax | Rows::Score, _) => {
-            let (best, mean) = (argmax(plan), expected(plan));
+            let (best, mean) = (argmax(plan), expected(trace, plan));
             let mut order = ascending(&mean);
             order.sort_by_key(|&i| best[i]); // stable: equal best positions stay by their mean
             (order, "Token (by its best position)")
@@ -124,7 +124,7 @@ impl Figure for Assignment {
         match plan(trace) {
             Ok(plan) => table
                 .numbers("best_position", argmax(plan).into_iter().map(|k| k as f64))
-                .numbers("expected_position", expected(plan))
+                .numbers("expected_position", expected(trace, plan))
                 .matrix("plan", plan.clone()),
             Err(_) => table,
         }

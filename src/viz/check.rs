@@ -23,11 +23,13 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
     };
     length("scores", trace.scores.as_ref().map(Vec::len))?;
     length("token_weight", trace.token_weight.as_ref().map(Vec::len))?;
+    length("expected", trace.expected.as_ref().map(Vec::len))?;
+    length("evidence.position_raster", trace.evidence.position_raster.as_ref().map(Vec::len))?;
     length("evidence.position", trace.evidence.position.as_ref().map(Vec::len))?;
     length("evidence.token", trace.evidence.token.as_ref().map(Vec::len))?;
     length("evidence.proxy", trace.evidence.proxy.as_ref().map(Vec::len))?;
     length("evidence.proxy_raster", trace.evidence.proxy_raster.as_ref().map(Vec::len))?;
-    if let Some(kernel) = &trace.kernel {
+    for kernel in trace.kernel.iter().chain(&trace.other_kernels) {
         length("kernel", Some(kernel.rows))?;
         if kernel.cols == 0 || kernel.rows.checked_mul(kernel.cols) != Some(kernel.data.len()) {
             return Err(Empty(

@@ -6,7 +6,7 @@ use super::font;
 use super::frame;
 use super::scene::{Anchor, Box2, Scene};
 use super::theme::Theme;
-use super::{Empty, Figure, MARGIN, Options, Size};
+use super::{Empty, Figure, MARGIN, Options, Size, shared};
 use crate::model::trace::Trace;
 
 /// Gap between columns and between rows, in points.
@@ -34,9 +34,7 @@ pub fn scene(
     let mut cells: Vec<Vec<Result<Scene, Empty>>> = Vec::new();
     for figure in figures {
         let whole: Vec<&Trace> = traces.iter().copied().filter(|t| check(t).is_ok()).collect();
-        let shared =
-            whole.iter().filter_map(|t| figure.limits(t)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        let options = Options { limits: options.limits.or(shared), ..options.clone() };
+        let options = options.clone().within(shared(*figure, whole.iter().copied()));
         let draw = |trace: &&Trace| {
             check(trace)?;
             let size = Size { width: cell, height: figure.height(trace, &options, cell) };

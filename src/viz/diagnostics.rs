@@ -1,12 +1,13 @@
 //! Every diagnostic of the plan (docs/definitions.md, section 5): its value as a dot, what chance gives for the same
-//! router settings as a band (5th to 95th percentile), the untrained scorer as a tick.
+//! router settings as a band (5th to 95th percentile), and below it that of untrained scorers on the same
+//! image; a trace that knows only one of these shows it as a tick.
 
 use super::font;
 use super::legend::{self, Mark};
 use super::scale::{Scale, extent, number_like};
 use super::scene::{Anchor, Box2, Scene, Stroke};
 use super::table::Table;
-use super::theme::Theme;
+use super::theme::{Color, Theme};
 use super::{Empty, Figure, Options, Size, no_order};
 use crate::model::trace::{Diagnostic, Routing, Trace};
 
@@ -34,6 +35,7 @@ impl<'a> Strip<'a> {
         let null = diagnostic.null.map(|(lo, hi)| [lo, hi]);
         let all =
             [diagnostic.value].into_iter().chain(null.into_iter().flatten()).chain(diagnostic.untrained);
+        let all = all.chain(diagnostic.untrained_band.into_iter().flat_map(|(lo, hi)| [lo, hi]));
         let (lo, hi) = extent(all)?;
         let share = ["coverage", "entropy", "edge_mass"].iter().any(|part| name.contains(part));
         let scale = if share {
@@ -81,11 +83,18 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
         let name = font::fit(&strip.name, theme.tick, name_room + 0.1);
         scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
         scene.line(vec![[left, y], [left + width, y]], Stroke::new(theme.hair, theme.faint));
-        if let Some((lo, hi)) = strip.diagnostic.null {
+        let fresh = strip.diagnostic.untrained_band;
+        let mut band = |(lo, hi): (f64, f64), top: f32, height: f32, color: Color| {
             let (a, b) = (at(lo.min(hi)), at(hi.max(lo)));
-            scene.fill(Box2::new(a - 0.5, y - 3.5, b - a + 1.0, 7.0), theme.band);
+            scene.fill(Box2::new(a - 0.5, y + top, b - a + 1.0, height), color);
+        };
+        if let Some(null) = strip.diagnostic.null {
+            band(null, -3.5, if fresh.is_some() { 3.5 } else { 7.0 }, theme.band);
         }
-        if let Some(v) = strip.diagnostic.untrained {
+        if let Some(fresh) = fresh {
+            band(fresh, 0.0, 3.5, untrained(theme));
+        }
+        if let Some(v) = strip.diagnostic.untrained.filter(|_| fresh.is_none()) {
             let x = at(v);
             scene.line(vec![[x, y - 3.5], [x, y + 3.5]], Stroke::new(1.0, theme.muted));
         }
@@ -99,11 +108,18 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip<'_>]
     if strips.iter().any(|s| s.diagnostic.null.is_some()) {
         key.push((Mark::Patch(theme.band), if wide { "Chance, 5 to 95 %" } else { "Chance" }));
     }
-    if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
+    if strips.iter().any(|s| s.diagnostic.untrained_band.is_some()) {
+        key.push((Mark::Patch(untrained(theme)), if wide { "Untrained, 5 to 95 %" } else { "Untrained" }));
+    } else if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
         key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
     }
     let below = rect.y + strips.len() as f32 * row + 1.0;
     legend::legend(scene, theme, [rect.x, below], rect.w, &key);
+}
+
+/// The colour of untrained scorers.
+fn untrained(theme: &Theme) -> Color {
+    theme.ground.mix(theme.series(0), 0.45)
 }
 
 fn all(trace: &Trace) -> Vec<Strip<'_>> {
@@ -120,7 +136,7 @@ impl Figure for Diagnostics {
     }
 
     fn about(&self) -> &'static str {
-        "Every diagnostic of the plan beside what chance and the untrained scorer give for the same settings"
+        "Every diagnostic of the plan beside what random scores, and untrained scorers on this image, give for the same settings"
     }
 
     fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
@@ -149,5 +165,7 @@ impl Figure for Diagnostics {
             .numbers("null_p05", d.values().map(|d| or_nan(d.null.map(|n| n.0))))
             .numbers("null_p95", d.values().map(|d| or_nan(d.null.map(|n| n.1))))
             .numbers("untrained", d.values().map(|d| or_nan(d.untrained)))
+            .numbers("untrained_p05", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.0))))
+            .numbers("untrained_p95", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.1))))
     }
 }

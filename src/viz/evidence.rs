@@ -1,10 +1,10 @@
 //! Evidence for one class by position read (docs/definitions.md, section 6). Above, exact: `e[k] = W_c . (K[N-1-k] *
-//! routed[k])`, orange for the class and blue against it, under the measured decay of the memory.
-//! Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and had it been read in raster.
+//! routed[k])`, orange for the class and blue against it, under the measured decay of the memory; as a
+//! line what the same memory would see in raster order. Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and had it been read in raster.
 
 use super::frame::{Axis, Frame};
 use super::legend::{self, Mark};
-use super::order::memory;
+use super::order::memories;
 use super::scale::{Scale, extent};
 use super::scene::{Box2, Identity, Scene, Stroke};
 use super::table::Table;
@@ -42,7 +42,13 @@ impl Figure for Evidence {
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
-        extent(trace.evidence.position.as_ref()?.iter().map(|&v| f64::from(v)))
+        let raster = trace.evidence.position_raster.as_deref().unwrap_or(&[]);
+        extent(trace.evidence.position.as_ref()?.iter().chain(raster).map(|&v| f64::from(v)))
+    }
+
+    fn proxy_limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        let raster = trace.evidence.proxy_raster.as_deref().unwrap_or(&[]);
+        extent(trace.evidence.proxy.as_ref()?.iter().chain(raster).map(|&v| f64::from(v)))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -66,8 +72,7 @@ impl Figure for Evidence {
             panel(room, v.len(), limits.unwrap_or((0.0, 1.0)), (x, "Evidence"), theme)
         });
         let mut lower = e.proxy.as_ref().map(|v| {
-            let both = v.iter().chain(e.proxy_raster.as_deref().unwrap_or(&[])).map(|&v| f64::from(v));
-            let limits = extent(both).unwrap_or((0.0, 1.0));
+            let limits = options.proxy_limits.or_else(|| self.proxy_limits(trace)).unwrap_or((0.0, 1.0));
             let room = key_proxy(&mut scene, theme, trace, room(count - 1));
             panel(room, v.len(), limits, (POSITION, "Proxy"), theme)
         });
@@ -87,6 +92,7 @@ impl Figure for Evidence {
         let e = &trace.evidence;
         Table::counted("position", trace.grid.len())
             .optional("exact", e.position.as_deref())
+            .optional("exact_raster", e.position_raster.as_deref())
             .optional("proxy", e.proxy.as_deref())
             .optional("proxy_raster", e.proxy_raster.as_deref())
     }
@@ -103,7 +109,10 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box
     let name = format!("For {}", class_name(trace));
     let mut key =
         vec![(Mark::Patch(theme.positive), name.as_str()), (Mark::Patch(theme.negative), "Against")];
-    if memory(trace).is_some() {
+    if trace.evidence.position_raster.is_some() {
+        key.push((Mark::Line(strokes(theme)[1]), "In raster order"));
+    }
+    if memories(trace).is_some() {
         key.push((Mark::Patch(theme.band), "Decay |K|"));
     }
     below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
@@ -132,7 +141,7 @@ fn below(room: Box2, height: f32) -> Box2 {
 fn exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
     let n = values.len();
     let (area, zero) = (frame.area, frame.y(0.0));
-    if let Some(kept) = memory(trace) {
+    if let Some(kept) = memories(trace) {
         // From the zero line to the farther edge, which the largest memory touches.
         let (up, down) = (area.y - zero, area.bottom() - zero);
         let reach = if -up >= down { up } else { down };
@@ -151,6 +160,10 @@ fn exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values:
         scene.target(Box2::new(x, area.y, cell, area.h), Identity::Position(k));
     }
     scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
+    if let Some(raster) = &trace.evidence.position_raster {
+        let points = raster.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();
+        scene.line(points, strokes(theme)[1]);
+    }
     frame.axes(scene, theme);
 }
 

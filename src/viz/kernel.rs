@@ -1,10 +1,11 @@
 //! The memory kernel as measured, `K[j]` for `j` steps before the end, beside `rho^j` of the
 //! spectral radius: LegS does not decay exponentially, so the second alone would mislead. Both are
-//! divided by their largest size. A channel-wise kernel shows its median and 5 to 95 % of channels.
+//! divided by their largest size. A channel-wise kernel shows its median and 5 to 95 % of channels. A
+//! scan of several sweeps has a memory each: a line each, and the decay of the first.
 
 use super::frame::{Axis, Frame};
 use super::legend::{self, Mark};
-use super::order::rows;
+use super::order::{kernels, rows};
 use super::scale::{Scale, extent, number};
 use super::scene::{Box2, Identity, Point, Scene, Stroke};
 use super::table::Table;
@@ -50,16 +51,18 @@ impl Figure for Kernel {
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let none = || Empty(format!("{} has no memory kernel", trace.head));
-        let kernel = trace.kernel.as_ref().ok_or_else(none)?;
-        let n = kernel.rows;
-        let largest = kernel.data.iter().map(|k| f64::from(k.abs())).fold(0.0, f64::max);
+        let all: Vec<&Matrix> = kernels(trace).collect();
+        let first = all.first().copied().ok_or_else(none)?;
+        let n = first.rows;
+        let sizes = all.iter().flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs()));
+        let largest = sizes.fold(0.0, f64::max);
         if largest <= 0.0 || !largest.is_finite() {
             return Err(Empty("The kernel is zero at every step".to_owned()));
         }
         let sized = |v: f64| if options.log { v.abs() / largest } else { v / largest };
-        let spread = quantiles(kernel, sized);
-        let many = kernel.cols > 1;
-        let (lo, hi) = extent(spread.iter().flatten().copied()).unwrap_or((0.0, 1.0));
+        let spreads: Vec<Vec<[f64; 3]>> = all.iter().map(|kernel| quantiles(kernel, sized)).collect();
+        let many = first.cols > 1;
+        let (lo, hi) = extent(spreads.iter().flatten().flatten().copied()).unwrap_or((0.0, 1.0));
         let scale = if options.log {
             Scale::log(lo.max(1e-12), 1.0, 6)
         } else {
@@ -67,15 +70,23 @@ impl Figure for Kernel {
         };
 
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-        let measured = Stroke::new(theme.line, theme.series(0));
+        let color = |sweep: usize| theme.series(if sweep == 0 { 0 } else { sweep + 1 });
+        let measured = |sweep: usize| Stroke::new(theme.line, color(sweep));
         let decay = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
-        let channels = format!("5 to 95 % of {} channels", kernel.cols);
-        let mut key = vec![(Mark::Line(measured), if many { "Measured, median" } else { "Measured" })];
+        let channels = format!("5 to 95 % of {} channels", first.cols);
+        let names: Vec<String> = match (all.len(), many) {
+            (1, false) => vec!["Measured".to_owned()],
+            (1, true) => vec!["Measured, median".to_owned()],
+            (sweeps, _) => (1..=sweeps).map(|sweep| format!("Sweep {sweep}")).collect(),
+        };
+        let mut key: Vec<(Mark, &str)> =
+            names.iter().enumerate().map(|(s, name)| (Mark::Line(measured(s)), name.as_str())).collect();
         if many {
-            key.push((Mark::Patch(theme.series(0).alpha(0.25)), &channels));
+            key.push((Mark::Patch(color(0).alpha(0.25)), &channels));
         }
         let radius = trace.radius.map(f64::from).filter(|r| r.is_finite() && *r > 0.0);
-        let exponential = radius.map(|r| format!("ρ^j, spectral radius ρ = {}", number_fine(r)));
+        let whose = if all.len() > 1 { "sweep 1, " } else { "" };
+        let exponential = radius.map(|r| format!("ρ^j, {whose}spectral radius ρ = {}", number_fine(r)));
         if let Some(text) = &exponential {
             key.push((Mark::Line(decay), text));
         }
@@ -87,15 +98,17 @@ impl Figure for Kernel {
         frame.grid(&mut scene, theme);
         let curve =
             |f: &dyn Fn(usize) -> f64| -> Vec<Point> { (0..n).map(|j| frame.at(j as f64, f(j))).collect() };
-        if many {
+        for (s, spread) in spreads.iter().enumerate().filter(|_| many) {
             let mut outline = curve(&|j| spread[j][2]);
             outline.extend(curve(&|j| spread[j][0]).into_iter().rev());
-            scene.polygon(outline, theme.series(0).alpha(0.25));
+            scene.polygon(outline, color(s).alpha(if spreads.len() > 1 { 0.1 } else { 0.25 }));
         }
         if let Some(r) = radius {
             scene.line(curve(&|j| r.powi(j as i32)), decay);
         }
-        scene.line(curve(&|j| spread[j][1]), measured);
+        for (s, spread) in spreads.iter().enumerate().rev() {
+            scene.line(curve(&|j| spread[j][1]), measured(s));
+        }
         let cell = frame.area.w / n as f32;
         for j in 0..n {
             let x = frame.x(j as f64) - cell / 2.0;
@@ -112,7 +125,15 @@ impl Figure for Kernel {
             Some(r) => table.numbers("radius_power", (0..kernel.rows).map(|j| f64::from(r).powi(j as i32))),
             None => table,
         };
-        table.matrix("kernel", kernel.clone())
+        if trace.other_kernels.is_empty() {
+            return table.matrix("kernel", kernel.clone());
+        }
+        // Sweep by sweep, a column each and channel.
+        let all: Vec<&Matrix> = kernels(trace).collect();
+        let row =
+            |j: usize| all.iter().flat_map(move |kernel| &kernel.data[j * kernel.cols..][..kernel.cols]);
+        let data: Vec<f32> = (0..kernel.rows).flat_map(row).copied().collect();
+        table.matrix("kernels", Matrix { rows: kernel.rows, cols: data.len() / kernel.rows.max(1), data })
     }
 }
 

@@ -94,6 +94,8 @@ pub struct Options {
     pub step: Option<usize>,
     /// Limits of the values shown, where several figures share them.
     pub limits: Option<(f64, f64)>,
+    /// The same of evidence by the paper's proxy, which has a scale of its own.
+    pub proxy_limits: Option<(f64, f64)>,
 }
 
 impl Default for Options {
@@ -106,6 +108,7 @@ impl Default for Options {
             grid: false,
             step: None,
             limits: None,
+            proxy_limits: None,
         }
     }
 }
@@ -129,11 +132,38 @@ pub trait Figure: Sync {
         None
     }
 
+    /// The same of what is shown by the paper's proxy, on a scale of its own.
+    fn proxy_limits(&self, _trace: &Trace) -> Option<(f64, f64)> {
+        None
+    }
+
     /// The picture. The trace has been checked: its arrays fit together.
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
     /// The numbers behind it.
     fn table(&self, trace: &Trace) -> Table;
+}
+
+/// Limits that several figures share, and those of the proxy.
+pub type Shared = [Option<(f64, f64)>; 2];
+
+/// The limits of a figure over all these traces.
+pub fn shared<'a>(figure: &dyn Figure, traces: impl Iterator<Item = &'a Trace> + Clone) -> Shared {
+    let wider = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+    let limits = traces.clone().filter_map(|trace| figure.limits(trace)).reduce(wider);
+    [limits, traces.filter_map(|trace| figure.proxy_limits(trace)).reduce(wider)]
+}
+
+impl Options {
+    /// With these limits where none are set.
+    pub fn within(self, [limits, proxy]: Shared) -> Self {
+        Self { limits: self.limits.or(limits), proxy_limits: self.proxy_limits.or(proxy), ..self }
+    }
+
+    /// The limits that are set.
+    pub fn shared(&self) -> Shared {
+        [self.limits, self.proxy_limits]
+    }
 }
 
 /// The one list of figures.

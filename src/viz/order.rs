@@ -2,13 +2,18 @@
 
 use crate::model::trace::{Matrix, Routing, Trace};
 
-/// Expected position of every token: the mean column under its row, the row normalised.
-pub fn expected(plan: &Matrix) -> Vec<f64> {
+/// Expected position of every token: as the trace says, so that the picture is that of the diagnostics.
+/// An older trace does not say: then the mean column under the token's row, the row normalised, and of a
+/// row without mass the middle.
+pub fn expected(trace: &Trace, plan: &Matrix) -> Vec<f64> {
+    if let Some(expected) = &trace.expected {
+        return expected.clone();
+    }
     rows(plan)
         .map(|row| {
             let mass: f64 = row.iter().map(|&p| f64::from(p)).sum();
             let moment: f64 = row.iter().enumerate().map(|(k, &p)| k as f64 * f64::from(p)).sum();
-            if mass > 0.0 { moment / mass } else { 0.0 }
+            if mass > 0.0 { moment / mass } else { (row.len() as f64 - 1.0) / 2.0 }
         })
         .collect()
 }
@@ -38,33 +43,65 @@ pub fn orders(trace: &Trace) -> Vec<Vec<usize>> {
     match &trace.routing {
         Routing::None => Vec::new(),
         Routing::Orders(orders) => orders.iter().map(|o| o.iter().map(|&i| i as usize).collect()).collect(),
-        Routing::Plan(plan) => vec![ascending(&expected(plan))],
+        Routing::Plan(plan) => vec![ascending(&expected(trace, plan))],
     }
 }
 
-/// What the memory keeps of the position `j` steps before the end, `|K[j]|` (over channels: its
-/// root mean square), divided by the largest. Absent without a kernel.
-pub fn memory(trace: &Trace) -> Option<Vec<f64>> {
-    let kernel = trace.kernel.as_ref()?;
-    let power = |row: &[f32]| {
-        let sum: f64 = row.iter().map(|&k| f64::from(k) * f64::from(k)).sum();
-        (sum / row.len() as f64).sqrt()
-    };
-    let size: Vec<f64> = rows(kernel).map(power).collect();
-    let largest = size.iter().copied().fold(0.0, f64::max);
-    (largest > 0.0).then(|| size.iter().map(|s| s / largest).collect())
+/// The kernel of every sweep, in order; empty without one.
+pub fn kernels(trace: &Trace) -> impl Iterator<Item = &Matrix> {
+    trace.kernel.iter().chain(&trace.other_kernels)
+}
+
+/// What the memory of a sweep keeps of the position `j` steps before the end, `|K[j]|` (over channels:
+/// its root mean square), divided by the largest. Absent without a kernel.
+pub fn memory(trace: &Trace, sweep: usize) -> Option<Vec<f64>> {
+    kept(kernels(trace).nth(sweep).or(trace.kernel.as_ref()).into_iter())
+}
+
+/// The same of all sweeps together, as evidence by position is averaged over them.
+pub fn memories(trace: &Trace) -> Option<Vec<f64>> {
+    kept(kernels(trace))
+}
+
+fn kept<'a>(kernels: impl Iterator<Item = &'a Matrix>) -> Option<Vec<f64>> {
+    let mut power: Vec<f64> = Vec::new();
+    for kernel in kernels {
+        power.resize(kernel.rows, 0.0);
+        for (sum, row) in power.iter_mut().zip(rows(kernel)) {
+            *sum += row.iter().map(|&k| f64::from(k) * f64::from(k)).sum::<f64>() / row.len() as f64;
+        }
+    }
+    let largest = power.iter().copied().fold(0.0, f64::max);
+    (largest > 0.0).then(|| power.iter().map(|power| (power / largest).sqrt()).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn trace(expected: Option<Vec<f64>>) -> Trace {
+        let made = serde_json::json!({
+            "image": "", "probe": "", "head": "sinkhorn", "backbone": "", "grid": {"rows": 1, "cols": 2},
+            "seen": {"width": 0, "height": 0, "rgb": []}, "routing": "none", "expected": expected,
+            "logits": [], "top": [], "evidence": {"class": 0, "bias": 0.0}, "diagnostics": {},
+        });
+        serde_json::from_value(made).expect("a trace")
+    }
+
     #[test]
     fn a_plan_puts_tokens_where_their_mass_is() {
         let plan = Matrix { rows: 2, cols: 2, data: vec![0.2, 0.8, 0.5, 0.5] };
-        let expected = expected(&plan);
-        assert!((expected[0] - 0.8).abs() < 1e-6 && (expected[1] - 0.5).abs() < 1e-6);
+        let own = expected(&trace(None), &plan);
+        assert!((own[0] - 0.8).abs() < 1e-6 && (own[1] - 0.5).abs() < 1e-6);
         assert_eq!(argmax(&plan), [1, 0]);
-        assert_eq!(ascending(&expected), [1, 0]);
+        assert_eq!(ascending(&own), [1, 0]);
+        assert_eq!(expected(&trace(Some(vec![0.25, 0.125])), &plan), [0.25, 0.125]);
+    }
+
+    #[test]
+    fn a_token_without_mass_stands_in_the_middle_as_its_diagnostics_have_it() {
+        let data = vec![0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        let plan = Matrix { rows: 3, cols: 3, data };
+        assert_eq!(expected(&trace(None), &plan), [1.0, 0.0, 2.0]);
     }
 }

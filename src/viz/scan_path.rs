@@ -80,20 +80,19 @@ impl Figure for ScanPath {
         if orders.is_empty() {
             return Err(no_order(trace));
         }
-        let memory = options.step.map(|step| {
-            let kept = order::memory(trace);
-            kept.map(|kept| (step, kept)).ok_or_else(|| Empty(format!("{} has no memory kernel", trace.head)))
-        });
-        let memory = memory.transpose()?;
+        if options.step.is_some() && order::memory(trace, 0).is_none() {
+            return Err(Empty(format!("{} has no memory kernel", trace.head)));
+        }
         let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
         let (columns, rows) = layout(orders.len(), size.width);
-        let axis = bar(trace, memory.is_some());
+        let axis = bar(trace, options.step.is_some());
         let (w, head) = (side(theme, size.width, columns, &axis), theme.label + 2.5);
         let row = (size.height + 4.0) / rows as f32;
         let panel = Box2::new(0.0, head, w, row - head - 4.0).largest(1.0, picture::aspect(trace));
         for (s, order) in orders.iter().enumerate() {
             let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
             let rect = Box2 { x, y: y + head, ..panel };
+            let memory = options.step.and_then(|step| Some((step, order::memory(trace, s)?)));
             let title = match &memory {
                 Some((step, _)) => {
                     format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
@@ -114,7 +113,11 @@ impl Figure for ScanPath {
             (rows - 1) as f32 * row + panel.h,
         );
         legend::color_bar(&mut scene, theme, all, &axis, |t| {
-            if memory.is_some() { sweep::held(theme, options, t) } else { sweep::color(theme, options, t) }
+            if options.step.is_some() {
+                sweep::held(theme, options, t)
+            } else {
+                sweep::color(theme, options, t)
+            }
         });
         Ok(scene)
     }

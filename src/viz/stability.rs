@@ -14,6 +14,11 @@ use super::theme::Theme;
 use super::{Empty, Size};
 use crate::model::stability::Stability;
 
+/// Its name on the command line.
+pub const ID: &str = "stability";
+/// What it shows.
+pub const ABOUT: &str = "How much of one image's order flips, crops, noise, brightness and other seeds leave, beside random orders";
+
 /// Height of one kind of change.
 const ROW: f32 = 13.0;
 /// Room for key and axis.

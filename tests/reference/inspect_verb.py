@@ -186,6 +186,11 @@ def reading(head, config, arrays, cls, patches, row, bias):
         if plan is None:
             found["orders"] = torch.stack(orders(head, arrays)).double()
         found["kernel"] = memories[0].kernel(N)
+        if len(memories) > 1:
+            found["kernels"] = torch.stack([memory.kernel(N) for memory in memories])
+        if plan is not None:
+            unrouted = [(torch.eye(N, dtype=torch.float64), memories[0].read)]
+            found["evidence_position_raster"] = torch.tensor(evidence.explain(patches, row, bias, unrouted)["position"])
         if memories[0].b.dim() == 1:
             found["token_weight"] = sum(p @ m.gain(N) for p, m in zip(plans, memories)) / len(plans)
         both = evidence.proxy(patches, row, plans, [m.radius for m in memories])

@@ -1,18 +1,24 @@
 //! Disturbed orders against the definition, carried out token by token: route, permute, remember.
 
+use std::sync::Arc;
+
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::model::ablation::{Ablation, logits, permutation};
+use ssmprobe::model::ablation::{Ablation, logits};
 use ssmprobe::model::classifier::Model;
 use ssmprobe::model::evaluation::{Question, evaluate};
-use ssmprobe::model::features::{Precision, Source, Writer};
+use ssmprobe::model::features::{Precision, Source, TokenCache, Writer};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::{self, Config, Dims, HEADS, Sharing};
+use ssmprobe::model::intervention::{Intervention, permutation};
+use ssmprobe::model::null::NullBands;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::reading::{Form, Order};
 use ssmprobe::model::readout;
 use ssmprobe::model::router::scan::Scan;
+use ssmprobe::model::survey::ask::Interview;
+use ssmprobe::model::survey::{Asked, Survey};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::Labelled;
 
@@ -44,7 +50,7 @@ fn probe(id: &str, sharing: Sharing) -> Probe {
 }
 
 fn ask(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
-    logits(probe, tokens, probe.reading(tokens, IMAGE).unwrap(), SEED, IMAGE).unwrap()
+    logits(probe, tokens, &probe.reading(tokens, IMAGE).unwrap(), SEED, IMAGE).unwrap()
 }
 
 /// Features of an S4 that reads `sequence` (`[N][d]`) from first to last, by kernel and skip.
@@ -180,9 +186,8 @@ fn permutations_differ_by_image_and_by_seed() {
     assert_eq!(sorted, (0..50).collect::<Vec<_>>());
 }
 
-#[test]
-fn an_evaluation_sums_up_its_images() {
-    let folder = tempfile::tempdir().unwrap();
+/// Tokens of `count` images on disk.
+fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
     let text = str::to_owned;
     let source = Source {
         weights: text("w"),
@@ -191,9 +196,84 @@ fn an_evaluation_sums_up_its_images() {
         layer: text("last"),
         precision: Precision::Float32,
     };
-    let mut writer = Writer::open(folder.path(), source, 6).unwrap();
-    (0..6).for_each(|image| writer.push(Some(tokens(image))).unwrap());
-    let cache = writer.finish().unwrap();
+    let mut writer = Writer::open(folder, source, count).unwrap();
+    (0..count as u64).for_each(|image| writer.push(Some(tokens(image))).unwrap());
+    writer.finish().unwrap()
+}
+
+/// What the window's survey makes of the first images of a cache: images `draws` of the dataset.
+fn survey(probe: &Probe, change: Intervention, cache: &TokenCache, draws: &[u64], class: &[usize]) -> Survey {
+    let asked = Asked {
+        dataset: "d".into(),
+        split: "test".into(),
+        classes: (0..CLASSES).map(|class| class.to_string()).collect(),
+        images: draws.iter().map(|draw| format!("{draw}.png")).collect(),
+        class: class.iter().map(|class| *class as u32).collect(),
+    };
+    let places: Vec<usize> = (0..draws.len()).collect();
+    let nulls = NullBands::new(2, 0);
+    let mut interview =
+        Interview::new(probe, change, cache, Arc::new(asked), (&places, draws), &nulls).unwrap();
+    while interview.go_on(7).unwrap() {}
+    interview.finish("p".into(), "b".into())
+}
+
+#[test]
+fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 40);
+    // A part of a dataset: the tokens lie from 0 on, the images are others.
+    let draws: Vec<u64> = (0..40).map(|at| 3 * at + 100).collect();
+    let images = Labelled { images: (0..40).collect(), classes: (0..40).map(|at| at % CLASSES).collect() };
+    for id in ["sinkhorn", "softsort", "sinkhorn-conv", "vmamba", "random-fixed", "random-dynamic", "bi-gru"]
+    {
+        let probe = probe(id, Sharing::Shared);
+        let question = Question {
+            tokens: &cache,
+            images: &images,
+            draws: &draws,
+            ablations: true,
+            seed: SEED,
+            covers: &[],
+            nulls: None,
+        };
+        let found = evaluate(&probe, &question, &|| ()).unwrap();
+        assert_eq!(found.ablations.len(), Ablation::of(&probe).len());
+        for outcome in &found.ablations {
+            let change = outcome.ablation.change(SEED);
+            let survey = survey(&probe, change, &cache, &draws, &images.classes);
+            assert_eq!(survey.accuracy(), outcome.accuracy, "{id} {:?}", outcome.ablation);
+            for (image, &draw) in draws.iter().enumerate() {
+                let tokens = cache.tokens(image);
+                let ways =
+                    logits(&probe, &tokens, &probe.reading(&tokens, draw).unwrap(), SEED, draw).unwrap();
+                let own = &ways.iter().find(|(way, _)| *way == outcome.ablation).unwrap().1;
+                let best = (0..CLASSES).fold(0, |best, c| if own[c] > own[best] { c } else { best });
+                assert_eq!(survey.predicted[image] as usize, best, "{id} {:?} {draw}", outcome.ablation);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 12);
+    let probe = probe("random-dynamic", Sharing::Shared);
+    let class = vec![0; 12];
+    let own = |draws: &[u64]| {
+        let survey = survey(&probe, Intervention::None, &cache, draws, &class);
+        survey.values("own_class_probability").unwrap().to_vec()
+    };
+    let (plain, far): (Vec<u64>, Vec<u64>) = ((0..12).collect(), (50..62).collect());
+    assert_eq!(own(&far), own(&far));
+    assert_ne!(own(&plain), own(&far), "orders are drawn by the place in the cache");
+}
+
+#[test]
+fn an_evaluation_sums_up_its_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 6);
     let images = Labelled { images: vec![1, 2, 4, 5], classes: vec![0, 1, 2, 0] };
     let covers: Vec<Option<Vec<f64>>> = (0..4)
         .map(|i| (i != 2).then(|| (0..GRID.len()).map(|t| f64::from(u8::from(t == i))).collect()))
@@ -207,6 +287,7 @@ fn an_evaluation_sums_up_its_images() {
         ablations: true,
         seed: SEED,
         covers: &covers,
+        nulls: None,
     };
     let found = evaluate(&probe, &question, &|| ()).unwrap();
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
@@ -215,7 +296,7 @@ fn an_evaluation_sums_up_its_images() {
     for (&image, &class) in images.images.iter().zip(&images.classes) {
         let tokens = cache.tokens(image);
         let reading = probe.reading(&tokens, image as u64).unwrap();
-        let ways = logits(&probe, &tokens, reading, SEED, image as u64).unwrap();
+        let ways = logits(&probe, &tokens, &reading, SEED, image as u64).unwrap();
         let best = (0..CLASSES).max_by(|&a, &b| ways[0].1[a].total_cmp(&ways[0].1[b])).unwrap();
         right += usize::from(best == class);
         change += ways[1].1[class] - ways[0].1[class];

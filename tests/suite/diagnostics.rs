@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use ssmprobe::model::diagnostics::{MEASURES, hard_order, kendall_tau, measure};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::null::{NullBands, untrained};
+use ssmprobe::model::null::{NullBands, untrained, untrained_scores};
 use ssmprobe::model::reading::Plan;
 use ssmprobe::model::router::Router;
 use ssmprobe::model::router::sinkhorn::Sinkhorn;
@@ -103,10 +103,41 @@ fn an_untrained_scorer_reads_the_tokens() {
     let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(4, 5));
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
     let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
-    let values = untrained(&router, &tokens(3), 0);
-    assert_eq!(values, untrained(&router, &tokens(3), 0));
-    assert!(values != untrained(&router, &tokens(3), 1) && values != untrained(&router, &tokens(5), 0));
+    let untrained = |tokens: &Tokens, scorers: usize, seed: u64| {
+        untrained(&router, grid, &untrained_scores(tokens, scorers, seed))
+    };
+    let values = untrained(&tokens(3), 9, 0);
+    assert_eq!(values, untrained(&tokens(3), 9, 0));
+    assert!(values != untrained(&tokens(3), 9, 1) && values != untrained(&tokens(5), 9, 0));
+    // Fewer scorers are the first of more, and the ends of many lie around their mean.
+    let alone = untrained(&tokens(3), 1, 0);
+    for (alone, many) in alone.iter().zip(&values) {
+        assert_eq!((alone.first, alone.mean, alone.band), (many.first, many.first, (many.first, many.first)));
+        assert!(many.band.0 <= many.mean && many.mean <= many.band.1, "{many:?}");
+    }
+    let tau = MEASURES.iter().position(|m| m.name == "kendall_tau").expect("a listed measure");
+    assert!(values[tau].band.1 - values[tau].band.0 > 0.1, "scorers differ: {:?}", values[tau]);
     // Tokens that are all the same have tied scores: every row of the plan is the same.
     let same = Tokens { patches: vec![1.0; 60], ..tokens(0) };
-    assert_eq!(untrained(&router, &same, 0), measure(&router.plan(&[0.0; 20]), grid));
+    let tied: Vec<f64> = untrained(&same, 3, 0).iter().map(|one| one.first).collect();
+    assert_eq!(tied, measure(&router.plan(&[0.0; 20]), grid));
+    // An image asked about twice is computed once, another one by itself.
+    let bands = NullBands::new(64, 0);
+    let known = bands.untrained("sinkhorn", &router, &tokens(3));
+    assert_eq!((known.len(), bands.scorers()), (MEASURES.len(), 32));
+    assert!(std::sync::Arc::ptr_eq(&known, &bands.untrained("sinkhorn", &router, &tokens(3))));
+    assert_ne!(known, bands.untrained("sinkhorn", &router, &tokens(5)));
+}
+
+#[test]
+fn smooth_scores_lie_beyond_random_ones_and_within_those_of_untrained_scorers() {
+    // Two smooth channels over the grid: any scorer orders them along some line, which random scores
+    // never do. So only untrained scorers tell an order that was learnt from one that was given.
+    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(8, 8));
+    let patches = (0..64).flat_map(|i| [(i / 8) as f32, (i % 8) as f32]).collect();
+    let tokens = Tokens { grid, width: 2, cls: None, registers: Vec::new(), patches };
+    let bands = NullBands::new(64, 0);
+    let (random, fresh) = (bands.band("s", &router, grid), bands.untrained("s", &router, &tokens));
+    let path = MEASURES.iter().position(|m| m.name == "path_length").expect("a listed measure");
+    assert!(fresh[path].band.1 < random[path].0, "{:?} {:?}", fresh[path], random[path]);
 }

@@ -189,5 +189,6 @@ fn what_cannot_be_drawn_is_said() {
         ssmprobe::viz::FIGURES.len()
             + ssmprobe::viz::curves::Part::ALL.len()
             + ssmprobe::viz::overview::OVERVIEWS.len()
+            + 1 // the stability of one image
     );
 }

@@ -135,6 +135,10 @@ fn every_array_equals_the_reference() {
                 assert!(close(number(&found["value"]), number(value)), "{own} {name}: {found}, {value}");
                 assert!(number(&found["null"][0]) <= number(&found["null"][1]), "{own} {name}");
                 assert!(number(&found["untrained"]).is_finite(), "{own} {name}");
+                assert!(
+                    number(&found["untrained_band"][0]) <= number(&found["untrained_band"][1]),
+                    "{own} {name}"
+                );
             }
             checked += 1;
         }

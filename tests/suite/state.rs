@@ -26,7 +26,7 @@ use ssmprobe::viz::Options;
 use ssmprobe::viz::hover::Hover;
 use tempfile::TempDir;
 
-fn backbone(id: &str, width: usize, grid: Grid) -> BackboneFacts {
+pub(super) fn backbone(id: &str, width: usize, grid: Grid) -> BackboneFacts {
     BackboneFacts {
         id: id.into(),
         model_type: "vit".into(),
@@ -41,7 +41,7 @@ fn backbone(id: &str, width: usize, grid: Grid) -> BackboneFacts {
     }
 }
 
-fn probe(name: &str, width: usize) -> ProbeFacts {
+pub(super) fn probe(name: &str, width: usize) -> ProbeFacts {
     ProbeFacts {
         name: name.into(),
         head: "gap".into(),
@@ -70,7 +70,9 @@ fn trace(image: &str) -> Trace {
         seen: Picture::default(),
         scores: None,
         routing: Routing::None,
+        expected: None,
         kernel: None,
+        other_kernels: Vec::new(),
         radius: None,
         token_weight: None,
         logits: vec![1.0, 0.0],
@@ -79,6 +81,7 @@ fn trace(image: &str) -> Trace {
             class: 0,
             bias: 0.0,
             position: None,
+            position_raster: None,
             token: None,
             proxy: None,
             proxy_raster: None,
@@ -136,7 +139,7 @@ fn does(state: &mut State, command: Command) -> Option<Look> {
 }
 
 /// Backbone `one`, probes `a` and `b`, images `x`, `y`, `z`, all shown.
-fn story() -> State {
+pub(super) fn story() -> State {
     let mut state = State::new(Settings::default());
     let mut last = None;
     for command in [
@@ -152,7 +155,7 @@ fn story() -> State {
     state
 }
 
-fn column(state: &State, at: usize) -> ColumnId {
+pub(super) fn column(state: &State, at: usize) -> ColumnId {
     *state.columns.get_index(at).expect("a column").0
 }
 

@@ -10,13 +10,15 @@ use eframe::egui;
 use egui_kittest::kittest::Queryable as _;
 use indexmap::IndexMap;
 use ssmprobe::app::command::Command;
+use ssmprobe::app::facts::{BackboneFacts, ProbeFacts};
 use ssmprobe::app::fault::Fault;
 use ssmprobe::app::job::stability;
 use ssmprobe::app::job::survey::{Answer, Ask, Part, Subject};
 use ssmprobe::app::job::{
-    BackboneId, DatasetId, Event, ImageId, JobId, LookSettings, ProbeId, Progress, Request, Unit,
+    BackboneId, BackboneOptions, ColumnId, DatasetId, Event, ImageId, JobId, LookSettings, ProbeId, Progress,
+    Request, Unit,
 };
-use ssmprobe::app::state::{Outcome, Sieve, Sort};
+use ssmprobe::app::state::{Outcome, Sieve, Sort, State};
 use ssmprobe::app::worker::World;
 use ssmprobe::model::data::{self, Place};
 use ssmprobe::model::grid::Grid;
@@ -26,9 +28,11 @@ use ssmprobe::model::survey::{CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
 use ssmprobe::viz::export;
 use ssmprobe::viz::overview::{Choice, OVERVIEWS};
 use ssmprobe::viz::plot::{self, Plot as _, Surveyed};
+use ssmprobe::viz::table::Table;
 use ssmprobe::viz::theme::Theme;
 use tempfile::TempDir;
 
+use crate::state;
 use crate::window::{self, Window};
 use crate::worker::{DRAWS, Desk, end, look, look_at, seen};
 
@@ -267,6 +271,156 @@ fn surveyed(window: &mut Window, part: &Arc<Part>) {
     });
 }
 
+/// A story whose dataset is open: two training images, then seven to ask about.
+fn with_dataset() -> (State, Arc<Part>) {
+    let mut state = state::story();
+    let requests = state.dispatch(Command::OpenDataset("birds".into(), None));
+    let Some(Request::OpenDataset { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    let mut dataset = (*part().dataset).clone();
+    dataset.samples[..2].iter_mut().for_each(|sample| sample.split = data::Split::Train);
+    let part = Arc::new(Part::new(dataset, None));
+    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part.clone() });
+    state.apply(Event::Finished(*job));
+    (state, part)
+}
+
+/// What is asked about the dataset of the story's first probes.
+fn asked(state: &mut State) -> Ask {
+    let requests = state.dispatch(Command::AskProbes { all: false });
+    requests
+        .into_iter()
+        .find_map(|r| if let Request::Survey(ask) = r { Some(ask) } else { None })
+        .expect("asked")
+}
+
+fn told(state: &mut State, ask: &Ask, part: &Arc<Part>) {
+    let made = survey(&self::part(), "gap");
+    for subject in &ask.subjects {
+        let answer = Answer { subject: *subject, part: part.clone(), result: Ok(made.clone()) };
+        state.apply(Event::Surveyed { job: ask.job, answer });
+    }
+    state.apply(Event::Finished(ask.job));
+}
+
+/// The probe's file has been written anew.
+fn rewritten(state: &mut State, column: ColumnId) {
+    let probe = state.columns[&column].probe;
+    let requests = state.dispatch(Command::ReopenProbe(probe));
+    let Some(Request::OpenProbe { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    let facts = ProbeFacts { fingerprint: format!("written by {job:?}"), ..state::probe("a", 24) };
+    state.apply(Event::ProbeOpened { job: *job, entry: *entry, facts });
+}
+
+#[test]
+fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
+    let (mut state, part) = with_dataset();
+    let [first, second] = [0, 1].map(|at| state::column(&state, at));
+    let ask = asked(&mut state);
+    told(&mut state, &ask, &part);
+    assert!(state.survey_of(first).is_some() && state.survey_of(second).is_some());
+    rewritten(&mut state, first);
+    assert!(state.survey_of(first).is_none(), "figures of the file as it was");
+    assert!(state.survey_of(second).is_some());
+    // An answer under way is of neither file for certain.
+    let ask = asked(&mut state);
+    rewritten(&mut state, first);
+    told(&mut state, &ask, &part);
+    assert!(state.survey_of(first).is_none() && state.survey_of(second).is_some());
+    let ask = asked(&mut state);
+    told(&mut state, &ask, &part);
+    assert!(state.survey_of(first).is_some());
+    // The backbone reads another layer now; then it holds other weights.
+    let options = BackboneOptions { layer: Some(1), pixels: None };
+    for (options, weights) in [(options, "weights of one"), (BackboneOptions::default(), "others")] {
+        let requests = state.dispatch(Command::OpenBackbone("one".into()));
+        let Some(Request::OpenBackbone { job, entry, .. }) = requests.last() else { panic!("{requests:?}") };
+        let facts = BackboneFacts {
+            options,
+            fingerprint: weights.into(),
+            ..state::backbone("one", 24, Grid::new(2, 2))
+        };
+        state.apply(Event::BackboneOpened { job: *job, entry: *entry, facts });
+        assert!(state.survey_of(first).is_none() && state.survey_of(second).is_none(), "{weights}");
+    }
+}
+
+#[test]
+fn a_stability_is_of_the_probe_that_was_measured() {
+    let mut state = state::story();
+    let column = state::column(&state, 0);
+    let measure = |state: &mut State| {
+        let requests = state.dispatch(Command::MeasureStability(column));
+        requests
+            .into_iter()
+            .find_map(|r| if let Request::Stability(ask) = r { Some(ask) } else { None })
+            .unwrap()
+    };
+    let steadied = |state: &mut State, ask: &stability::Ask| {
+        let found = Stability {
+            image: "x.png".into(),
+            probe: "a".into(),
+            head: "gap".into(),
+            tokens: 4,
+            groups: Vec::new(),
+            null: (-0.1, 0.1),
+        };
+        let answer =
+            stability::Answer { subject: ask.subject, image: ask.image, result: Ok(Arc::new(found)) };
+        state.apply(Event::Steadied { job: ask.job, answer });
+        state.apply(Event::Finished(ask.job));
+    };
+    let ask = measure(&mut state);
+    steadied(&mut state, &ask);
+    assert!(state.stability_of(column).is_some());
+    rewritten(&mut state, column);
+    assert!(state.stability_of(column).is_none());
+    let ask = measure(&mut state);
+    rewritten(&mut state, column);
+    steadied(&mut state, &ask);
+    assert!(state.stability_of(column).is_none(), "too late");
+}
+
+#[test]
+fn an_image_draws_by_its_index_in_the_whole_dataset() {
+    let (mut state, part) = with_dataset();
+    assert_eq!(part.samples, [2, 3, 4, 5, 6, 7, 8]);
+    let images: Vec<ImageId> = state.library.images.keys().copied().collect();
+    let draws: Vec<u64> = images.iter().map(|id| state.library.draw(*id)).collect();
+    // Three images of no dataset, by their place; then those of the dataset.
+    assert_eq!(draws, [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
+    let requests = state.dispatch(Command::Step(5));
+    let look = requests.iter().find_map(|r| if let Request::Look(look) = r { Some(look) } else { None });
+    assert!(look.expect("a look").asked.iter().all(|asked| asked.draw == 4));
+}
+
+#[test]
+fn the_confusion_counts_the_images_that_were_read() {
+    let title = |unread: bool| {
+        let part = part();
+        let mut survey = (*survey(&part, "gap")).clone();
+        if !unread {
+            survey.measures.insert(CONFIDENCE, vec![0.5; 9]);
+        }
+        let scene = plot::draw_column(
+            &Surveyed {
+                overview: ssmprobe::viz::overview::find("confusion").unwrap(),
+                other: Arc::new(survey.clone()),
+                survey: Arc::new(survey),
+                choice: Choice::default(),
+                selected: None,
+            },
+            &Theme::print(),
+            240.0,
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("confusion.svg");
+        export::save(&file, &scene.unwrap(), &Table::default(), "", 300.0).unwrap();
+        std::fs::read_to_string(&file).unwrap()
+    };
+    assert!(title(true).contains("of 8 images; 1 unreadable"), "{}", title(true));
+    assert!(title(false).contains("of 9 images"));
+}
+
 #[test]
 fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
     for overview in OVERVIEWS {
@@ -469,6 +623,7 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
             image: ImageId(1),
             place: path.clone().into(),
             seed: 0,
+            draw: 0,
         };
         let events = desk.job(Request::Stability(ask));
         let answer = events.into_iter().find_map(|event| match event {

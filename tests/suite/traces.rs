@@ -121,7 +121,9 @@ fn base(head: &str) -> Trace {
         seen: picture(),
         scores: None,
         routing: Routing::None,
+        expected: None,
         kernel: None,
+        other_kernels: Vec::new(),
         radius: None,
         token_weight: None,
         top: top.collect(),
@@ -130,6 +132,7 @@ fn base(head: &str) -> Trace {
             class: 0,
             bias: 0.12,
             position: None,
+            position_raster: None,
             token: None,
             proxy: None,
             proxy_raster: None,
@@ -162,6 +165,7 @@ fn planned(head: &str, plan: &[f64], scores: &[f64]) -> Trace {
     trace.radius = Some(radius as f32);
     trace.token_weight = Some(narrow(&weight));
     trace.evidence.position = Some(weighed(&gain, &routed));
+    trace.evidence.position_raster = Some(weighed(&gain, &voices));
     trace.evidence.token = Some(weighed(&weight, &voices));
     trace.evidence.proxy = Some(narrow(&decay(&routed)));
     trace.evidence.proxy_raster = Some(narrow(&decay(&voices)));
@@ -186,6 +190,7 @@ fn diagnostics(plan: &[f64]) -> IndexMap<String, Diagnostic> {
         value,
         null: Some(null),
         untrained: Some(untrained),
+        untrained_band: Some(([0.75, 1.125].map(|part| (1e3 * part * untrained).round() / 1e3)).into()),
     };
     IndexMap::from([
         ("rank_coverage".to_owned(), one(share(known), (0.56, 0.66), 0.62)),
@@ -194,7 +199,10 @@ fn diagnostics(plan: &[f64]) -> IndexMap<String, Diagnostic> {
         ("row_max_mean".to_owned(), one(peaks.iter().sum::<f64>() / N as f64, (0.021, 0.026), 0.023)),
         ("row_max_p95".to_owned(), one(peaks[N * 95 / 100], (0.044, 0.061), 0.05)),
         ("row_marginal_error".to_owned(), one(errors, (0.002, 0.04), 0.02)),
-        ("column_marginal_error".to_owned(), Diagnostic { value: 3e-7, null: None, untrained: None }),
+        (
+            "column_marginal_error".to_owned(),
+            Diagnostic { value: 3e-7, null: None, untrained: None, untrained_band: None },
+        ),
         ("kendall_tau".to_owned(), one(0.11, (-0.08, 0.08), 0.21)),
     ])
 }

@@ -101,6 +101,7 @@ impl Desk {
             backbone: BackboneId(0),
             probe: ProbeId(1),
             change: Intervention::None,
+            draw: 0,
         }];
         let settings = LookSettings { null_draws: 8, ..LookSettings::default() };
         let look = Look { job: JobId(job), asked, class: ClassChoice::Predicted, settings };

@@ -117,6 +117,7 @@ pub(super) fn look_at(job: u64, image: Place, probe: u64) -> Request {
         backbone: BackboneId(1),
         probe: ProbeId(probe),
         change: Intervention::None,
+        draw: 0,
     };
     let settings = LookSettings { null_draws: DRAWS, ..LookSettings::default() };
     Request::Look(Look { job: JobId(job), asked: vec![asked], class: ClassChoice::Predicted, settings })

@@ -10,8 +10,9 @@ use rayon::prelude::*;
 use super::timing::{Work, in_turn};
 use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of, long, noise};
 use crate::model::classifier::Model;
-use crate::model::explain::{Question, explain};
+use crate::model::explain::{Question, explain, prepare_nulls};
 use crate::model::head::{self, Config, Dims};
+use crate::model::intervention::Intervention;
 use crate::model::null::{DRAWS, NullBands};
 use crate::model::probe::{BackboneMeta, Probe};
 use crate::model::tokens::Tokens;
@@ -67,6 +68,9 @@ fn tokens(dims: Dims) -> Tokens {
 /// What the window and `inspect` do for each probe of an image.
 fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> Result<Vec<Trace>, BenchError> {
     let seen = Picture::default();
+    if let Some(nulls) = nulls {
+        probes.iter().for_each(|probe| prepare_nulls(probe, Intervention::None, tokens, nulls));
+    }
     let traces = probes.par_iter().map(|probe| {
         let question = Question {
             image: String::new(),
@@ -75,7 +79,6 @@ fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> Result<
             rho: None,
             draw: 0,
             nulls,
-            seed: 0,
             top: 5,
         };
         Ok(explain(probe, tokens, seen.clone(), question)?)
@@ -98,7 +101,12 @@ fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
             }));
         }
         if bench.wanted.holds(WARM) {
-            works.push(Work::new(WARM, || look(&probes, &tokens, Some(&nulls)).map(drop)));
+            let mut tokens = tokens.clone();
+            let (probes, nulls) = (&probes, &nulls);
+            works.push(Work::new(WARM, move || {
+                tokens.patches[0] += 1e-3; // another image: untrained scorers have not seen it
+                look(probes, &tokens, Some(nulls)).map(drop)
+            }));
         }
         let seconds = in_turn(&mut works, rounds, tell)?;
         measured.extend(works.iter().zip(seconds).map(|(work, s)| (work.name.clone(), s, "s")));

@@ -37,7 +37,7 @@ fn long() -> String {
     let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
     format!(
         "Tables, as far as the runs hold what they show:\n{tables}\n`ssmprobe eval --run RUN` adds what \
-         `scramble` shows, anchors, and how heads find known objects.\n\nExit codes: 0 done, 1 failed, 2 wrong usage."
+         `scramble` and `diagnostics` show, anchors, and how heads find known objects.\n\nExit codes: 0 done, 1 failed, 2 wrong usage."
     )
 }
 

@@ -17,7 +17,7 @@ use crate::viz::colormap::Map;
 use crate::viz::plot::{self, Plot};
 use crate::viz::scene::Scene;
 use crate::viz::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Rows, compare, draw_column, export, find};
+use crate::viz::{Empty, Figure, Options, Rows, Shared, compare, draw_column, export, find};
 
 /// Formats: ending, what it is.
 pub const FORMATS: [(&str, &str); 5] = [
@@ -73,12 +73,7 @@ pub enum Outcome {
 
 impl Export {
     /// Of these figures of these traces, as they are shown.
-    pub fn new(
-        figures: &[&'static str],
-        traces: Vec<Arc<Trace>>,
-        views: &Views,
-        limits: Option<(f64, f64)>,
-    ) -> Self {
+    pub fn new(figures: &[&'static str], traces: Vec<Arc<Trace>>, views: &Views, limits: Shared) -> Self {
         let figures: Vec<&'static dyn Figure> = figures.iter().filter_map(|id| find(id)).collect();
         let one = figures.len() == 1 && traces.len() == 1;
         let stem = |name: &str| {
@@ -94,7 +89,7 @@ impl Export {
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
         let mut options = figures.first().map(|figure| views.of(figure.id())).unwrap_or_default();
         // A comparison shares its limits by itself; what stands alone keeps those it was shown with.
-        options.limits = options.limits.or(limits.filter(|_| one));
+        options = if one { options.within(limits) } else { options };
         Self {
             width: if one { 85.0 } else { 174.0 },
             path: folder.join(format!("{name}.svg")).display().to_string(),
@@ -111,7 +106,7 @@ impl Export {
 
     /// Of a picture with its own data.
     pub fn of_plot(plot: Arc<dyn Plot>) -> Self {
-        let mut export = Self::new(&[], Vec::new(), &Views::default(), None);
+        let mut export = Self::new(&[], Vec::new(), &Views::default(), [None; 2]);
         let file: String = plot.name().chars().map(|c| if c == '/' || c == '\\' { '-' } else { c }).collect();
         export.path = Path::new(&export.path).with_file_name(format!("{file}.svg")).display().to_string();
         (export.width, export.files, export.plot) = (85.0, plot.sources(), Some(plot));
@@ -253,7 +248,7 @@ impl Export {
         words.extend(self.source_files().iter().map(file));
         words.extend(self.figures.iter().map(|figure| format!("--figure {}", figure.id())));
         words.push(format!("--out {} --width {}", quoted(&self.path), self.width));
-        let Options { map, log, rows, opacity, grid, step, limits } = &self.options;
+        let Options { map, log, rows, opacity, grid, step, limits, proxy_limits } = &self.options;
         let usual = Options::default();
         if self.format == "png" {
             words.push(format!("--dpi {}", self.dpi));
@@ -271,6 +266,7 @@ impl Export {
         words.extend(grid.then(|| "--grid".to_owned()));
         words.extend(step.map(|step| format!("--step {step}")));
         words.extend(limits.map(|(low, high)| format!("--limits {low}:{high}")));
+        words.extend(proxy_limits.map(|(low, high)| format!("--proxy-limits {low}:{high}")));
         words.join(" ")
     }
 

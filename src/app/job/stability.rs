@@ -21,6 +21,8 @@ pub struct Ask {
     pub place: Place,
     /// Seed of crops and noise.
     pub seed: u64,
+    /// What seeds random orders, as in [`Asked`](super::Asked::draw).
+    pub draw: u64,
 }
 
 /// What came out.

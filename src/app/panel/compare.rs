@@ -145,7 +145,7 @@ impl Compare {
         let rows = FIGURES.iter().map(|f| f.id()).filter(|id| self.rows.contains(id)).collect();
         let ready = !traces.is_empty() && !self.rows.is_empty();
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
-            cx.wishes.push(Wish::Export(rows, traces, None));
+            cx.wishes.push(Wish::Export(rows, traces, [None; 2]));
         }
     }
 
@@ -179,7 +179,7 @@ impl Compare {
                     return one_class(ui, cx, reference);
                 }
                 Ok(difference) => {
-                    options.limits = None;
+                    (options.limits, options.proxy_limits) = (None, None);
                     difference
                 }
                 Err(why) => return notice::empty(ui, &why),
@@ -188,7 +188,7 @@ impl Compare {
         let cell = self.cells.entry((id, figure.id())).or_default();
         let zoom = zoom(rect.width());
         if let Some(response) = cell.show(ui, &trace, figure, &options, cx.theme, rect, zoom, cx.lit) {
-            cx.menu(&response, figure, &trace, options.limits);
+            cx.menu(&response, figure, &trace, options.shared());
         }
     }
 }
@@ -281,13 +281,12 @@ fn against(cx: &Cx<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
 
 /// How much of the dataset a column gets right, and against the same probe as it was trained.
 fn accuracy(cx: &Cx<'_>, id: ColumnId) -> Option<String> {
-    let (dataset, _) = cx.state.dataset()?;
     let column = cx.state.columns.get(&id)?;
     let own = cx.state.survey_of(id)?.ok()?.accuracy();
     if column.change == Intervention::None {
         return Some(format!("Dataset: {own:.1} % right"));
     }
-    let trained = cx.state.surveys.of(dataset, column.probe, Intervention::None).and_then(Result::ok);
+    let trained = cx.state.survey(column.probe, Intervention::None).and_then(Result::ok);
     Some(match trained {
         Some(trained) => {
             let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");

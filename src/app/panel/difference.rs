@@ -63,6 +63,7 @@ fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, String> {
     made.evidence.bias = a.bias - b.bias;
     made.evidence.token = evidence(&a.token, &b.token);
     made.evidence.position = evidence(&a.position, &b.position);
+    made.evidence.position_raster = evidence(&a.position_raster, &b.position_raster);
     made.evidence.proxy = evidence(&a.proxy, &b.proxy);
     made.evidence.proxy_raster = evidence(&a.proxy_raster, &b.proxy_raster);
     if made.evidence.token.is_none() {
@@ -84,6 +85,7 @@ mod tests {
             class,
             bias: 0.0,
             position: None,
+            position_raster: None,
             token: Some(token.into()),
             proxy: None,
             proxy_raster: None,
@@ -98,7 +100,9 @@ mod tests {
             seen: Picture::default(),
             scores: None,
             routing: Routing::None,
+            expected: None,
             kernel: None,
+            other_kernels: Vec::new(),
             radius: None,
             token_weight: None,
             logits: logits.into(),

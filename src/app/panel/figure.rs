@@ -51,7 +51,7 @@ impl Panel for View {
         let options = cx.state.views.of(self.figure.id());
         let Self { figure, cell, .. } = self;
         if let Some(response) = cell.show(ui, &trace, *figure, &options, cx.theme, rect, zoom, cx.lit) {
-            cx.menu(&response, *figure, &trace, options.limits);
+            cx.menu(&response, *figure, &trace, options.shared());
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::model::trace::Trace;
 use crate::viz::overview::OVERVIEWS;
 use crate::viz::plot::Plot;
 use crate::viz::theme::Theme;
-use crate::viz::{FIGURES, Figure, Options};
+use crate::viz::{FIGURES, Figure, Options, Shared};
 
 /// Where a panel stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub enum Wish {
     /// Show or hide the jobs.
     Jobs,
     /// Export these figures of these traces, one alone with the limits it is shown with.
-    Export(Vec<&'static str>, Vec<Arc<Trace>>, Option<(f64, f64)>),
+    Export(Vec<&'static str>, Vec<Arc<Trace>>, Shared),
     /// Restore this workspace, of this file.
     Restore(PathBuf, Box<Workspace>),
     /// Export a picture with its own data.
@@ -104,7 +104,7 @@ pub enum Wish {
     /// Put one on the clipboard.
     CopyPlot(Arc<dyn Plot>),
     /// Put a picture of this figure on the clipboard.
-    CopyImage(&'static str, Arc<Trace>, Option<(f64, f64)>),
+    CopyImage(&'static str, Arc<Trace>, Shared),
 }
 
 /// What a panel sees and what it says.
@@ -193,9 +193,7 @@ impl Cx<'_> {
 
     /// How a figure is drawn, limits shared by all columns included.
     pub fn options(&self, figure: &str) -> Options {
-        let mut options = self.state.views.of(figure);
-        options.limits = options.limits.or_else(|| self.state.shared_limits(figure));
-        options
+        self.state.views.of(figure).within(self.state.shared_limits(figure))
     }
 
     /// The menu of a figure under the right button; `limits` are those it is shown with.
@@ -204,7 +202,7 @@ impl Cx<'_> {
         response: &Response,
         figure: &'static dyn Figure,
         trace: &Arc<Trace>,
-        limits: Option<(f64, f64)>,
+        limits: Shared,
     ) {
         response.context_menu(|ui| {
             if ui.button("Export…").clicked() {

@@ -4,6 +4,7 @@
 mod comparison;
 mod cost;
 mod csv;
+mod diagnostics;
 pub mod evaluated;
 mod fine_grained;
 mod grid;
@@ -58,6 +59,11 @@ pub const TABLES: &[Kind] = &[
     Kind { id: "routing", what: "routing mechanisms against pooling", build: routing::build },
     Kind { id: "fine-grained", what: "heads across backbones and datasets", build: fine_grained::build },
     Kind { id: "scramble", what: "the order disturbed at evaluation", build: scramble::build },
+    Kind {
+        id: "diagnostics",
+        what: "what every router does, beside chance and untrained scorers",
+        build: diagnostics::build,
+    },
     Kind { id: "grid", what: "temperature by iterations", build: grid::build },
     Kind { id: "state-size", what: "accuracy by number of S4 states", build: sweep::state_size },
     Kind { id: "sweep", what: "accuracy by any other setting", build: sweep::build },

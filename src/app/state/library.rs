@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use super::super::facts::{BackboneFacts, Fit, ProbeFacts};
 use super::super::fault::Fault;
 use super::super::job::survey::Part;
-use super::super::job::{BackboneId, DatasetId, ImageId, JobId, ProbeId};
+use super::super::job::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
 use crate::model::data::{Place, Split};
 
 /// Whether an entry can be used.
@@ -89,6 +89,22 @@ pub struct Dataset {
     pub split: Option<Split>,
     /// Its images in the library, in the order of the part.
     pub images: Vec<ImageId>,
+}
+
+/// What a reading depends on beside the image: the probe's values, the weights whose tokens it reads,
+/// and how those see images.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reader {
+    /// The probe.
+    pub probe: ProbeId,
+    /// SHA-256 of its file.
+    file: String,
+    /// The backbone.
+    backbone: BackboneId,
+    /// SHA-256 of its weights.
+    weights: String,
+    /// Its layer and size.
+    options: BackboneOptions,
 }
 
 /// What is open.
@@ -179,6 +195,23 @@ impl Library {
         };
         let ranked = self.open_backbones().filter_map(|(id, backbone)| Some((rank(backbone)?, id, backbone)));
         ranked.min_by_key(|(rank, ..)| *rank).map(|(_, id, backbone)| (id, backbone))
+    }
+
+    /// What reads when `probe` does, as it is open now.
+    pub fn reader(&self, probe: ProbeId) -> Option<Reader> {
+        let file = self.probes.get(&probe)?.status.ready()?.fingerprint.clone();
+        let (backbone, facts) = self.backbone_of(probe)?;
+        let (weights, options) = (facts.fingerprint.clone(), facts.options);
+        Some(Reader { probe, file, backbone, weights, options })
+    }
+
+    /// What seeds random orders of an image: its index in the whole dataset; of an image of none, its
+    /// place in the library.
+    pub fn draw(&self, image: ImageId) -> u64 {
+        let label = self.images.get(&image).and_then(|image| image.label);
+        let part = |label: Label| self.datasets.get(&label.dataset)?.status.ready();
+        let index = label.and_then(|label| part(label)?.samples.get(label.at).copied());
+        index.or_else(|| self.images.get_index_of(&image)).unwrap_or(0) as u64
     }
 
     /// The first backbone that is open.

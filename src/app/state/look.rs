@@ -3,21 +3,21 @@
 use super::super::facts::Fit;
 use super::super::fault::Fault;
 use super::super::job::{
-    Asked, BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings,
-    ProbeId, Request,
+    Asked, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings, ProbeId, Request,
 };
 use super::jobs::{JobKind, Weight};
-use super::library::Status;
+use super::library::{Reader, Status};
 use super::{Shown, State};
 use crate::model::intervention::Intervention;
 
 /// Everything a trace depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
-    /// The backbone, its weights and how it reads images.
-    backbone: Option<(BackboneId, String, BackboneOptions)>,
+    /// Who reads; nobody where no backbone fits.
+    reader: Option<Reader>,
     probe: ProbeId,
     image: ImageId,
+    draw: u64,
     change: Intervention,
     class: ClassChoice,
     settings: LookSettings,
@@ -82,9 +82,10 @@ impl State {
             };
             let attached = library.backbone_of(column.probe);
             let key = Key {
-                backbone: attached.map(|(id, facts)| (id, facts.fingerprint.clone(), facts.options)),
+                reader: library.reader(column.probe),
                 probe: column.probe,
                 image,
+                draw: library.draw(image),
                 change: column.change,
                 class: class.clone(),
                 settings,
@@ -103,9 +104,10 @@ impl State {
             };
             fresh |= !known;
             column.shown = Shown::Waiting(column.shown.trace().cloned());
+            let draw = key.draw;
             column.key = Some(key);
             let (probe, change) = (column.probe, column.change);
-            asked.push(Asked { column: id, image: file.place.clone(), backbone, probe, change });
+            asked.push(Asked { column: id, image: file.place.clone(), backbone, probe, change, draw });
         }
         if asked.is_empty() || (!fresh && self.looking.is_some()) {
             return Vec::new();

@@ -37,7 +37,7 @@ use crate::model::intervention::Intervention;
 use crate::model::trace::Trace;
 use crate::viz::hover::Hover;
 use crate::viz::overview::Choice;
-use crate::viz::{FIGURES, Options};
+use crate::viz::{FIGURES, Options, Shared, shared};
 
 /// Everything the window shows.
 #[derive(Default)]
@@ -204,10 +204,10 @@ impl State {
     }
 
     /// Limits of a figure over all columns, where they are shared.
-    pub fn shared_limits(&self, figure: &str) -> Option<(f64, f64)> {
-        let figure = FIGURES.iter().find(|known| known.id() == figure).filter(|_| self.views.shared)?;
-        let traces = self.columns.values().filter_map(|column| column.shown.trace());
-        traces.filter_map(|trace| figure.limits(trace)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    pub fn shared_limits(&self, figure: &str) -> Shared {
+        let known = FIGURES.iter().find(|known| known.id() == figure).filter(|_| self.views.shared);
+        let Some(figure) = known else { return [None; 2] };
+        shared(*figure, self.columns.values().filter_map(|column| Some(&**column.shown.trace()?)))
     }
 
     /// A new number for an id.

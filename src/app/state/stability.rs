@@ -8,6 +8,7 @@ use super::super::job::survey::Subject;
 use super::super::job::{ColumnId, ImageId, JobId, Request};
 use super::State;
 use super::jobs::JobKind;
+use super::library::Reader;
 use crate::model::stability::Stability;
 
 /// Measurements kept.
@@ -20,7 +21,10 @@ pub struct Stabilities {
     pub asking: Option<(JobId, Subject, ImageId)>,
     /// Why the last one gave nothing, and what it was of.
     fault: Option<(Subject, ImageId, Fault)>,
-    known: Vec<Answer>,
+    /// Each with who reads, and the seed of the changes.
+    known: Vec<(Reader, u64, Answer)>,
+    /// Who reads in the one under way.
+    asked: Option<(Reader, u64)>,
 }
 
 impl State {
@@ -32,12 +36,15 @@ impl State {
         Some((Subject { probe: column.probe, backbone, change: column.change }, image))
     }
 
-    /// How stable the order of a column is, where it was measured.
+    /// How stable the order of a column is, where it was measured as probe and backbone are now.
     pub fn stability_of(&self, column: ColumnId) -> Option<Result<&Arc<Stability>, &Fault>> {
         let wanted = self.subject_of(column)?;
-        let known = self.stabilities.known.iter().find(|answer| (answer.subject, answer.image) == wanted);
+        let reader = self.library.reader(wanted.0.probe)?;
+        let known = self.stabilities.known.iter().find(|(own, seed, answer)| {
+            (answer.subject, answer.image) == wanted && *own == reader && *seed == self.look.seed
+        });
         let failed = self.stabilities.fault.as_ref().filter(|fault| (fault.0, fault.1) == wanted);
-        known.map(|answer| answer.result.as_ref()).or(failed.map(|(.., fault)| Err(fault)))
+        known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(.., fault)| Err(fault)))
     }
 
     /// The job that measures a column.
@@ -61,18 +68,24 @@ impl State {
         let title = format!("Changing {} a little", place.short());
         let job = self.begin(JobKind::Stability, title);
         (self.stabilities.asking, self.stabilities.fault) = (Some((job, subject, image)), None);
-        requests.push(Request::Stability(Ask { job, subject, image, place, seed: self.look.seed }));
+        let (seed, draw) = (self.look.seed, self.library.draw(image));
+        self.stabilities.asked = self.library.reader(subject.probe).map(|reader| (reader, seed));
+        requests.push(Request::Stability(Ask { job, subject, image, place, seed, draw }));
         requests
     }
 
-    /// It was measured.
+    /// It was measured; too late where probe or backbone have been opened anew since.
     pub(super) fn steadied(&mut self, answer: Answer) {
+        let Some((reader, seed)) = self.stabilities.asked.clone() else { return };
+        if self.library.reader(answer.subject.probe).as_ref() != Some(&reader) {
+            return;
+        }
         let known = &mut self.stabilities.known;
-        known.retain(|old| (old.subject, old.image) != (answer.subject, answer.image));
+        known.retain(|(.., old)| (old.subject, old.image) != (answer.subject, answer.image));
         if known.len() >= KEPT {
             known.remove(0);
         }
-        known.push(answer);
+        known.push((reader, seed, answer));
     }
 
     /// The job that measures is over.

@@ -10,7 +10,7 @@ use super::super::job::{ColumnId, DatasetId, ImageId, JobId, ProbeId, Request};
 use super::super::settings::remember;
 use super::State;
 use super::jobs::JobKind;
-use super::library::{Dataset, Image, Label, Status};
+use super::library::{Dataset, Image, Label, Reader, Status};
 use crate::model::data::{Place, Split};
 use crate::model::intervention::Intervention;
 use crate::model::survey::Survey;
@@ -25,39 +25,34 @@ pub struct Surveys {
     /// Why the last one gave nothing.
     pub fault: Option<Fault>,
     known: Vec<Known>,
+    /// Who is being asked, as they were when they were asked.
+    asked: Vec<(Subject, Key)>,
     /// Counts what came, so that whoever derives from it knows when to do so again.
     pub revision: u64,
+}
+
+/// Everything a survey depends on beside the images.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    reader: Reader,
+    change: Intervention,
+    /// What null bands are made of: how many draws, from which seed.
+    nulls: (usize, u64),
 }
 
 /// An answer that is kept.
 struct Known {
     dataset: DatasetId,
-    probe: ProbeId,
-    change: Intervention,
+    key: Key,
     result: Result<Arc<Survey>, Fault>,
 }
 
 impl Surveys {
-    /// What `probe`, changed so, made of `dataset`; nothing where it was not asked.
-    pub fn of(
-        &self,
-        dataset: DatasetId,
-        probe: ProbeId,
-        change: Intervention,
-    ) -> Option<Result<&Arc<Survey>, &Fault>> {
-        let same = |k: &&Known| (k.dataset, k.probe, k.change) == (dataset, probe, change);
-        self.known.iter().find(same).map(|known| known.result.as_ref())
-    }
-
-    /// All of a dataset that came out: who was asked, and what it made of the images.
-    pub fn all(&self, dataset: DatasetId) -> impl Iterator<Item = (ProbeId, Intervention, &Arc<Survey>)> {
-        let own = self.known.iter().filter(move |known| known.dataset == dataset);
-        own.filter_map(|known| Some((known.probe, known.change, known.result.as_ref().ok()?)))
-    }
-
+    /// The latest answer of a probe, changed so, is the one that is kept.
     fn put(&mut self, known: Known) {
-        let same = |k: &Known| (k.dataset, k.probe, k.change) == (known.dataset, known.probe, known.change);
-        self.known.retain(|k| !same(k));
+        let of = |known: &Known| (known.dataset, known.key.reader.probe, known.key.change);
+        let own = of(&known);
+        self.known.retain(|k| of(k) != own);
         self.known.push(known);
         self.revision += 1;
     }
@@ -76,10 +71,25 @@ impl State {
         Some((id, self.library.datasets.get(&id)?.status.ready()?))
     }
 
+    /// Everything that what `probe`, changed so, makes of a dataset depends on.
+    fn survey_key(&self, probe: ProbeId, change: Intervention) -> Option<Key> {
+        let nulls = (self.look.null_draws, self.look.seed);
+        Some(Key { reader: self.library.reader(probe)?, change, nulls })
+    }
+
+    /// What `probe`, changed so, made of the dataset; nothing where it was not asked as it is now: an
+    /// answer of a file that was written anew, or by other weights, layer or size, is none.
+    pub fn survey(&self, probe: ProbeId, change: Intervention) -> Option<Result<&Arc<Survey>, &Fault>> {
+        let (dataset, _) = self.dataset()?;
+        let key = self.survey_key(probe, change)?;
+        let known = self.surveys.known.iter().find(|known| known.dataset == dataset && known.key == key);
+        known.map(|known| known.result.as_ref())
+    }
+
     /// What the probe of a column made of the dataset.
     pub fn survey_of(&self, column: ColumnId) -> Option<Result<&Arc<Survey>, &Fault>> {
         let column = self.columns.get(&column)?;
-        self.surveys.of(self.dataset()?.0, column.probe, column.change)
+        self.survey(column.probe, column.change)
     }
 
     /// The image of a dataset at a place of its part.
@@ -171,15 +181,14 @@ impl State {
     /// Asks changed readings of probes that were asked as trained: what a change does to the accuracy
     /// stands beside it without another click. One survey at a time; the next follows when it is over.
     pub(super) fn ask_changes(&mut self) -> Vec<Request> {
-        let Some((dataset, _)) = self.dataset() else { return Vec::new() };
         if self.surveys.asking.is_some() {
             return Vec::new();
         }
         let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
         for column in self.columns.values().filter(|column| column.change != Intervention::None) {
             let subject = (column.probe, column.change);
-            let trained = self.surveys.of(dataset, column.probe, Intervention::None);
-            let unknown = self.surveys.of(dataset, column.probe, column.change).is_none();
+            let trained = self.survey(column.probe, Intervention::None);
+            let unknown = self.survey(column.probe, column.change).is_none();
             if unknown && trained.is_some_and(|found| found.is_ok()) && !wanted.contains(&subject) {
                 wanted.push(subject);
             }
@@ -213,20 +222,29 @@ impl State {
         let s = if subjects.len() == 1 { "" } else { "s" };
         let title = format!("Asking {} probe{s} about {}", subjects.len(), part.asked.dataset);
         let job = self.begin(JobKind::Survey, title);
+        let keyed = |subject: &Subject| Some((*subject, self.survey_key(subject.probe, subject.change)?));
+        self.surveys.asked = subjects.iter().filter_map(keyed).collect();
         (self.surveys.asking, self.surveys.fault) = (Some(job), None);
         requests.push(Request::Survey(Ask { job, part, subjects, settings: self.look }));
         requests
     }
 
-    /// An answer came; one about a split that is no longer looked at is too late.
+    /// An answer came. One about a split that is no longer looked at is too late, as is one of a probe
+    /// or a backbone that has been opened anew since it was asked: nothing says which of the two spoke.
     pub(super) fn surveyed(&mut self, answer: Answer) {
         let Answer { subject, part, result } = answer;
         let own = |dataset: &Dataset| dataset.status.ready().is_some_and(|known| Arc::ptr_eq(known, &part));
         let Some((dataset, _)) = self.library.datasets.iter().find(|(_, dataset)| own(dataset)) else {
             return;
         };
-        let known = Known { dataset: *dataset, probe: subject.probe, change: subject.change, result };
-        self.surveys.put(known);
+        let dataset = *dataset;
+        let asked =
+            self.surveys.asked.iter().find(|(asked, _)| *asked == subject).map(|(_, key)| key.clone());
+        if let Some(key) =
+            asked.filter(|key| self.survey_key(subject.probe, subject.change).as_ref() == Some(key))
+        {
+            self.surveys.put(Known { dataset, key, result });
+        }
     }
 
     /// The job that asks is over.

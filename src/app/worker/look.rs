@@ -14,7 +14,7 @@ use crate::app::job::{
     Asked, BackboneId, Cancel, ClassChoice, Event, Look, LookSettings, ProbeId, Seen, Unit,
 };
 use crate::model::data::Place;
-use crate::model::explain::{Question, explain_changed, settings};
+use crate::model::explain::{Question, explain_changed, prepare_nulls};
 use crate::model::null::NullBands;
 use crate::model::preprocess::Pixels;
 use crate::model::trace::Trace;
@@ -159,12 +159,7 @@ impl Explainer<'_> {
             go_on(cancel)?;
             let Ok(loaded) = self.loaded(asked) else { continue };
             let Some(Ok(known)) = self.images.get(&(asked.backbone, asked.image.clone())) else { continue };
-            let Ok(probe) = asked.change.probe(&loaded.probe) else { continue };
-            if let Some(router) = probe.head().router().filter(|_| !asked.change.unroutes())
-                && known.tokens.grid.len() >= 2
-            {
-                self.nulls.band(&settings(&probe), router, known.tokens.grid);
-            }
+            prepare_nulls(&loaded.probe, asked.change, &known.tokens, self.nulls);
         }
         Ok(())
     }
@@ -185,9 +180,8 @@ impl Explainer<'_> {
             probe: loaded.path.display().to_string(),
             class,
             rho: self.look.settings.rho,
-            draw: 0,
+            draw: asked.draw,
             nulls: Some(self.nulls),
-            seed: self.look.settings.seed,
             top: TOP,
         };
         explain_changed(&loaded.probe, asked.change, &known.tokens, known.seen.clone(), question)

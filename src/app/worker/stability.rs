@@ -3,18 +3,14 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::compute::{Compute, of_file};
 use super::outbox::{Clock, Stop, failed, go_on};
 use crate::app::fault::Fault;
 use crate::app::job::stability::{Answer, Ask};
 use crate::app::job::{Cancel, Event, Unit};
-use crate::model::intervention::Intervention;
 use crate::model::preprocess::Pixels;
-use crate::model::probe::Probe;
 use crate::model::stability::perturb::{Perturbation, kinds};
-use crate::model::stability::{Group, Stability, differ_in_seed, kendall, null, order};
+use crate::model::stability::{Measurement, Stability};
 use crate::model::tokens::Tokens;
 
 /// Pictures in one forward pass.
@@ -58,50 +54,13 @@ impl Compute {
             let read = open.model.forward_layers(batch, &[open.layer], true).map_err(failed)?;
             tokens.extend(read.into_iter().flatten());
         }
-        let orders: Vec<Vec<f64>> = tokens
-            .par_iter()
-            .map(|tokens| order(&probe, change, tokens))
-            .collect::<Result<_, _>>()
-            .map_err(failed)?;
-        let (Some(first), Some(grid)) = (orders.first(), tokens.first().map(|tokens| tokens.grid)) else {
-            return Err(Fault::new("The backbone gave no tokens").into());
-        };
-        let tau = |changed: &[f64], change: Perturbation| {
-            let before: Vec<f64> = change.places(grid).into_iter().map(|i| first[i]).collect();
-            kendall(changed, &before)
-        };
-        let mut rest = orders[1..].iter().zip(&changes);
-        let groups = kinds.iter().map(|(name, own)| {
-            let taus =
-                rest.by_ref().take(own.len()).map(|(order, change)| (change.text(), tau(order, *change)));
-            Group { name: name.clone(), taus: taus.collect() }
-        });
-        let mut groups: Vec<Group> = groups.collect();
-        let taus = self.seeds(&probe, change, &tokens[0], first);
-        if !taus.is_empty() {
-            groups.push(Group { name: "Other seeds".to_owned(), taus });
-        }
-        let image = ask.place.short();
-        let head = probe.meta.head.clone();
-        Ok(Stability { image, probe: name, head, tokens: grid.len(), groups, null: null(grid.len()) })
-    }
-
-    /// Against the orders of open probes that differ in their seed alone, by their names.
-    fn seeds(
-        &self,
-        probe: &Probe,
-        change: Intervention,
-        tokens: &Tokens,
-        first: &[f64],
-    ) -> Vec<(String, f64)> {
-        let peers = self.probes.values().filter(|other| differ_in_seed(&probe.meta, &other.probe.meta));
-        let mut taus: Vec<(String, f64)> = peers
-            .filter_map(|peer| {
-                let name = peer.path.file_stem()?.to_string_lossy().into_owned();
-                Some((name, kendall(&order(&peer.probe, change, tokens).ok()?, first)))
-            })
-            .collect();
-        taus.sort_by(|a, b| a.0.cmp(&b.0));
-        taus
+        // Open probes that differ in their seed alone, by their names.
+        let peers = self
+            .probes
+            .values()
+            .filter_map(|peer| Some((peer.path.file_stem()?.to_string_lossy().into_owned(), &peer.probe)));
+        let (image, peers) = (ask.place.short(), peers.collect());
+        let measurement = Measurement { image, name, probe: &probe, change, draw: ask.draw, peers };
+        measurement.take(&tokens, &kinds).map_err(failed)
     }
 }

@@ -25,6 +25,11 @@ const BATCH: usize = 32;
 /// Tokens of a part of a dataset: the cache, and the place of every image in it.
 type Known = (TokenCache, Vec<usize>);
 
+/// Of every image, its index in the whole dataset, wherever its tokens lie.
+fn draws(part: &Part) -> Vec<u64> {
+    part.samples.iter().map(|at| *at as u64).collect()
+}
+
 impl Compute {
     /// Asks every subject, and tells of each as soon as it is done.
     pub(super) fn survey(&mut self, clock: &Clock<'_>, ask: &Ask, cancel: &Cancel) -> Result<(), Stop> {
@@ -63,7 +68,9 @@ impl Compute {
         let probe = loaded.probe.clone();
         let nulls = NullBands::new(ask.settings.null_draws, ask.settings.seed);
         let asked = ask.part.asked.clone();
-        let mut interview = Interview::new(&probe, change, tokens, asked, places, &nulls).map_err(failed)?;
+        let draws = draws(&ask.part);
+        let images = (&places[..], &draws[..]);
+        let mut interview = Interview::new(&probe, change, tokens, asked, images, &nulls).map_err(failed)?;
         let (total, count) = (places.len() as u64, ask.subjects.len());
         let what = match count {
             1 => format!("Asking {name}"),

@@ -147,27 +147,35 @@ impl Sketch {
         assert!(n >= 2 && grid.len() == n, "a plan of {n} tokens over {} patches", grid.len());
         let mut column_sum = vec![0.0; n];
         let mut column_max = vec![f64::NEG_INFINITY; n];
-        let mut best_token = vec![0; n];
+        let mut best_token = vec![0u32; n];
         for i in 0..n {
-            for (k, &share) in plan.row(i).iter().enumerate() {
-                column_sum[k] += share;
-                if share > column_max[k] {
-                    (column_max[k], best_token[k]) = (share, i);
-                }
+            let columns = column_sum.iter_mut().zip(&mut column_max).zip(&mut best_token);
+            for (((sum, most), best), &share) in columns.zip(plan.row(i)) {
+                // Without a branch: whether a share is the largest so far cannot be guessed.
+                let larger = share > *most;
+                *sum += share;
+                *most = if larger { share } else { *most };
+                *best = if larger { i as u32 } else { *best };
             }
         }
         let best_position: Vec<usize> = (0..n).map(|i| argmax(plan.row(i))).collect();
-        let (expected, spread) = (0..n).map(|i| moments(plan.row(i))).unzip();
-        Self {
+        let mut sketch = Self {
             grid,
-            row_sum: (0..n).map(|i| plan.row(i).iter().sum()).collect(),
+            row_sum: Vec::with_capacity(n),
             column_sum,
             row_max: (0..n).map(|i| plan.row(i)[best_position[i]]).collect(),
             best_position,
-            best_token,
-            expected,
-            spread,
+            best_token: best_token.into_iter().map(|i| i as usize).collect(),
+            expected: Vec::with_capacity(n),
+            spread: Vec::with_capacity(n),
+        };
+        for i in 0..n {
+            let (mass, mean, deviation) = moments(plan.row(i));
+            sketch.row_sum.push(mass);
+            sketch.expected.push(mean);
+            sketch.spread.push(deviation);
         }
+        sketch
     }
 
     /// Where every token is expected, `[N]`, in positions.

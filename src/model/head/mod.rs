@@ -15,7 +15,7 @@ pub mod memory;
 mod opaque;
 pub mod routed;
 pub mod scan;
-mod scorer;
+pub mod scorer;
 pub mod sinkhorn_conv;
 pub mod sinkhorn_gap;
 pub mod transformer;

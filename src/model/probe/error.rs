@@ -175,6 +175,33 @@ pub enum ProbeError {
         /// The probe.
         file: String,
     },
+    /// Classes by number alone, of another dataset.
+    #[error(
+        "{file} knows {found} classes without names, and the dataset has {expected}; it was trained on another one"
+    )]
+    Unnamed {
+        /// The probe.
+        file: String,
+        /// How many the dataset has.
+        expected: usize,
+        /// How many the probe has.
+        found: usize,
+    },
+    /// A name that says not which class is meant.
+    #[error(
+        "{file}: the class `{name}` stands twice in one of two different lists ({own} in the probe's, {other} in \
+         the dataset's), so nothing says which is which; name the classes of the dataset apart, in the probe too"
+    )]
+    Ambiguous {
+        /// The probe.
+        file: String,
+        /// The name.
+        name: String,
+        /// How many classes of the probe have it.
+        own: usize,
+        /// How many classes of the dataset have it.
+        other: usize,
+    },
     /// A class that does not exist.
     #[error("{file} has no class `{asked}`; {hint}")]
     Class {

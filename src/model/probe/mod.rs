@@ -4,6 +4,7 @@
 //! reads (`assets/examples/write_probe.py`). `logits = W z + b` `[C]` from the features `z` `[F]`
 //! that the head's [`Reading`] gives.
 
+mod classes;
 mod error;
 mod file;
 mod meta;
@@ -99,7 +100,8 @@ impl Probe {
         Ok(())
     }
 
-    /// How it reads one image, in float64. `draw` seeds random orders: the image's index.
+    /// How it reads one image, in float64. `draw` seeds random orders: the image's index in its
+    /// dataset.
     pub fn reading(&self, tokens: &Tokens, draw: u64) -> Result<Reading, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;

@@ -1,6 +1,6 @@
 //! How much of one image's order stays when the image is changed a little, or another seed learnt the
 //! order: Kendall's tau-b between where tokens came before and after, each compared at the place that
-//! shows the same thing. Plain host data, made by [`order`] and [`Group::new`].
+//! shows the same thing. Plain host data, made by a [`Measurement`].
 //!
 //! Chance: between two random orders of `n` tokens tau has mean 0 and variance
 //! `2 (2n + 5) / (9 n (n - 1))` (Kendall 1938) and is close to normal from `n = 10` on; the null band
@@ -8,12 +8,15 @@
 
 pub mod perturb;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+
+use self::perturb::Perturbation;
 
 use super::diagnostics::Sketch;
 use super::explain::plan_of;
 use super::intervention::{Intervention, InterventionError};
-use super::probe::{Meta, Probe, ProbeError};
+use super::probe::{Meta, Probe};
 use super::survey::ask::positions;
 use super::tokens::Tokens;
 
@@ -53,10 +56,7 @@ impl Group {
 /// Why there is no order to compare.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
-    /// The probe does not fit the tokens.
-    #[error(transparent)]
-    Probe(#[from] ProbeError),
-    /// The probe cannot be changed so.
+    /// The probe does not fit the tokens, or cannot be changed so.
     #[error(transparent)]
     Intervention(#[from] InterventionError),
     /// The head reads its tokens in no single order.
@@ -67,13 +67,79 @@ pub enum OrderError {
     },
 }
 
-/// Where every token of an image comes, `[N]`, 0 the first and 1 the last.
-pub fn order(probe: &Probe, change: Intervention, tokens: &Tokens) -> Result<Vec<f64>, OrderError> {
+/// Where every token of an image comes, `[N]`, 0 the first and 1 the last. `draw` seeds random
+/// orders: the image's index in its dataset, for its changed copies too.
+pub fn order(
+    probe: &Probe,
+    change: Intervention,
+    tokens: &Tokens,
+    draw: u64,
+) -> Result<Vec<f64>, OrderError> {
     let probe = &*change.probe(probe)?;
-    let reading = change.reading(&probe.meta.head, probe.reading(tokens, 0)?)?;
+    let reading = change.read(probe, tokens, draw)?;
     let router = probe.head().router().filter(|_| !change.unroutes());
     let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&plan, tokens.grid));
     positions(&reading, sketch.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
+}
+
+/// Whose order of which image is measured, and against whom.
+pub struct Measurement<'a> {
+    /// Name of the image's file.
+    pub image: String,
+    /// Name of the probe's file.
+    pub name: String,
+    /// The probe.
+    pub probe: &'a Probe,
+    /// What is changed in its reading.
+    pub change: Intervention,
+    /// What seeds random orders.
+    pub draw: u64,
+    /// Probes that may differ in their seed alone, with the names of their files; others are left out.
+    pub peers: Vec<(String, &'a Probe)>,
+}
+
+impl Measurement<'_> {
+    /// Measures. `tokens`: of the image, then of each of its changed copies, in the order of `kinds`.
+    ///
+    /// # Errors
+    /// If the probe does not fit, or reads in no single order.
+    ///
+    /// # Panics
+    /// If there are not as many tokens as that: a caller's bug.
+    pub fn take(
+        self,
+        tokens: &[Tokens],
+        kinds: &[(String, Vec<Perturbation>)],
+    ) -> Result<Stability, OrderError> {
+        let Self { image, name, probe, change, draw, peers } = self;
+        let changes = || kinds.iter().flat_map(|(_, changes)| changes);
+        assert_eq!(tokens.len(), 1 + changes().count(), "tokens of an image and its changed copies");
+        let orders: Vec<Vec<f64>> =
+            tokens.par_iter().map(|tokens| order(probe, change, tokens, draw)).collect::<Result<_, _>>()?;
+        let (first, grid) = (&orders[0], tokens[0].grid);
+        let tau = |changed: &[f64], change: Perturbation| {
+            let before: Vec<f64> = change.places(grid).into_iter().map(|i| first[i]).collect();
+            kendall(changed, &before)
+        };
+        let mut rest = orders[1..].iter();
+        let group = |(name, own): &(String, Vec<Perturbation>)| {
+            let taus =
+                own.iter().zip(rest.by_ref()).map(|(change, order)| (change.text(), tau(order, *change)));
+            Group { name: name.clone(), taus: taus.collect() }
+        };
+        let mut groups: Vec<Group> = kinds.iter().map(group).collect();
+        let peers = peers.into_iter().filter(|(_, peer)| differ_in_seed(&probe.meta, &peer.meta));
+        let against = |(name, peer): (String, &Probe)| {
+            Some((name, kendall(&order(peer, change, &tokens[0], draw).ok()?, first)))
+        };
+        let mut taus: Vec<(String, f64)> = peers.filter_map(against).collect();
+        taus.sort_by(|a, b| a.0.cmp(&b.0));
+        if !taus.is_empty() {
+            groups.push(Group { name: "Other seeds".to_owned(), taus });
+        }
+        let head = probe.meta.head.clone();
+        Ok(Stability { image, probe: name, head, tokens: grid.len(), groups, null: null(grid.len()) })
+    }
 }
 
 /// Whether two probes differ in their seed alone: the same head, settings, backbone, classes and

@@ -22,6 +22,9 @@ use crate::model::probe::{Probe, ProbeError};
 use crate::model::reading::{Form, Order, Plan, Reading};
 use crate::model::readout;
 
+/// Predictions kept of every image.
+pub const TOP: usize = 5;
+
 /// Why a probe cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
@@ -49,6 +52,8 @@ pub struct Interview<'a> {
     asked: Arc<Asked>,
     /// Of every image, its place in the cache.
     places: &'a [usize],
+    /// Of every image, what seeds random orders.
+    draws: &'a [u64],
     /// Of every class of the probe, the dataset's.
     known: Vec<u32>,
     nulls: IndexMap<&'static str, (f64, f64)>,
@@ -62,6 +67,8 @@ struct Answer {
     predicted: u32,
     confidence: f32,
     own: f32,
+    /// Classes of the probe and their probabilities, best first.
+    top: Vec<(usize, f32)>,
     measures: Option<Vec<f32>>,
 }
 
@@ -69,13 +76,14 @@ struct Answer {
 type Maps = (Option<Vec<f64>>, Option<Vec<f64>>);
 
 impl<'a> Interview<'a> {
-    /// Begins.
+    /// Begins. For every image of `asked`, `places` says where it is in the cache, and `draws` its
+    /// index in the whole dataset: what seeds random orders, whatever part is asked about.
     pub fn new(
         probe: &'a Probe,
         change: Intervention,
         tokens: &'a TokenCache,
         asked: Arc<Asked>,
-        places: &'a [usize],
+        (places, draws): (&'a [usize], &'a [u64]),
         nulls: &NullBands,
     ) -> Result<Self, AskError> {
         let probe = change.probe(probe)?;
@@ -92,6 +100,7 @@ impl<'a> Interview<'a> {
             tokens,
             asked,
             places,
+            draws,
             known,
             nulls,
             answers: Vec::with_capacity(images),
@@ -103,6 +112,17 @@ impl<'a> Interview<'a> {
     /// How many images have been asked about.
     pub fn done(&self) -> usize {
         self.answers.len()
+    }
+
+    /// The most probable classes of an image, at most [`TOP`], and their probabilities, best first; none
+    /// of one that cannot be read or has not been asked about.
+    pub fn top(&self, image: usize) -> Vec<(String, f32)> {
+        let answer = self.answers.get(image).and_then(Option::as_ref);
+        let named = |&(class, probability): &(usize, f32)| {
+            let name = self.probe.meta.classes.get(class).or_else(|| self.asked.classes.get(class));
+            (name.cloned().unwrap_or_else(|| class.to_string()), probability)
+        };
+        answer.map_or(Vec::new(), |answer| answer.top.iter().map(named).collect())
     }
 
     /// Asks about the next `count` images; whether some are left.
@@ -128,15 +148,17 @@ impl<'a> Interview<'a> {
             return Ok(None);
         }
         let (probe, tokens) = (&*self.probe, self.tokens.tokens(place));
-        let reading = self.change.reading(&probe.meta.head, probe.reading(&tokens, place as u64)?)?;
+        let reading = self.change.read(probe, &tokens, self.draws[image])?;
         let logits = readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias);
-        let (best, probabilities) = judge(&logits);
+        let (top, probabilities) = judge(&logits);
+        let best = top[0];
         let own = self.known.iter().position(|class| *class == self.asked.class[image]);
         let router = probe.head().router().filter(|_| !self.change.unroutes());
         let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&plan, tokens.grid));
         let answer = Answer {
             predicted: self.known[best],
             confidence: probabilities[best] as f32,
+            top: top.into_iter().map(|class| (class, probabilities[class] as f32)).collect(),
             own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
             measures: sketch.as_ref().map(|s| MEASURES.iter().map(|m| (m.of)(s) as f32).collect()),
         };
@@ -173,22 +195,26 @@ impl<'a> Interview<'a> {
 
 /// Of every class of the probe, which of the dataset's it is.
 fn classes(probe: &Probe, asked: &Asked) -> Result<Vec<u32>, AskError> {
-    let place = |name: &String| asked.classes.iter().position(|class| class == name);
-    let known: Vec<u32> = match probe.meta.classes.as_slice() {
-        [] if probe.classes() == asked.classes.len() => (0..asked.classes.len() as u32).collect(),
-        [] => Vec::new(),
-        names => names.iter().map(|name| place(name).map_or(OTHER, |at| at as u32)).collect(),
-    };
+    let mut known = vec![OTHER; probe.classes()];
+    for (class, number) in (0..).zip(probe.numbers(&asked.classes)?) {
+        number.into_iter().for_each(|number| known[number] = class);
+    }
     if known.iter().all(|class| *class == OTHER) {
         return Err(AskError::Classes { classes: asked.classes.len(), dataset: asked.dataset.clone() });
     }
     Ok(known)
 }
 
-/// The first of the largest logits, and all probabilities.
-fn judge(logits: &[f64]) -> (usize, Vec<f64>) {
-    let best = (0..logits.len()).fold(0, |best, c| if logits[c] > logits[best] { c } else { best });
-    (best, softmax(logits))
+/// The classes of the largest logits, best first, ties to the lower one; and all probabilities.
+fn judge(logits: &[f64]) -> (Vec<usize>, Vec<f64>) {
+    let better = |a: &usize, b: &usize| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b));
+    let mut top: Vec<usize> = (0..logits.len()).collect();
+    if top.len() > TOP {
+        top.select_nth_unstable_by(TOP - 1, better);
+        top.truncate(TOP);
+    }
+    top.sort_unstable_by(better);
+    (top, softmax(logits))
 }
 
 /// Where every token came, 0 to 1, where there is one order.

@@ -26,6 +26,16 @@ fn columns(survey: &Survey) -> usize {
     survey.asked.classes.len() + usize::from(other)
 }
 
+/// The accuracy, and of how many images: those that could be read.
+fn title(survey: &Survey) -> String {
+    let read = (0..survey.len()).filter(|at| survey.readable(*at)).count();
+    let rest = match survey.len() - read {
+        0 => String::new(),
+        rest => format!("; {rest} unreadable"),
+    };
+    format!("Accuracy {} % of {read} images{rest}", number(survey.accuracy()))
+}
+
 /// Where the matrix lies: room for names on the left and above.
 struct Layout {
     area: Box2,
@@ -79,7 +89,7 @@ impl Overview for ConfusionMatrix {
         let mut scene = Scene::new(size.width, size.height, "Confusion matrix", theme.background);
         let columns = columns(survey);
         let Layout { area, named } = layout(survey, theme, size);
-        let accuracy = format!("Accuracy {} % of {} images", number(survey.accuracy()), survey.len());
+        let accuracy = title(survey);
         frame::title(&mut scene, theme, [area.x, 0.0], &accuracy, size.width - area.x);
         let color =
             |t: f32| if t <= 0.0 { theme.ground.mix(theme.faint, 0.5) } else { view.choice.map.at(t) };

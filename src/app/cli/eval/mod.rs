@@ -4,6 +4,7 @@
 mod masks;
 mod say;
 mod subject;
+mod survey;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +15,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use self::subject::{Question, Subject};
+use self::survey::Surveys;
 use super::fault;
+use super::inspect::sources::named;
 use super::progress::Display;
 use super::tokens::TokenFlags;
 use super::{extract, fetch, interrupt, out};
@@ -25,6 +28,7 @@ use crate::model::anchors::{Anchor, anchors};
 use crate::model::data::Split;
 use crate::model::evaluation::{self, Evaluation, evaluate};
 use crate::model::features::TokenCache;
+use crate::model::null::{DRAWS, NullBands};
 use crate::model::run::{Run, Which};
 use crate::model::{data, device};
 
@@ -57,7 +61,11 @@ pub struct Eval {
     /// Also nearest neighbours and logistic regression on CLS and mean tokens of the training images.
     #[arg(long)]
     anchors: bool,
-    /// Seed of disturbed orders.
+    /// Also write what every probe makes of every image into this folder: <probe>.survey.json, which
+    /// `ssmprobe figures --survey` draws, and <probe>.csv, a row an image.
+    #[arg(long, value_name = "DIR")]
+    survey: Option<PathBuf>,
+    /// Seed of disturbed orders and of null bands.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
@@ -74,8 +82,15 @@ const LONG: &str = r#"Where the dataset has a folder `masks` beside its splits (
 is the object), it is also asked how well each head finds the object: ROC AUC over tokens of what
 they count and of the evidence for the image's own class, and the share of the evidence on it.
 
+Of heads with a router every diagnostic of their plans is kept too: its mean over the images, beside
+what random scores and untrained scorers give (`ssmprobe report --table diagnostics`).
+
+--survey writes of every image its name, class, prediction, whether that is right (1, 0), its
+probability, the five most probable classes, the probability of its own class, and every diagnostic.
+
 --json prints {"event": "probe", "probe", "head", "seed", "evaluation"} for every probe, {"event":
-"failure", "probe", "error"} for one that cannot be asked, {"event": "anchor", ...} and last
+"survey", "probe", "files"} with --survey, {"event": "failure", "probe", "error"} for one that cannot
+be asked, {"event": "anchor", ...} and last
 {"event": "end", "images", "masks", "probes", "file"}.
 
 Exit codes: 0 at least one probe was asked, 1 none was or it failed, 2 wrong usage, 130 stopped by
@@ -131,17 +146,30 @@ impl Eval {
             }
             other => other?,
         };
+        let surveys =
+            self.survey.as_deref().map(|folder| Surveys::new(folder, &dataset, &question)).transpose()?;
+        let nulls = NullBands::new(DRAWS, self.seed);
         let question = question.readable(&cache)?;
         let masks = masks::covers(&dataset, &question.asked.images, &wanted, cache.grid())?;
         if let Some(warning) = &masks.warning {
             eprintln!("warning: {warning}");
         }
         let mut asked = Vec::new();
-        for subject in &subjects {
-            match self.ask(subject, &question, &cache, &dataset.classes, &masks.covers) {
+        let paths = subjects.iter().map(|subject| subject.path.clone()).collect();
+        let names = named(paths);
+        for (at, subject) in subjects.iter().enumerate() {
+            match self.ask(subject, &question, &cache, &dataset.classes, &masks.covers, &nulls) {
                 Ok(evaluation) => {
                     self.print(|| say::document(subject, &evaluation))?;
                     asked.push((subject, evaluation));
+                    if let Some(surveys) = &surveys {
+                        let stop = || interrupt::flow().is_continue();
+                        let files = surveys.write(&names[at], &subject.load()?, &cache, &nulls, &stop)?;
+                        let (probe, event) = (&subject.path, "survey");
+                        files.iter().for_each(|files| {
+                            self.print(|| json!({"event": event, "probe": probe, "files": files}))
+                        });
+                    }
                 }
                 Err(error) => {
                     let error = fault::lines(&error).join(": ");
@@ -201,6 +229,7 @@ impl Eval {
         cache: &TokenCache,
         classes: &[String],
         covers: &[Option<Vec<f64>>],
+        nulls: &NullBands,
     ) -> anyhow::Result<Evaluation> {
         let probe = subject.load()?;
         let images = question.labels(&probe, classes)?;
@@ -215,6 +244,7 @@ impl Eval {
             ablations: self.ablations,
             seed: self.seed,
             covers,
+            nulls: Some(nulls),
         };
         let found = evaluate(&probe, &asked, &|| bar.inc(1));
         bar.finish_and_clear();

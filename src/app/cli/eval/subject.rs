@@ -136,21 +136,10 @@ impl Question {
 
     /// The asked images with the classes as `probe` numbers them, by name.
     pub fn labels(&self, probe: &Probe, classes: &[String]) -> anyhow::Result<Labelled> {
-        let known = &probe.meta.classes;
-        if known.is_empty() && probe.classes() != classes.len() {
-            bail!(
-                "knows {} classes without names, and the dataset has {}; it was trained on another one",
-                probe.classes(),
-                classes.len()
-            );
-        }
-        let place = |name: &String| match known.is_empty() {
-            true => classes.iter().position(|class| class == name),
-            false => known.iter().position(|class| class == name),
-        };
+        let numbers = probe.numbers(classes)?;
         let number = |&class: &usize| {
-            let name = &classes[class];
-            place(name).with_context(|| {
+            numbers[class].with_context(|| {
+                let name = &classes[class];
                 format!("does not know the class `{name}`; it was trained on another dataset")
             })
         };

@@ -19,6 +19,7 @@ use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
 use crate::viz::curves::Part;
 use crate::viz::overview::OVERVIEWS;
+use crate::viz::stability;
 use crate::viz::theme::Theme;
 use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
 
@@ -82,6 +83,9 @@ pub struct Figures {
     /// Limits of the values shown, as figures side by side share them
     #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
     limits: Option<(f64, f64)>,
+    /// Limits of evidence by the paper's proxy
+    #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
+    proxy_limits: Option<(f64, f64)>,
     /// Show what the memory holds after so many steps of the reading order
     #[arg(long)]
     step: Option<usize>,
@@ -120,6 +124,7 @@ impl Figures {
             for overview in OVERVIEWS {
                 out::line(format_args!("{:<12} {} (of a survey)", overview.id(), overview.about()))?;
             }
+            println!("{:<12} {} (of a stability)", stability::ID, stability::ABOUT);
             return Ok(ExitCode::SUCCESS);
         }
         if !(20.0..=2000.0).contains(&self.width) {
@@ -211,6 +216,7 @@ impl Figures {
             grid: self.grid,
             step: self.step,
             limits: self.limits,
+            proxy_limits: self.proxy_limits,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::model::survey::Survey;
 use crate::viz::export;
 use crate::viz::overview::{self, Choice, MapOf, OVERVIEWS};
 use crate::viz::plot::{self, Plot, Surveyed};
-use crate::viz::stability::Steadiness;
+use crate::viz::stability::{self, Steadiness};
 
 /// What is drawn of surveys.
 #[derive(Args)]
@@ -67,7 +67,7 @@ impl Figures {
         let (theme, width) = (self.theme(), export::points(self.width));
         let plot: Box<dyn Plot> = match &self.surveys.stability {
             Some(path) => {
-                if self.figure.iter().any(|id| id != "stability") {
+                if self.figure.iter().any(|id| id != stability::ID) {
                     bail!("--figure: a stability has one figure, stability");
                 }
                 let read: Stability = serde_json::from_str(&text(path)?)

@@ -11,12 +11,14 @@ use super::report::{Failure, Report, Row};
 use super::sources::Source;
 use super::write;
 use crate::model::backbone::Backbone;
-use crate::model::explain::{Question, explain, settings};
-use crate::model::grid::Grid;
+use crate::model::explain::{Question, explain, prepare_nulls};
 use crate::model::image::Photo;
+use crate::model::intervention::Intervention;
 use crate::model::null::NullBands;
 use crate::model::preprocess::{Pixels, Preprocessor};
 use crate::model::probe::Probe;
+use crate::model::stability::perturb::Perturbation;
+use crate::model::stability::{Measurement, OrderError, Stability};
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
@@ -63,16 +65,24 @@ pub struct Explainer<'a> {
     pub save_tokens: bool,
     /// Whether traces are written too.
     pub save_traces: bool,
+    /// The changes that measure how stable orders are; none where it is not asked.
+    pub kinds: Vec<(String, Vec<Perturbation>)>,
     /// What the proxy decays by, instead of the spectral radius.
     pub rho: Option<f64>,
     /// What chance gives.
     pub nulls: NullBands,
-    /// Seed of the untrained scorer.
+    /// Seed of what chance gives.
     pub seed: u64,
 }
 
-/// What the backbone says of an image, and what it saw, where traces are wanted.
-type Read = (Tokens, Picture);
+/// What the backbone says of an image.
+struct Read {
+    tokens: Tokens,
+    /// What it saw, where traces are wanted.
+    seen: Picture,
+    /// What it says of the image and each of its changed copies, where stability is.
+    changed: Vec<Tokens>,
+}
 
 /// An image by its index, and what was read or why nothing was.
 type Item = (usize, anyhow::Result<Read>);
@@ -117,7 +127,10 @@ impl Job<'_> {
         match self.backbone.forward_layers(&pixels, &[self.layer], true) {
             Ok(tokens) => {
                 let read = tokens.into_iter().flatten().zip(&pixels);
-                let read = read.map(|(tokens, pixels)| Ok((tokens, self.seen(pixels))));
+                let read = read.map(|(tokens, pixels)| {
+                    let changed = self.changed(&tokens, pixels)?;
+                    Ok(Read { tokens, seen: self.seen(pixels), changed })
+                });
                 items.extend(good.into_iter().zip(read));
             }
             Err(error) => {
@@ -135,6 +148,23 @@ impl Job<'_> {
             true => self.preprocessor.seen(pixels),
             false => Picture::default(),
         }
+    }
+
+    /// Tokens of an image and of each of its changed copies; none where stability is not asked.
+    fn changed(&self, tokens: &Tokens, pixels: &Pixels) -> anyhow::Result<Vec<Tokens>> {
+        let changes: Vec<Perturbation> =
+            self.explainer.kinds.iter().flat_map(|(_, changes)| changes.iter().copied()).collect();
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let seen = self.preprocessor.seen(pixels);
+        let copy = |change: &Perturbation| self.preprocessor.pixels(&change.picture(&seen));
+        let copies: Vec<Pixels> = changes.par_iter().map(copy).collect();
+        let mut all = vec![tokens.clone()];
+        for batch in copies.chunks(self.batch) {
+            all.extend(self.backbone.forward_layers(batch, &[self.layer], true)?.into_iter().flatten());
+        }
+        Ok(all)
     }
 
     /// Pixels the backbone can read.
@@ -169,16 +199,11 @@ impl Explainer<'_> {
         Ok(())
     }
 
-    /// Computes the null bands of the grids that came, each with all cores.
+    /// Computes the null bands of the images that came, each with all cores.
     fn prepare_nulls(&self, items: &[Item]) {
-        let mut grids: Vec<Grid> =
-            items.iter().filter_map(|(_, read)| Some(read.as_ref().ok()?.0.grid)).collect();
-        grids.dedup();
-        for Loaded { probe, .. } in self.probes {
-            if let Some(router) = probe.head().router() {
-                for &grid in grids.iter().filter(|grid| grid.len() >= 2) {
-                    self.nulls.band(&settings(probe), router, grid);
-                }
+        for Read { tokens, .. } in items.iter().filter_map(|(_, read)| read.as_ref().ok()) {
+            for Loaded { probe, .. } in self.probes.iter() {
+                prepare_nulls(probe, Intervention::None, tokens, &self.nulls);
             }
         }
     }
@@ -195,7 +220,7 @@ impl Explainer<'_> {
             probe: probe.map(|probe| probe.path.display().to_string()),
             error: fault::lines(error).join(": "),
         };
-        let ((tokens, seen), loaded) = match (read, probe) {
+        let (Read { tokens, seen, changed }, loaded) = match (read, probe) {
             (Ok(read), Some(probe)) => (read, probe),
             (Err(error), _) => return Ok(Err(failure(error))),
             (Ok(_), None) => unreachable!("what was read comes with a probe"),
@@ -207,7 +232,6 @@ impl Explainer<'_> {
             rho: self.rho,
             draw: *index as u64,
             nulls: Some(&self.nulls),
-            seed: self.seed,
             top: TOP,
         };
         let trace = match explain(&loaded.probe, tokens, seen.clone(), question) {
@@ -216,9 +240,40 @@ impl Explainer<'_> {
         };
         let document = write::document(&trace, loaded, self);
         let folder = self.out.join(&source.stem);
+        let unwritable = || format!("{}: {} cannot be written", folder.display(), loaded.stem);
+        match self.stability(index, loaded, changed) {
+            Some(Ok(stability)) => {
+                write::stability(&folder, &loaded.stem, &stability).with_context(unwritable)?
+            }
+            Some(Err(error)) => return Ok(Err(failure(&error.into()))),
+            None => {}
+        }
         let tokens = self.save_tokens.then_some(tokens);
         write::files(&folder, &loaded.stem, &trace, &document, tokens, self.save_traces)
-            .with_context(|| format!("{}: {} cannot be written", folder.display(), loaded.stem))?;
+            .with_context(unwritable)?;
         Ok(Ok(Row::new(&trace, document, &folder, &source.stem, &loaded.stem)))
+    }
+
+    /// How stable the order of an image is; nothing where it is not asked, or there is no single order.
+    fn stability(
+        &self,
+        index: &usize,
+        loaded: &Loaded,
+        changed: &[Tokens],
+    ) -> Option<Result<Stability, OrderError>> {
+        let name = |loaded: &Loaded| loaded.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let peers = self.probes.iter().filter(|peer| peer.stem != loaded.stem);
+        let measurement = Measurement {
+            image: self.images[*index].path.file_name()?.to_string_lossy().into_owned(),
+            name: name(loaded)?,
+            probe: &loaded.probe,
+            change: Intervention::None,
+            draw: *index as u64,
+            peers: peers.filter_map(|peer| Some((name(peer)?, &peer.probe))).collect(),
+        };
+        match (!changed.is_empty()).then(|| measurement.take(changed, &self.kinds))? {
+            Err(OrderError::None { .. }) => None,
+            found => Some(found),
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 mod batches;
 mod report;
-mod sources;
+pub(super) mod sources;
 mod write;
 
 use std::path::PathBuf;
@@ -27,6 +27,7 @@ use crate::model::grid::Grid;
 use crate::model::null::{self, NullBands};
 use crate::model::preprocess::Preprocessor;
 use crate::model::probe::Probe;
+use crate::model::stability::perturb;
 
 /// Explain how probes read images: plans, kernels, evidence and diagnostics as files.
 #[derive(Args)]
@@ -59,13 +60,18 @@ pub struct Inspect {
     /// Also write all that was seen as <probe>.trace.json, which `ssmprobe figures` draws.
     #[arg(long)]
     save_traces: bool,
+    /// Also measure how stable each order is: <probe>.stability.json, which `ssmprobe figures
+    /// --stability` draws. Every image is read twenty-odd times more: flipped, cropped, with noise,
+    /// darker, brighter; probes that differ in their seed alone are compared too.
+    #[arg(long)]
+    stability: bool,
     /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
     #[arg(long, value_name = "X", value_parser = rho)]
     rho: Option<f64>,
-    /// Random scores behind each null band.
+    /// Random scores behind each null band, and (at most 32) untrained scorers behind theirs.
     #[arg(long, value_name = "K", default_value_t = null::DRAWS, value_parser = draws)]
     null_draws: usize,
-    /// Seed of null bands, of the untrained scorer and of shuffled ViT-MAE tokens.
+    /// Seed of null bands, of untrained scorers, of the changes of --stability and of shuffled ViT-MAE tokens.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Order of ViT-MAE's patch tokens: raster, or shuffled as transformers does on every forward
@@ -85,13 +91,17 @@ pub struct Inspect {
 
 const LONG: &str = r#"Files, for every image and probe:
   OUT/<image>/<probe>.npz   float32 arrays, as far as the head has them: scores [N], plan [N, N]
-                            (or orders [directions, N]), kernel [N] or [N, d] (first direction),
+                            (or orders [directions, N]), kernel [N] or [N, d] (of several directions
+                            the first; all of them are kernels [directions, N] or [directions, N, d]),
                             token_weight [N], logits [C], evidence_position [N], evidence_token [N],
+                            evidence_position_raster [N] (the same memory without its router),
                             evidence_proxy [N], evidence_proxy_raster [N]
   OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics
+  OUT/<image>/<probe>.stability.json  with --stability, of probes that read in a single order
   OUT/summary.csv           one row for every image and probe
 <image> and <probe> are file names without extension. Where two are the same, the second is
 called <name>-2 and so on, in the order given (folders: sorted); summary.csv says which is which.
+An image's place in that order, from 0, seeds what random-dynamic draws for it.
 The same files, settings and device give the same bytes.
 
 --json prints {"event": "result", ...} for every image and probe (what its .json file says, and
@@ -171,6 +181,7 @@ impl Inspect {
                 out: &self.out,
                 save_tokens: self.save_tokens,
                 save_traces: self.save_traces,
+                kinds: if self.stability { perturb::kinds(self.seed) } else { Vec::new() },
                 rho: self.rho,
                 nulls: NullBands::new(self.null_draws, self.seed),
                 seed: self.seed,

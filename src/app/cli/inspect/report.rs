@@ -159,7 +159,7 @@ fn header() -> Vec<String> {
         "bias",
         "radius",
     ];
-    let parts = ["", "_null_p5", "_null_p95", "_untrained"];
+    let parts = ["", "_null_p5", "_null_p95", "_untrained", "_untrained_p5", "_untrained_p95"];
     let measures = MEASURES.iter().flat_map(|m| parts.map(|part| format!("{}{part}", m.name)));
     fixed.map(String::from).into_iter().chain(measures).collect()
 }
@@ -186,11 +186,14 @@ fn cells(trace: &Trace, document: &Value, image: &str, probe: &str) -> Vec<Strin
     for measure in MEASURES {
         let found = trace.diagnostics.get(measure.name);
         let null = found.and_then(|d| d.null);
+        let fresh = found.and_then(|d| d.untrained_band);
         cells.extend([
             some(found.map(|d| d.value)),
             some(null.map(|n| n.0)),
             some(null.map(|n| n.1)),
             some(found.and_then(|d| d.untrained)),
+            some(fresh.map(|n| n.0)),
+            some(fresh.map(|n| n.1)),
         ]);
     }
     cells

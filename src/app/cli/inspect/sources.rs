@@ -21,6 +21,11 @@ pub struct Source {
     pub stem: String,
 }
 
+/// Names for the results of files, one each.
+pub fn named(files: Vec<PathBuf>) -> Vec<String> {
+    taken(files.iter().map(PathBuf::as_path), &[])
+}
+
 /// The images among `given`: files as they are, folders walked in sorted order. A file given twice
 /// is read once.
 pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
@@ -90,22 +95,26 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Names every file by its stem; `-2`, `-3`, ... for a stem that is taken, whatever its case.
+/// Names every file that was not there before by its stem; see [`taken`].
 fn name(files: Vec<PathBuf>, reserved: &[&str]) -> Vec<Source> {
-    let mut taken: HashSet<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
     let mut seen = HashSet::new();
     let fresh = files.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or(path.clone())));
-    fresh
-        .collect::<Vec<_>>()
-        .into_iter()
+    let fresh: Vec<PathBuf> = fresh.collect();
+    let stems = taken(fresh.iter().map(PathBuf::as_path), reserved);
+    fresh.into_iter().zip(stems).map(|(path, stem)| Source { path, stem }).collect()
+}
+
+/// The stem of every file; `-2`, `-3`, ... for one that is taken, whatever its case.
+fn taken<'a>(files: impl Iterator<Item = &'a Path>, reserved: &[&str]) -> Vec<String> {
+    let mut taken: HashSet<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
+    files
         .map(|path| {
-            let own = stem(&path);
+            let own = stem(path);
             let numbered = (2..).map(|number| format!("{own}-{number}"));
-            let stem = std::iter::once(own.clone())
+            std::iter::once(own.clone())
                 .chain(numbered)
                 .find(|name| taken.insert(name.to_lowercase()))
-                .expect("an endless supply of names");
-            Source { path, stem }
+                .expect("an endless supply of names")
         })
         .collect()
 }

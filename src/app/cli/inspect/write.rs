@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::batches::{Explainer, Loaded};
 use crate::model::array::{Array, Arrays};
 use crate::model::npz;
+use crate::model::stability::Stability;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Matrix, Prediction, Routing, Trace};
 use crate::model::whole;
@@ -42,6 +43,14 @@ pub fn files(
     })
 }
 
+/// Writes `<name>.stability.json` into `folder`.
+pub fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    whole::write(&folder.join(format!("{name}.stability.json")), |file| {
+        anyhow::Ok(serde_json::to_writer(file, stability)?)
+    })
+}
+
 /// The arrays of a trace by their names in files, those the head has.
 fn arrays(trace: &Trace) -> Arrays {
     let vector = |data: &Vec<f32>| Array::new([data.len()], data.clone());
@@ -65,9 +74,19 @@ fn arrays(trace: &Trace) -> Arrays {
         }
     }
     put("kernel", trace.kernel.as_ref().map(matrix));
+    if let Some(first) = trace.kernel.as_ref().filter(|_| !trace.other_kernels.is_empty()) {
+        let all = || std::iter::once(first).chain(&trace.other_kernels);
+        let data: Vec<f32> = all().flat_map(|kernel| &kernel.data).copied().collect();
+        let shape = match first.cols {
+            1 => vec![all().count(), first.rows],
+            _ => vec![all().count(), first.rows, first.cols],
+        };
+        put("kernels", Some(Array::new(shape, data)));
+    }
     put("token_weight", trace.token_weight.as_ref().map(vector));
     put("logits", Some(vector(&trace.logits)));
     put("evidence_position", trace.evidence.position.as_ref().map(vector));
+    put("evidence_position_raster", trace.evidence.position_raster.as_ref().map(vector));
     put("evidence_token", trace.evidence.token.as_ref().map(vector));
     put("evidence_proxy", trace.evidence.proxy.as_ref().map(vector));
     put("evidence_proxy_raster", trace.evidence.proxy_raster.as_ref().map(vector));
@@ -96,7 +115,12 @@ pub fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Va
         "exact_evidence": trace.evidence.token.is_some(),
         "why_no_exact_evidence": trace.evidence.why_none,
         "rho": explainer.rho.or(trace.radius.map(f64::from)),
-        "null": {"draws": explainer.nulls.draws(), "percentiles": [5, 95], "seed": explainer.seed},
+        "null": {
+            "draws": explainer.nulls.draws(),
+            "untrained_scorers": explainer.nulls.scorers(),
+            "percentiles": [5, 95],
+            "seed": explainer.seed,
+        },
         "diagnostics": trace.diagnostics,
     })
 }

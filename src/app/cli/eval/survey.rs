@@ -1,0 +1,108 @@
+//! What every probe makes of every image, as files: `<probe>.survey.json`, which `ssmprobe figures
+//! --survey` draws as the window does, and `<probe>.csv` with one row an image.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::subject::Question;
+use crate::app::whole;
+use crate::model::data::Dataset;
+use crate::model::diagnostics::MEASURES;
+use crate::model::features::TokenCache;
+use crate::model::intervention::Intervention;
+use crate::model::null::NullBands;
+use crate::model::probe::Probe;
+use crate::model::survey::ask::{Interview, TOP};
+use crate::model::survey::{Asked, CONFIDENCE, OTHER, OWN, Survey};
+
+/// Images asked about at once.
+const BATCH: usize = 64;
+
+/// The images, and where the files go.
+pub struct Surveys {
+    folder: PathBuf,
+    asked: Arc<Asked>,
+    places: Vec<usize>,
+    draws: Vec<u64>,
+}
+
+impl Surveys {
+    /// Of all images of a question, readable or not.
+    pub fn new(folder: &Path, dataset: &Dataset, question: &Question) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        let (images, class) = (&question.asked.images, &question.asked.classes);
+        let asked = Asked {
+            dataset: dataset.name.clone(),
+            split: question.split.to_owned(),
+            classes: dataset.classes.clone(),
+            images: images.iter().map(|&at| dataset.name_of_image(at)).collect(),
+            class: class.iter().map(|&class| class as u32).collect(),
+        };
+        let (places, draws) = (images.clone(), question.draws.clone());
+        Ok(Self { folder: folder.to_owned(), asked: Arc::new(asked), places, draws })
+    }
+
+    /// Asks a probe and writes both files, called `name`; none of them if `told` wants to stop.
+    pub fn write(
+        &self,
+        name: &str,
+        probe: &Probe,
+        cache: &TokenCache,
+        nulls: &NullBands,
+        told: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Option<[PathBuf; 2]>> {
+        let images = (&self.places[..], &self.draws[..]);
+        let mut interview =
+            Interview::new(probe, Intervention::None, cache, self.asked.clone(), images, nulls)?;
+        while interview.go_on(BATCH)? {
+            if !told() {
+                return Ok(None);
+            }
+        }
+        let tops: Vec<Vec<(String, f32)>> =
+            (0..self.places.len()).map(|image| interview.top(image)).collect();
+        let survey = interview.finish(name.to_owned(), probe.meta.backbone.id.clone());
+        let [text, table] = ["survey.json", "csv"].map(|ending| self.folder.join(format!("{name}.{ending}")));
+        let unwritable = |path: &Path| format!("{}: cannot be written", path.display());
+        let json = survey.to_json()?;
+        whole::write(&text, |file| anyhow::Ok(std::io::Write::write_all(file, json.as_bytes())?))
+            .with_context(|| unwritable(&text))?;
+        whole::write(&table, |file| rows(&survey, &tops, file)).with_context(|| unwritable(&table))?;
+        Ok(Some([text, table]))
+    }
+}
+
+/// One row an image; of one that could not be read its name and class alone.
+fn rows(survey: &Survey, tops: &[Vec<(String, f32)>], file: impl std::io::Write) -> anyhow::Result<()> {
+    let mut table = csv::Writer::from_writer(file);
+    let measures: Vec<&str> = [OWN]
+        .into_iter()
+        .chain(MEASURES.iter().map(|m| m.name))
+        .filter(|m| survey.values(m).is_some())
+        .collect();
+    let mut header = ["image", "class", "prediction", "correct", "probability"].map(str::to_owned).to_vec();
+    header.extend((1..=TOP).flat_map(|place| [format!("top_{place}"), format!("top_{place}_probability")]));
+    header.extend(measures.iter().map(|measure| (*measure).to_owned()));
+    table.write_record(&header)?;
+    let number = |value: f32| if value.is_finite() { value.to_string() } else { String::new() };
+    for (image, top) in tops.iter().enumerate() {
+        let class = &survey.asked.classes[survey.asked.class[image] as usize];
+        let mut cells = vec![survey.asked.images[image].clone(), class.clone()];
+        // A class of the probe that the dataset does not know has its own name.
+        let best = top.first().map_or("", |(name, _)| name);
+        let known = survey.readable(image) && survey.predicted[image] != OTHER;
+        cells.push(if known { survey.predicted_name(image) } else { best }.to_owned());
+        cells.push(survey.right(image).map_or(String::new(), |right| u8::from(right).to_string()));
+        let of = |measure: &str| survey.values(measure).map_or(String::new(), |values| number(values[image]));
+        cells.push(of(CONFIDENCE));
+        for place in 0..TOP {
+            let (name, probability) = top.get(place).cloned().unwrap_or((String::new(), f32::NAN));
+            cells.extend([name, number(probability)]);
+        }
+        cells.extend(measures.iter().map(|measure| of(measure)));
+        table.write_record(&cells)?;
+    }
+    Ok(table.flush()?)
+}
