@@ -93,6 +93,49 @@ fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
+/// Names of probes, as their files have them, and the accuracy of each.
+fn table_of(results: &str) -> Vec<(String, f64)> {
+    let mut table = csv::Reader::from_reader(results.as_bytes());
+    let row = |record: csv::StringRecord| {
+        (format!("{}-s{}-best", &record[0], &record[1]), record[2].parse().unwrap())
+    };
+    table.records().map(|record| row(record.unwrap())).collect()
+}
+
+/// Surveys a run: every probe's table says of every image what its figures say. The number of files.
+fn survey(desk: &Desk, probes: &[(String, f64)]) -> usize {
+    let folder = desk.path("surveys");
+    let mut eval = desk.verb("eval", "cache");
+    done(eval.arg("--run").arg(desk.path("run")).arg("--survey").arg(&folder));
+    for (name, accuracy) in probes {
+        let mut table = csv::Reader::from_path(folder.join(format!("{name}.csv"))).unwrap();
+        let header: Vec<String> = table.headers().unwrap().iter().map(str::to_owned).collect();
+        let place = |column: &str| header.iter().position(|known| known == column).unwrap();
+        let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len() as u64, VAL);
+        let right = rows.iter().filter(|row| &row[place("correct")] == "1").count();
+        let own = 100.0 * right as f64 / VAL as f64;
+        assert!((own - accuracy).abs() < 100.0 / VAL as f64 + 0.01, "{name}: {own} {accuracy}");
+        for row in &rows {
+            assert_eq!((&row[place("prediction")], &row[place("top_1")]), (&row[2], &row[2]));
+            assert_eq!(row[place("correct")] == *"1", row[place("class")] == row[place("prediction")]);
+            let share = |column: &str| row[place(column)].parse::<f64>().unwrap();
+            assert!(
+                share("top_1_probability") >= share("top_5_probability") && share("top_5_probability") > 0.0
+            );
+        }
+        assert_eq!(header.iter().any(|column| column == "rank_coverage"), name.starts_with("sinkhorn"));
+        let drawn = folder.join("drawn.svg");
+        let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        figures.args(["figures", "--figure", "confusion", "--survey"]);
+        done(figures.arg(folder.join(format!("{name}.survey.json"))).arg("--out").arg(&drawn));
+        let said = format!("Accuracy {} %", ssmprobe::viz::scale::number(own));
+        assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
+        fs::remove_file(drawn).unwrap();
+    }
+    fs::read_dir(folder).unwrap().count()
+}
+
 #[test]
 fn a_sweep_is_trained_evaluated_and_reported() {
     let desk = Desk::new();
@@ -123,6 +166,8 @@ fn a_sweep_is_trained_evaluated_and_reported() {
             (evaluation["accuracy"].as_f64().unwrap(), record[2].parse::<f64>().unwrap());
         assert!((accuracy - trained).abs() < 100.0 / VAL as f64 + 0.01, "{record:?}: {accuracy}");
         let ways = evaluation["ablations"].as_array().unwrap().len();
+        let measured = evaluation["diagnostics"].as_array().unwrap().len();
+        assert_eq!(measured > 0, record[0].starts_with("sinkhorn"), "{record:?}");
         let truth = &evaluation["truth"];
         assert_eq!(evaluation["masks"], VAL);
         let share = truth["object_share"].as_f64().unwrap();
@@ -135,11 +180,13 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         }
     }
 
+    let files = survey(&desk, &table_of(&results));
+    assert_eq!(files, 14 * 2, "two files a probe");
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     let (_, stderr) = done(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
     assert!(stderr.contains("tables in"), "{stderr}");
     for name in
-        ["main.md", "main.tex", "main.csv", "grid-sinkhorn.md", "scramble.tex", "cost.csv", "paired.md"]
+        ["main.md", "main.tex", "main.csv", "grid-sinkhorn.md", "scramble.tex", "cost.csv", "diagnostics.md"]
     {
         let text = fs::read_to_string(desk.path("tables").join(name)).unwrap();
         assert!(text.lines().count() > 3, "{name}: {text}");

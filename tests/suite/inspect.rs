@@ -10,6 +10,8 @@ use ndarray::ArrayD;
 use ndarray_npy::NpzReader;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::Value;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::stability::Stability;
 use tempfile::TempDir;
 
 /// Image files of the fixture and what their results are called: two have the same stem.
@@ -331,4 +333,37 @@ fn what_was_seen_can_be_drawn() {
     figures.args(["figures", "--figure", "assignment", "--trace"]).arg(&trace).arg("--out").arg(&drawn);
     figures.assert().success();
     assert!(fs::read_to_string(drawn).expect("a drawing").starts_with("<svg"));
+}
+
+#[test]
+fn the_stability_of_an_order_is_measured_and_drawn() {
+    let out = TempDir::new().expect("a folder");
+    let twin = |seed: u64| {
+        // The same probe under another seed, as training writes it.
+        let mut probe = Probe::load(fixture("probes/sinkhorn.safetensors")).expect("a probe");
+        probe.meta.training = Some(serde_json::json!({"seed": seed}));
+        if seed > 0 {
+            probe.arrays.get_mut("scorer.weight").expect("a scorer").data.reverse();
+        }
+        let path = out.path().join(format!("sinkhorn-s{seed}.safetensors"));
+        probe.save(&path).expect("written");
+        path
+    };
+    let mut command = inspect(out.path());
+    command.arg("--image").arg(fixture("images/one.png")).args(["--stability", "--batch", "5", "--probe"]);
+    command.args([twin(0), twin(1)]).arg(fixture("probes/gap.safetensors")).assert().success();
+    let file = out.path().join("one/sinkhorn-s0.stability.json");
+    let found: Stability = serde_json::from_value(json(&file)).expect("a stability");
+    assert_eq!((found.image.as_str(), found.probe.as_str(), found.tokens), ("one.png", "sinkhorn-s0", 16));
+    let names: Vec<&str> = found.groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(
+        (names.len(), names.first(), names.last()),
+        (9, Some(&"Flipped across"), Some(&"Other seeds"))
+    );
+    assert_eq!(found.groups[8].taus.len(), 1);
+    assert!(!out.path().join("one/gap.stability.json").exists(), "GAP reads in no order");
+    let drawn = out.path().join("stability.svg");
+    let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    figures.args(["figures", "--stability"]).arg(&file).arg("--out").arg(&drawn).assert().success();
+    assert!(fs::read_to_string(drawn).expect("a drawing").contains("Other seeds"));
 }

@@ -7,7 +7,8 @@ use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
 use ssmprobe::model::ablation::Ablation;
 use ssmprobe::model::anchors::{Anchor, View};
-use ssmprobe::model::evaluation::{self, Evaluation};
+use ssmprobe::model::diagnostics::{MEASURES, Measure};
+use ssmprobe::model::evaluation::{self, Evaluation, Measured};
 use ssmprobe::model::features;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::Config;
@@ -99,6 +100,17 @@ fn run(folder: &Path, manifest: Manifest, right: impl Fn(usize, u64) -> usize) -
     run
 }
 
+/// Diagnostics of a router; coverage depends on the seed.
+fn measured(seed: f64) -> Vec<Measured> {
+    let one = |(at, measure): (usize, &Measure)| Measured {
+        name: measure.name.to_owned(),
+        mean: 0.5 + 0.125 * seed + at as f64,
+        null: (0.25 + at as f64, 0.375 + at as f64),
+        untrained: 0.4375 + at as f64,
+    };
+    MEASURES.iter().enumerate().map(one).collect()
+}
+
 fn evaluate(run: &Run) {
     let outcome = |ablation, accuracy, logit_change| evaluation::Outcome { ablation, accuracy, logit_change };
     let probe = |head: &str, seed: u64, ablations: Vec<evaluation::Outcome>, auc: Option<f64>| Evaluated {
@@ -110,6 +122,7 @@ fn evaluate(run: &Run) {
             accuracy: 50.0,
             answers: Vec::new(),
             ablations,
+            diagnostics: if head == "sinkhorn" { measured(seed as f64) } else { Vec::new() },
             truth: Some(truth::Truth {
                 weight_auc: auc,
                 evidence_auc: Some(0.6),
@@ -182,6 +195,32 @@ fn the_tables_of_one_run() {
     insta::assert_snapshot!("report-main-csv", render("csv", &build("main", &sources)));
     for id in ["fine-grained", "grid", "state-size", "sweep"] {
         assert!(build(id, &sources).is_empty(), "{id} of a run that holds none");
+    }
+}
+
+#[test]
+fn every_router_stands_beside_chance_and_untrained_scorers() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [main_run(&folder.path().join("run"))];
+    let tables = build("diagnostics", &sources);
+    let [table] = &tables[..] else { panic!("{tables:?}") };
+    let columns: Vec<&str> = table.columns[2..].iter().map(|column| column.title.as_str()).collect();
+    assert_eq!(columns, MEASURES.iter().map(|measure| measure.label).collect::<Vec<_>>());
+    let rows: Vec<(Cell, Option<Number>)> = table
+        .rows
+        .iter()
+        .map(|row| match row.cells[2] {
+            Cell::Number(number) => (row.cells[1].clone(), Some(number)),
+            _ => (row.cells[1].clone(), None),
+        })
+        .collect();
+    let value = |at: usize| rows[at].1.map(|number| (number.value, number.deviation)).unwrap();
+    assert_eq!(rows.len(), 4, "only heads with a router: {rows:?}");
+    let (mean, deviation) = value(0);
+    assert!((mean - 0.5625).abs() < 1e-12 && (deviation.unwrap() - 0.125 / 2f64.sqrt()).abs() < 1e-12);
+    assert_eq!([value(1), value(2), value(3)], [(0.4375, None), (0.25, None), (0.375, None)]);
+    for format in ["md", "latex", "csv"] {
+        assert!(render(format, &tables).contains("Untrained"), "{format}");
     }
 }
 

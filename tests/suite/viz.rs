@@ -11,7 +11,9 @@ use ssmprobe::viz::paint::Canvas;
 use ssmprobe::viz::scene::{Box2, Hover, Identity, Scene};
 use ssmprobe::viz::table::Table;
 use ssmprobe::viz::theme::Theme;
-use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, compare, draw_column, export, find};
+use ssmprobe::viz::{
+    COLUMN, Empty, FIGURES, Figure, Options, Shared, compare, draw_column, export, find, shared,
+};
 
 use crate::traces;
 
@@ -204,6 +206,67 @@ fn probes_stand_side_by_side_on_one_scale() {
         gallery(if theme.dark { "compare-dark" } else { "compare" }, &scene);
     }
     assert!(compare::scene(&[], &figures, &Options::default(), &Theme::light(), 300.0).is_err());
+}
+
+#[test]
+fn the_proxy_of_evidence_shares_its_limits_too() {
+    let (one, mut other) = (all()[0].clone(), all()[0].clone());
+    let grow = |values: &mut Option<Vec<f32>>| values.iter_mut().flatten().for_each(|v| *v *= 3.0);
+    grow(&mut other.evidence.proxy);
+    let figure = find("evidence").unwrap();
+    let [exact, proxy] = shared(figure, [&one, &other].into_iter());
+    assert_eq!(exact, figure.limits(&one), "the exact panel is the same in both");
+    assert_eq!(proxy, figure.proxy_limits(&other));
+    let drawn = |limits: Shared| {
+        let scene = column("evidence", &one, &Options::default().within(limits)).unwrap();
+        export::svg(&scene, "")
+    };
+    let alone = drawn([None; 2]);
+    assert_ne!(alone, drawn([exact, proxy]));
+    assert_eq!(alone, drawn([exact, figure.proxy_limits(&one)]));
+    // The same in a comparison: every column is drawn as it would be within what all of them need.
+    let both =
+        compare::scene(&[&one, &other], &[figure], &Options::default(), &Theme::print(), 400.0).unwrap();
+    let set = Options::default().within([exact, proxy]);
+    let said = compare::scene(&[&one, &other], &[figure], &set, &Theme::print(), 400.0).unwrap();
+    assert_eq!(export::svg(&both, ""), export::svg(&said, ""));
+    assert!(alone.contains("In raster order"));
+}
+
+#[test]
+fn every_sweep_shows_its_own_memory() {
+    let mut trace = all().iter().find(|trace| trace.head == "vmamba").expect("a scan of four sweeps").clone();
+    let Routing::Orders(orders) = &trace.routing else { panic!("no sweeps") };
+    let first = trace.kernel.clone().unwrap_or(Matrix { rows: 196, cols: 1, data: vec![1.0; 196] });
+    let fading = |power: f32| -> Vec<f32> { (0..196).map(|j| power.powi(j)).collect() };
+    trace.other_kernels = [0.5, 0.7, 0.9].map(|p| Matrix { data: fading(p), ..first.clone() }).into();
+    trace.other_kernels.iter_mut().for_each(|kernel| kernel.cols = 1);
+    trace.kernel = Some(Matrix { cols: 1, data: fading(0.99), ..first });
+    assert_eq!(orders.len(), 1 + trace.other_kernels.len());
+    let svg = export::svg(&column("kernel", &trace, &Options::default()).unwrap(), "");
+    assert!((1..=4).all(|sweep| svg.contains(&format!("Sweep {sweep}"))));
+    let held = Options { step: Some(40), ..Options::default() };
+    let four = export::svg(&column("scan_path", &trace, &held).unwrap(), "");
+    let same = Trace { other_kernels: vec![trace.kernel.clone().unwrap(); 3], ..trace.clone() };
+    assert_ne!(
+        four,
+        export::svg(&column("scan_path", &same, &held).unwrap(), ""),
+        "each sweep by its own kernel"
+    );
+    trace.other_kernels[1].data.pop();
+    assert!(column("kernel", &trace, &Options::default()).is_err());
+}
+
+#[test]
+fn untrained_scorers_are_a_band_of_their_own() {
+    let trace = &all()[0];
+    let svg = |trace: &Trace| export::svg(&column("diagnostics", trace, &Options::default()).unwrap(), "");
+    let both = svg(trace);
+    assert!(both.contains("Chance, 5 to 95 %") && both.contains("Untrained, 5 to 95 %"), "{both}");
+    let mut older = trace.clone();
+    older.diagnostics.values_mut().for_each(|one| one.untrained_band = None);
+    let tick = svg(&older);
+    assert!(tick.contains("Untrained") && !tick.contains("Untrained, 5"));
 }
 
 #[test]
