@@ -140,7 +140,7 @@ impl Intervention {
         };
         match &mut reading.form {
             Form::Scan(directions) => {
-                directions.iter_mut().for_each(|direction| self.reorder(direction, &pi))
+                directions.iter_mut().for_each(|direction| self.reorder(direction, &pi));
             }
             Form::Opaque { .. } if matches!(self, Self::Random(_)) && probe.meta.head == "bi-gru" => {
                 return Ok(probe.reading(&moved(tokens, &pi), image)?);

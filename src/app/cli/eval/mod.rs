@@ -166,9 +166,9 @@ impl Eval {
                         let stop = || interrupt::flow().is_continue();
                         let files = surveys.write(&names[at], &subject.load()?, &cache, &nulls, &stop)?;
                         let (probe, event) = (&subject.path, "survey");
-                        files.iter().for_each(|files| {
-                            self.print(|| json!({"event": event, "probe": probe, "files": files}))
-                        });
+                        if let Some(files) = files {
+                            self.print(|| json!({"event": event, "probe": probe, "files": files}))?;
+                        }
                     }
                 }
                 Err(error) => {

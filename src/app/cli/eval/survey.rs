@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::subject::Question;
-use crate::app::whole;
 use crate::model::data::Dataset;
 use crate::model::diagnostics::MEASURES;
 use crate::model::features::TokenCache;
@@ -16,6 +15,7 @@ use crate::model::null::NullBands;
 use crate::model::probe::Probe;
 use crate::model::survey::ask::{Interview, TOP};
 use crate::model::survey::{Asked, CONFIDENCE, OTHER, OWN, Survey};
+use crate::model::whole;
 
 /// Images asked about at once.
 const BATCH: usize = 64;
@@ -67,9 +67,8 @@ impl Surveys {
         let [text, table] = ["survey.json", "csv"].map(|ending| self.folder.join(format!("{name}.{ending}")));
         let unwritable = |path: &Path| format!("{}: cannot be written", path.display());
         let json = survey.to_json()?;
-        whole::write(&text, |file| anyhow::Ok(std::io::Write::write_all(file, json.as_bytes())?))
-            .with_context(|| unwritable(&text))?;
-        whole::write(&table, |file| rows(&survey, &tops, file)).with_context(|| unwritable(&table))?;
+        whole::write(&text, json.as_bytes()).with_context(|| unwritable(&text))?;
+        whole::write_with(&table, |file| rows(&survey, &tops, file)).with_context(|| unwritable(&table))?;
         Ok(Some([text, table]))
     }
 }

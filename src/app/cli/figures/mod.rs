@@ -124,7 +124,7 @@ impl Figures {
             for overview in OVERVIEWS {
                 out::line(format_args!("{:<12} {} (of a survey)", overview.id(), overview.about()))?;
             }
-            println!("{:<12} {} (of a stability)", stability::ID, stability::ABOUT);
+            out::line(format_args!("{:<12} {} (of a stability)", stability::ID, stability::ABOUT))?;
             return Ok(ExitCode::SUCCESS);
         }
         if !(20.0..=2000.0).contains(&self.width) {

@@ -202,7 +202,7 @@ impl Explainer<'_> {
     /// Computes the null bands of the images that came, each with all cores.
     fn prepare_nulls(&self, items: &[Item]) {
         for Read { tokens, .. } in items.iter().filter_map(|(_, read)| read.as_ref().ok()) {
-            for Loaded { probe, .. } in self.probes.iter() {
+            for Loaded { probe, .. } in self.probes {
                 prepare_nulls(probe, Intervention::None, tokens, &self.nulls);
             }
         }
@@ -241,9 +241,9 @@ impl Explainer<'_> {
         let document = write::document(&trace, loaded, self);
         let folder = self.out.join(&source.stem);
         let unwritable = || format!("{}: {} cannot be written", folder.display(), loaded.stem);
-        match self.stability(index, loaded, changed) {
+        match self.stability(*index, loaded, changed) {
             Some(Ok(stability)) => {
-                write::stability(&folder, &loaded.stem, &stability).with_context(unwritable)?
+                write::stability(&folder, &loaded.stem, &stability).with_context(unwritable)?;
             }
             Some(Err(error)) => return Ok(Err(failure(&error.into()))),
             None => {}
@@ -257,18 +257,18 @@ impl Explainer<'_> {
     /// How stable the order of an image is; nothing where it is not asked, or there is no single order.
     fn stability(
         &self,
-        index: &usize,
+        index: usize,
         loaded: &Loaded,
         changed: &[Tokens],
     ) -> Option<Result<Stability, OrderError>> {
         let name = |loaded: &Loaded| loaded.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let peers = self.probes.iter().filter(|peer| peer.stem != loaded.stem);
         let measurement = Measurement {
-            image: self.images[*index].path.file_name()?.to_string_lossy().into_owned(),
+            image: self.images[index].path.file_name()?.to_string_lossy().into_owned(),
             name: name(loaded)?,
             probe: &loaded.probe,
             change: Intervention::None,
-            draw: *index as u64,
+            draw: index as u64,
             peers: peers.filter_map(|peer| Some((name(peer)?, &peer.probe))).collect(),
         };
         match (!changed.is_empty()).then(|| measurement.take(changed, &self.kinds))? {

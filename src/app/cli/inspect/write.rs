@@ -46,7 +46,7 @@ pub fn files(
 /// Writes `<name>.stability.json` into `folder`.
 pub fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
-    whole::write(&folder.join(format!("{name}.stability.json")), |file| {
+    whole::write_with(&folder.join(format!("{name}.stability.json")), |file| {
         anyhow::Ok(serde_json::to_writer(file, stability)?)
     })
 }
