@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use burn::tensor::Device;
 use eframe::egui;
 use egui_kittest::kittest::Queryable as _;
 use indexmap::IndexMap;
@@ -20,11 +21,16 @@ use ssmprobe::app::job::{
 };
 use ssmprobe::app::state::{Outcome, Sieve, Sort, State};
 use ssmprobe::app::worker::World;
+use ssmprobe::model::classifier::Model;
 use ssmprobe::model::data::{self, Place};
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::head::scan::dynamic_order;
+use ssmprobe::model::head::{self, Config, Dims};
 use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::stability::{Group, Stability};
 use ssmprobe::model::survey::{CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
+use ssmprobe::model::trace::Routing;
 use ssmprobe::viz::export;
 use ssmprobe::viz::overview::{Choice, OVERVIEWS};
 use ssmprobe::viz::plot::{self, Plot as _, Surveyed};
@@ -144,6 +150,62 @@ fn a_survey_says_of_every_image_what_a_look_says() {
     assert_eq!(surveys[1].weights.as_ref().expect("even weights").of(0)[0], 1.0);
     // A second time the tokens are there.
     assert!(!told(&desk.job(request), "Taking tokens"));
+}
+
+/// A probe that reads every image in an order of its own, in a file.
+fn random_dynamic(folder: &Path) -> PathBuf {
+    let kind = head::find("random-dynamic").unwrap();
+    let config = Config { state_dim: Some(4), seed: Some(SEED), ..Config::default() };
+    let dims = Dims { width: 24, grid: Grid::new(4, 4), classes: CLASSES.len() };
+    let model = Model::start(kind, &config, dims, SEED, &Device::flex()).unwrap();
+    let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
+    let path = folder.join("random.safetensors");
+    model.to_probe(backbone, CLASSES.map(str::to_owned).into(), None).save(&path).unwrap();
+    path
+}
+
+/// Seed of its orders.
+const SEED: u64 = 5;
+
+/// Where every token comes in the order of image `draw`, 0 to 1.
+fn places(draw: u64) -> Vec<f32> {
+    let mut places = vec![0.0; 16];
+    let order = dynamic_order(SEED, draw, 16);
+    order.iter().enumerate().for_each(|(k, &i)| places[i] = k as f32 / 15.0);
+    places
+}
+
+#[test]
+fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
+    let folder = dataset(3);
+    let mut desk = Desk::new(world());
+    let (part, request) = ask(&mut desk, folder.path());
+    assert_eq!(part.samples[0], 9, "training images come first, and their tokens are not taken");
+    let path = random_dynamic(folder.path());
+    desk.job(Request::OpenProbe { job: JobId(52), entry: ProbeId(3), path });
+    let Request::Survey(request) = request else { unreachable!() };
+    let request = Request::Survey(Ask { subjects: vec![subject(3)], ..request });
+    let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
+    let maps = survey.positions.as_ref().expect("an order");
+    for class in 0..CLASSES.len() {
+        let own = (0..survey.len()).filter(|at| part.asked.class[*at] as usize == class);
+        let own: Vec<usize> = own.filter(|at| survey.readable(*at)).collect();
+        for (token, found) in maps.of(class).iter().enumerate() {
+            let sum: f32 = own.iter().map(|at| places(part.samples[*at] as u64)[token]).sum();
+            let expected = sum / own.len() as f32;
+            assert!((found - expected).abs() < 1e-6, "class {class}, token {token}: {found} {expected}");
+        }
+    }
+    let image = folder.path().join("val/crane/00.png");
+    for draw in [0, 9, 12] {
+        let mut request = look(100 + draw, &image, 3);
+        if let Request::Look(look) = &mut request {
+            look.asked[0].draw = draw;
+        }
+        let trace = seen(&desk.job(request)).expect("a trace");
+        let expected: Vec<u32> = dynamic_order(SEED, draw, 16).into_iter().map(|i| i as u32).collect();
+        assert_eq!(trace.routing, Routing::Orders(vec![expected]), "image {draw}");
+    }
 }
 
 #[test]
