@@ -35,7 +35,7 @@ pub struct Question<'a> {
     pub nulls: Option<&'a NullBands>,
 }
 
-/// Images untrained scorers are asked about: their mean needs no more.
+/// Images of up to 256 tokens that untrained scorers are asked about: their mean needs no more.
 const SAMPLE: usize = 64;
 
 /// A diagnostic of a router's plans over the images, beside what nothing learnt gives.
@@ -139,7 +139,10 @@ fn diagnostics(probe: &Probe, answers: &[Answer], question: &Question) -> Vec<Me
     let settings = settings(probe);
     let band = nulls.band(&settings, router, question.tokens.grid());
     let images = &question.images.images;
-    let some = (0..images.len()).step_by(images.len().div_ceil(SAMPLE));
+    // A plan is N x N: of longer sequences fewer images.
+    let n = question.tokens.grid().len();
+    let count = (SAMPLE * 256 * 256 / (n * n)).clamp(1, SAMPLE);
+    let some = (0..images.len()).step_by(images.len().div_ceil(count));
     let fresh: Vec<_> =
         some.map(|at| nulls.untrained(&settings, router, &question.tokens.tokens(images[at]))).collect();
     let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;

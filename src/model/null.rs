@@ -21,6 +21,10 @@ use super::tokens::Tokens;
 pub const DRAWS: usize = 64;
 /// Untrained scorers an image is asked about, unless random scores are fewer.
 pub const SCORERS: usize = 32;
+/// Images of more tokens are asked about by fewer scorers: a plan is N x N, and every image has its own.
+const LONG: usize = 1024;
+/// How many fewer at most.
+const FEW: usize = 8;
 /// Bands of either kind kept before the oldest is forgotten; each holds a few numbers a diagnostic.
 const KEPT: usize = 256;
 /// Images whose untrained scores are kept, for the next router: some 50 KB each.
@@ -81,8 +85,8 @@ pub struct NullBands {
 type Image = (Grid, u64);
 
 impl NullBands {
-    /// Bands of `draws` (at least 1) seeded random scores, and as many untrained scorers, at most
-    /// [`SCORERS`].
+    /// Bands of `draws` (at least 1) seeded random scores, and as many untrained scorers as
+    /// [`scorers`](Self::scorers) says.
     pub fn new(draws: usize, seed: u64) -> Self {
         Self {
             draws: draws.max(1),
@@ -98,9 +102,10 @@ impl NullBands {
         self.draws
     }
 
-    /// Untrained scorers a band is made of.
-    pub fn scorers(&self) -> usize {
-        self.draws.min(SCORERS)
+    /// Untrained scorers a band is made of, for images of `n` tokens: as many as there are random
+    /// scores, at most [`SCORERS`], and 8 above 1024 tokens.
+    pub fn scorers(&self, n: usize) -> usize {
+        self.draws.min(if n > LONG { FEW } else { SCORERS })
     }
 
     /// The band of a router over a grid of at least two patches. `settings` names the router and
@@ -113,8 +118,9 @@ impl NullBands {
     pub fn untrained(&self, settings: &str, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
         let image = (tokens.grid, mark(tokens));
         self.untrained.get((settings.to_owned(), image), || {
-            let scores =
-                self.scores.get(image, || untrained_scores(tokens, self.scorers(), self.seed).into());
+            let scores = self
+                .scores
+                .get(image, || untrained_scores(tokens, self.scorers(tokens.grid.len()), self.seed).into());
             untrained(router, tokens.grid, &scores).into()
         })
     }

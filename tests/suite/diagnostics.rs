@@ -124,7 +124,8 @@ fn an_untrained_scorer_reads_the_tokens() {
     // An image asked about twice is computed once, another one by itself.
     let bands = NullBands::new(64, 0);
     let known = bands.untrained("sinkhorn", &router, &tokens(3));
-    assert_eq!((known.len(), bands.scorers()), (MEASURES.len(), 32));
+    assert_eq!((known.len(), bands.scorers(20), bands.scorers(4096)), (MEASURES.len(), 32, 8));
+    assert_eq!(NullBands::new(5, 0).scorers(20), 5);
     assert!(std::sync::Arc::ptr_eq(&known, &bands.untrained("sinkhorn", &router, &tokens(3))));
     assert_ne!(known, bands.untrained("sinkhorn", &router, &tokens(5)));
 }

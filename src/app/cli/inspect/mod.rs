@@ -68,7 +68,7 @@ pub struct Inspect {
     /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
     #[arg(long, value_name = "X", value_parser = rho)]
     rho: Option<f64>,
-    /// Random scores behind each null band, and (at most 32) untrained scorers behind theirs.
+    /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
     #[arg(long, value_name = "K", default_value_t = null::DRAWS, value_parser = draws)]
     null_draws: usize,
     /// Seed of null bands, of untrained scorers, of the changes of --stability and of shuffled ViT-MAE tokens.

@@ -117,7 +117,7 @@ pub fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Va
         "rho": explainer.rho.or(trace.radius.map(f64::from)),
         "null": {
             "draws": explainer.nulls.draws(),
-            "untrained_scorers": explainer.nulls.scorers(),
+            "untrained_scorers": explainer.nulls.scorers(trace.grid.len()),
             "percentiles": [5, 95],
             "seed": explainer.seed,
         },
