@@ -139,7 +139,7 @@ pub enum Command {
         /// The layout now.
         after: Value,
     },
-    /// Take back the last closing or setting.
+    /// Undo the last close or change.
     Undo,
     /// Do again what was taken back.
     Redo,

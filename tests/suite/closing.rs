@@ -106,10 +106,10 @@ fn panes_that_were_moved_resized_or_arranged_as_at_first_stand_again_as_they_did
     let moved = window.place("Reading order");
     assert_ne!(moved, first);
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.event(egui::Event::Text("arrange panes".to_owned()));
+    window.harness.event(egui::Event::Text("reset layout".to_owned()));
     window.harness.run();
     window.press(Modifiers::NONE, Key::Enter);
-    assert_eq!((window.place("Reading order"), window.undo_text()), (first, "Arrange panes as at first"));
+    assert_eq!((window.place("Reading order"), window.undo_text()), (first, "Reset layout"));
     window.undo();
     assert_eq!(window.place("Reading order"), moved);
     window.undo();

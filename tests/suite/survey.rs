@@ -742,7 +742,10 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
         tokens: 196,
-        groups: vec![Group { name: "Flipped across".into(), taus: vec![("flipped across".into(), 0.4)] }],
+        groups: vec![Group {
+            name: "Flipped horizontally".into(),
+            taus: vec![("flipped horizontally".into(), 0.4)],
+        }],
         null: (-0.08, 0.08),
     };
     let result = Ok(Arc::new(found));

@@ -289,6 +289,31 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
 }
 
 #[test]
+fn closing_the_window_asks_what_becomes_of_a_training() {
+    let (mut pane, job) = Pane::running(&["gap"]);
+    let close = |pane: &mut Pane| {
+        let window = pane.0.harness.input_mut().viewports.entry(egui::ViewportId::ROOT).or_default();
+        window.events.push(egui::ViewportEvent::Close);
+        pane.0.harness.run();
+    };
+    close(&mut pane);
+    assert!(pane.0.has("A training is running"));
+    pane.0.click("Keep training");
+    assert!(!pane.0.has("A training is running") && pane.0.idle());
+
+    close(&mut pane);
+    pane.0.click("Stop, save and quit");
+    assert!(pane.0.wire.borrow().asked.contains(&Request::Cancel(job)));
+    pane.0.wire.borrow_mut().events.push_back(Event::Cancelled(job));
+    let closes = (0..4).any(|_| {
+        pane.0.harness.step();
+        let sent = &pane.0.harness.output().viewport_output[&egui::ViewportId::ROOT].commands;
+        sent.contains(&egui::ViewportCommand::Close)
+    });
+    assert!(closes, "once it is saved");
+}
+
+#[test]
 fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
     let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
     let why = "the loss became NaN in epoch 1".to_owned();

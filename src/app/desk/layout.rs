@@ -63,7 +63,7 @@ impl Layout {
 
     /// As at first.
     pub fn reset(&mut self) {
-        self.change("Arrange panes as at first".to_owned(), |tree| *tree = tiles::first());
+        self.change("Reset layout".to_owned(), |tree| *tree = tiles::first());
     }
 
     fn change(&mut self, text: String, edit: impl FnOnce(&mut Tree<Pane>)) {

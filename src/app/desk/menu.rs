@@ -30,7 +30,11 @@ pub fn bar(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             theme(ui, cx);
-            if ui.button("Find action…").on_hover_text("Ctrl+K").clicked() {
+            if ui
+                .button("Find action…")
+                .on_hover_text(Action::Palette.shortcut().map(Shortcut::text).unwrap_or_default())
+                .clicked()
+            {
                 cx.choose(Action::Palette);
             }
         });

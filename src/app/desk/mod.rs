@@ -9,6 +9,7 @@ mod dialog;
 mod export;
 mod hub;
 mod layout;
+mod leave;
 mod locate;
 mod menu;
 mod palette;
@@ -73,6 +74,7 @@ pub struct Desk {
     locate: Option<Locate>,
     chooser: Chooser,
     toasts: toasts::Toasts,
+    leave: leave::Leave,
     workspace: Option<PathBuf>,
 }
 
@@ -91,6 +93,7 @@ impl Default for Desk {
             locate: None,
             chooser: Chooser::default(),
             toasts: toasts::Toasts::default(),
+            leave: leave::Leave::default(),
             workspace: None,
         }
     }
@@ -152,6 +155,7 @@ impl Desk {
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut wishes);
         self.toasts.ui(ui, state, &mut wishes);
+        self.leave.ui(ui, state, &mut wishes);
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             welcome(ui, &theme);
         }
@@ -350,13 +354,22 @@ impl Desk {
     }
 
     fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<Order>) {
-        let path =
-            if path.extension().is_none() { path.with_extension(super::workspace::EXTENSION) } else { path };
-        orders.push(match state.workspace(self.layout.value()).save(&path) {
-            Ok(()) => Order::Note(Weight::Info, format!("Wrote {}", path.display())),
-            Err(error) => Order::Note(Weight::Error, error.to_string()),
-        });
-        self.workspace = Some(path);
+        let whole = path.with_extension(super::workspace::EXTENSION);
+        if path.extension().is_none() && whole.exists() {
+            // The dialog asked about the name as it was typed.
+            let text =
+                format!("{} exists already: choose it by its whole name to replace it", whole.display());
+            orders.push(Order::Note(Weight::Error, text));
+            return;
+        }
+        let path = if path.extension().is_none() { whole } else { path };
+        match state.workspace(self.layout.value()).save(&path) {
+            Ok(()) => {
+                orders.push(Order::Note(Weight::Info, format!("Wrote {}", path.display())));
+                self.workspace = Some(path);
+            }
+            Err(error) => orders.push(Order::Note(Weight::Error, error.to_string())),
+        }
     }
 }
 

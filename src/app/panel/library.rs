@@ -116,7 +116,7 @@ fn dataset(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
         ui.weak(dataset.path.display().to_string());
         if let Some(part) = dataset.status.ready() {
             part.dataset.notes.iter().for_each(|note| drop(ui.weak(note)));
-            ui.weak("The right button chooses another split");
+            ui.weak("Right-click to choose another split");
         }
     });
 }

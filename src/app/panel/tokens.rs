@@ -65,7 +65,7 @@ impl Panel for Tokens {
         }
         let Some((_, rows, places)) = &self.kept else { return };
         if rows.is_empty() {
-            return notice::empty(ui, "The trace does not hold together");
+            return notice::empty(ui, "The trace is inconsistent");
         }
         if self.sorted.as_ref().is_none_or(|(by, down, _)| (*by, *down) != (self.sort, self.down)) {
             let key = |i: &usize| rows[*i][self.sort];

@@ -40,7 +40,7 @@ impl State {
                 self.change_views("Set overview".into(), views)
             }
             Command::OpenAny(paths) => {
-                let job = self.begin(JobKind::List, "Finding out what was dropped");
+                let job = self.begin(JobKind::List, "Finding out what to open");
                 vec![Request::Recognise { job, paths }]
             }
             Command::UseBackbone(id) => self.load_backbone(id),

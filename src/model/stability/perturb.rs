@@ -36,8 +36,8 @@ pub enum Perturbation {
 pub fn kinds(seed: u64) -> Vec<(String, Vec<Perturbation>)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut kinds = vec![
-        ("Flipped across".to_owned(), vec![Perturbation::FlipAcross]),
-        ("Flipped upside down".to_owned(), vec![Perturbation::FlipDown]),
+        ("Flipped horizontally".to_owned(), vec![Perturbation::FlipAcross]),
+        ("Flipped vertically".to_owned(), vec![Perturbation::FlipDown]),
     ];
     for side in [0.9, 0.75] {
         let crops = (0..4).map(|_| Perturbation::Crop { side, at: (rng.random(), rng.random()) });
@@ -56,8 +56,8 @@ impl Perturbation {
     /// It in a few words.
     pub fn text(self) -> String {
         match self {
-            Self::FlipAcross => "flipped across".to_owned(),
-            Self::FlipDown => "flipped upside down".to_owned(),
+            Self::FlipAcross => "flipped horizontally".to_owned(),
+            Self::FlipDown => "flipped vertically".to_owned(),
             Self::Crop { side, at: (x, y) } => {
                 format!("{:.0} % at {:.0} %, {:.0} %", 100.0 * side, 100.0 * x, 100.0 * y)
             }

@@ -20,7 +20,7 @@ pub enum FileError {
     #[error("is not a survey: {0}")]
     Json(#[from] serde_json::Error),
     /// Its parts do not go together.
-    #[error("does not hold together: {0}; save the figure again")]
+    #[error("is inconsistent: {0}; save the figure again")]
     Torn(String),
 }
 

@@ -206,8 +206,10 @@ fn folder(
         let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO - 8.0);
         let edit = ui.add(edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
         edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
-        if edit.changed() {
-            *path = Some(typed.trim()).filter(|typed| !typed.is_empty()).map(Into::into);
+        // Spaces around it go once it is typed: until then one may be in the middle of a name.
+        let typed = if edit.lost_focus() { typed.trim() } else { &typed };
+        if edit.changed() || edit.lost_focus() {
+            *path = Some(typed).filter(|typed| !typed.is_empty()).map(Into::into);
         }
         settled = !edit.has_focus();
         let button = ui.button("Choose…");
