@@ -55,7 +55,11 @@ impl Cache {
                         out::line(line(entry))?;
                     }
                     let bytes = entries.iter().map(|entry| entry.bytes).sum();
-                    eprintln!("{} caches, {}, in {}", entries.len(), bytes_text(bytes), root.display());
+                    let number = match entries.len() {
+                        1 => "1 cache".to_owned(),
+                        many => format!("{many} caches"),
+                    };
+                    eprintln!("{number}, {}, in {}", bytes_text(bytes), root.display());
                 }
             }
             What::Clear { root, names, all } => {

@@ -100,6 +100,9 @@ impl DatasetVerb {
             for (train, held) in report.shared.iter().take(20) {
                 out::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
             }
+            if let more @ 1.. = report.shared.len().saturating_sub(20) {
+                out::line(format_args!("  and {more} more pairs (`--json` names all)"))?;
+            }
         }
         match interrupt::flow() {
             ControlFlow::Continue(()) => Ok(ExitCode::SUCCESS),

@@ -130,8 +130,12 @@ impl fmt::Display for Report {
                 self.shared.len()
             )?;
         }
-        for (_, why) in self.unreadable.iter().take(20) {
+        const SHOWN: usize = 20;
+        for (_, why) in self.unreadable.iter().take(SHOWN) {
             writeln!(f, "  {why}")?;
+        }
+        if let more @ 1.. = self.unreadable.len().saturating_sub(SHOWN) {
+            writeln!(f, "  and {more} more (`--json` names all)")?;
         }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
