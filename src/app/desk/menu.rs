@@ -29,12 +29,11 @@ pub fn bar(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
             });
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let gap = ui.spacing().item_spacing.x;
             theme(ui, cx);
-            if ui
-                .button("Find action…")
-                .on_hover_text(Action::Palette.shortcut().map(Shortcut::text).unwrap_or_default())
-                .clicked()
-            {
+            ui.add_space(gap);
+            let key = Action::Palette.shortcut().map(Shortcut::text).unwrap_or_default();
+            if ui.button("Find action…").on_hover_text(key).clicked() {
                 cx.choose(Action::Palette);
             }
         });
