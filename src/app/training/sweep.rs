@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::TrainingError;
+use super::{TrainingError, settings};
 use crate::model::head::{self, Config};
 use crate::model::run::Variant;
 
@@ -65,8 +65,8 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         map.extend(chosen.iter().map(|(field, value)| ((*field).to_owned(), (*value).clone())));
         let config: Config =
             serde_json::from_value(Value::Object(map)).map_err(|error| wrong(error.to_string()))?;
-        if let Some((field, _)) = chosen.iter().find(|(field, _)| config.rest.contains_key(*field)) {
-            return Err(wrong(format!("no head has a setting `{field}`")));
+        if let Some((field, _)) = chosen.iter().find(|(field, _)| !settings::has(kind, field)) {
+            return Err(wrong(settings::without([kind].into_iter(), field)));
         }
         (kind.build)(&config).map_err(|error| wrong(error.to_string()))?;
         let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -106,6 +106,7 @@ mod tests {
             variants(id, &axes(texts), &Config::default()).unwrap_err().to_string()
         };
         assert!(fault("sinkhorn", &["colour=1"]).contains("`colour`"));
+        assert!(fault("sinkhorn", &["power=1,2"]).contains("sinkhorn has temperature=0.1, iterations=20"));
         assert!(fault("sinkhorn", &["iterations=0"]).contains("iterations"));
         assert!(fault("sinkhorn", &["iterations=1", "iterations=2"]).contains("twice"));
         assert!(fault("sorted", &["iterations=1"]).contains("no head `sorted`"));
