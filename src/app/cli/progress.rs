@@ -46,6 +46,7 @@ impl Display {
     pub fn extract(&mut self, event: &extract::Event, name: impl Fn(usize) -> String) {
         match event {
             extract::Event::Progress(progress) => self.show("tokens", progress, ""),
+            extract::Event::Looked(progress) => self.show("looking at images", progress, ""),
             extract::Event::Unreadable { sample, why } => {
                 self.unreadable += 1;
                 match self.unreadable {
