@@ -192,15 +192,6 @@ fn done(root: &Path, source: &Source, images: usize) -> Result<usize, CacheError
     })
 }
 
-/// Images whose tokens are there already.
-fn done(root: &Path, source: &Source, images: usize) -> Result<usize, CacheError> {
-    Ok(match TokenCache::find(root, source)? {
-        Some(cache) => cache.len(),
-        None if root.join(source.key()).exists() => Writer::open(root, source.clone(), images)?.done(),
-        None => 0,
-    })
-}
-
 /// What tells a dataset's images from others: paths (and rows) within it, sizes and times of
 /// change, in order.
 /// Classes and splits are not in it: tokens do not depend on them.
