@@ -6,6 +6,7 @@
 mod choose;
 pub mod clipboard;
 mod dialog;
+mod dropping;
 mod export;
 mod hub;
 mod layout;
@@ -160,7 +161,7 @@ impl Desk {
         self.toasts.ui(ui, state, self.below, &mut wishes);
         self.leave.ui(ui, state, &mut wishes);
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
-            welcome(ui, &theme);
+            dropping::ui(ui, &theme);
         }
         let token = lit.found();
         if token != state.selection.hover.token {
@@ -388,17 +389,4 @@ fn first_to_see(state: &State) -> Option<ColumnId> {
         |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
     let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
     found.or_else(|| state.columns.first()).map(|(id, _)| *id)
-}
-
-/// Files are held over the window: says what letting go does.
-fn welcome(ui: &Ui, theme: &Theme) {
-    let id = egui::Id::unique("drop");
-    egui::Area::new(id).order(egui::Order::Foreground).fixed_pos(ui.max_rect().min).show(ui.ctx(), |ui| {
-        let whole = ui.ctx().content_rect();
-        ui.painter().rect_filled(whole, 0.0, color32(theme.ground.alpha(0.82)));
-        let edge = egui::Stroke::new(2.0, color32(theme.series(0)));
-        ui.painter().rect_stroke(whole.shrink(10.0), 10.0, edge, egui::StrokeKind::Inside);
-        let words = "Drop to open: images, folders, datasets, backbones, probes, runs";
-        ui.put(whole, egui::Label::new(egui::RichText::new(words).heading()));
-    });
 }
