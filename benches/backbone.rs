@@ -5,11 +5,13 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ssmprobe::app::bench::backbone::{images, write_vit_base};
+use ssmprobe::app::memory;
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::device;
 use ssmprobe::model::preprocess::Pixels;
 
 fn forward(criterion: &mut Criterion) {
+    memory::keep_freed(); // as the program does
     let folder = tempfile::tempdir().expect("a temporary folder");
     write_vit_base(folder.path()).expect("a temporary folder can be written");
     let device = device::open("cpu").expect("the processor");

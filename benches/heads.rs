@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use criterion::{Criterion, criterion_group, criterion_main};
+use ssmprobe::app::memory;
 use ssmprobe::app::training::order::PAPER;
 use ssmprobe::model::classifier::Model;
 use ssmprobe::model::grid::Grid;
@@ -40,6 +41,7 @@ fn learner(name: &str) -> Learner {
 }
 
 fn steps(c: &mut Criterion) {
+    memory::keep_freed(); // as the program does
     let device = Device::flex().autodiff();
     let classes: Vec<usize> = (0..IMAGES).map(|i| i * 7 % DIMS.classes).collect();
     let (batch, labels) = (batch(&device), Labels::new(&classes, DIMS.classes, &device));

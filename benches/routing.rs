@@ -10,6 +10,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use ssmprobe::app::memory;
 use ssmprobe::model::head::Config;
 use ssmprobe::model::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::router::{ROUTERS, Router, standardise};
@@ -31,6 +32,7 @@ fn tensor<const D: usize>(values: &[f64], shape: [usize; D], device: &Device) ->
 }
 
 fn plans_on_the_host(c: &mut Criterion) {
+    memory::keep_freed(); // as the program does
     let scores = values(TOKENS);
     let mut group = c.benchmark_group("plan of one image");
     for kind in ROUTERS {

@@ -1,32 +1,29 @@
 //! From a dataset to a token cache: the backbone runs once per image.
 //!
-//! A thread decodes and prepares the next images while the calling one, which owns every tensor,
-//! runs the backbone on those before; a bounded channel lies between, so memory does not grow with
-//! the dataset. What is stopped, killed or runs out of disk goes on after its last whole shard.
+//! [`Plan::run`] decodes, computes and writes side by side. What is stopped, killed or runs out of disk
+//! goes on after its last whole shard.
 
+mod flow;
 mod trial;
 
 use std::io::ErrorKind;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::UNIX_EPOCH;
 
-use burn::tensor::Device;
-use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
+pub use self::flow::Spent;
 pub use self::trial::TRIED;
-use super::pace::{Pace, Progress};
+use super::pace::Progress;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::weights::{Weights, WeightsError};
-use crate::model::backbone::{self, Backbone, BackboneError};
-use crate::model::data::{self, Dataset, Sample};
-use crate::model::features::{CacheError, Precision, SHARD, Source, TokenCache, Writer, image_bytes};
+use crate::model::backbone::{self, BackboneError};
+use crate::model::data::{self, Dataset};
+use crate::model::features::{CacheError, Precision, Source, TokenCache, Writer, image_bytes};
 use crate::model::grid::Grid;
-use crate::model::preprocess::{Pixels, PreprocessError, Preprocessor};
+use crate::model::preprocess::{PreprocessError, Preprocessor};
 use crate::model::probe::BackboneMeta;
 
 /// Whose tokens, and how they are kept.
@@ -48,13 +45,6 @@ pub struct Wanted {
     pub root: PathBuf,
     /// Most bytes a cache may take.
     pub limit: u64,
-}
-
-/// Images handed to the backbone together: a divisor of a shard, so that an extraction that goes on
-/// meets the same batches as one that was never stopped, and gives the same bits. A GPU, which reads as
-/// many at once as it holds, gets whole shards.
-fn batch(device: &Device) -> usize {
-    if *device == Device::flex() { SHARD / 2 } else { SHARD }
 }
 
 /// Why tokens cannot be had.
@@ -122,7 +112,7 @@ pub enum ExtractError {
         why: String,
     },
     /// A thread could not be started.
-    #[error("the decoding thread cannot be started: {0}")]
+    #[error("the threads that decode images and write tokens cannot be started: {0}")]
     Thread(std::io::Error),
     /// Whoever listens asked for it.
     #[error("stopped after {done} of {images} images; the same command goes on from there")]
@@ -145,6 +135,8 @@ pub enum Event<'a> {
         /// Why.
         why: &'a str,
     },
+    /// All are done.
+    Done(Spent),
 }
 
 /// What taking the tokens of a dataset comes to, known before it begins.
@@ -260,91 +252,6 @@ impl Plan {
                 Err(ExtractError::Disk { root: self.wanted.root.clone(), bytes: missing, free })
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Takes the tokens that are missing. `tell` may stop it; what was done is kept.
-    pub fn run(
-        &self,
-        dataset: &Dataset,
-        device: &Device,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-    ) -> Result<TokenCache, ExtractError> {
-        self.check()?;
-        if let Some(cache) = TokenCache::find(&self.wanted.root, &self.source)? {
-            return Ok(cache);
-        }
-        let backbone = Backbone::open_in(&self.wanted.backbone, device, self.wanted.arithmetic)?;
-        let backbone = backbone.with_mae_order(self.wanted.mae_order);
-        let writer = Writer::open(&self.wanted.root, self.source.clone(), self.images)?;
-        let samples = &dataset.samples[writer.done()..];
-        std::thread::scope(|scope| {
-            // One batch waits while another is prepared and a third is read.
-            let (send, receive) = sync_channel(1);
-            std::thread::Builder::new()
-                .name("decode".into())
-                .spawn_scoped(scope, || decode(samples, batch(device), &self.preprocessor, send))
-                .map_err(ExtractError::Thread)?;
-            self.read(&backbone, writer, receive, tell)
-        })
-    }
-
-    /// Runs the backbone on every batch that comes.
-    fn read(
-        &self,
-        backbone: &Backbone,
-        mut writer: Writer,
-        batches: Receiver<Vec<Prepared>>,
-        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-    ) -> Result<TokenCache, ExtractError> {
-        let (mut done, mut readable, mut first) = (writer.done(), writer.done() > 0, None);
-        let mut pace = Pace::new(self.images, done);
-        for batch in batches {
-            let mut pixels = Vec::with_capacity(batch.len());
-            let mut slots = Vec::with_capacity(batch.len());
-            for prepared in batch {
-                let (slot, sample) = (prepared.is_ok(), done + slots.len());
-                slots.push(slot);
-                match prepared {
-                    Ok(ready) => pixels.push(ready),
-                    Err(why) => {
-                        // The answer to the batch's progress decides.
-                        let _ = tell(Event::Unreadable { sample, why: &why });
-                        first.get_or_insert(why);
-                    }
-                }
-            }
-            let mut tokens = backbone.forward_layers(&pixels, &[self.layer], true)?.into_iter().flatten();
-            for &slot in &slots {
-                let tokens = if slot { tokens.next() } else { None };
-                readable |= tokens.is_some();
-                writer.push(tokens)?;
-            }
-            done += slots.len();
-            let progress = pace.at(done);
-            if pace.without(|| tell(Event::Progress(progress))).is_break() && done < self.images {
-                return Err(ExtractError::Stopped { done: writer.done(), images: self.images });
-            }
-        }
-        match first {
-            Some(why) if !readable => Err(ExtractError::Unreadable { images: self.images, why }),
-            _ => Ok(writer.finish()?),
-        }
-    }
-}
-
-/// Pixels of an image, or why there are none.
-type Prepared = Result<Pixels, String>;
-
-/// Prepares batch after batch until all are sent or nobody takes them any more.
-fn decode(samples: &[Sample], batch: usize, preprocessor: &Preprocessor, send: SyncSender<Vec<Prepared>>) {
-    let prepare = |sample: &Sample| -> Prepared {
-        let photo = sample.source.photo().map_err(|error| error.to_string())?;
-        preprocessor.apply(&photo).map_err(|error| error.to_string())
-    };
-    for batch in samples.chunks(batch) {
-        if send.send(batch.par_iter().map(prepare).collect()).is_err() {
-            break;
         }
     }
 }

@@ -15,7 +15,7 @@ pub mod fault;
 pub mod job;
 mod listing;
 mod look;
-mod memory;
+pub mod memory;
 pub mod pace;
 pub mod panel;
 pub mod places;

@@ -112,7 +112,7 @@ pub fn evaluate(
         });
         let plan = probe.head().router().filter(|_| question.nulls.is_some());
         let plan = plan.and_then(|router| plan_of(&reading, Some(router)));
-        let measures = plan.map(|plan| measure(&plan, tokens.grid));
+        let measures = plan.map(|plan| measure(&*plan, tokens.grid));
         let ways = match question.ablations {
             true => ablation::logits(probe, &tokens, &reading, question.seed, draw)?,
             false => {

@@ -11,7 +11,7 @@
 use rayon::prelude::*;
 
 use super::reading::{Direction, Form, Gain, Order, Reading};
-use super::readout::{average, dot, gather};
+use super::readout::{average, by_position, by_token, dot, gather};
 use super::tokens::Tokens;
 
 /// Exact evidence for one class.
@@ -70,9 +70,14 @@ pub fn exact(reading: &Reading, tokens: &Tokens, row: &[f32], bias: f32) -> Resu
         Form::Scan(directions) => {
             let (mut positions, mut token, mut constant) = (Vec::new(), Vec::new(), 0.0);
             for direction in directions {
-                let worth = worth(direction, tokens, row);
-                positions.push(gather(&direction.order, |i, k, share| (k, share * worth.at(i, k)), n));
-                token.push(gather(&direction.order, |i, k, share| (i, share * worth.at(i, k)), n));
+                let (order, worth) = (&direction.order, worth(direction, tokens, row));
+                if let Worth::Product { token: own, gain } = &worth {
+                    positions.push(times(by_position(order, own), gain));
+                    token.push(times(by_token(order, gain), own));
+                } else {
+                    positions.push(gather(order, |i, k, share| (k, share * worth.at(i, k)), n));
+                    token.push(gather(order, |i, k, share| (i, share * worth.at(i, k)), n));
+                }
                 if let Gain::Mix { bias, .. } = &direction.gain {
                     constant += dot(row, bias) / directions.len() as f64;
                 }
@@ -111,7 +116,7 @@ pub fn proxy(reading: &Reading, tokens: &Tokens, row: &[f32], rho: Option<f64>) 
     for direction in directions {
         let rho = rho.or(direction.radius)?;
         let decay: Vec<f64> = (0..n).map(|k| rho.powi((n - 1 - k) as i32)).collect();
-        routed.push(gather(&direction.order, |i, k, share| (k, share * worth[i] * decay[k]), n));
+        routed.push(times(by_position(&direction.order, &worth), &decay));
         raster.push(worth.iter().zip(&decay).map(|(w, d)| w * d).collect());
     }
     Some(Proxy { routed: average(&routed), raster: average(&raster) })
@@ -172,6 +177,12 @@ fn worth<'a>(direction: &'a Direction, tokens: &Tokens, row: &[f32]) -> Worth<'a
             Worth::Classes { table, classes: views.len(), class_of }
         }
     }
+}
+
+/// `values factors`, entry by entry.
+fn times(mut values: Vec<f64>, factors: &[f64]) -> Vec<f64> {
+    values.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
+    values
 }
 
 /// `W_c . t_i`, `[N]`.

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use indexmap::IndexMap;
+use rayon::prelude::*;
 
 use super::diagnostics::{MEASURES, Sketch};
 use super::evidence::{exact, proxy, raster};
@@ -15,6 +16,9 @@ use super::readout::{logits, token_weight};
 use super::router::Router;
 use super::tokens::Tokens;
 use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
+
+/// Shares that are worth a thread of their own.
+const SHARES: usize = 1 << 16;
 
 /// What is asked of one image and one probe.
 pub struct Question<'a> {
@@ -97,7 +101,7 @@ pub fn explain_changed(
 
     let router = probe.head().router().filter(|_| !change.unroutes());
     let plan = plan_of(&reading, router);
-    let sketch = plan.as_ref().map(|plan| Sketch::of(plan, tokens.grid));
+    let sketch = plan.as_deref().map(|plan| Sketch::of(plan, tokens.grid));
     let diagnostics = match &sketch {
         Some(sketch) => diagnose(sketch, tokens, router, &settings(probe), &question),
         None => IndexMap::new(),
@@ -186,8 +190,9 @@ pub(super) fn plan_of<'a>(reading: &'a Reading, router: Option<&dyn Router>) -> 
 }
 
 fn routing(reading: &Reading, plan: Option<&Plan>) -> Routing {
-    if let Some(Plan { n, share }) = plan {
-        return Routing::Plan(Matrix { rows: *n, cols: *n, data: narrow(share) });
+    if let Some(&Plan { n, ref share }) = plan {
+        let data = share.par_iter().with_min_len(SHARES).map(|&x| x as f32).collect();
+        return Routing::Plan(Matrix { rows: n, cols: n, data });
     }
     let Form::Scan(directions) = &reading.form else { return Routing::None };
     let orders = directions.iter().map(|direction| match &direction.order {

@@ -147,7 +147,7 @@ fn columns(
     grid: Grid,
 ) -> Vec<Vec<f64>> {
     let drawn: Vec<Vec<f64>> =
-        (0..draws).into_par_iter().map(|draw| measure(&router.plan(&scores(draw)), grid)).collect();
+        (0..draws).into_par_iter().map(|draw| measure(&*router.rows(&scores(draw)), grid)).collect();
     (0..MEASURES.len()).map(|m| drawn.iter().map(|values| values[m]).collect()).collect()
 }
 

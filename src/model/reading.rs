@@ -1,6 +1,37 @@
 //! How one head read one image, in float64: enough to compute every number of an explanation
 //! without touching a tensor again.
 
+use std::ops::Range;
+
+/// A soft permutation row by row: kept as a table, or made when a row is asked for.
+pub trait Rows: Sync {
+    /// Number of tokens, and of positions.
+    fn tokens(&self) -> usize;
+
+    /// The share of token `i` at every position, `[N]`; `room` `[N]` is for rows that have to be made.
+    fn row<'a>(&'a self, i: usize, room: &'a mut [f64]) -> &'a [f64];
+}
+
+impl Rows for Plan {
+    fn tokens(&self) -> usize {
+        self.n
+    }
+
+    fn row<'a>(&'a self, i: usize, _: &'a mut [f64]) -> &'a [f64] {
+        Plan::row(self, i)
+    }
+}
+
+/// Shares that are worth a thread of their own.
+const BLOCK: usize = 1 << 18;
+
+/// Rows of a plan of `n` tokens that are taken together: the same on every machine, so that sums
+/// over them are, too.
+pub(super) fn blocks(n: usize) -> Vec<Range<usize>> {
+    let rows = (BLOCK / n.max(1)).max(1);
+    (0..n).step_by(rows).map(|first| first..(first + rows).min(n)).collect()
+}
+
 /// A soft permutation: `share[i * n + k]` is the share of token `i` placed at position `k`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {

@@ -6,8 +6,9 @@
 
 use rayon::prelude::*;
 
-use super::reading::{Direction, Form, Gain, Order, Plan, Reading};
+use super::reading::{Direction, Form, Gain, Order, Plan, Reading, blocks};
 use super::tokens::Tokens;
+use super::vectorise::vectorised;
 
 /// Features of the image, `[F]`.
 pub fn features(reading: &Reading, tokens: &Tokens) -> Vec<f64> {
@@ -39,7 +40,7 @@ pub fn token_weight(reading: &Reading) -> Option<Vec<f64>> {
         Form::Pool(weight) => Some(weight.clone()),
         Form::Scan(directions) => {
             let weights = directions.iter().map(|d| match &d.gain {
-                Gain::Shared(gain) => Some(gather(&d.order, |i, k, share| (i, share * gain[k]), gain.len())),
+                Gain::Shared(gain) => Some(by_token(&d.order, gain)),
                 _ => None,
             });
             Some(average(&weights.collect::<Option<Vec<_>>>()?))
@@ -71,23 +72,94 @@ pub(super) fn average(parts: &[Vec<f64>]) -> Vec<f64> {
     sum
 }
 
+/// `P gain`, `[N]`: what every token counts when position `k` counts `gain[k]`.
+pub(super) fn by_token(order: &Order, gain: &[f64]) -> Vec<f64> {
+    match order {
+        Order::Permutation(order) => {
+            let mut weight = vec![0.0; gain.len()];
+            order.iter().zip(gain).for_each(|(&i, &gain)| weight[i] += gain);
+            weight
+        }
+        Order::Plan(plan) => {
+            let parts = blocks(plan.n)
+                .into_par_iter()
+                .flat_map_iter(|tokens| tokens.map(|i| product_of(plan.row(i), gain)));
+            parts.collect()
+        }
+    }
+}
+
+/// `P^T values`, `[N]`: what is read at every position when token `i` counts `values[i]`.
+pub(super) fn by_position(order: &Order, values: &[f64]) -> Vec<f64> {
+    match order {
+        Order::Permutation(order) => order.iter().map(|&i| values[i]).collect(),
+        Order::Plan(plan) => {
+            let parts = blocks(plan.n).into_par_iter().map(|tokens| {
+                let mut sums = vec![0.0; plan.n];
+                tokens.for_each(|i| add_scaled(values[i], plan.row(i), &mut sums));
+                sums
+            });
+            sum(parts.collect(), plan.n)
+        }
+    }
+}
+
+vectorised! {
+    /// `a . b`, in sums that run side by side.
+    fn product_of<const FUSED: bool>(a: &[f64], b: &[f64]) -> f64 {
+        let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
+        let mut sums = [0.0; 16];
+        for (a, b) in a.iter().zip(b) {
+            (0..16).for_each(|lane| sums[lane] += a[lane] * b[lane]);
+        }
+        sums.into_iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
+    }
+}
+
+vectorised! {
+    /// `into += factor values`.
+    fn add_scaled<const FUSED: bool>(factor: f64, values: &[f64], into: &mut [f64]) {
+        into.iter_mut().zip(values).for_each(|(into, x)| *into += factor * x);
+    }
+}
+
 /// Sums over every token `i`, position `k` and share of the order: `f` says where it goes and what
 /// it adds. Returns `[len]`.
-pub(super) fn gather(order: &Order, f: impl Fn(usize, usize, f64) -> (usize, f64), len: usize) -> Vec<f64> {
-    let mut sums = vec![0.0; len];
-    let mut add = |i, k, share| {
+pub(super) fn gather(
+    order: &Order,
+    f: impl Fn(usize, usize, f64) -> (usize, f64) + Sync,
+    len: usize,
+) -> Vec<f64> {
+    let add = |sums: &mut [f64], i, k, share| {
         let (at, value) = f(i, k, share);
         sums[at] += value;
     };
+    let mut sums = vec![0.0; len];
     match order {
-        Order::Permutation(order) => order.iter().enumerate().for_each(|(k, &i)| add(i, k, 1.0)),
+        Order::Permutation(order) => order.iter().enumerate().for_each(|(k, &i)| add(&mut sums, i, k, 1.0)),
         Order::Plan(plan) => {
-            for i in 0..plan.n {
-                plan.row(i).iter().enumerate().for_each(|(k, &share)| add(i, k, share));
-            }
+            let parts: Vec<Vec<f64>> = blocks(plan.n)
+                .into_par_iter()
+                .map(|tokens| {
+                    let mut sums = vec![0.0; len];
+                    for i in tokens {
+                        plan.row(i).iter().enumerate().for_each(|(k, &share)| add(&mut sums, i, k, share));
+                    }
+                    sums
+                })
+                .collect();
+            sums = sum(parts, len);
         }
     }
     sums
+}
+
+/// The sum of vectors of `len` values, first to last.
+fn sum(parts: Vec<Vec<f64>>, len: usize) -> Vec<f64> {
+    parts.into_iter().fold(vec![0.0; len], |mut sum, part| {
+        sum.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+        sum
+    })
 }
 
 /// `sum_i weight(i, c) t_i[c]`, `[d]`.
@@ -106,7 +178,7 @@ fn readout(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
     let (n, d) = (tokens.grid.len(), tokens.width);
     match &direction.gain {
         Gain::Shared(gain) => {
-            let weight = gather(&direction.order, |i, k, share| (i, share * gain[k]), n);
+            let weight = by_token(&direction.order, gain);
             weighted(tokens, |i, _| weight[i])
         }
         Gain::Channel(gain) => {
@@ -148,4 +220,32 @@ fn product(plan: &Plan, gain: &[f64], d: usize) -> Vec<f64> {
         }
     });
     weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan that is read in several parts.
+    #[test]
+    fn a_plan_is_read_by_its_rows_and_by_its_columns() {
+        let n = 700;
+        assert!(blocks(n).len() > 1);
+        let values = |step: usize, count: usize| -> Vec<f64> {
+            (0..count).map(|at| (at * step % 1013) as f64 / 1013.0 - 0.5).collect()
+        };
+        let (gain, worth) = (values(17, n), values(29, n));
+        let plan = Order::Plan(Plan { n, share: values(7919, n * n) });
+        let order = Order::Permutation((0..n).map(|k| k * 3 % n).collect());
+        for order in [plan, order] {
+            let pairs = [
+                (by_token(&order, &gain), gather(&order, |i, k, share| (i, share * gain[k]), n)),
+                (by_position(&order, &worth), gather(&order, |i, k, share| (k, share * worth[i]), n)),
+            ];
+            for (found, expected) in pairs {
+                assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-11));
+                assert_eq!(found.len(), n);
+            }
+        }
+    }
 }

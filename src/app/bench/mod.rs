@@ -6,6 +6,7 @@
 //! Weights and tokens are seeded noise, which takes as long as real ones; no file is needed.
 
 pub mod backbone;
+mod decode;
 mod heads;
 mod long;
 mod lookup;
@@ -82,11 +83,17 @@ pub enum BenchError {
     /// The backbone's configuration.
     #[error(transparent)]
     Config(#[from] crate::model::backbone::config::ConfigError),
+    /// A photograph cannot be read again.
+    #[error(transparent)]
+    Image(#[from] crate::model::image::ImageError),
+    /// It cannot be prepared.
+    #[error(transparent)]
+    Preprocess(#[from] crate::model::preprocess::PreprocessError),
     /// A probe reads nothing.
     #[error(transparent)]
     Explain(#[from] ExplainError),
-    /// The backbone that is measured is written to a temporary folder first.
-    #[error("a backbone cannot be written to the temporary folder {folder}; name another with TMPDIR", folder = folder.display())]
+    /// Backbones and photographs that are measured are written to a temporary folder first.
+    #[error("what is measured cannot be written to the temporary folder {folder}; name another with TMPDIR", folder = folder.display())]
     Folder {
         /// Which folder.
         folder: PathBuf,
@@ -145,7 +152,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: &[Group] = &[heads::GROUP, backbone::GROUP, lookup::GROUP, long::GROUP];
+pub const GROUPS: &[Group] = &[heads::GROUP, backbone::GROUP, decode::GROUP, lookup::GROUP, long::GROUP];
 
 impl Bench<'_> {
     /// Every figure that is wanted, measured on the device called `device`.

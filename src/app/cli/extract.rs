@@ -11,7 +11,7 @@ use super::interrupt;
 use super::out;
 use super::progress::Display;
 use super::tokens::TokenFlags;
-use crate::app::extract::{ExtractError, Plan, bytes_text};
+use crate::app::extract::{Event, ExtractError, Plan, bytes_text};
 use crate::model::{data, device};
 
 /// Run a frozen backbone once over a dataset and keep its tokens on disk.
@@ -57,7 +57,11 @@ impl Extract {
             let begun = Instant::now();
             let device = device::open(&self.device)?;
             let mut display = Display::new();
+            let mut spent = None;
             let result = plan.run(&dataset, &device, &mut |event| {
+                if let Event::Done(seconds) = &event {
+                    spent = Some(*seconds);
+                }
                 display.extract(&event, |sample| dataset.samples[sample].source.name());
                 interrupt::flow()
             });
@@ -80,6 +84,7 @@ impl Extract {
             document["done"] = json!(cache.len());
             document["unreadable"] = json!(unreadable);
             document["seconds"] = json!(seconds);
+            document["spent"] = json!(spent);
         }
         if self.json {
             out::line(&document)?;

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::app::memory;
 use crate::model::device;
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
@@ -95,6 +96,7 @@ pub fn main() -> ExitCode {
     unsafe {
         device::quiet_drivers();
     }
+    memory::keep_freed();
     match Cli::parse().run() {
         Ok(code) => code,
         Err(error) => fault::report(&error),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use crate::app::extract;
+use crate::app::extract::{self, Spent};
 use crate::app::pace::Progress;
 use crate::model::train::Learner;
 
@@ -46,6 +46,7 @@ impl Display {
     pub fn extract(&mut self, event: &extract::Event, name: impl Fn(usize) -> String) {
         match event {
             extract::Event::Progress(progress) => self.show("tokens", progress, ""),
+            extract::Event::Done(spent) => self.say(&told(spent)),
             extract::Event::Unreadable { sample, why } => {
                 self.unreadable += 1;
                 match self.unreadable {
@@ -100,6 +101,19 @@ impl Display {
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Who waited for whom while tokens were taken.
+fn told(spent: &Spent) -> String {
+    let Spent { backbone, first, starved, blocked, .. } = *spent;
+    let share = |waited: f64| 100.0 * waited / (backbone + starved + blocked).max(1e-9);
+    format!(
+        "backbone: {:.0} images/s; from its first images ({first:.1} s) on it waited {:.1} % of the time for more, {:.1} % \
+         for the disk",
+        spent.images as f64 / backbone.max(1e-9),
+        share(starved),
+        share(blocked)
+    )
 }
 
 /// An error with the name it is about, unless it says it itself.

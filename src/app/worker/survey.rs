@@ -124,6 +124,7 @@ impl Compute {
         let taken = plan.run(&own, &device, &mut |event| {
             match event {
                 Extracting::Unreadable { .. } => unread += 1,
+                Extracting::Done(_) => {}
                 Extracting::Progress(progress) => {
                     let (done, total) = (progress.done as u64, progress.total as u64);
                     pace.progress("Taking tokens", done, Some(total), Unit::Files);

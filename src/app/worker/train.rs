@@ -169,7 +169,8 @@ impl<'a> Report<'a> {
             }
             training::Event::Evaluation => self.flush_now_and_then(),
             training::Event::Seed(_) => self.flush(),
-            training::Event::Plan { .. } => {}
+            training::Event::Plan { .. }
+            | training::Event::Extract { event: extract::Event::Done(_), .. } => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a soft permutation does, in numbers (docs/definitions.md, section 5; paper, "Balancing Exploration and
 //! Exploitation via Sinkhorn").
 //!
-//! All are pure float64 functions of one [`Plan`] `P` `[N, N]`, N >= 2. With `a_i = argmax_k P[i, k]`
+//! All are pure float64 functions of one plan `P` `[N, N]`, N >= 2. With `a_i = argmax_k P[i, k]`
 //! and `b_k = argmax_i P[i, k]` (ties to the lowest index) and the expected position
 //! `m_i = sum_k k P[i, k] / sum_k P[i, k]`, the list [`MEASURES`] defines every one of them; menus,
 //! files, tables and tests iterate that list. A row without any mass counts as a uniform one, so
@@ -9,10 +9,15 @@
 
 mod order;
 
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use self::order::{Row, order_of};
 pub use self::order::{hard_order, kendall_tau, path_length};
-use self::order::{moments, order_of};
 use super::grid::Grid;
-use super::reading::Plan;
+use super::reading::{Rows, blocks};
+use super::vectorise::vectorised;
 
 /// An entry of the list of diagnostics.
 pub struct Measure {
@@ -120,7 +125,7 @@ pub const MEASURES: &[Measure] = &[
 ///
 /// # Panics
 /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
-pub fn measure(plan: &Plan, grid: Grid) -> Vec<f64> {
+pub fn measure(plan: &dyn Rows, grid: Grid) -> Vec<f64> {
     let sketch = Sketch::of(plan, grid);
     MEASURES.iter().map(|m| (m.of)(&sketch)).collect()
 }
@@ -142,45 +147,78 @@ impl Sketch {
     ///
     /// # Panics
     /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
-    pub fn of(plan: &Plan, grid: Grid) -> Self {
-        let n = plan.n;
+    pub fn of(plan: &dyn Rows, grid: Grid) -> Self {
+        let n = plan.tokens();
         assert!(n >= 2 && grid.len() == n, "a plan of {n} tokens over {} patches", grid.len());
-        let mut column_sum = vec![0.0; n];
-        let mut column_max = vec![f64::NEG_INFINITY; n];
-        let mut best_token = vec![0u32; n];
-        for i in 0..n {
-            let columns = column_sum.iter_mut().zip(&mut column_max).zip(&mut best_token);
-            for (((sum, most), best), &share) in columns.zip(plan.row(i)) {
-                // Without a branch: whether a share is the largest so far cannot be guessed.
-                let larger = share > *most;
-                *sum += share;
-                *most = if larger { share } else { *most };
-                *best = if larger { i as u32 } else { *best };
-            }
+        let parts: Vec<(Vec<Row>, Columns)> =
+            blocks(n).into_par_iter().map(|tokens| part(plan, tokens)).collect();
+        let (mut rows, mut columns) = (Vec::with_capacity(n), Columns::new(n));
+        for (part, its) in parts {
+            rows.extend(part);
+            columns.merge(&its);
         }
-        let best_position: Vec<usize> = (0..n).map(|i| argmax(plan.row(i))).collect();
-        let mut sketch = Self {
+        Self {
             grid,
-            row_sum: Vec::with_capacity(n),
-            column_sum,
-            row_max: (0..n).map(|i| plan.row(i)[best_position[i]]).collect(),
-            best_position,
-            best_token: best_token.into_iter().map(|i| i as usize).collect(),
-            expected: Vec::with_capacity(n),
-            spread: Vec::with_capacity(n),
-        };
-        for i in 0..n {
-            let (mass, mean, deviation) = moments(plan.row(i));
-            sketch.row_sum.push(mass);
-            sketch.expected.push(mean);
-            sketch.spread.push(deviation);
+            row_sum: rows.iter().map(|row| row.sum).collect(),
+            column_sum: columns.sum,
+            row_max: rows.iter().map(|row| row.max).collect(),
+            best_position: rows.iter().map(|row| row.best).collect(),
+            best_token: columns.best,
+            expected: rows.iter().map(|row| row.expected).collect(),
+            spread: rows.iter().map(|row| row.spread).collect(),
         }
-        sketch
     }
 
     /// Where every token is expected, `[N]`, in positions.
     pub fn expected(&self) -> &[f64] {
         &self.expected
+    }
+}
+
+/// What is gathered of the columns within some rows, `[N]` each.
+struct Columns {
+    sum: Vec<f64>,
+    max: Vec<f64>,
+    best: Vec<usize>,
+}
+
+impl Columns {
+    fn new(n: usize) -> Self {
+        Self { sum: vec![0.0; n], max: vec![f64::NEG_INFINITY; n], best: vec![0; n] }
+    }
+
+    /// Takes in those of rows further down.
+    fn merge(&mut self, later: &Self) {
+        for k in 0..self.sum.len() {
+            self.sum[k] += later.sum[k];
+            if later.max[k] > self.max[k] {
+                (self.max[k], self.best[k]) = (later.max[k], later.best[k]);
+            }
+        }
+    }
+}
+
+/// Gathers some rows of a plan, each while it lies in the cache.
+fn part(plan: &dyn Rows, tokens: Range<usize>) -> (Vec<Row>, Columns) {
+    let n = plan.tokens();
+    let (mut room, mut columns) = (vec![0.0; n], Columns::new(n));
+    let rows = tokens.map(|i| {
+        let row = plan.row(i, &mut room);
+        add_row(i, row, &mut columns.sum, &mut columns.max, &mut columns.best);
+        Row::of(row)
+    });
+    (rows.collect(), columns)
+}
+
+vectorised! {
+    /// Takes row `i` into what is gathered of the columns.
+    fn add_row<const FUSED: bool>(i: usize, row: &[f64], sum: &mut [f64], max: &mut [f64], best: &mut [usize]) {
+        for (((&share, sum), max), best) in row.iter().zip(sum).zip(max).zip(best) {
+            *sum += share;
+            let more = share > *max;
+            *max = if more { share } else { *max };
+            *best = if more { i } else { *best };
+        }
     }
 }
 
@@ -195,17 +233,6 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Index of the largest value; ties to the lowest.
-fn argmax(values: &[f64]) -> usize {
-    let mut best = 0;
-    for (k, &x) in values.iter().enumerate() {
-        if x > values[best] {
-            best = k;
-        }
-    }
-    best
 }
 
 /// How often each index in `0..N` occurs among N of them.
@@ -241,6 +268,7 @@ fn marginal_error(sums: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::reading::Plan;
 
     fn value(name: &str, plan: &Plan, grid: Grid) -> f64 {
         let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
@@ -282,6 +310,32 @@ mod tests {
         assert!((spread - f64::sqrt(1.25)).abs() < 1e-12);
         let empty = Plan { n: 4, share: vec![0.0; 16] };
         assert!((value("mean_position_spread", &empty, grid) - spread).abs() < 1e-12);
+    }
+
+    /// A plan that is gathered in several parts, the last one shorter, against the definitions.
+    #[test]
+    fn plans_in_parts_are_gathered_as_a_whole() {
+        let n = 1100;
+        let share: Vec<f64> = (0..n * n).map(|at| ((at * 7919 + at / n * 31) % 1009) as f64 / 4e5).collect();
+        let plan = Plan { n, share };
+        assert!(blocks(n).len() > 2 && n % blocks(n)[0].len() != 0);
+        let sketch = Sketch::of(&plan, Grid::new(20, 55));
+        for at in 0..n {
+            let (row, column) = (plan.row(at), (0..n).map(|i| plan.row(i)[at]).collect::<Vec<_>>());
+            let first =
+                |values: &[f64]| (0..n).fold(0, |best, k| if values[k] > values[best] { k } else { best });
+            assert_eq!((sketch.best_position[at], sketch.best_token[at]), (first(row), first(&column)));
+            assert_eq!(sketch.row_max[at], row[first(row)]);
+            let (sum, column): (f64, f64) = (row.iter().sum(), column.iter().sum());
+            let mean = row.iter().enumerate().map(|(k, p)| k as f64 * p).sum::<f64>() / sum;
+            let spread =
+                row.iter().enumerate().map(|(k, p)| (k as f64 - mean).powi(2) * p).sum::<f64>() / sum;
+            let pairs =
+                [(sketch.row_sum[at], sum), (sketch.column_sum[at], column), (sketch.expected[at], mean)];
+            for (found, expected) in pairs.into_iter().chain([(sketch.spread[at], spread.sqrt())]) {
+                assert!((found - expected).abs() < 1e-12 * expected, "{found} {expected}");
+            }
+        }
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use crate::model::grid::Grid;
 use crate::model::reading::Plan;
+use crate::model::vectorise::vectorised;
 
 /// The tokens by expected position, first to last; ties to the lower token. `order[k]` is the
 /// token at step `k`: the hard order nearest to what the plan does.
 pub fn hard_order(plan: &Plan) -> Vec<usize> {
-    order_of(&(0..plan.n).map(|i| moments(plan.row(i)).1).collect::<Vec<_>>())
+    order_of(&(0..plan.n).map(|i| Row::of(plan.row(i)).expected).collect::<Vec<_>>())
 }
 
 /// Kendall's tau-b of `positions[i]` against `i`, in O(N log N): with `d` discordant pairs and `t`
@@ -38,30 +39,78 @@ pub fn path_length(order: &[usize], grid: Grid) -> f64 {
     steps.sum::<f64>() / order.len().saturating_sub(1).max(1) as f64
 }
 
-/// Mass of a row, and mean and standard deviation of the position under it.
-pub(super) fn moments(row: &[f64]) -> (f64, f64, f64) {
-    let mass = sum(row, |_, p| p);
-    let n = row.len() as f64;
-    if mass <= 0.0 {
-        return (mass, (n - 1.0) / 2.0, ((n * n - 1.0) / 12.0).sqrt());
-    }
-    let mean = sum(row, |k, p| k * p) / mass;
-    let variance = sum(row, |k, p| (k - mean) * (k - mean) * p) / mass;
-    (mass, mean, variance.sqrt())
+/// What a row of a plan says of its token.
+pub(super) struct Row {
+    pub sum: f64,
+    pub max: f64,
+    /// The first position of the largest share.
+    pub best: usize,
+    /// Mean of the position.
+    pub expected: f64,
+    /// Its standard deviation.
+    pub spread: f64,
 }
 
-/// `sum_k f(k, row[k])`, in eight sums that the compiler can keep in one register.
-fn sum(row: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
-    let (blocks, rest) = row.as_chunks::<8>();
-    let (mut sums, mut places) = ([0.0; 8], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
-    for block in blocks {
-        for lane in 0..8 {
-            sums[lane] += f(places[lane], block[lane]);
-            places[lane] += 8.0;
+impl Row {
+    pub fn of(row: &[f64]) -> Self {
+        let n = row.len() as f64;
+        let [sum, first, max] = gathered(row);
+        let best = row.iter().position(|&share| share == max).unwrap_or(0);
+        if sum <= 0.0 {
+            let (expected, spread) = ((n - 1.0) / 2.0, ((n * n - 1.0) / 12.0).sqrt());
+            return Self { sum, max, best, expected, spread };
         }
+        let expected = first / sum;
+        Self { sum, max, best, expected, spread: (about(row, expected) / sum).sqrt() }
     }
-    let rest: f64 = rest.iter().zip(places).map(|(&p, k)| f(k, p)).sum();
-    sums.iter().sum::<f64>() + rest
+}
+
+/// Sums that are kept apart until the end, so that they run side by side.
+const LANES: usize = 16;
+
+vectorised! {
+    /// Sum, sum of positions times shares, and largest share of a row.
+    fn gathered<const FUSED: bool>(row: &[f64]) -> [f64; 3] {
+        let (blocks, rest) = row.as_chunks::<LANES>();
+        let [mut sums, mut moments, mut largest] = [[0.0; LANES], [0.0; LANES], [f64::NEG_INFINITY; LANES]];
+        for (at, block) in blocks.iter().enumerate() {
+            let first = (at * LANES) as f64;
+            for lane in 0..LANES {
+                sums[lane] += block[lane];
+                moments[lane] += (first + lane as f64) * block[lane];
+                largest[lane] = if block[lane] > largest[lane] { block[lane] } else { largest[lane] };
+            }
+        }
+        let first = blocks.len() * LANES;
+        for (lane, &share) in rest.iter().enumerate() {
+            sums[lane] += share;
+            moments[lane] += (first + lane) as f64 * share;
+            largest[lane] = if share > largest[lane] { share } else { largest[lane] };
+        }
+        let max = largest.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        [sums.into_iter().sum(), moments.into_iter().sum(), max]
+    }
+}
+
+vectorised! {
+    /// `sum_k (k - mean)^2 row[k]`.
+    fn about<const FUSED: bool>(row: &[f64], mean: f64) -> f64 {
+        let (blocks, rest) = row.as_chunks::<LANES>();
+        let mut sums = [0.0; LANES];
+        for (at, block) in blocks.iter().enumerate() {
+            let first = (at * LANES) as f64 - mean;
+            for lane in 0..LANES {
+                let away = first + lane as f64;
+                sums[lane] += away * away * block[lane];
+            }
+        }
+        let first = (blocks.len() * LANES) as f64 - mean;
+        for (lane, share) in rest.iter().enumerate() {
+            let away = first + lane as f64;
+            sums[lane] += away * away * share;
+        }
+        sums.into_iter().sum()
+    }
 }
 
 /// The tokens by position; ties to the lower token.

@@ -20,7 +20,7 @@ use self::neuralsort::NeuralSort;
 use self::sinkhorn::Sinkhorn;
 use self::softsort::SoftSort;
 use super::head::{Config, ConfigError};
-use super::reading::Plan;
+use super::reading::{Plan, Rows};
 
 /// A learned router: from the standardised scores of the tokens to a soft permutation.
 ///
@@ -29,6 +29,11 @@ use super::reading::Plan;
 pub trait Router: Send + Sync {
     /// The plan of one image. `scores`: `[N]`, standardised.
     fn plan(&self, scores: &[f64]) -> Plan;
+
+    /// The same row by row, for who needs no table of it.
+    fn rows(&self, scores: &[f64]) -> Box<dyn Rows> {
+        Box::new(self.plan(scores))
+    }
 
     /// One image routed, to be read and gone back through. `draw` seeds the noise of routers that
     /// explore; absent outside of training.

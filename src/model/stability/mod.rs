@@ -78,7 +78,7 @@ pub fn order(
     let probe = &*change.probe(probe)?;
     let reading = change.read(probe, tokens, draw)?;
     let router = probe.head().router().filter(|_| !change.unroutes());
-    let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&plan, tokens.grid));
+    let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&*plan, tokens.grid));
     positions(&reading, sketch.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
 }
 

@@ -154,7 +154,7 @@ impl<'a> Interview<'a> {
         let best = top[0];
         let own = self.known.iter().position(|class| *class == self.asked.class[image]);
         let router = probe.head().router().filter(|_| !self.change.unroutes());
-        let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&plan, tokens.grid));
+        let sketch = plan_of(&reading, router).map(|plan| Sketch::of(&*plan, tokens.grid));
         let answer = Answer {
             predicted: self.known[best],
             confidence: probabilities[best] as f32,

@@ -20,7 +20,7 @@ use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 use self::operation::Task;
 use self::transport::{Transport, Way};
 use super::{Routed, Router, weigh};
-use crate::model::reading::Plan;
+use crate::model::reading::{Plan, Rows};
 
 /// Sorts softly by moving the tokens to the positions at least cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,6 +117,10 @@ impl Router for Sinkhorn {
         Plan { n: scores.len(), share: self.transport(scores, &[], Way::Double).plan() }
     }
 
+    fn rows(&self, scores: &[f64]) -> Box<dyn Rows> {
+        Box::new(self.transport(scores, &[], Way::Double).rows())
+    }
+
     fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
         self.noisy_route(scores, &[])
     }
@@ -145,4 +149,21 @@ fn noise_tensor(noise: Vec<f32>, scores: &Tensor<2>) -> Option<Tensor<3>> {
 fn positions(n: usize, device: &Device) -> Tensor<3> {
     let data = (0..n).map(|k| k as f32).collect();
     Tensor::from_data(TensorData::new::<f32, _>(data, [1, 1, n]), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_made_one_by_one_are_those_of_the_plan() {
+        let scores: Vec<f64> = (0..300).map(|i| f64::from(i * 37 % 101) / 30.0 - 1.6).collect();
+        for temperature in [0.1, 0.001] {
+            let sinkhorn = Sinkhorn { temperature, iterations: 5 };
+            let (plan, rows) = (sinkhorn.plan(&scores), sinkhorn.rows(&scores));
+            let mut room = vec![0.0; 300];
+            assert_eq!(rows.tokens(), plan.n);
+            assert!((0..300).all(|i| rows.row(i, &mut room) == plan.row(i)));
+        }
+    }
 }

@@ -11,14 +11,17 @@
 //! step, a cotangent runs back by `f -= C g`, `g = -A^T f`, and to `L[i, k]` by `-C g_k` and `-A f_i`;
 //! `dL[i, k] / ds_i = 2 (p_k - s_i) / tau`.
 
+use rayon::prelude::*;
+
 use super::linear::Linear;
 use super::logarithmic::Logarithmic;
+use crate::model::reading::Rows;
 use crate::model::router::Routed;
 use crate::model::vectorise::vectorised;
 
 /// How sums over the kernel are made. `rows` and `columns` are potentials of tokens and positions,
 /// or their exponentials: the domain's own business. All vectors are `[N]`.
-pub(super) trait Domain {
+pub(super) trait Domain: Send + Sync {
     /// The potential of the positions to begin with.
     fn start(&self, columns: &mut [f64]);
     /// Makes every row sum 1. False where float64 cannot do it in this domain.
@@ -32,6 +35,9 @@ pub(super) trait Domain {
     /// Row `token` of the plan.
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]);
 }
+
+/// Shares that are worth a thread of their own.
+const ROWS: usize = 1 << 16;
 
 /// The iterations of one image, kept for the way back: potentials alone. The domain is made again
 /// from the scores, in time N, when it is needed.
@@ -121,10 +127,31 @@ impl Transport {
         let n = self.scores.len();
         let (domain, (rows, columns)) = (self.same_domain(), self.last());
         let mut share = vec![0.0; n * n];
-        for (token, row) in share.chunks_mut(n.max(1)).enumerate() {
+        let enough = (ROWS / n.max(1)).max(1); // for a thread
+        share.par_chunks_mut(n.max(1)).with_min_len(enough).enumerate().for_each(|(token, row)| {
             domain.row(rows, columns, token, row);
-        }
+        });
         share
+    }
+
+    /// The plan row by row, none of them kept.
+    pub fn rows(self) -> impl Rows + 'static {
+        struct Made {
+            domain: Box<dyn Domain>,
+            transport: Transport,
+        }
+        impl Rows for Made {
+            fn tokens(&self) -> usize {
+                self.transport.scores.len()
+            }
+
+            fn row<'a>(&'a self, i: usize, room: &'a mut [f64]) -> &'a [f64] {
+                let (rows, columns) = self.transport.last();
+                self.domain.row(rows, columns, i, room);
+                room
+            }
+        }
+        Made { domain: self.same_domain(), transport: self }
     }
 
     /// The cotangent of `scores`, given that of the plan, `[N, N]`.
