@@ -41,6 +41,7 @@ fn every_figure_has_a_name_a_positive_value_and_its_unit() {
         ("heads/joint/rate", "steps/s"),
         ("backbone/backbone/forward", "s"),
         ("backbone/backbone/rate", "images/s"),
+        ("decode/rate", "images/s"),
         ("lookup/16", "s"),
         ("lookup/16/first", "s"),
         ("lookup/sinkhorn/n-196", "s"),

@@ -5,6 +5,7 @@
 //! weight and bias are linear, so they follow the mean.
 
 mod fused;
+mod vectors;
 
 use burn::tensor::{DType, Tensor, activation};
 
