@@ -358,7 +358,7 @@ fn the_stability_of_an_order_is_measured_and_drawn() {
     let names: Vec<&str> = found.groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(
         (names.len(), names.first(), names.last()),
-        (9, Some(&"Flipped across"), Some(&"Other seeds"))
+        (9, Some(&"Flipped horizontally"), Some(&"Other seeds"))
     );
     assert_eq!(found.groups[8].taus.len(), 1);
     assert!(!out.path().join("one/gap.stability.json").exists(), "GAP reads in no order");

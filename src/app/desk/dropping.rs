@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, Ui};
 
-use crate::app::look::color32;
+use crate::viz::paint::color32;
 use crate::viz::theme::Theme;
 
 /// Says so over everything.

@@ -39,7 +39,6 @@ use super::training::Draft;
 use super::workspace::Workspace;
 use crate::viz::hover::Hover;
 use crate::viz::paint::color32;
-use crate::viz::theme::Theme;
 
 /// What the desk wants of the program around it.
 pub enum Order {
