@@ -350,6 +350,8 @@ pub enum Kind {
     Images,
     /// A workspace file.
     Workspace,
+    /// Nothing is there.
+    Missing,
     /// None of these.
     Unknown,
 }

@@ -2,6 +2,7 @@
 //! routed[k])`, orange for the class and blue against it, under the measured decay of the memory; as a
 //! line what the same memory would see in raster order. Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and had it been read in raster.
 
+use super::bars;
 use super::frame::{Axis, Frame};
 use super::legend::{self, Mark};
 use super::order::memories;
@@ -152,12 +153,11 @@ fn exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values:
     }
     frame.grid(scene, theme);
     let cell = area.w / n as f32;
-    for (k, &v) in values.iter().enumerate() {
+    for (k, (&v, (left, width))) in values.iter().zip(bars::spans(values, area.x, cell)).enumerate() {
         let end = frame.at(k as f64, f64::from(v))[1];
-        let x = area.x + k as f32 * cell;
         let color = if v < 0.0 { theme.negative } else { theme.positive };
-        scene.fill(Box2::new(x, zero.min(end), cell * 0.92, (zero - end).abs()), color);
-        scene.target(Box2::new(x, area.y, cell, area.h), Identity::Position(k));
+        scene.fill(Box2::new(left, zero.min(end), width, (zero - end).abs()), color);
+        scene.target(Box2::new(area.x + k as f32 * cell, area.y, cell, area.h), Identity::Position(k));
     }
     scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
     if let Some(raster) = &trace.evidence.position_raster {

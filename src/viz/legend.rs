@@ -44,7 +44,7 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
 
 /// Width a colour bar needs beside its box.
 pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
-    let name = if axis.label.is_empty() { 0.0 } else { theme.label * 1.2 };
+    let name = if axis.label.is_empty() { 0.0 } else { theme.label * 1.2 + 2.0 };
     4.0 + 5.0 + TICK + 2.0 + axis.widest(theme) + name
 }
 
@@ -65,7 +65,7 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
         scene.text_mid([bar.right() + TICK + 2.0, y], text, theme.tick, theme.axis, Anchor::Start);
     }
     if !axis.label.is_empty() {
-        let x = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label;
+        let x = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label + 2.0;
         scene.text_up([x, bar.center()[1]], axis.label.clone(), theme.label, theme.ink);
     }
 }

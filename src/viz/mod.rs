@@ -7,6 +7,7 @@
 //! width.
 
 mod assignment;
+mod bars;
 mod check;
 pub mod colormap;
 pub mod compare;

@@ -1,6 +1,7 @@
 //! Where tokens are sent: how many have each position as their best (argmax), with the edges
 //! counted by `edge_mass_10` marked, and the four rank diagnostics, each beside its null band.
 
+use super::bars;
 use super::diagnostics::{Strip, strips};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Mark};
@@ -81,12 +82,14 @@ impl Figure for Ranks {
             scene.fill(Box2::new(x, area.y, edge as f32 * cell, area.h), theme.band.alpha(0.55));
         }
         frame.grid(&mut scene, theme);
+        let values: Vec<f32> = counts.iter().map(|count| *count as f32).collect();
+        let spans = bars::spans(&values, area.x, cell);
         for (k, &count) in counts.iter().enumerate() {
             let x = area.x + k as f32 * cell;
             if count > 0 {
                 let top = frame.y(count as f64);
-                let gap = if cell > 2.0 { 0.4 } else { 0.0 };
-                scene.fill(Box2::new(x, top, cell - gap, area.bottom() - top), theme.series(0));
+                let (left, width) = spans[k];
+                scene.fill(Box2::new(left, top, width, area.bottom() - top), theme.series(0));
             }
             scene.target(Box2::new(x, area.y, cell, area.h), Identity::Position(k));
         }

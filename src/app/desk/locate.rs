@@ -96,7 +96,7 @@ fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
         ui.set_height(ROW - 6.0);
         ui.vertical(|ui| {
             ui.spacing_mut().item_spacing.y = 1.0;
-            ui.set_width(440.0);
+            ui.set_width(ui.available_width() - 84.0);
             ui.label(font::fit(&format!("{kind} {name}"), 13.5, 430.0));
             let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
             ui.label(RichText::new(font::fit(&folder, 11.5, 430.0)).small().weak()).on_hover_text(folder);

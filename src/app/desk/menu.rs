@@ -29,7 +29,9 @@ pub fn bar(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
             });
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let gap = ui.spacing().item_spacing.x;
             theme(ui, cx);
+            ui.add_space(gap);
             if ui.button("Find action…").on_hover_text("Ctrl+K").clicked() {
                 cx.choose(Action::Palette);
             }

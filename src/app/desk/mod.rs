@@ -65,6 +65,8 @@ pub struct Desk {
     layout: Layout,
     focus: Option<ColumnId>,
     jobs: bool,
+    /// Height of the jobs below the panes.
+    below: f32,
     class_filter: String,
     palette: Option<Palette>,
     hub: Option<String>,
@@ -83,6 +85,7 @@ impl Default for Desk {
             layout: Layout::default(),
             focus: None,
             jobs: false,
+            below: 0.0,
             class_filter: String::new(),
             palette: None,
             hub: None,
@@ -151,7 +154,7 @@ impl Desk {
         self.arrange(ui, &mut cx);
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut wishes);
-        self.toasts.ui(ui, state, &mut wishes);
+        self.toasts.ui(ui, state, self.below, &mut wishes);
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             welcome(ui, &theme);
         }
@@ -175,10 +178,15 @@ impl Desk {
         egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx));
         if self.jobs {
             let below = egui::Panel::bottom("jobs").frame(frame(10, 4)).resizable(true).default_size(190.0);
-            below.show(ui, |ui| self.place(ui, cx, Place::Below));
+            self.below = below.show(ui, |ui| self.place(ui, cx, Place::Below)).response.rect.height();
+        } else {
+            self.below = 0.0;
         }
-        let left = egui::Panel::left("library").frame(frame(10, 6)).resizable(true);
-        let left = left.default_size(300.0).size_range(230.0..=620.0);
+        let zoom = (100.0 * ui.ctx().zoom_factor()) as u32;
+        let left = egui::Panel::left(("library", zoom)).frame(frame(10, 6)).resizable(true);
+        // A small or much enlarged window leaves the panes more of itself.
+        let left =
+            left.default_size((0.23 * ui.available_width()).clamp(230.0, 300.0)).size_range(230.0..=620.0);
         left.show(ui, |ui| self.place(ui, cx, Place::Left));
         CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
             Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| strip::ui(self, ui, cx));

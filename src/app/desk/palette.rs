@@ -91,7 +91,8 @@ fn one(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
     ui.add_enabled(line.enabled, button).on_hover_text(line.about)
 }
 
-/// All lines whose text holds every word that was typed.
+/// All lines whose text holds every word that was typed; those that can be chosen first, and of them
+/// those that begin with it.
 fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
         text: action.text().to_owned(),
@@ -113,5 +114,8 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
         let known = line.text.to_lowercase();
         text.split_whitespace().all(|word| known.contains(word))
     };
-    actions.chain(panes).filter(found).collect()
+    let mut lines: Vec<Line> = actions.chain(panes).filter(found).collect();
+    let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
+    lines.sort_by_key(|line| (!line.enabled, !begins(line)));
+    lines
 }

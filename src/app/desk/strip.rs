@@ -11,19 +11,25 @@ use crate::model::intervention::Intervention;
 use crate::model::trace::Routing;
 use crate::viz::font;
 
-/// Draws the line.
+/// Width from which all has the room it likes.
+const WIDE: f32 = 960.0;
+/// What does not shrink.
+const RIGID: f32 = 330.0;
+
+/// Draws the line; in a narrow window its parts lose their names and shrink, and then wrap.
 pub fn ui(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
-    ui.horizontal(|ui| {
-        image(ui, cx);
+    let room = ((ui.available_width() - RIGID) / (WIDE - RIGID)).clamp(0.45, 1.0);
+    ui.horizontal_wrapped(|ui| {
+        image(ui, cx, room);
         ui.separator();
-        probe(ui, cx);
-        reading(ui, cx);
+        probe(ui, cx, room);
+        reading(ui, cx, room);
         ui.separator();
-        class(desk, ui, cx);
+        class(desk, ui, cx, room);
     });
 }
 
-fn image(ui: &mut Ui, cx: &mut Cx<'_>) {
+fn image(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
     let Some(image) = cx.state.current_image() else {
         if ui.button(Action::OpenImages.text()).clicked() {
             cx.choose(Action::OpenImages);
@@ -39,18 +45,22 @@ fn image(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
     let images = &cx.state.library.images;
     let at = cx.state.selection.image.and_then(|id| images.get_index_of(&id)).map_or(0, |at| at + 1);
-    ui.label(font::fit(&image.name(), 13.5, 190.0)).on_hover_text(image.place.to_string());
+    ui.label(font::fit(&image.name(), 13.5, 190.0 * room)).on_hover_text(image.place.to_string());
     ui.weak(format!("{at} of {}", images.len()));
 }
 
-fn probe(ui: &mut Ui, cx: &mut Cx<'_>) {
+fn probe(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
     if cx.state.columns.is_empty() {
         ui.weak("No probe shown");
         return;
     }
-    let label = ui.label("Probe").id;
+    let label = name(ui, "Probe", room);
     let shown = cx.focus.map(|id| cx.state.column_title(id)).unwrap_or_default();
-    let combo = ComboBox::from_id_salt("probe").width(190.0).selected_text(font::fit(&shown, 13.5, 170.0));
+    let combo = ComboBox::from_id_salt("probe").width(190.0 * room).selected_text(font::fit(
+        &shown,
+        13.5,
+        190.0 * room - 24.0,
+    ));
     let list = |ui: &mut Ui| {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
@@ -58,11 +68,27 @@ fn probe(ui: &mut Ui, cx: &mut Cx<'_>) {
             }
         }
     };
-    combo.show_ui(ui, list).response.labelled_by(label);
+    named(combo.show_ui(ui, list).response, label, "Probe");
+}
+
+/// The name before a choice, where there is room for it.
+fn name(ui: &mut Ui, text: &str, room: f32) -> Option<egui::Id> {
+    (room > 0.75).then(|| ui.label(text).id)
+}
+
+/// The choice, by the name before it or by `text`.
+fn named(choice: egui::Response, label: Option<egui::Id>, text: &str) -> egui::Response {
+    match label {
+        Some(label) => choice.labelled_by(label),
+        None => {
+            choice.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, text));
+            choice.on_hover_text(text)
+        }
+    }
 }
 
 /// How the probe reads: as trained, or with one thing changed.
-fn reading(ui: &mut Ui, cx: &mut Cx<'_>) {
+fn reading(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
     let Some((id, column)) = cx.focus.and_then(|id| Some((id, cx.state.columns.get(&id)?))) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
     if column.change == Intervention::None && matches!(routing, None | Some(Routing::None)) {
@@ -70,13 +96,17 @@ fn reading(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
     let change = column.change;
     let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready()).cloned();
-    let label = ui.label("Reads").id;
+    let label = name(ui, "Reads", room);
     let all = [vec![("As trained", Intervention::None)], interventions(facts.as_deref())].concat();
     let shown = all
         .iter()
         .find(|(_, known)| *known == change)
         .map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
-    let combo = ComboBox::from_id_salt("reading").width(175.0).height(420.0).selected_text(shown);
+    let combo = ComboBox::from_id_salt("reading").width(175.0 * room).height(420.0).selected_text(font::fit(
+        &shown,
+        13.5,
+        175.0 * room - 24.0,
+    ));
     let list = |ui: &mut Ui| {
         for (name, other) in all {
             if ui.selectable_label(change == other, name).clicked() {
@@ -84,22 +114,22 @@ fn reading(ui: &mut Ui, cx: &mut Cx<'_>) {
             }
         }
     };
-    let response = combo.show_ui(ui, list).response.labelled_by(label);
+    let response = named(combo.show_ui(ui, list).response, label, "Reads");
     response.on_hover_text("One thing changed in how the probe reads; it is not retrained");
 }
 
 /// The class evidence is for.
-fn class(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
-    let label = ui.label("Evidence for").id;
+fn class(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
+    let label = name(ui, "Evidence for", room);
     let shown = match &cx.state.selection.class {
         ClassChoice::Predicted => "the predicted class".to_owned(),
         ClassChoice::Named(name) => name.clone(),
     };
     let combo = ComboBox::from_id_salt("class")
-        .width(180.0)
+        .width(180.0 * room)
         .height(360.0)
         .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
-        .selected_text(font::fit(&shown, 13.5, 160.0));
+        .selected_text(font::fit(&shown, 13.5, 180.0 * room - 24.0));
     let list = |ui: &mut Ui| {
         ui.set_min_width(240.0);
         let predicted = cx.state.selection.class == ClassChoice::Predicted;
@@ -129,5 +159,5 @@ fn class(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>) {
             },
         );
     };
-    combo.show_ui(ui, list).response.labelled_by(label);
+    named(combo.show_ui(ui, list).response, label, "Evidence for");
 }

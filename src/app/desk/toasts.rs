@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use eframe::egui;
-use egui::{Align2, Frame, Label, Order, RichText, Stroke, Ui, Vec2};
+use egui::{Align, Align2, Frame, Label, Layout, Order, RichText, Stroke, Ui, Vec2};
 
 use crate::app::command::Command;
 use crate::app::look;
@@ -15,7 +15,7 @@ use crate::viz::paint::color32;
 
 /// How long a note of something done stays.
 const STAYS: f64 = 5.0;
-/// Widest note.
+/// Width of a note.
 const WIDE: f32 = 380.0;
 
 /// When notes were first seen.
@@ -27,8 +27,8 @@ pub struct Toasts {
 }
 
 impl Toasts {
-    /// Draws the notes above everything else.
-    pub fn ui(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<Wish>) {
+    /// Draws the notes above everything else, `up` from the status bar.
+    pub fn ui(&mut self, ui: &Ui, state: &State, up: f32, wishes: &mut Vec<Wish>) {
         self.since.retain(|id, _| state.toasts.iter().any(|toast| toast.id == *id));
         if state.toasts.is_empty() && self.fault.is_none() {
             return;
@@ -36,7 +36,7 @@ impl Toasts {
         let (now, theme) = (ui.input(|i| i.time), look::theme(ui));
         let area = egui::Area::new(egui::Id::unique("notes"))
             .order(Order::Foreground)
-            .anchor(Align2::RIGHT_BOTTOM, Vec2::new(-14.0, -44.0));
+            .anchor(Align2::RIGHT_BOTTOM, Vec2::new(-14.0, -44.0 - up));
         area.show(ui.ctx(), |ui| {
             for toast in &state.toasts {
                 let since = *self.since.entry(toast.id).or_insert(now);
@@ -72,10 +72,12 @@ fn note(ui: &mut Ui, text: &str, weight: Weight, theme: &crate::viz::theme::Them
     let frame = Frame::popup(ui.style()).stroke(Stroke::new(1.0, color32(color)));
     frame
         .show(ui, |ui| {
-            ui.set_max_width(WIDE);
-            ui.horizontal_top(|ui| {
+            ui.set_width(WIDE);
+            ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
                 let dismissed = ui.small_button("Dismiss").clicked();
-                ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
+                ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
+                    ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
+                });
                 dismissed
             })
             .inner

@@ -84,7 +84,8 @@ impl Panel for Compare {
             let rows = self.rows.clone();
             for figure in FIGURES.iter().filter(|figure| rows.contains(&figure.id())) {
                 let height = Self::row_height(cx, *figure, width);
-                strip(ui, &columns, width, height, |ui, id| self.one(ui, cx, *figure, id));
+                let limits = self.difference_limits(cx, *figure);
+                strip(ui, &columns, width, height, |ui, id| self.one(ui, cx, *figure, limits, id));
             }
         });
     }
@@ -157,7 +158,27 @@ impl Compare {
         natural.fold(110.0, f32::max).min(620.0) + 6.0
     }
 
-    fn one(&mut self, ui: &mut Ui, cx: &mut Cx<'_>, figure: &'static dyn Figure, id: ColumnId) {
+    /// Limits of the differences of all columns, where scales are shared.
+    fn difference_limits(&mut self, cx: &Cx<'_>, figure: &'static dyn Figure) -> Option<(f64, f64)> {
+        let views = &cx.state.views;
+        let shown = views.shared && views.difference && difference::FIGURES.contains(&figure.id());
+        let reference = cx.state.reference().filter(|_| shown)?;
+        let others = cx.state.columns.iter().filter(|(id, _)| cx.state.selection.reference != Some(**id));
+        let traces = others.filter_map(|(id, column)| Some((*id, column.shown.trace()?)));
+        let differences = traces.filter_map(|(id, trace)| self.differences.of(id, trace, reference).ok());
+        let limits = differences.filter_map(|difference| figure.limits(&difference));
+        limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// One figure of one column; `limits` are those of differences.
+    fn one(
+        &mut self,
+        ui: &mut Ui,
+        cx: &mut Cx<'_>,
+        figure: &'static dyn Figure,
+        limits: Option<(f64, f64)>,
+        id: ColumnId,
+    ) {
         let Some(column) = cx.state.columns.get(&id) else { return };
         let rect = ui.max_rect();
         let trace = match &column.shown {
@@ -179,7 +200,7 @@ impl Compare {
                     return one_class(ui, cx, reference);
                 }
                 Ok(difference) => {
-                    (options.limits, options.proxy_limits) = (None, None);
+                    (options.limits, options.proxy_limits) = (limits, None);
                     difference
                 }
                 Err(why) => return notice::empty(ui, &why),
@@ -269,14 +290,14 @@ fn against(cx: &Cx<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
     let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
     let Some(reference) = reference else {
         let logit = trace.logits.get(trace.evidence.class)?;
-        return Some(format!("Logit of {} {}", class(trace), number(*logit)));
+        return Some(format!("Logit {} for {}", number(*logit), class(trace)));
     };
     if trace.logits.len() != reference.logits.len() {
         return Some("Other classes than the pinned column".to_owned());
     }
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
-    Some(format!("Logit of {} {} from the pinned", class(reference), number(change)))
+    Some(format!("Logit {} for {}, against the pinned", number(change), class(reference)))
 }
 
 /// How much of the dataset a column gets right, and against the same probe as it was trained.

@@ -52,12 +52,14 @@ pub fn show(
     }
     let before = cx.state.views.of(figure);
     let mut options = before.clone();
-    ui.horizontal(|ui| {
-        ui.add_space(8.0);
-        ui.spacing_mut().slider_width = 90.0;
-        for control in controls {
-            one(ui, *control, figure, &mut options, trace.grid.len(), playing);
-        }
+    let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
+    egui::Frame::new().inner_margin(edge).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().slider_width = 90.0;
+            for control in controls {
+                one(ui, *control, figure, &mut options, trace.grid.len(), playing);
+            }
+        });
     });
     if options != before {
         cx.send(Command::SetOptions(figure.to_owned(), options));
@@ -123,15 +125,22 @@ fn scrub(ui: &mut Ui, options: &mut Options, tokens: usize, playing: &mut Option
         }
     }
     let text = if playing.is_some() { "Stop" } else { "Play" };
-    if ui.button(text).on_hover_text("What the memory holds, step by step").clicked() {
+    let button = egui::Button::new(text).min_size(egui::Vec2::new(46.0, 0.0));
+    if ui.add(button).on_hover_text("What the memory holds, step by step").clicked() {
         *playing = match playing {
             Some(_) => None,
             None => Some((now, if step >= tokens { 0 } else { step })),
         };
     }
-    let label = ui.label("Tokens read").id;
-    ui.spacing_mut().slider_width = (ui.available_width() - 80.0).clamp(60.0, 260.0);
-    if ui.add(Slider::new(&mut step, 0..=tokens)).labelled_by(label).changed() {
+    let name = "Tokens read";
+    let label = (ui.available_size_before_wrap().x > 230.0).then(|| ui.label(name).id);
+    ui.spacing_mut().slider_width = (ui.available_size_before_wrap().x - 80.0).clamp(60.0, 260.0);
+    let slider = ui.add(Slider::new(&mut step, 0..=tokens));
+    let slider = match label {
+        Some(label) => slider.labelled_by(label),
+        None => slider.on_hover_text(name),
+    };
+    if slider.changed() {
         *playing = None;
     }
     options.step = (step < tokens).then_some(step);

@@ -182,6 +182,9 @@ impl State {
                 format!("{}: a workspace replaces all that is open; use Open workspace", path.display());
             self.note(Weight::Info, text);
         }
+        for path in of(Kind::Missing) {
+            self.note(Weight::Warning, format!("{}: there is no such file or folder", path.display()));
+        }
         for path in of(Kind::Unknown) {
             let text = format!("{}: neither backbone, probe, dataset, image nor workspace", path.display());
             self.note(Weight::Warning, text);

@@ -227,6 +227,7 @@ fn kind(path: &Path) -> Kind {
         path if is_image(path) => Kind::Images,
         path if data::labelled(path) => Kind::Dataset,
         path if workspace::is_workspace(path) => Kind::Workspace,
+        path if !path.exists() => Kind::Missing,
         _ => Kind::Unknown,
     }
 }

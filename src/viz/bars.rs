@@ -1,0 +1,36 @@
+//! Bars side by side. Wide ones have gaps; thin ones close up: a gap thinner than a pixel would be
+//! there between some of them and not between others.
+
+/// Width from which bars have gaps, in points.
+const WIDE: f32 = 6.0;
+
+/// Beginning and width of every bar, in cells of width `cell` from `from` on. Of thin ones the lower
+/// reaches under the higher beside it, which hides the seam and leaves the outline as it is.
+pub fn spans(values: &[f32], from: f32, cell: f32) -> Vec<(f32, f32)> {
+    let reach = |k: usize, beside: Option<usize>| {
+        let beside = beside.and_then(|at| values.get(at));
+        let hidden = beside.is_some_and(|b| b * values[k] > 0.0 && b.abs() >= values[k].abs());
+        if hidden { 0.5 * cell } else { 0.0 }
+    };
+    let one = |k: usize| {
+        let x = from + k as f32 * cell;
+        if cell >= WIDE {
+            return (x, cell * 0.92);
+        }
+        let (left, right) = (reach(k, k.checked_sub(1)), reach(k, Some(k + 1)));
+        (x - left, cell + left + right)
+    };
+    (0..values.len()).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thin_bars_reach_under_higher_ones_of_their_side_and_wide_ones_stand_apart() {
+        let thin = spans(&[1.0, 2.0, -3.0, -3.0, 0.0], 10.0, 2.0);
+        assert_eq!(thin, [(10.0, 3.0), (12.0, 2.0), (14.0, 3.0), (15.0, 3.0), (18.0, 2.0)]);
+        assert_eq!(spans(&[1.0, 2.0], 0.0, 10.0), [(0.0, 9.2), (10.0, 9.2)]);
+    }
+}
