@@ -26,6 +26,27 @@ pub struct Series {
     pub loss_spread: Vec<f64>,
     /// And of every accuracy.
     pub accuracy_spread: Vec<f64>,
+    /// Step and mean over seeds of the [`average`] of each one's losses: what is drawn of noisy ones.
+    #[serde(default)]
+    pub average: Vec<(f64, f64)>,
+    /// Standard deviation over seeds of every average; empty where there is one seed.
+    #[serde(default)]
+    pub average_spread: Vec<f64>,
+}
+
+impl Series {
+    /// Whether losses are those of steps, too many to tell one from the next.
+    fn is_noisy(&self) -> bool {
+        self.loss.len() >= SPAN && self.average.len() == self.loss.len()
+    }
+
+    /// The losses that are drawn, and their spread.
+    fn drawn(&self) -> (&Vec<(f64, f64)>, &Vec<f64>) {
+        match self.is_noisy() {
+            true => (&self.average, &self.average_spread),
+            false => (&self.loss, &self.loss_spread),
+        }
+    }
 }
 
 /// The curves of one run.
@@ -81,7 +102,10 @@ impl Training {
             match self.part {
                 Part::Both => {}
                 Part::Loss => series.accuracy.clear(),
-                Part::Accuracy => series.loss.clear(),
+                Part::Accuracy => {
+                    series.loss.clear();
+                    series.average.clear();
+                }
             }
         }
         curves
@@ -170,7 +194,7 @@ fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Resu
         Frame::align(&mut [&mut upper, &mut lower]);
     }
     if loss {
-        lines(&mut scene, theme, &upper, curves, |s| (&s.loss, &s.loss_spread), true);
+        lines(&mut scene, theme, &upper, curves, Series::drawn, true);
     }
     if accuracy {
         lines(&mut scene, theme, &lower, curves, |s| (&s.accuracy, &s.accuracy_spread), false);
@@ -196,7 +220,15 @@ fn with_band<'a>(points: &'a [(f64, f64)], spread: &'a [f64]) -> impl Iterator<I
 }
 
 fn loss_scale(curves: &Curves, options: &Options) -> Scale {
-    let values = || curves.series.iter().flat_map(|s| with_band(&s.loss, &s.loss_spread));
+    let values = || {
+        curves.series.iter().flat_map(|s| {
+            let (points, spread) = s.drawn();
+            // A faint line is no reason to leave the others little room below it; above it is.
+            let high = s.loss.iter().map(|p| p.1).filter(|_| spread.is_empty());
+            let high = high.fold(f64::NEG_INFINITY, f64::max);
+            with_band(points, spread).chain(high.is_finite().then_some(high))
+        })
+    };
     let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
     if options.log {
         let above = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
@@ -231,7 +263,6 @@ fn lines(
         let last = points.last().into_iter();
         points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1 * factor)).collect()
     };
-    let averaged = |points: &[(f64, f64)]| noisy && points.len() >= SPAN;
     for (i, series) in curves.series.iter().enumerate() {
         let (points, spread) = of(series);
         if spread.len() == points.len() && spread.iter().any(|spread| *spread > 0.0) {
@@ -239,21 +270,18 @@ fn lines(
             // A band at or below zero has no logarithm: it ends a little under the curve.
             let floor = if frame.y.scale.log { lowest * 0.5 } else { f64::NEG_INFINITY };
             let edge = |sign: f64| -> Vec<(f64, f64)> {
-                let edge: Vec<_> = points.iter().zip(spread).map(|(p, s)| (p.0, p.1 + sign * s)).collect();
-                let edge = if averaged(points) { smooth(&edge) } else { edge };
-                edge.into_iter().map(|p| (p.0, p.1.max(floor))).collect()
+                points.iter().zip(spread).map(|(p, s)| (p.0, (p.1 + sign * s).max(floor))).collect()
             };
             let mut outline = place(&edge(1.0));
             outline.extend(place(&edge(-1.0)).into_iter().rev());
             scene.polygon(outline, theme.series(i).alpha(0.16));
-        } else if averaged(points) {
-            scene.line(place(points), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
+        } else if noisy && series.is_noisy() {
+            scene.line(place(&series.loss), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
         }
     }
     for (i, series) in curves.series.iter().enumerate() {
         let (points, _) = of(series);
-        let shown = if averaged(points) { smooth(points) } else { points.clone() };
-        scene.line(place(&shown), stroke(theme, i));
+        scene.line(place(points), stroke(theme, i));
         if !noisy && points.len() <= 60 {
             for p in place(points) {
                 scene.dot(p, 1.3, theme.series(i), None);
@@ -264,7 +292,7 @@ fn lines(
 }
 
 /// Moving average over a sixtieth of the curve on either side, one-sided at the ends.
-fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub fn average(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut sums = vec![0.0];
     for p in points {
         sums.push(sums[sums.len() - 1] + p.1);
@@ -312,7 +340,7 @@ mod tests {
     #[test]
     fn an_average_keeps_a_straight_line() {
         let points: Vec<(f64, f64)> = (0..240).map(|i| (f64::from(i), 3.0 - f64::from(i) * 0.01)).collect();
-        let smoothed = smooth(&points);
+        let smoothed = average(&points);
         assert_eq!(smoothed.len(), points.len());
         for (a, b) in smoothed.iter().zip(&points).skip(4).take(232) {
             assert!((a.1 - b.1).abs() < 1e-9 && a.0 == b.0);

@@ -47,11 +47,14 @@ fn training() -> Curves {
         [("sinkhorn", 1.1, 0.70), ("raster", 1.6, 0.63), ("gap", 2.0, 0.58)].map(|(name, floor, best)| {
             let noise = |i: usize| ((i * 7919) % 1009) as f64 / 1009.0 - 0.5;
             let loss = |i: usize| floor + 5.6 * (-(i as f64) / 260.0).exp() + 0.3 * noise(i);
+            let loss: Vec<(f64, f64)> = (0..1200).map(|i| (i as f64, loss(i))).collect();
             Series {
                 loss_spread: Vec::new(),
                 accuracy_spread: Vec::new(),
                 name: name.to_owned(),
-                loss: (0..1200).map(|i| (i as f64, loss(i))).collect(),
+                average: curves::average(&loss),
+                average_spread: Vec::new(),
+                loss,
                 accuracy: (1..=12)
                     .map(|e| (e as f64 * 100.0, best * (1.0 - (-(e as f64) / 3.0).exp())))
                     .collect(),

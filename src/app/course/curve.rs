@@ -31,8 +31,19 @@ pub struct Curve {
 impl Course {
     /// The curve of head `head` of the list.
     pub fn curve(&self, head: usize, measure: Measure) -> Curve {
+        self.curve_of(head, measure, |points| points)
+    }
+
+    /// The same of what `each` makes of every seed's points: a seed is smoothed before seeds are
+    /// compared, so that the spread is theirs and not that of the batches.
+    pub fn curve_of(
+        &self,
+        head: usize,
+        measure: Measure,
+        each: impl Fn(Vec<(f64, f64)>) -> Vec<(f64, f64)>,
+    ) -> Curve {
         let lines = self.lines(head).iter();
-        let mut points: Vec<(f64, f64)> = lines.flat_map(|line| self.points(line, measure)).collect();
+        let mut points: Vec<(f64, f64)> = lines.flat_map(|line| each(self.points(line, measure))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut curve = Curve::default();
         // Points of different seeds stand at the same places, to the bit.

@@ -2,7 +2,7 @@
 //! draw the same.
 
 use super::Course;
-use crate::viz::curves::{Curves, Part, Series, Training};
+use crate::viz::curves::{Curves, Part, Series, Training, average};
 
 use super::curve::{Curve, Measure};
 
@@ -48,7 +48,18 @@ impl Course {
         };
         let (loss, loss_spread) = line(Measure::Loss, 1.0);
         let (accuracy, accuracy_spread) = line(Measure::Test, 100.0);
-        Series { name: name.to_owned(), loss, accuracy, loss_spread, accuracy_spread }
+        let Curve { at, mean, spread } = self.curve_of(head, Measure::Loss, |points| average(&points));
+        let average = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean)).collect();
+        let average_spread = spread.into_iter().filter(|_| several).collect();
+        Series {
+            name: name.to_owned(),
+            loss,
+            accuracy,
+            loss_spread,
+            accuracy_spread,
+            average,
+            average_spread,
+        }
     }
 }
 
@@ -60,9 +71,28 @@ pub fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Steps;
     use super::super::tests::{course, metric};
     use super::*;
     use crate::viz::plot::Plot as _;
+
+    #[test]
+    fn noisy_losses_are_averaged_seed_by_seed() {
+        let mut course = course(100, 2);
+        // Two seeds one apart, each with a noise of its own that averages out.
+        for (seed, at) in [0u64, 1].into_iter().flat_map(|seed| (0..800).map(move |at| (seed, at))) {
+            let noise = if (at + seed as usize).is_multiple_of(2) { 0.4 } else { -0.4 };
+            let loss = Some(2.0 + seed as f64 + noise);
+            course.step(&Steps { seed, at: (at as f64 + 0.5) / 8.0, losses: vec![loss, None] });
+        }
+        let figure = course.figure(&["gap".to_owned()], Part::Loss, false);
+        let [gap] = &figure.curves.series[..] else { panic!("one head") };
+        assert_eq!((gap.loss.len(), gap.average.len(), gap.average_spread.len()), (800, 800, 800));
+        let middle = 400;
+        assert!((gap.average[middle].1 - 2.5).abs() < 0.02);
+        assert!((gap.average_spread[middle] - 0.5f64.sqrt()).abs() < 0.05, "that of the seeds");
+        assert!((gap.loss_spread[middle] - 0.5f64.sqrt()).abs() > 0.1, "with that of the batches");
+    }
 
     #[test]
     fn a_figure_has_steps_means_and_spreads() {

@@ -152,8 +152,10 @@ impl Curves {
                         let raw = Line::new("", line(&curve.mean)).color(faint(color));
                         plot.line(raw.width(1.0).allow_hover(false));
                     }
-                    let mean = smooth(&curve.mean, strength);
-                    let spread = smooth(&curve.spread, strength);
+                    let Curve { mean, spread, .. } = match strength > 0.0 {
+                        true => course.curve_of(*head, measure, |points| averaged(&points, strength)),
+                        false => curve.clone(),
+                    };
                     let name = &course.about.heads[*head];
                     if course.about.seeds.len() > 1 && spread.iter().any(|spread| *spread > 0.0) {
                         let least = mean.iter().copied().filter(|m| *m > 0.0).fold(f64::INFINITY, f64::min);
@@ -183,6 +185,12 @@ pub fn dash(head: usize, theme: &Theme) -> LineStyle {
         2 => LineStyle::dashed_dense(),
         _ => LineStyle::dotted_dense(),
     }
+}
+
+/// Points with their values smoothed.
+fn averaged(points: &[(f64, f64)], strength: f64) -> Vec<(f64, f64)> {
+    let values: Vec<f64> = points.iter().map(|point| point.1).collect();
+    points.iter().map(|point| point.0).zip(smooth(&values, strength)).collect()
 }
 
 fn faint(color: Color32) -> Color32 {
