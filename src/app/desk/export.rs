@@ -121,7 +121,7 @@ impl Export {
     /// Draws the dialog.
     pub fn ui(&mut self, ui: &mut Ui) -> Decision {
         let mut decision = Decision::Open;
-        ui.set_width(450.0);
+        ui.set_width(540.0);
         let one = self.is_one();
         ui.heading(match (&self.plot, self.figures.first()) {
             (Some(plot), _) => format!("Export {}", plot.title().to_lowercase()),
@@ -129,7 +129,7 @@ impl Export {
             _ => "Export comparison".to_owned(),
         });
         ui.add_space(4.0);
-        Grid::new("export").num_columns(2).spacing([14.0, 8.0]).show(ui, |ui| {
+        Grid::new("export").num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0).show(ui, |ui| {
             let label = ui.label("Format").id;
             let shown = FORMATS.iter().find(|(id, _)| *id == self.format).map_or("", |(_, name)| *name);
             let formats = FORMATS.iter().filter(|(id, _)| one || !matches!(*id, "csv" | "npz"));
@@ -175,7 +175,7 @@ impl Export {
             }
             ui.label("File");
             ui.horizontal(|ui| {
-                let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(280.0));
+                let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(350.0));
                 edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Export to"));
                 if ui.button("Choose…").clicked() {
                     let name =

@@ -385,7 +385,7 @@ fn welcome(ui: &Ui, theme: &Theme) {
         ui.painter().rect_filled(whole, 0.0, color32(theme.ground.alpha(0.82)));
         let edge = egui::Stroke::new(2.0, color32(theme.series(0)));
         ui.painter().rect_stroke(whole.shrink(10.0), 10.0, edge, egui::StrokeKind::Inside);
-        let words = "Drop to open: images, folders, backbones, probes, runs";
+        let words = "Drop to open: images, folders, datasets, backbones, probes, runs";
         ui.put(whole, egui::Label::new(egui::RichText::new(words).heading()));
     });
 }

@@ -7,6 +7,7 @@ use super::Desk;
 use crate::app::command::{Action, Command};
 use crate::app::job::ClassChoice;
 use crate::app::panel::{Cx, Wish, interventions};
+use crate::model::data::Place;
 use crate::model::intervention::Intervention;
 use crate::model::trace::Routing;
 use crate::viz::font;
@@ -45,7 +46,12 @@ fn image(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
     }
     let images = &cx.state.library.images;
     let at = cx.state.selection.image.and_then(|id| images.get_index_of(&id)).map_or(0, |at| at + 1);
-    ui.label(font::fit(&image.name(), 13.5, 190.0 * room)).on_hover_text(image.place.to_string());
+    // Of a row of a table the number tells it from the others.
+    let name = match image.place.row {
+        Some(row) => format!("Row {row} of {}", Place::from(image.place.path.clone()).short()),
+        None => image.name(),
+    };
+    ui.label(font::fit(&name, 13.5, 190.0 * room)).on_hover_text(image.place.to_string());
     ui.weak(format!("{at} of {}", images.len()));
 }
 
