@@ -3,27 +3,31 @@
 //! [`Plan::run`] decodes, computes and writes side by side. What is stopped, killed or runs out of disk
 //! goes on after its last whole shard.
 
+mod error;
 mod flow;
+mod recompute;
 mod trial;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use burn::tensor::Device;
 use sha2::{Digest, Sha256};
 
+pub use self::error::ExtractError;
 pub use self::flow::Spent;
+pub use self::recompute::Recompute;
 pub use self::trial::TRIED;
 use super::pace::Progress;
-use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
-use crate::model::backbone::order::MaeOrder;
-use crate::model::backbone::weights::{Weights, WeightsError};
-use crate::model::backbone::{self, BackboneError};
+use crate::model::backbone::taking::Taking;
+use crate::model::backbone::weights::Weights;
+use crate::model::backbone::{self, Backbone, BackboneError};
 use crate::model::data::{self, Dataset};
 use crate::model::features::{CacheError, Precision, Source, TokenCache, Writer, image_bytes};
 use crate::model::grid::Grid;
-use crate::model::preprocess::{PreprocessError, Preprocessor};
+use crate::model::preprocess::Preprocessor;
 use crate::model::probe::BackboneMeta;
 
 /// Whose tokens, and how they are kept.
@@ -31,14 +35,8 @@ use crate::model::probe::BackboneMeta;
 pub struct Wanted {
     /// The backbone's folder.
     pub backbone: PathBuf,
-    /// The layer whose tokens are taken; the last where absent.
-    pub layer: Option<usize>,
-    /// In which order ViT-MAE hands out its patch tokens.
-    pub mae_order: MaeOrder,
-    /// Side of the images in pixels, where it is not the backbone's own.
-    pub size: Option<usize>,
-    /// In which numbers the backbone multiplies.
-    pub arithmetic: Arithmetic,
+    /// How they are taken.
+    pub taking: Taking,
     /// How tokens are kept.
     pub precision: Precision,
     /// Folder of all token caches.
@@ -47,87 +45,12 @@ pub struct Wanted {
     pub limit: u64,
 }
 
-/// Why tokens cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum ExtractError {
-    /// The backbone's configuration.
-    #[error(transparent)]
-    Config(#[from] backbone::config::ConfigError),
-    /// The backbone's weights.
-    #[error(transparent)]
-    Weights(#[from] WeightsError),
-    /// The backbone.
-    #[error(transparent)]
-    Backbone(#[from] BackboneError),
-    /// What prepares the images.
-    #[error(transparent)]
-    Preprocess(#[from] PreprocessError),
-    /// The cache.
-    #[error(transparent)]
-    Cache(#[from] CacheError),
-    /// The cache would be larger than allowed.
-    #[error(
-        "the tokens of {images} images take {} and the limit is {}; allow more (--cache-limit), keep them in \
-         float16 (--precision float16), or make the dataset or the images (--size) smaller",
-        bytes_text(*bytes), bytes_text(*limit)
-    )]
-    Limit {
-        /// Number of images.
-        images: usize,
-        /// Bytes of their tokens.
-        bytes: u64,
-        /// Most bytes allowed.
-        limit: u64,
-    },
-    /// The disk would be full.
-    #[error(
-        "{root}: the tokens still to be taken need {} and the disk has {} left; free some (`ssmprobe cache \
-         clear`), name a folder on another disk (--cache), or keep them in float16 (--precision float16)",
-        bytes_text(*bytes), bytes_text(*free), root = root.display()
-    )]
-    Disk {
-        /// Folder of all caches.
-        root: PathBuf,
-        /// Bytes still to be written.
-        bytes: u64,
-        /// Bytes there are.
-        free: u64,
-    },
-    /// Images keep their proportions.
-    #[error(
-        "{folder}: its preprocessor_config.json neither crops nor resizes to one size, so images have \
-         different numbers of tokens; probes are trained on one grid: add a crop_size",
-        folder = folder.display()
-    )]
-    Sizes {
-        /// The backbone's folder.
-        folder: PathBuf,
-    },
-    /// Nothing to train on.
-    #[error("none of the {images} images can be read; the first: {why}")]
-    Unreadable {
-        /// Number of images.
-        images: usize,
-        /// What is wrong with the first.
-        why: String,
-    },
-    /// A thread could not be started.
-    #[error("the threads that decode images and write tokens cannot be started: {0}")]
-    Thread(std::io::Error),
-    /// Whoever listens asked for it.
-    #[error("stopped after {done} of {images} images; the same command goes on from there")]
-    Stopped {
-        /// Images whose tokens are kept.
-        done: usize,
-        /// All images.
-        images: usize,
-    },
-}
-
 /// Told while tokens are taken.
 pub enum Event<'a> {
     /// A batch is done.
     Progress(Progress),
+    /// So many images were looked at, whether they can be read.
+    Looked(Progress),
     /// An image was left out.
     Unreadable {
         /// Index of the sample.
@@ -145,6 +68,7 @@ pub struct Plan {
     wanted: Wanted,
     preprocessor: Preprocessor,
     layer: usize,
+    layers: usize,
     /// What the tokens depend on.
     pub source: Source,
     /// Whose they are.
@@ -162,49 +86,40 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same for other images: the weights are not read again.
+    pub fn of(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
+        let source = Source { dataset: key(dataset), ..self.source.clone() };
+        let images = dataset.samples.len();
+        let bytes = image_bytes(self.grid, self.backbone.hidden_size, true, source.precision) * images as u64;
+        let done = done(&self.wanted.root, &source, images)?;
+        Ok(Self { source, images, bytes, done, ..self.clone() })
+    }
+
     /// Reads configuration and hashes, no image.
     pub fn new(wanted: Wanted, dataset: &Dataset) -> Result<Self, ExtractError> {
         let folder = &wanted.backbone;
         let config = Config::open(folder)?;
         let mut preprocessor = Preprocessor::open(folder)?;
-        if let Some(size) = wanted.size {
+        if let Some(size) = wanted.taking.size {
             preprocessor = preprocessor.with_size(size)?;
         }
         let (height, width) =
             preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
         let grid = config.grid_of(height, width)?;
-        let layer = wanted.layer.unwrap_or(config.layers);
+        let layer = wanted.taking.layer.unwrap_or(config.layers);
         if layer > config.layers {
             return Err(BackboneError::Layer { layer, layers: config.layers }.into());
         }
         let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
-        let order = match wanted.mae_order {
-            MaeOrder::Shuffled(seed) if *config.family == backbone::family::VIT_MAE => {
-                format!(", shuffled by seed {seed}")
-            }
-            _ => String::new(),
-        };
-        let which = if layer == config.layers { "last".to_owned() } else { layer.to_string() };
-        let numbers = match wanted.arithmetic {
-            Arithmetic::Float32 => String::new(),
-            halves => format!(", in {}", halves.name()),
-        };
         let source = Source {
             weights: fingerprint.clone(),
             preprocessing: preprocessor.key(),
             dataset: key(dataset),
-            layer: format!("{which}{order}{numbers}"),
+            layer: wanted.taking.settled(config.layers, config.family.model_type).name(),
             precision: wanted.precision,
         };
         let images = dataset.samples.len();
-        let complete = TokenCache::find(&wanted.root, &source)?.map(|cache| cache.len());
-        let done = match complete {
-            Some(done) => done,
-            None if wanted.root.join(source.key()).exists() => {
-                Writer::open(&wanted.root, source.clone(), images)?.done()
-            }
-            None => 0,
-        };
+        let done = done(&wanted.root, &source, images)?;
         Ok(Self {
             backbone: BackboneMeta {
                 id: backbone::id(folder),
@@ -218,6 +133,7 @@ impl Plan {
             wanted,
             preprocessor,
             layer,
+            layers: config.layers,
             source,
             grid,
             images,
@@ -254,6 +170,26 @@ impl Plan {
             _ => Ok(()),
         }
     }
+
+    /// `taking` as this backbone has it.
+    pub fn settled(&self, taking: &Taking) -> Taking {
+        taking.settled(self.layers, &self.backbone.model_type)
+    }
+
+    /// The backbone on a device.
+    fn open(&self, device: &Device) -> Result<Backbone, BackboneError> {
+        let backbone = Backbone::open_in(&self.wanted.backbone, device, self.wanted.taking.arithmetic)?;
+        Ok(backbone.with_mae_order(self.wanted.taking.mae_order))
+    }
+}
+
+/// Images whose tokens are there already.
+fn done(root: &Path, source: &Source, images: usize) -> Result<usize, CacheError> {
+    Ok(match TokenCache::find(root, source)? {
+        Some(cache) => cache.len(),
+        None if root.join(source.key()).exists() => Writer::open(root, source.clone(), images)?.done(),
+        None => 0,
+    })
 }
 
 /// What tells a dataset's images from others: paths (and rows) within it, sizes and times of
@@ -261,16 +197,24 @@ impl Plan {
 /// Classes and splits are not in it: tokens do not depend on them.
 fn key(dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
+    let mut known: Option<(&Path, u64, u128)> = None;
     for sample in &dataset.samples {
         let path = sample.source.file();
-        let about = std::fs::metadata(path).ok();
-        let changed = about.as_ref().and_then(|about| about.modified().ok());
-        let changed =
-            changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |t| t.as_nanos());
+        // Rows of one file follow each other.
+        let (_, length, changed) = match known {
+            Some(known) if known.0 == path => known,
+            _ => {
+                let about = std::fs::metadata(path).ok();
+                let changed = about.as_ref().and_then(|about| about.modified().ok());
+                let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+                let length = about.as_ref().map_or(u64::MAX, std::fs::Metadata::len);
+                *known.insert((path, length, changed.map_or(0, |time| time.as_nanos())))
+            }
+        };
         let name = path.strip_prefix(&dataset.root).unwrap_or(path).to_string_lossy();
         hash.update((name.len() as u64).to_le_bytes());
         hash.update(name.as_bytes());
-        hash.update(about.map_or(u64::MAX, |about| about.len()).to_le_bytes());
+        hash.update(length.to_le_bytes());
         hash.update(changed.to_le_bytes());
         if let data::Source::Row(row) = &sample.source {
             hash.update((row.number() as u64).to_le_bytes());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::job::BackboneOptions;
 use crate::model::backbone::Backbone;
+use crate::model::backbone::taking::{Trained, said};
 use crate::model::grid::Grid;
 use crate::model::head;
 use crate::model::head::Config;
@@ -61,6 +62,8 @@ pub struct ProbeFacts {
     pub backbone: String,
     /// SHA-256 of that backbone's weights, where known.
     pub backbone_fingerprint: Option<String>,
+    /// The tokens it was trained on, where its file says.
+    pub trained: Option<Trained>,
     /// SHA-256 of the probe file.
     pub fingerprint: String,
 }
@@ -125,6 +128,7 @@ impl ProbeFacts {
             class_count: probe.classes(),
             backbone: probe.meta.backbone.id.clone(),
             backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
+            trained: Trained::of(probe.meta.training.as_ref()),
             fingerprint,
         }
     }
@@ -165,6 +169,13 @@ impl ProbeFacts {
                 "Trained on other weights ({}) than those of {}",
                 self.backbone, backbone.id
             ));
+        }
+        if let Some(trained) = &self.trained {
+            let read = backbone.options.taking().settled(backbone.layers, &backbone.model_type);
+            let differences = trained.taking.differences(&read);
+            if !differences.is_empty() {
+                return Fit::Doubtful(format!("Trained on {}", said(&differences)));
+            }
         }
         Fit::Fits
     }

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 pub use self::progress::{Cancel, Progress, Unit};
 use super::facts::{BackboneFacts, ProbeFacts};
 use super::fault::Fault;
+use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::taking::Taking;
 use crate::model::data::{Place, Split};
 use crate::model::intervention::Intervention;
 use crate::model::trace::{Picture, Trace};
@@ -145,6 +147,21 @@ pub struct BackboneOptions {
     pub layer: Option<usize>,
     /// Side of the image in pixels, instead of the preprocessor's own.
     pub pixels: Option<usize>,
+    /// In which order ViT-MAE hands out its patch tokens.
+    pub mae_order: MaeOrder,
+}
+
+impl BackboneOptions {
+    /// How tokens are taken that are read so.
+    pub fn taking(self) -> Taking {
+        let Self { layer, pixels, mae_order } = self;
+        Taking { layer, size: pixels, mae_order, ..Taking::default() }
+    }
+
+    /// How a probe wants images to be read.
+    pub fn of(taking: Taking) -> Self {
+        Self { layer: taking.layer, pixels: taking.size, mae_order: taking.mae_order }
+    }
 }
 
 /// Images to explain through probes.

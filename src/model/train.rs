@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::array::Arrays;
 use super::classifier::Model;
-use super::features::TokenCache;
+use super::features::{Rows, Supply, SupplyError};
 use super::head::Batch;
 use super::optim::{AdamW, cosine};
 use super::params::Params;
@@ -44,10 +44,10 @@ impl Default for Protocol {
     }
 }
 
-/// Some images of a token cache and their classes.
+/// Some images of a dataset and their classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labelled {
-    /// Indices into the cache.
+    /// Indices into the dataset, and so into what supplies the tokens.
     pub images: Vec<usize>,
     /// The class of each.
     pub classes: Vec<usize>,
@@ -56,7 +56,7 @@ pub struct Labelled {
 /// What is trained on what.
 pub struct Task<'a> {
     /// Tokens of all images.
-    pub tokens: &'a TokenCache,
+    pub tokens: &'a dyn Supply,
     /// What is trained on.
     pub train: &'a Labelled,
     /// What picks the best epoch.
@@ -202,22 +202,28 @@ pub enum Event<'a> {
 }
 
 /// Trains `learners` from `position` on, until done or `tell` breaks; returns where it stands.
+///
+/// # Errors
+/// If there are no tokens for a batch; `learners` are as the last step that was told of left them.
 pub fn train(
     task: &Task,
     learners: &mut [Learner],
     mut position: Position,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Position {
+) -> Result<Position, SupplyError> {
     let Protocol { epochs, batch, rate } = *task.protocol;
     let steps = task.train.images.len().div_ceil(batch);
     let parts = losses::parts(epochs, steps);
     while position.epoch < epochs {
         let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
+        let images_of = |chunk: &[usize]| chunk.iter().map(|&i| task.train.images[i]).collect::<Vec<_>>();
+        let wanted = order.chunks(batch).skip(position.step).map(images_of).collect();
+        let mut supply = task.tokens.read(wanted);
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
-            let images: Vec<usize> = chunk.iter().map(|&i| task.train.images[i]).collect();
+            let rows = supply.next().expect("a batch for every step")?;
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
-            let batch = batch_of(task, &images, Some(done as u64));
+            let batch = batch_of(task, rows, &images_of(chunk), Some(done as u64));
             let labels =
                 Labels::new(&classes, learners.first().map_or(0, |l| l.model.dims().classes), task.device);
             let rate = cosine(rate, done, epochs * steps);
@@ -227,18 +233,18 @@ pub fn train(
                 learner.losses.take(learner.running, [position.epoch, step + 1], steps, parts);
             }
             if tell(Event::Step { position, steps, learners }).is_break() {
-                return position;
+                return Ok(position);
             }
         }
-        if close_epoch(task, learners, tell).is_break() {
-            return position;
+        if close_epoch(task, learners, tell)?.is_break() {
+            return Ok(position);
         }
         position = Position { epoch: position.epoch + 1, step: 0 };
         if tell(Event::Epoch { position, learners }).is_break() {
-            return position;
+            return Ok(position);
         }
     }
-    position
+    Ok(position)
 }
 
 /// The order of the training images in one epoch: a function of seed and epoch.
@@ -251,13 +257,12 @@ fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> {
 }
 
 /// The tokens of `images` on the device; `step` is given when they are trained on.
-fn batch_of(task: &Task, images: &[usize], step: Option<u64>) -> Batch {
+fn batch_of(task: &Task, rows: Rows, images: &[usize], step: Option<u64>) -> Batch {
     let (tokens, device) = (task.tokens, task.device);
     let (grid, width) = (tokens.grid(), tokens.width());
     let shape = [images.len(), grid.len(), width];
-    let patches = Tensor::<3>::from_data(TensorData::new(tokens.patches(images), shape), device);
-    let cls = tokens.cls(images);
-    let cls = cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
+    let patches = Tensor::<3>::from_data(TensorData::new(rows.patches, shape), device);
+    let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
     // Far apart for every step, and never those of an evaluation.
     let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
     let draws = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
@@ -275,10 +280,11 @@ fn predict(
     learners: &[Learner],
     images: &[usize],
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> ControlFlow<(), Vec<Vec<u32>>> {
+) -> Result<ControlFlow<(), Vec<Vec<u32>>>, SupplyError> {
     let mut answers = vec![Vec::with_capacity(images.len()); learners.len()];
-    for chunk in images.chunks(task.protocol.batch) {
-        let batch = batch_of(task, chunk, None);
+    let chunks = || images.chunks(task.protocol.batch);
+    for (chunk, rows) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
+        let batch = batch_of(task, rows?, chunk, None);
         for (learner, answers) in learners.iter().zip(&mut answers) {
             if learner.failure.is_none() {
                 let logits = learner.model.logits(&batch); // [B, C]
@@ -286,9 +292,11 @@ fn predict(
                 answers.extend(classes.try_to_vec::<u32>().expect("class indices"));
             }
         }
-        tell(Event::Evaluation)?;
+        if tell(Event::Evaluation).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
     }
-    ControlFlow::Continue(answers)
+    Ok(ControlFlow::Continue(answers))
 }
 
 /// Evaluates every learner and remembers the best.
@@ -296,12 +304,15 @@ fn close_epoch(
     task: &Task,
     learners: &mut [Learner],
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let select = predict(task, learners, &task.select.images, tell)?;
+) -> Result<ControlFlow<()>, SupplyError> {
+    let ControlFlow::Continue(select) = predict(task, learners, &task.select.images, tell)? else {
+        return Ok(ControlFlow::Break(()));
+    };
     let test = match task.select == task.test {
-        true => select.clone(),
+        true => ControlFlow::Continue(select.clone()),
         false => predict(task, learners, &task.test.images, tell)?,
     };
+    let ControlFlow::Continue(test) = test else { return Ok(ControlFlow::Break(())) };
     for ((learner, select), test) in learners.iter_mut().zip(select).zip(test) {
         let running = std::mem::take(&mut learner.running);
         if learner.failure.is_some() {
@@ -322,7 +333,7 @@ fn close_epoch(
         learner.history.push(epoch);
         learner.answers = test;
     }
-    ControlFlow::Continue(())
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Share of right answers, in percent.

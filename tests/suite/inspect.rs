@@ -310,7 +310,7 @@ fn layers_and_the_order_of_mae_are_chosen() {
     let shuffled = tokens(&["--mae-order", "shuffled"]);
     assert_ne!(kept, shuffled);
     assert_eq!(sorted(kept.clone()), sorted(shuffled.clone()), "the same tokens in another order");
-    assert_ne!(shuffled, tokens(&["--mae-order", "shuffled", "--seed", "1"]));
+    assert_ne!(shuffled, tokens(&["--mae-order", "shuffled:1"]));
     assert_ne!(kept, tokens(&["--layer", "0"]));
 }
 

@@ -55,6 +55,7 @@ pub(super) fn probe(name: &str, width: usize) -> ProbeFacts {
         class_count: 2,
         backbone: "one".into(),
         backbone_fingerprint: None,
+        trained: None,
         fingerprint: format!("file of {name}"),
     }
 }
@@ -220,7 +221,7 @@ fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
         panic!("{requests:?}")
     };
     assert_eq!((*cancelled, device.as_str()), (first, "cpu"));
-    let options = BackboneOptions { layer: Some(1), pixels: None };
+    let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     let requests = state.dispatch(Command::SetBackboneOptions(options));
     assert!(matches!(&requests[1], Request::OpenBackbone { options: asked, .. } if *asked == options));
     play(&mut state, requests);

@@ -63,13 +63,13 @@ fn run(
         steps += usize::from(matches!(event, Event::Step { .. }));
         if Some(steps) == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let position = train(&task, &mut learners, Position::default(), &mut stop);
+    let position = train(&task, &mut learners, Position::default(), &mut stop).unwrap();
     if cut.is_some() {
         let saved: Vec<_> = learners.iter().map(Learner::save).collect();
         let fresh = kinds.iter().map(|kind| learner(kind, &device));
         let mut learners: Vec<Learner> =
             fresh.zip(saved).map(|(fresh, saved)| fresh.restore(saved, &device).unwrap()).collect();
-        train(&task, &mut learners, position, &mut |_| ControlFlow::Continue(()));
+        train(&task, &mut learners, position, &mut |_| ControlFlow::Continue(())).unwrap();
         return learners;
     }
     learners

@@ -44,6 +44,7 @@ fn facts() -> Facts {
         dims: Dims { width: 24, grid: Grid::new(14, 14), classes: 10 },
         images: 12_500,
         cached: 2_500,
+        recompute: false,
         bytes: 940_800_000,
         cache: "tokens/abc".into(),
         free: Some(5_000_000_000),

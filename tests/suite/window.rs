@@ -83,6 +83,7 @@ fn probe(name: &str, width: usize) -> ProbeFacts {
         class_count: 200,
         backbone: "tiny".into(),
         backbone_fingerprint: None,
+        trained: None,
         fingerprint: "b".repeat(64),
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
@@ -52,7 +53,11 @@ impl Extract {
             "bytes_missing": plan.missing(),
             "bytes_free": plan.free,
         });
-        plan.check()?;
+        plan.check().map_err(|refused| {
+            anyhow!(
+                "{refused}; or keep none: `ssmprobe train --recompute` runs the backbone again in every epoch"
+            )
+        })?;
         if !self.plan {
             let begun = Instant::now();
             let device = device::open(&self.device)?;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::interrupt;
 pub use crate::app::fault::lines;
+use crate::app::training::TrainingError;
 use crate::model::backbone::hub::HubError;
 
 /// A command line that cannot be carried out as it stands: exit code 2, as clap's own errors.
@@ -18,5 +19,6 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         return interrupt::code();
     }
     eprintln!("error: {}", lines(error).join("\n  because: "));
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    let differs = matches!(error.downcast_ref(), Some(TrainingError::Differs { .. }));
+    ExitCode::from(if differs || error.is::<Usage>() { 2 } else { 1 })
 }

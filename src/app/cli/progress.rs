@@ -47,6 +47,7 @@ impl Display {
         match event {
             extract::Event::Progress(progress) => self.show("tokens", progress, ""),
             extract::Event::Done(spent) => self.say(&told(spent)),
+            extract::Event::Looked(progress) => self.show("looking at images", progress, ""),
             extract::Event::Unreadable { sample, why } => {
                 self.unreadable += 1;
                 match self.unreadable {

@@ -18,14 +18,14 @@ pub struct Sweep {
     /// The grid: fields of the head's settings and their values.
     #[arg(long, value_name = "FIELD=VALUE,...", num_args = 1.., required_unless_present = "resume", value_parser = Axis::parse)]
     grid: Vec<Axis>,
-    /// The head whose settings vary.
-    #[arg(long, value_name = "HEAD", default_value = "sinkhorn")]
-    head: String,
+    /// The head whose settings vary [default: sinkhorn].
+    #[arg(long, value_name = "HEAD", requires = "grid")]
+    head: Option<String>,
     /// Heads trained beside the grid, to compare with, as `gap,cls`.
-    #[arg(long, value_name = "HEADS", value_delimiter = ',')]
+    #[arg(long, value_name = "HEADS", value_delimiter = ',', requires = "grid")]
     with: Vec<String>,
     /// Settings that all points share: KEY=VALUE, or HEAD.KEY=VALUE for one head.
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., requires = "grid")]
     config: Vec<String>,
     #[command(flatten)]
     how: How,
@@ -48,13 +48,14 @@ impl Sweep {
 
     /// The heads beside the grid, then its points.
     fn heads(&self) -> anyhow::Result<Vec<Variant>> {
-        let listed: Vec<String> = self.with.iter().chain([&self.head]).cloned().collect();
+        let head = self.head.as_deref().unwrap_or("sinkhorn");
+        let listed: Vec<String> = self.with.iter().cloned().chain([head.to_owned()]).collect();
         let mut plain = order::variants(&listed, &self.config)?;
-        let Some(own) = plain.iter().position(|variant| variant.name == self.head) else {
-            return Err(Usage(format!("--head {}: expected one head", self.head)).into());
+        let Some(own) = plain.iter().position(|variant| variant.name == head) else {
+            return Err(Usage(format!("--head {head}: expected one head")).into());
         };
-        let points = variants(&self.head, &self.grid, &plain[own].config)?;
-        if !self.with.contains(&self.head) {
+        let points = variants(head, &self.grid, &plain[own].config)?;
+        if !self.with.iter().any(|with| with == head) {
             plain.remove(own);
         }
         plain.extend(points);

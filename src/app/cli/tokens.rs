@@ -1,16 +1,22 @@
 //! Flags of every verb that takes tokens: whose, of what, how they are kept, and where.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 
+use super::fault::Usage;
 use super::fetch;
 use crate::app::extract::Wanted;
 use crate::app::places;
 use crate::model::backbone::arithmetic::Arithmetic;
+use crate::model::backbone::config::Config;
 use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::taking::{Taking, Trained, said};
 use crate::model::features::Precision;
+use crate::model::probe::Probe;
+use crate::model::run::Run;
 
 /// Where token caches lie.
 #[derive(Args, Clone)]
@@ -38,35 +44,91 @@ pub struct TokenFlags {
     /// Largest token cache, in GB; a larger one is refused before anything is done.
     #[arg(long, value_name = "GB", default_value_t = 50.0, value_parser = limit)]
     cache_limit: f64,
+    /// How cached tokens are kept [default: float16].
+    #[arg(long, value_enum)]
+    precision: Option<Kept>,
     #[command(flatten)]
-    arithmetic: ArithmeticFlag,
-    /// How cached tokens are kept.
-    #[arg(long, value_enum, default_value_t = Kept::Float16)]
-    precision: Kept,
+    pub taking: TakingFlags,
+}
+
+/// How tokens are taken from the backbone.
+#[derive(Args, Clone)]
+pub struct TakingFlags {
+    /// Numbers the backbone multiplies in; halves on GPUs that have them, with float32 between layers
+    /// [default: float32].
+    #[arg(long, value_name = "float32|float16|bfloat16", value_parser = arithmetic)]
+    arithmetic: Option<Arithmetic>,
     /// Take the tokens after this layer (0: embeddings), final norm included [default: the last].
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
     /// Side of the images in pixels [default: the backbone's own].
     #[arg(long, value_name = "PIXELS")]
     size: Option<usize>,
-    /// Order of ViT-MAE's patch tokens: kept, or shuffled[:SEED] as transformers does.
-    #[arg(long, value_name = "ORDER", default_value = "kept", value_parser = mae_order)]
-    mae_order: MaeOrder,
+    /// Order of ViT-MAE's patch tokens: kept, or shuffled[:SEED] as transformers does on every forward
+    /// pass (token `i` is then not patch `i` of the image) [default: kept].
+    #[arg(long, value_name = "ORDER", value_parser = mae_order)]
+    mae_order: Option<MaeOrder>,
 }
 
-/// In which numbers the backbone multiplies.
-#[derive(Args, Clone)]
-pub struct ArithmeticFlag {
-    /// Numbers the backbone multiplies in; halves on GPUs that have them, with float32 between layers.
-    #[arg(long, value_name = "float32|float16|bfloat16", default_value = "float32", value_parser = arithmetic)]
-    arithmetic: Arithmetic,
-}
-
-impl ArithmeticFlag {
-    /// The numbers.
-    pub fn chosen(&self) -> Arithmetic {
-        self.arithmetic
+impl TakingFlags {
+    /// What the flags say, and `base` where they say nothing.
+    pub fn over(&self, base: Taking) -> Taking {
+        Taking {
+            layer: self.layer.or(base.layer),
+            size: self.size.or(base.size),
+            mae_order: self.mae_order.unwrap_or(base.mae_order),
+            arithmetic: self.arithmetic.unwrap_or(base.arithmetic),
+        }
     }
+
+    /// The tokens that probes are asked about: those they were trained on, where their files say it and
+    /// no flag says otherwise. Numbers that the device does not have are float32.
+    ///
+    /// # Errors
+    /// If two of them were trained on different tokens and no flag says which.
+    pub fn of_probes<'a>(
+        &self,
+        probes: impl IntoIterator<Item = (&'a Path, &'a Probe)>,
+        backbone: &Path,
+        device: &Device,
+    ) -> anyhow::Result<Taking> {
+        let config = Config::open(backbone)?;
+        let settled = |taking: Taking| taking.settled(config.layers, config.family.model_type);
+        let mut first: Option<(&Path, Taking)> = None;
+        for (path, probe) in probes {
+            let Some(trained) = Trained::of(probe.meta.training.as_ref()) else { continue };
+            let taking = settled(self.over(trained.taking));
+            let (before, known) = *first.get_or_insert((path, taking));
+            let differences = known.differences(&taking);
+            if !differences.is_empty() {
+                return Err(Usage(format!(
+                    "{} and {} were trained on different tokens ({}); ask them one after the other, or say \
+                     which with --layer, --size or --mae-order",
+                    before.display(),
+                    path.display(),
+                    said(&differences)
+                ))
+                .into());
+            }
+        }
+        let mut taking = first.map_or_else(|| self.over(Taking::default()), |(_, taking)| taking);
+        if self.arithmetic.is_none() && !taking.arithmetic.on(device) {
+            taking.arithmetic = Arithmetic::Float32;
+        }
+        Ok(taking)
+    }
+}
+
+/// Why the tokens of a backbone with these weights, taken and prepared so, are not those a probe was
+/// trained on.
+pub fn doubt(probe: &Probe, weights: &str, taking: &Taking, preprocessing: &str) -> Option<String> {
+    let trained = &probe.meta.backbone;
+    if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
+        return Some(format!("was trained on other weights ({})", trained.id));
+    }
+    let own = Trained::of(probe.meta.training.as_ref())?;
+    let differences = own.differences(taking, preprocessing);
+    (!differences.is_empty()).then(|| format!("was trained on other tokens ({})", said(&differences)))
 }
 
 fn arithmetic(text: &str) -> Result<Arithmetic, String> {
@@ -86,24 +148,32 @@ enum Kept {
 impl TokenFlags {
     /// Whose tokens are wanted; fetches the backbone where it is named by its id.
     pub fn wanted(&self, backbone: &str) -> anyhow::Result<Wanted> {
-        Ok(Wanted {
-            backbone: fetch::backbone(backbone)?,
-            layer: self.layer,
-            mae_order: self.mae_order,
-            size: self.size,
-            arithmetic: self.arithmetic.chosen(),
-            precision: match self.precision {
-                Kept::Float16 => Precision::Float16,
-                Kept::Float32 => Precision::Float32,
-            },
-            root: self.root.path()?,
-            limit: self.limit(),
+        self.wanted_of(fetch::backbone(backbone)?, self.taking.over(Taking::default()))
+    }
+
+    /// The tokens of the backbone in a folder, taken so.
+    pub fn wanted_of(&self, backbone: PathBuf, taking: Taking) -> anyhow::Result<Wanted> {
+        let precision = self.precision().unwrap_or_default();
+        Ok(Wanted { backbone, taking, precision, root: self.root.path()?, limit: self.limit() })
+    }
+
+    /// What the flags say instead of what a run was begun with.
+    pub fn over(&self, wanted: &mut Wanted) {
+        wanted.taking = self.taking.over(wanted.taking);
+        wanted.precision = self.precision().unwrap_or(wanted.precision);
+    }
+
+    fn precision(&self) -> Option<Precision> {
+        self.precision.map(|kept| match kept {
+            Kept::Float16 => Precision::Float16,
+            Kept::Float32 => Precision::Float32,
         })
     }
 
-    /// Folder of all token caches.
-    pub fn root(&self) -> anyhow::Result<PathBuf> {
-        self.root.path()
+    /// Folder of all token caches: as the flag says, else as the run has it, else the usual one.
+    pub fn root(&self, run: &Run) -> anyhow::Result<PathBuf> {
+        let cache = self.root.cache.clone().or_else(|| run.cache());
+        CacheRoot { cache }.path()
     }
 
     /// Most bytes a cache may take.

@@ -23,7 +23,7 @@ pub struct Train {
     #[arg(long, value_name = "HEADS", value_delimiter = ',', required_unless_present = "resume")]
     heads: Vec<String>,
     /// Settings of heads: KEY=VALUE for all that know it, HEAD.KEY=VALUE for one.
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., requires = "heads")]
     config: Vec<String>,
     #[command(flatten)]
     how: How,
@@ -38,18 +38,19 @@ pub struct How {
     /// The dataset: a folder, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
     data: Option<PathBuf>,
-    /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars).
-    #[arg(long, value_name = "E", default_value_t = 100, value_parser = at_least_one)]
-    epochs: usize,
-    /// Number of seeds (0, 1, ...), one training of all heads each.
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = at_least_one)]
-    seeds: usize,
-    /// Images in one step.
-    #[arg(long, value_name = "B", default_value_t = 256, value_parser = at_least_one)]
-    batch: usize,
-    /// Learning rate at the start of its cosine.
-    #[arg(long, value_name = "RATE", default_value_t = 1e-3, value_parser = rate)]
-    rate: f64,
+    /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars) [default: 100].
+    #[arg(long, value_name = "E", value_parser = at_least_one)]
+    epochs: Option<usize>,
+    /// Number of seeds (0, 1, ...), one training of all heads each; more of them add to a run that is
+    /// gone on with [default: 1].
+    #[arg(long, value_name = "S", value_parser = at_least_one)]
+    seeds: Option<usize>,
+    /// Images in one step [default: 256].
+    #[arg(long, value_name = "B", value_parser = at_least_one)]
+    batch: Option<usize>,
+    /// Learning rate at the start of its cosine [default: 0.001].
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
     /// Pick the best epoch on this share of the training images, which are then not trained on
     /// [default: on the validation split where there is a test split too, else on the test images].
     #[arg(long, value_name = "SHARE", value_parser = share)]
@@ -60,6 +61,10 @@ pub struct How {
     /// Go on with the run in RUN, where there is one; `--resume --out RUN` is enough then.
     #[arg(long)]
     resume: bool,
+    /// Keep no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk.
+    /// Results are those of a cache, to the bit on the CPU.
+    #[arg(long)]
+    recompute: bool,
     #[command(flatten)]
     tokens: TokenFlags,
     /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where the run was begun].
@@ -124,9 +129,8 @@ impl How {
         interrupt::listen()?;
         let order = self.order(heads)?;
         let mut display = Display::new();
-        let epochs = order.protocol.epochs;
         let result = training::start(&order, &self.out, self.resume, &mut |event| {
-            self.tell(&event, epochs, &mut display);
+            self.tell(&event, &order, &mut display);
             interrupt::flow()
         });
         display.clear();
@@ -146,38 +150,73 @@ impl How {
         })
     }
 
-    /// What is to be trained: as the flags say, or as the run says that is gone on with.
+    /// What is to be trained: as the run says that is gone on with, where there is one, with what the
+    /// flags say besides; else as the flags say.
     fn order(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<Order> {
+        if self.resume && self.out.join("run.json").exists() {
+            return self.resumed(&Run::open(&self.out)?, heads);
+        }
         let (Some(source), Some(data), Some(heads)) = (&self.backbone, &self.data, heads) else {
-            if !self.out.join("run.json").exists() {
-                let out = self.out.display();
-                return Err(Usage(format!(
-                    "{out} holds no run to go on with; --backbone, --data and the heads begin one"
-                ))
-                .into());
-            }
-            let run = Run::open(&self.out)?;
-            let folder = fetch::backbone(&run.manifest.backbone_source)?;
-            let (root, limit) = (self.tokens.root()?, self.tokens.limit());
-            return Ok(Order::of_run(&run, folder, root, limit, self.device.clone())?);
+            let out = self.out.display();
+            return Err(Usage(format!(
+                "{out} holds no run to go on with; --backbone, --data and the heads begin one"
+            ))
+            .into());
         };
-        Ok(Order {
+        let mut order = Order {
             backbone_source: source.clone(),
             tokens: self.tokens.wanted(source)?,
             data: data.clone(),
             heads,
-            protocol: Protocol { epochs: self.epochs, batch: self.batch, rate: self.rate },
-            seeds: (0..self.seeds as u64).collect(),
-            selection: self.select_split,
-            device: self.device.clone().unwrap_or_else(|| "auto".into()),
-        })
+            protocol: Protocol::default(),
+            seeds: vec![0],
+            selection: None,
+            recompute: false,
+            device: "auto".into(),
+        };
+        self.over(&mut order);
+        Ok(order)
+    }
+
+    /// What a run was begun with, and what the flags say instead: where that is something else, the
+    /// training refuses it.
+    fn resumed(&self, run: &Run, heads: Option<Vec<Variant>>) -> anyhow::Result<Order> {
+        let source = self.backbone.as_ref().unwrap_or(&run.manifest.backbone_source);
+        let folder = fetch::backbone(source)?;
+        let (root, limit) = (self.tokens.root(run)?, self.tokens.limit());
+        let mut order = Order::of_run(run, folder, root, limit, None)?;
+        self.tokens.over(&mut order.tokens);
+        order.data = self.data.clone().unwrap_or(order.data);
+        order.heads = heads.unwrap_or(order.heads);
+        self.over(&mut order);
+        Ok(order)
+    }
+
+    /// Puts what the flags say into an order.
+    fn over(&self, order: &mut Order) {
+        let Protocol { epochs, batch, rate } = &mut order.protocol;
+        *epochs = self.epochs.unwrap_or(*epochs);
+        *batch = self.batch.unwrap_or(*batch);
+        *rate = self.rate.unwrap_or(*rate);
+        if let Some(seeds) = self.seeds {
+            order.seeds = (0..seeds as u64).collect();
+        }
+        order.selection = self.select_split.or(order.selection);
+        order.recompute |= self.recompute;
+        if let Some(device) = &self.device {
+            order.device.clone_from(device);
+        }
     }
 
     /// Tells what happens.
-    fn tell(&self, event: &Event, epochs: usize, display: &mut Display) {
+    fn tell(&self, event: &Event, order: &Order, display: &mut Display) {
+        let epochs = order.protocol.epochs;
         match event {
             Event::Plan { tokens, dataset, steps } => {
-                display.say(&extract::describe(tokens));
+                match order.recompute && !tokens.complete() {
+                    true => display.say("tokens: none are kept, the backbone runs again on every batch"),
+                    false => display.say(&extract::describe(tokens)),
+                }
                 display.say(&format!("training: {steps} steps of all heads"));
                 self.print(display, || {
                     json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,

@@ -23,7 +23,7 @@ use crate::model::tokens::Tokens;
 /// Images handed to the backbone together: a divisor of a shard, so that an extraction that goes on
 /// meets the same batches as one that was never stopped, and gives the same bits. A GPU, which reads as
 /// many at once as it holds, gets whole shards.
-fn batch(device: &Device) -> usize {
+pub(super) fn batch(device: &Device) -> usize {
     if *device == Device::flex() { SHARD / 2 } else { SHARD }
 }
 
@@ -47,7 +47,7 @@ pub struct Spent {
 }
 
 /// Pixels of an image, or why there are none.
-type Prepared = Result<Pixels, String>;
+pub(super) type Prepared = Result<Pixels, String>;
 /// Tokens of images, in order; none where an image could not be read.
 type Batch = Vec<Option<Tokens>>;
 
@@ -63,8 +63,7 @@ impl Plan {
         if let Some(cache) = TokenCache::find(&self.wanted.root, &self.source)? {
             return Ok(cache);
         }
-        let backbone = Backbone::open_in(&self.wanted.backbone, device, self.wanted.arithmetic)?;
-        let backbone = backbone.with_mae_order(self.wanted.mae_order);
+        let backbone = self.open(device)?;
         let writer = Writer::open(&self.wanted.root, self.source.clone(), self.images)?;
         let done = writer.done();
         let samples = &dataset.samples[done..];
@@ -146,6 +145,12 @@ impl Plan {
     }
 }
 
+/// Decodes an image and makes it what the backbone wants.
+pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared {
+    let photo = sample.source.photo().map_err(|error| error.to_string())?;
+    preprocessor.apply(&photo).map_err(|error| error.to_string())
+}
+
 /// Prepares batch after batch until all are sent or nobody takes them any more; the time it took.
 fn decode(
     samples: &[Sample],
@@ -153,14 +158,10 @@ fn decode(
     preprocessor: &Preprocessor,
     send: SyncSender<Vec<Prepared>>,
 ) -> Duration {
-    let prepare = |sample: &Sample| -> Prepared {
-        let photo = sample.source.photo().map_err(|error| error.to_string())?;
-        preprocessor.apply(&photo).map_err(|error| error.to_string())
-    };
     let mut spent = Duration::ZERO;
     for batch in samples.chunks(batch) {
         let begun = Instant::now();
-        let prepared = batch.par_iter().map(prepare).collect();
+        let prepared = batch.par_iter().map(|sample| prepare(sample, preprocessor)).collect();
         spent += begun.elapsed();
         if send.send(prepared).is_err() {
             break;

@@ -6,7 +6,6 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 
 use super::{ExtractError, Plan};
-use crate::model::backbone::Backbone;
 use crate::model::data::Sample;
 use crate::model::preprocess::Pixels;
 
@@ -24,7 +23,7 @@ impl Plan {
         if pixels.is_empty() {
             return Ok(None);
         }
-        let backbone = Backbone::open(&self.wanted.backbone, device)?;
+        let backbone = self.open(device)?;
         backbone.forward_layers(&pixels[..1], &[self.layer], true)?;
         let begun = Instant::now();
         backbone.forward_layers(&pixels, &[self.layer], true)?;

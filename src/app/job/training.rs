@@ -25,7 +25,7 @@ pub enum Ask {
         folder: PathBuf,
         /// Where to compute, if not where it began.
         device: Option<String>,
-        /// Folder of token caches; the usual one where absent.
+        /// Folder of token caches where the run names none; the usual one where absent.
         cache: Option<PathBuf>,
     },
     /// Say how long its parts take.

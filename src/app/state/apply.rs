@@ -60,7 +60,9 @@ impl State {
                     let id = ColumnId(self.fresh());
                     self.columns.insert(id, Column::new(entry, None, Intervention::None));
                 }
-                self.relook()
+                let mut requests = self.read_as(entry);
+                requests.extend(self.relook());
+                requests
             }
             Event::ProbesListed { paths, .. } => self.open_probes(paths),
             Event::ImagesListed { paths, .. } => self.add_images(paths),

@@ -121,6 +121,7 @@ impl State {
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.look, self.backbone_options) = (views, look, backbone_options);
+        self.training.draft.taking = backbone_options.taking();
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));
         for SavedDataset { id, path, split } in datasets {
             let split = split.and_then(|name| Split::ALL.into_iter().find(|split| split.name() == name));

@@ -128,7 +128,7 @@ impl Training {
 
 impl State {
     pub(super) fn set_draft(&mut self, draft: Draft) {
-        let draft = draft.bounded();
+        let draft = Draft { taking: self.backbone_options.taking(), ..draft.bounded() };
         if let Some(data) = draft.data.clone().filter(|data| Some(data) != self.training.draft.data.as_ref())
         {
             remember(&mut self.settings.recent.datasets, data);
@@ -186,7 +186,9 @@ impl State {
         }
         let mut requests = self.stop_planning();
         let name = self.training.runs.get(&folder).map(|run| run.course.about.name()).unwrap_or_default();
-        let (device, cache) = (Some(self.training.draft.device.clone()), self.training.draft.cache.clone());
+        let Draft { device, cache, .. } = self.training.draft.clone();
+        // Where it began, unless a device was chosen.
+        let device = Some(device).filter(|device| *device != Draft::default().device);
         requests.extend(self.train(format!("Training {name}"), Ask::Resume { folder, device, cache }));
         (self.training.planned, self.training.outlook) = (None, Outlook::Unknown);
         requests

@@ -211,6 +211,7 @@ impl State {
             }
             Change::Options(options) => {
                 let before = std::mem::replace(&mut self.backbone_options, options);
+                self.training.draft.taking = options.taking();
                 requests.extend(self.reload_backbone());
                 Change::Options(before)
             }

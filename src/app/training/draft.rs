@@ -8,8 +8,7 @@ use super::order::variants;
 use super::{Order, TrainingError};
 use crate::app::extract::Wanted;
 use crate::app::places;
-use crate::model::backbone::arithmetic::Arithmetic;
-use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::taking::Taking;
 use crate::model::features::Precision;
 use crate::model::run::Variant;
 use crate::model::train::Protocol;
@@ -45,6 +44,10 @@ pub struct Draft {
     pub out: Option<PathBuf>,
     /// Folder of token caches; the usual one where absent.
     pub cache: Option<PathBuf>,
+    /// Whether no tokens are kept and the backbone runs again for every batch.
+    pub recompute: bool,
+    /// How tokens are taken: as the open backbones read images.
+    pub taking: Taking,
 }
 
 impl Default for Draft {
@@ -63,6 +66,8 @@ impl Default for Draft {
             device: "auto".to_owned(),
             out: None,
             cache: None,
+            recompute: false,
+            taking: Taking::default(),
         }
     }
 }
@@ -104,10 +109,7 @@ impl Draft {
             backbone_source: self.backbone.clone(),
             tokens: Wanted {
                 backbone,
-                layer: None,
-                mae_order: MaeOrder::Kept,
-                size: None,
-                arithmetic: Arithmetic::Float32,
+                taking: self.taking,
                 precision: Precision::Float16,
                 root,
                 limit: places::TOKENS_LIMIT,
@@ -117,6 +119,7 @@ impl Draft {
             protocol: Protocol { epochs: self.epochs, batch: self.batch, rate: self.rate },
             seeds: (0..self.seeds as u64).collect(),
             selection: self.selection,
+            recompute: self.recompute,
             device: self.device.clone(),
         })
     }

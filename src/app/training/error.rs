@@ -1,11 +1,13 @@
 //! Why a training cannot begin or go on.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::app::extract::ExtractError;
 use crate::model::classifier::ModelError;
 use crate::model::data::DataError;
 use crate::model::device::DeviceError;
+use crate::model::features::SupplyError;
 use crate::model::head::HEADS;
 use crate::model::probe::ProbeError;
 use crate::model::run::RunError;
@@ -19,6 +21,20 @@ pub enum TrainingError {
     /// The tokens.
     #[error(transparent)]
     Extract(#[from] ExtractError),
+    /// No tokens can be kept.
+    #[error(
+        "{refused}; or keep none (--recompute): the backbone then runs again in every epoch{}",
+        epoch.map_or(String::new(), |epoch| format!(", about {} each here", duration_text(epoch)))
+    )]
+    TooLarge {
+        /// Why not.
+        refused: ExtractError,
+        /// How long the backbone takes for all images of an epoch, where that was tried.
+        epoch: Option<Duration>,
+    },
+    /// Tokens that were to come.
+    #[error(transparent)]
+    Supply(#[from] SupplyError),
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -78,11 +94,7 @@ pub enum TrainingError {
         remedy: &'static str,
     },
     /// The run there is another one.
-    #[error(
-        "{run} was begun with another `{field}`: {found} there, {asked} now; go on with `--resume --out` alone, \
-         or train into another folder",
-        run = run.display()
-    )]
+    #[error("{run} was begun with another `{field}`: {found} there, {asked} now; {remedy}", run = run.display())]
     Differs {
         /// The run's folder.
         run: PathBuf,
@@ -92,6 +104,8 @@ pub enum TrainingError {
         found: String,
         /// As asked for.
         asked: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// The checkpoint is another head's.
     #[error("{path}: holds no state that fits `{name}`; train into another folder", path = path.display())]
@@ -101,6 +115,15 @@ pub enum TrainingError {
         /// The variant.
         name: String,
     },
+}
+
+/// A time as a person says it.
+fn duration_text(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 90.0 => format!("{seconds:.0} seconds"),
+        seconds if seconds < 5400.0 => format!("{:.0} minutes", seconds / 60.0),
+        seconds => format!("{:.1} hours", seconds / 3600.0),
+    }
 }
 
 /// Ids of all heads.

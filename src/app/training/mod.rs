@@ -4,6 +4,7 @@
 
 mod draft;
 mod error;
+mod manifest;
 pub mod order;
 mod outlook;
 mod split;
@@ -12,27 +13,32 @@ mod trial;
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
 
 pub use self::draft::{Draft, MOST_SEEDS};
 pub use self::error::TrainingError;
+use self::manifest::{manifest, truth};
 pub use self::order::Order;
 pub use self::outlook::{Estimate, Facts, outlook};
 pub use self::split::Parts;
 pub use self::trial::Trial;
-use super::extract::{self, ExtractError, Plan};
+use super::extract::{self, ExtractError, Plan, TRIED};
 use super::pace::{Pace, Progress};
 use crate::model::array::Arrays;
 use crate::model::classifier::Model;
 use crate::model::data::{self, Dataset};
 use crate::model::device::{self, Choice, DeviceError};
-use crate::model::features::TokenCache;
+use crate::model::features::{self, Supply};
 use crate::model::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
 use crate::model::run::checkpoint::Checkpoint;
-use crate::model::run::{DatasetMeta, FORMAT, Manifest, Outcome, Run, Truth, Which};
+use crate::model::run::{Manifest, Outcome, Run, Which};
 use crate::model::train::{self, Learner, Position, Saved, Task, train};
+
+/// How often a training is saved within an epoch.
+const OFTEN: Duration = Duration::from_mins(10);
 
 /// Told while a training runs. Breaking stops it after the running batch or step, saved.
 pub enum Event<'a> {
@@ -127,8 +133,16 @@ pub fn start_on(
     let dataset = data::open(&order.data)?;
     let parts = Parts::of(&dataset, order.selection)?;
     let plan = Plan::new(order.tokens.clone(), &dataset)?;
-    plan.check()?;
     let choice = open(&order.device)?;
+    if let Err(refused) = if order.recompute { Ok(()) } else { plan.check() } {
+        let passes = parts.passes();
+        let image = plan.time(&dataset.samples[..TRIED.min(dataset.samples.len())], &choice.device)?;
+        let epoch = image.map(|image| image.mul_f64(passes as f64));
+        return Err(TrainingError::TooLarge { refused, epoch });
+    }
+    if let Some((_, run)) = &before {
+        order::compare(run, &manifest(order, &dataset, &plan, &parts, 0, &choice.found.name), false)?;
+    }
     let steps = parts.train.images.len().div_ceil(order.protocol.batch) * order.protocol.epochs;
     // Heads are built before the backbone runs: a wrong setting is told at once.
     let dims = Dims { width: plan.backbone.hidden_size, grid: plan.grid, classes: dataset.classes.len() };
@@ -137,14 +151,20 @@ pub fn start_on(
     if tell(Event::Plan { tokens: &plan, dataset: &dataset, steps: steps * order.seeds.len() }).is_break() {
         return Err(ExtractError::Stopped { done: plan.done, images: plan.images }.into());
     }
-    let tokens =
-        plan.run(&dataset, &choice.device, &mut |event| tell(Event::Extract { event, dataset: &dataset }))?;
-    let parts = parts.readable(&tokens)?;
-    let manifest = manifest(order, &dataset, &plan, &parts, &tokens, &choice.found.name);
+    let run = before.as_ref().map(|(_, run)| run);
+    let tokens = supply(order, &plan, run, &dataset, &choice.device, &mut |event| {
+        tell(Event::Extract { event, dataset: &dataset })
+    })?;
+    let parts = parts.readable(&*tokens)?;
+    let unreadable: Vec<usize> = (0..plan.images).filter(|&image| !tokens.readable(image)).collect();
+    let manifest = manifest(order, &dataset, &plan, &parts, unreadable.len(), &choice.found.name);
     let (claim, run) = match before {
-        Some((claim, run)) => {
-            order::compare(&run, &manifest)?;
+        Some((claim, mut run)) => {
+            order::compare(&run, &manifest, true)?;
             run.tidy()?;
+            if run.manifest.seeds != manifest.seeds {
+                run.grow(&manifest.seeds)?;
+            }
             (claim, run)
         }
         None => {
@@ -152,9 +172,29 @@ pub fn start_on(
             (run.claim()?, run)
         }
     };
+    if order.recompute {
+        run.keep_unreadable(&unreadable)?;
+    }
     let summary = Training { order, dims, run, tokens, parts, choice }.go(tell);
     drop(claim); // held until the last file is written
     summary
+}
+
+/// Tokens from the cache, taken first where need be; or from the backbone itself, where none are kept.
+fn supply(
+    order: &Order,
+    plan: &Plan,
+    run: Option<&Run>,
+    dataset: &Dataset,
+    device: &Device,
+    tell: &mut dyn FnMut(extract::Event) -> ControlFlow<()>,
+) -> Result<Box<dyn Supply>, TrainingError> {
+    if !order.recompute || plan.complete() {
+        return Ok(Box::new(plan.run(dataset, device, tell)?));
+    }
+    let known = run.and_then(Run::unreadable);
+    let unreadable = known.map_or_else(|| plan.unreadable(dataset, tell), Ok)?;
+    Ok(Box::new(plan.recompute(dataset, device, unreadable)?))
 }
 
 /// Everything at hand.
@@ -162,7 +202,7 @@ struct Training<'a> {
     order: &'a Order,
     dims: Dims,
     run: Run,
-    tokens: TokenCache,
+    tokens: Box<dyn Supply>,
     parts: Parts,
     choice: Choice,
 }
@@ -187,7 +227,7 @@ impl Training<'_> {
             };
             let pace = pace.get_or_insert_with(|| Pace::new(seeds.len() * of_seed, done(position)));
             let task = Task {
-                tokens: &self.tokens,
+                tokens: &*self.tokens,
                 train: &self.parts.train,
                 select: &self.parts.select,
                 test: &self.parts.test,
@@ -196,9 +236,19 @@ impl Training<'_> {
                 seed,
             };
             let mut failed = None;
+            let (mut last, mut kept) = (position, Instant::now());
             let end = train(&task, &mut learners, position, &mut |event| match event {
                 train::Event::Step { position, steps, learners } => {
                     let progress = pace.at(done(position));
+                    last = position;
+                    // An epoch may take hours: a kill costs minutes.
+                    if kept.elapsed() > OFTEN {
+                        if let Err(error) = self.run.save(&checkpoint(index, position, learners)) {
+                            failed = Some(error.into());
+                            return ControlFlow::Break(());
+                        }
+                        kept = Instant::now();
+                    }
                     match all_failed(learners) {
                         true => ControlFlow::Break(()),
                         // Who listens may do other work meanwhile.
@@ -213,12 +263,20 @@ impl Training<'_> {
                         failed = Some(error);
                         return ControlFlow::Break(());
                     }
+                    (last, kept) = (position, Instant::now());
                     tell(Event::Epoch { seed, position, learners })
                 }
             });
             if let Some(error) = failed {
                 return Err(error);
             }
+            let end = match end {
+                Ok(end) => end,
+                Err(error) => {
+                    self.run.save(&checkpoint(index, last, &learners))?;
+                    return Err(error.into());
+                }
+            };
             let finished = end.epoch >= self.order.protocol.epochs || all_failed(&learners);
             self.write_probes(seed, &learners)?;
             self.write_losses(seed, &learners)?;
@@ -297,11 +355,21 @@ impl Training<'_> {
     /// A head as it was after one epoch. No time of day and no duration is in it: the same training
     /// writes the same bytes.
     fn probe(&self, seed: u64, learner: &Learner, epoch: usize, mut arrays: Arrays) -> Probe {
-        let Manifest { backbone, dataset, protocol, selection, program, .. } = &self.run.manifest;
+        let Manifest { backbone, dataset, protocol, selection, program, tokens, size, .. } =
+            &self.run.manifest;
+        // Not of which images they were: file times are no part of a probe.
+        let features::Source { weights, preprocessing, layer, precision, .. } = tokens;
         let training = serde_json::json!({
             "program": program,
             "variant": learner.name,
             "dataset": dataset.name,
+            "tokens": {
+                "weights": weights,
+                "preprocessing": preprocessing,
+                "layer": layer,
+                "precision": precision,
+            },
+            "size": size,
             "seed": seed,
             "protocol": protocol,
             "selection": selection,
@@ -333,56 +401,4 @@ fn all_failed(learners: &[Learner]) -> bool {
 fn checkpoint(seeds_done: usize, position: Position, learners: &[Learner]) -> Checkpoint {
     let learners = learners.iter().map(|learner| (learner.name.clone(), learner.save())).collect();
     Checkpoint { seeds_done, position, learners }
-}
-
-/// What is trained on what.
-fn manifest(
-    order: &Order,
-    dataset: &Dataset,
-    plan: &Plan,
-    parts: &Parts,
-    tokens: &TokenCache,
-    device: &str,
-) -> Manifest {
-    let unreadable = (0..tokens.len()).filter(|&image| !tokens.readable(image)).count();
-    Manifest {
-        format: FORMAT,
-        program: format!("ssmprobe {}", env!("CARGO_PKG_VERSION")),
-        backbone: plan.backbone.clone(),
-        backbone_source: place(&order.backbone_source),
-        dataset: DatasetMeta {
-            name: dataset.name.clone(),
-            layout: dataset.layout.to_owned(),
-            path: std::path::absolute(&order.data).unwrap_or_else(|_| order.data.clone()),
-            classes: dataset.classes.clone(),
-            train: parts.train.images.len(),
-            select: parts.select.images.len(),
-            test: parts.test.images.len(),
-            unreadable,
-        },
-        tokens: plan.source.clone(),
-        size: order.tokens.size,
-        grid: plan.grid,
-        heads: order.heads.clone(),
-        protocol: order.protocol.clone(),
-        seeds: order.seeds.clone(),
-        selection: parts.selection,
-        warning: parts.selection.warning().map(str::to_owned),
-        device: device.to_owned(),
-    }
-}
-
-/// A folder by its whole path, so that the run goes on from wherever; an id of the Hub as it is.
-fn place(source: &str) -> String {
-    let path = Path::new(source);
-    let absolute = path.is_dir().then(|| std::path::absolute(path).ok()).flatten();
-    absolute.map_or_else(|| source.to_owned(), |path| path.to_string_lossy().into_owned())
-}
-
-fn truth(dataset: &Dataset, parts: &Parts) -> Truth {
-    Truth {
-        images: parts.test.images.iter().map(|at| dataset.name_of_image(*at)).collect(),
-        indices: parts.test.images.clone(),
-        classes: parts.test.classes.clone(),
-    }
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::TrainingError;
 use crate::app::extract::Wanted;
-use crate::model::backbone::arithmetic::Arithmetic;
-use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::taking::Taking;
+use crate::model::features;
 use crate::model::head::{self, Config, HEADS};
 use crate::model::run::{Manifest, Run, RunError, Selection, Variant};
 use crate::model::train::Protocol;
@@ -53,6 +53,8 @@ pub struct Order {
     pub seeds: Vec<u64>,
     /// The share of train that picks the best epoch, if any.
     pub selection: Option<f64>,
+    /// Whether no tokens are kept and the backbone runs again for every batch.
+    pub recompute: bool,
     /// Where it is computed: `cpu`, `wgpu`, `cuda`, `auto`.
     pub device: String,
 }
@@ -80,36 +82,31 @@ impl Order {
         limit: u64,
         device: Option<String>,
     ) -> Result<Self, TrainingError> {
-        let Manifest { backbone_source, dataset, tokens, size, heads, protocol, seeds, selection, .. } =
-            run.manifest.clone();
-        let (layer, mae_order, arithmetic) = read_layer(&tokens.layer).ok_or_else(|| RunError::Damaged {
+        let Manifest {
+            backbone_source,
+            dataset,
+            tokens,
+            size,
+            heads,
+            protocol,
+            seeds,
+            selection,
+            recompute,
+            ..
+        } = run.manifest.clone();
+        let taking = Taking::read(&tokens.layer, size).ok_or_else(|| RunError::Damaged {
             path: run.folder().join("run.json"),
             found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
         })?;
         let precision = tokens.precision;
-        let tokens = Wanted { backbone: folder, layer, mae_order, size, arithmetic, precision, root, limit };
+        let tokens = Wanted { backbone: folder, taking, precision, root, limit };
         let selection = match selection {
             Selection::PartOfTrain(share) => Some(share),
             Selection::Test | Selection::Val => None,
         };
         let device = device.unwrap_or_else(|| run.manifest.device.clone());
-        Ok(Self { backbone_source, tokens, data: dataset.path, heads, protocol, seeds, selection, device })
-    }
-}
-
-/// Layer, order and numbers as [`features::Source`](crate::model::features::Source) names them.
-fn read_layer(text: &str) -> Option<(Option<usize>, MaeOrder, Arithmetic)> {
-    let (text, arithmetic) = match text.split_once(", in ") {
-        Some((text, name)) => (text, Arithmetic::ALL.into_iter().find(|known| known.name() == name)?),
-        None => (text, Arithmetic::Float32),
-    };
-    let (layer, order) = match text.split_once(", shuffled by seed ") {
-        Some((layer, seed)) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
-        None => (text, MaeOrder::Kept),
-    };
-    match layer {
-        "last" => Some((None, order, arithmetic)),
-        number => Some((Some(number.parse().ok()?), order, arithmetic)),
+        let data = dataset.path;
+        Ok(Self { backbone_source, tokens, data, heads, protocol, seeds, selection, recompute, device })
     }
 }
 
@@ -176,41 +173,98 @@ fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
 }
 
 /// An error that names the first thing in which the run on disk is another than the one asked for.
-/// Where it is computed and by which version may change.
-pub(super) fn compare(run: &Run, asked: &Manifest) -> Result<(), TrainingError> {
-    let fields = |manifest: &Manifest| match serde_json::to_value(manifest) {
-        Ok(Value::Object(map)) => map,
-        _ => unreachable!("a manifest is a JSON object"),
-    };
-    let (found, asked) = (fields(&run.manifest), fields(asked));
-    for (field, asked) in &asked {
-        let free = ["device", "program", "backbone_source", "warning"].contains(&field.as_str());
-        let found = found.get(field).unwrap_or(&Value::Null);
-        let (found, asked) = match field.as_str() {
-            // A dataset or a backbone may have moved.
-            "dataset" | "backbone" => (without_place(found), without_place(asked)),
-            _ => (found.clone(), asked.clone()),
-        };
-        if !free && found != asked {
-            return Err(TrainingError::Differs {
-                run: run.folder().to_owned(),
-                field: field.clone(),
-                found: found.to_string(),
-                asked: asked.to_string(),
-            });
-        }
+/// Where it is computed, where its files lie and by which version may change, and seeds may be added;
+/// before its images are `counted`, so may their numbers.
+pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), TrainingError> {
+    let (mut found, mut asked) = (fields(&run.manifest), fields(asked));
+    if let (Some(found), Some(asked)) = (found.get_mut("seeds"), asked.get_mut("seeds"))
+        && let (Value::Array(old), Value::Array(new)) = (&*found, &mut *asked)
+        && new.starts_with(old)
+    {
+        new.truncate(old.len());
+    }
+    let counts: &[&str] = &["dataset.train", "dataset.select", "dataset.test", "dataset.unreadable"];
+    let free = |field: &str| FREE.contains(&field) || (!counted && counts.contains(&field));
+    if let Some((field, found, asked)) = difference("", &Value::Object(found), &Value::Object(asked), &free) {
+        let remedy = if field == "heads" { OTHER_HEADS } else { ALONE };
+        return Err(TrainingError::Differs { run: run.folder().to_owned(), field, found, asked, remedy });
     }
     Ok(())
 }
 
-fn without_place(value: &Value) -> Value {
-    let mut value = value.clone();
-    if let Value::Object(map) = &mut value {
-        for key in ["path", "name", "id"] {
-            map.shift_remove(key);
+/// What may change while a run goes on: a dataset or a backbone may have moved.
+const FREE: &[&str] = &[
+    "device",
+    "program",
+    "backbone_source",
+    "warning",
+    "cache",
+    "recompute",
+    "size",
+    "dataset.path",
+    "dataset.name",
+    "backbone.id",
+];
+const ALONE: &str = "go on with `--resume --out` alone, or train into another folder";
+const OTHER_HEADS: &str = "train the others into a folder of their own: `ssmprobe report` takes several runs";
+
+/// Refuses tokens that are not those the run's probes read.
+///
+/// # Errors
+/// Names the first thing that is another: weights, pixels, layer or precision.
+pub fn same_tokens(run: &Run, tokens: &features::Source) -> Result<(), TrainingError> {
+    let of = |source: &features::Source| serde_json::to_value(source).unwrap_or_default();
+    let free = |field: &str| field == "tokens.dataset";
+    match difference("tokens", &of(&run.manifest.tokens), &of(tokens), &free) {
+        None => Ok(()),
+        Some((field, found, asked)) => {
+            let remedy =
+                "leave out what says otherwise (--backbone, --layer, --size, --precision, --mae-order)";
+            Err(TrainingError::Differs { run: run.folder().to_owned(), field, found, asked, remedy })
         }
     }
-    value
+}
+
+fn fields(manifest: &Manifest) -> Map<String, Value> {
+    match serde_json::to_value(manifest) {
+        Ok(Value::Object(map)) => map,
+        _ => unreachable!("a manifest is a JSON object"),
+    }
+}
+
+/// The first field in which two JSON documents differ and may not, and what stands there.
+fn difference(
+    place: &str,
+    found: &Value,
+    asked: &Value,
+    free: &dyn Fn(&str) -> bool,
+) -> Option<(String, String, String)> {
+    if found == asked || free(place) {
+        return None;
+    }
+    let (Value::Object(left), Value::Object(right)) = (found, asked) else {
+        return Some((place.to_owned(), brief(found), brief(asked)));
+    };
+    let keys = right.keys().chain(left.keys().filter(|key| !right.contains_key(*key)));
+    keys.into_iter().find_map(|key| {
+        let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+        let of = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+        difference(&place, &of(left), &of(right), free)
+    })
+}
+
+/// A value as a person reads it: of named things their names, where these tell them apart.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::Array(all) if all.len() > 1 && all.iter().all(|one| one["name"].is_string()) => {
+            let one = |one: &Value| match one["config"].as_object().filter(|config| !config.is_empty()) {
+                Some(_) => format!("{} {}", one["name"].as_str().unwrap_or_default(), one["config"]),
+                None => one["name"].as_str().unwrap_or_default().to_owned(),
+            };
+            all.iter().map(one).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -245,14 +299,5 @@ mod tests {
             let error = variants(&words(heads), &words(settings)).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
-    }
-
-    #[test]
-    fn layers_are_read_as_they_are_written() {
-        let whole = Arithmetic::Float32;
-        assert_eq!(read_layer("last"), Some((None, MaeOrder::Kept, whole)));
-        assert_eq!(read_layer("3, shuffled by seed 7"), Some((Some(3), MaeOrder::Shuffled(7), whole)));
-        assert_eq!(read_layer("last, in float16"), Some((None, MaeOrder::Kept, Arithmetic::Float16)));
-        assert_eq!(read_layer("first"), None);
     }
 }

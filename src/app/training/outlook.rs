@@ -34,6 +34,8 @@ pub struct Facts {
     pub images: usize,
     /// Those whose tokens are there already.
     pub cached: usize,
+    /// Whether no tokens are kept: the backbone reads the images anew in every epoch.
+    pub recompute: bool,
     /// Bytes of all tokens.
     pub bytes: u64,
     /// Folder of the tokens.
@@ -78,7 +80,9 @@ pub fn outlook(order: &Order, out: Option<PathBuf>) -> Result<(Facts, Plan, Data
     let dataset = data::open(&order.data)?;
     let parts = Parts::of(&dataset, order.selection)?;
     let plan = Plan::new(order.tokens.clone(), &dataset)?;
-    plan.check()?;
+    if let (false, Err(refused)) = (order.recompute, plan.check()) {
+        return Err(TrainingError::TooLarge { refused, epoch: None });
+    }
     let suggested = || places::run(&format!("{}-{}", dataset.name, plan.backbone.id.replace('/', "-")));
     let out = out.or_else(suggested).ok_or(TrainingError::NoOut)?;
     if out.join("run.json").exists() {
@@ -96,6 +100,7 @@ pub fn outlook(order: &Order, out: Option<PathBuf>) -> Result<(Facts, Plan, Data
         dims,
         images: plan.images,
         cached: plan.done,
+        recompute: order.recompute && !plan.complete(),
         bytes: plan.bytes,
         cache: plan.folder(),
         free: plan.free,
@@ -117,9 +122,12 @@ impl Facts {
         let share = |images: usize| images as f64 / estimate.tried.max(1) as f64;
         let evaluated = self.select + if self.selection == Selection::Test { 0 } else { self.test };
         let epochs = (protocol.epochs * seeds) as f64;
-        let missing = self.images.saturating_sub(self.cached) as f64;
+        let read = match self.recompute {
+            true => (self.train + evaluated) as f64 * epochs,
+            false => self.images.saturating_sub(self.cached) as f64,
+        };
         Cost {
-            tokens: estimate.image.map_or(Duration::ZERO, |image| times(image, missing)),
+            tokens: estimate.image.map_or(Duration::ZERO, |image| times(image, read)),
             training: times(estimate.step, share(self.train) * epochs)
                 + times(estimate.evaluation, share(evaluated) * epochs),
         }
@@ -151,6 +159,7 @@ mod tests {
             dims: Dims { width: 24, grid: Grid::new(2, 2), classes: 4 },
             images: 150,
             cached: 50,
+            recompute: false,
             bytes: 1000,
             cache: "tokens".into(),
             free: None,
@@ -164,5 +173,7 @@ mod tests {
         let cost = facts.cost(&estimate, &protocol, 2);
         assert_eq!((cost.tokens, cost.training), (100 * second, 6 * (20 + 5) * second));
         assert_eq!(cost.whole(), 250 * second);
+        let again = Facts { recompute: true, ..facts };
+        assert_eq!(again.cost(&estimate, &protocol, 2).tokens, 150 * 6 * second);
     }
 }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::TrainingError;
 use crate::model::data::{Dataset, Split};
-use crate::model::features::TokenCache;
+use crate::model::features::Supply;
 use crate::model::run::Selection;
 use crate::model::train::Labelled;
 
@@ -49,8 +49,14 @@ impl Parts {
         Ok(parts)
     }
 
+    /// Images the backbone has to read in one epoch: trained on and asked about.
+    pub fn passes(&self) -> usize {
+        let test = if self.select == self.test { 0 } else { self.test.images.len() };
+        self.train.images.len() + self.select.images.len() + test
+    }
+
     /// The same without the images that could not be read.
-    pub fn readable(self, tokens: &TokenCache) -> Result<Self, TrainingError> {
+    pub fn readable(self, tokens: &dyn Supply) -> Result<Self, TrainingError> {
         let keep = |part: Labelled| {
             let pairs = part.images.into_iter().zip(part.classes);
             let (images, classes) = pairs.filter(|(image, _)| tokens.readable(*image)).unzip();

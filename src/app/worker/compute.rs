@@ -17,6 +17,7 @@ use crate::app::facts::{BackboneFacts, ProbeFacts};
 use crate::app::fault::{Fault, ON_CPU};
 use crate::app::job::training::Ask;
 use crate::app::job::{BackboneId, BackboneOptions, Cancel, Event, JobId, LookSettings, ProbeId, Request};
+use crate::model::backbone::taking::Taking;
 use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::null::NullBands;
 use crate::model::preprocess::Preprocessor;
@@ -62,8 +63,8 @@ pub(super) struct Recipe {
     options: BackboneOptions,
 }
 
-/// Folder, device, layer and size of what takes tokens.
-pub(super) type Taker = (PathBuf, Device, Option<usize>, Option<usize>);
+/// Folder and device of what takes tokens, and how.
+pub(super) type Taker = (PathBuf, Device, Taking);
 
 /// A probe and its file.
 pub(super) struct Loaded {
@@ -223,7 +224,7 @@ impl Compute {
         }
         let choice = (self.world.device)(name).map_err(failed)?;
         go_on(cancel)?;
-        let model = Backbone::open(folder, &choice.device).map_err(failed)?;
+        let model = Backbone::open(folder, &choice.device).map_err(failed)?.with_mae_order(options.mae_order);
         let layer = options.layer.unwrap_or(model.layers());
         if layer > model.layers() {
             return Err(failed(BackboneError::Layer { layer, layers: model.layers() }));
@@ -232,17 +233,18 @@ impl Compute {
         output.map(|(height, width)| model.grid(height, width)).transpose().map_err(failed)?;
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let facts = BackboneFacts::new(&model, choice.found.name, adapter, output, *options);
-        let key = format!("{} {layer} {}", model.fingerprint(), preprocessor.key()).into();
+        let order = options.mae_order;
+        let key = format!("{} {layer} {order:?} {}", model.fingerprint(), preprocessor.key()).into();
         let open = Open { recipe, model, preprocessor, layer, key, device: choice.device, facts };
         self.backbones.insert(entry, open);
         Ok(())
     }
 
-    /// What takes tokens as the open backbone does: folder, device, layer and size.
+    /// What takes tokens as the open backbone does: folder, device, and how.
     pub(super) fn tokens_of(&self, entry: BackboneId) -> Result<Taker, Stop> {
         let open = self.opened(entry)?;
         let Recipe { folder, options, .. } = &open.recipe;
-        Ok((folder.clone(), open.device.clone(), options.layer, options.pixels))
+        Ok((folder.clone(), open.device.clone(), options.taking()))
     }
 
     /// The open backbone of this name.

@@ -66,7 +66,7 @@ fn prepare(clock: &Clock<'_>, request: Request, cancel: &Cancel) -> anyhow::Resu
         Request::Training { job, ask: Ask::Resume { folder, device, cache } } => {
             let run = Run::open(&folder)?;
             let backbone = resolve(clock, &run.manifest.backbone_source, cancel)?;
-            let root = cache.or_else(places::tokens).ok_or(TrainingError::NoCache)?;
+            let root = run.cache().or(cache).or_else(places::tokens).ok_or(TrainingError::NoCache)?;
             let order = Order::of_run(&run, backbone, root, places::TOKENS_LIMIT, device)?;
             Request::Training { job, ask: Ask::Train { order: Box::new(order), out: folder, resume: true } }
         }

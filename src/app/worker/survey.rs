@@ -11,8 +11,6 @@ use crate::app::fault::Fault;
 use crate::app::job::survey::{Answer, Ask, Part, Subject};
 use crate::app::job::{BackboneId, Cancel, Event, Unit};
 use crate::app::places;
-use crate::model::backbone::arithmetic::Arithmetic;
-use crate::model::backbone::order::MaeOrder;
 use crate::model::data::Dataset;
 use crate::model::features::{Precision, TokenCache};
 use crate::model::null::NullBands;
@@ -94,17 +92,14 @@ impl Compute {
         backbone: BackboneId,
         cancel: &Cancel,
     ) -> Result<Known, Stop> {
-        let (folder, device, layer, size) = self.tokens_of(backbone)?;
+        let (folder, device, taking) = self.tokens_of(backbone)?;
         let root = (self.world.tokens)().ok_or_else(|| {
             Fault::new("This user has no home folder to keep tokens in")
                 .remedy("Name a folder in the environment variable SSMPROBE_CACHE")
         })?;
         let wanted = Wanted {
             backbone: folder,
-            layer,
-            mae_order: MaeOrder::Kept,
-            size,
-            arithmetic: Arithmetic::Float32,
+            taking,
             precision: Precision::Float16,
             root,
             limit: places::TOKENS_LIMIT,
@@ -118,13 +113,13 @@ impl Compute {
         }
         let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
         let own = Dataset { samples, ..(*part.dataset).clone() };
-        let plan = Plan::new(wanted, &own).map_err(failed)?;
+        let plan = whole.of(&own).map_err(failed)?;
         let pace = Clock::new(clock.outbox, clock.job);
         let mut unread = 0usize;
         let taken = plan.run(&own, &device, &mut |event| {
             match event {
                 Extracting::Unreadable { .. } => unread += 1,
-                Extracting::Done(_) => {}
+                Extracting::Done(_) | Extracting::Looked(_) => {}
                 Extracting::Progress(progress) => {
                     let (done, total) = (progress.done as u64, progress.total as u64);
                     pace.progress("Taking tokens", done, Some(total), Unit::Files);

@@ -140,6 +140,9 @@ impl<'a> Report<'a> {
             training::Event::Extract { event: extract::Event::Progress(progress), .. } => {
                 self.advance("Taking tokens".into(), progress);
             }
+            training::Event::Extract { event: extract::Event::Looked(progress), .. } => {
+                self.advance("Looking at the images".into(), progress);
+            }
             training::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;
                 match self.unreadable {

@@ -18,6 +18,7 @@ pub mod hub;
 pub mod keys;
 pub mod order;
 pub mod position;
+pub mod taking;
 pub mod vit;
 pub mod weights;
 

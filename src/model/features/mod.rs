@@ -18,9 +18,11 @@ use super::whole;
 
 mod cache;
 pub mod list;
+mod supply;
 mod writer;
 
 pub use cache::TokenCache;
+pub use supply::{Batches, Rows, Supply, SupplyError, round};
 pub use writer::Writer;
 
 /// Images a shard holds.

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `run.json` | [`Manifest`]: configuration, versions, hashes, seeds, written once |
+//! | `run.json` | [`Manifest`]: configuration, versions, hashes, seeds; written again only when seeds are added |
 //! | `metrics.jsonl` | one line for every seed, head and epoch ([`Metric`]) |
 //! | `losses/s<seed>.safetensors` | training loss within every epoch, head by head ([`StepLosses`]) |
 //! | `results.csv` | `head,seed,best,last,best_epoch,parameters,seconds`, accuracies in percent |
@@ -10,6 +10,7 @@
 //! | `answers/truth.json` | test images and their classes ([`Truth`]) |
 //! | `answers/<head>-s<seed>.json` | [`Outcome`]: history and answers, once a seed is done or stopped |
 //! | `state/checkpoint.safetensors` | what a killed run goes on from ([`checkpoint`]) |
+//! | `state/unreadable.json` | images that cannot be read, where no tokens are kept |
 //! | `state/lock` | nothing; whoever trains has it locked ([`Claim`]) |
 //!
 //! Every file is written whole or not at all; the checkpoint comes last, so that a run killed
@@ -18,6 +19,7 @@
 pub mod checkpoint;
 mod claim;
 mod error;
+mod kept;
 mod losses;
 
 use std::fs;
@@ -116,6 +118,12 @@ pub struct Manifest {
     /// Image size asked for, where it is not the backbone's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
+    /// Whether the backbone runs again for every batch, and no tokens are kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recompute: bool,
+    /// Folder of all token caches, as it was when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PathBuf>,
     /// How the patch tokens lie.
     pub grid: Grid,
     /// What is trained.

@@ -56,7 +56,7 @@ pub fn train_all(
         .iter()
         .map(|kind| Ok(Learner::new(kind.id, Model::start(kind, &Config::default(), dims, seed, device)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    run(&backbone.id, &task, &mut learners, bars);
+    run(&backbone.id, &task, &mut learners, bars)?;
 
     let meta = BackboneMeta {
         id: opened.id().to_owned(),
@@ -139,7 +139,7 @@ fn split(set: &Set) -> (Labelled, Labelled) {
 }
 
 /// Trains all heads together.
-fn run(id: &str, task: &Task, learners: &mut [Learner], bars: &MultiProgress) {
+fn run(id: &str, task: &Task, learners: &mut [Learner], bars: &MultiProgress) -> anyhow::Result<()> {
     let steps = task.train.images.len().div_ceil(task.protocol.batch) * task.protocol.epochs;
     let bar = bar(bars, steps, "{prefix} {wide_bar} {pos}/{len} steps of all heads {msg} {eta} left", id);
     train(task, learners, Position::default(), &mut |event| {
@@ -160,8 +160,9 @@ fn run(id: &str, task: &Task, learners: &mut [Learner], bars: &MultiProgress) {
             }
         }
         ControlFlow::Continue(())
-    });
+    })?;
     bar.finish();
+    Ok(())
 }
 
 /// Mean AUC of the probe's token weights finding the object, over the first validation scenes.

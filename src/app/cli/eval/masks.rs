@@ -26,7 +26,7 @@ pub fn covers(dataset: &Dataset, images: &[usize], wanted: &Wanted, grid: Grid) 
         return Ok(Masks { covers: Vec::new(), warning: None });
     }
     let mut preprocessor = Preprocessor::open(&wanted.backbone)?;
-    if let Some(size) = wanted.size {
+    if let Some(size) = wanted.taking.size {
         preprocessor = preprocessor.with_size(size)?;
     }
     let read = |&image: &usize| -> Result<Option<Vec<f64>>, String> {

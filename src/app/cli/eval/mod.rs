@@ -6,10 +6,11 @@ mod say;
 mod subject;
 mod survey;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use burn::tensor::Device;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -19,16 +20,19 @@ use self::survey::Surveys;
 use super::fault;
 use super::inspect::sources::named;
 use super::progress::Display;
-use super::tokens::TokenFlags;
+use super::tokens::{TokenFlags, doubt};
 use super::{extract, fetch, interrupt, out};
-use crate::app::extract::{ExtractError, Plan};
+use crate::app::extract::{ExtractError, Plan, Wanted};
 use crate::app::report::evaluated::{self, Evaluated, Evaluations};
 use crate::app::training::Order;
+use crate::app::training::order::same_tokens;
 use crate::model::anchors::{Anchor, anchors};
+use crate::model::backbone::taking::Taking;
 use crate::model::data::Split;
 use crate::model::evaluation::{self, Evaluation, evaluate};
-use crate::model::features::TokenCache;
+use crate::model::features::{Source, TokenCache};
 use crate::model::null::{DRAWS, NullBands};
+use crate::model::probe::Probe;
 use crate::model::run::{Run, Which};
 use crate::model::{data, device};
 
@@ -109,12 +113,10 @@ impl Eval {
         interrupt::listen()?;
         let run = self.run.as_deref().map(Run::open).transpose()?;
         let order = run.as_ref().map(|run| self.order(run)).transpose()?;
+        let device = device::open(&self.device)?;
         let (wanted, data) = match &order {
             Some(order) => (order.tokens.clone(), order.data.clone()),
-            None => {
-                let backbone = self.backbone.as_deref().expect("clap asks for it without --run");
-                (self.tokens.wanted(backbone)?, self.data.clone().expect("clap asks for it without --run"))
-            }
+            None => (self.wanted(&device)?, self.data.clone().expect("clap asks for it without --run")),
         };
         let dataset = data::open(&data)?;
         let selection = order.as_ref().and_then(|order| order.selection);
@@ -126,14 +128,17 @@ impl Eval {
             Some(run) => Subject::of_run(run, if self.last { Which::Last } else { Which::Best })?,
             None => self.probe.iter().map(|path| Subject::of_file(path)).collect(),
         };
-        // Without anchors the training images are not needed, unless their tokens are there anyway.
         let plan = Plan::new(wanted.clone(), &dataset)?;
+        match &run {
+            Some(run) => same_tokens(run, &plan.source)?,
+            None => self.warn(&plan, &wanted.taking),
+        }
+        // Without anchors the training images are not needed, unless their tokens are there anyway.
         let whole = self.anchors || plan.complete();
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
-        let plan = if whole { plan } else { Plan::new(wanted.clone(), &dataset)? };
+        let plan = if whole { plan } else { plan.of(&dataset)? };
         let mut display = Display::new();
         display.say(&extract::describe(&plan));
-        let device = device::open(&self.device)?;
         let cache = plan.run(&dataset, &device, &mut |event| {
             display.extract(&event, |sample| dataset.samples[sample].source.name());
             interrupt::flow()
@@ -214,11 +219,36 @@ impl Eval {
     fn order(&self, run: &Run) -> anyhow::Result<Order> {
         let source = self.backbone.as_ref().unwrap_or(&run.manifest.backbone_source);
         let folder = fetch::backbone(source)?;
-        let mut order = Order::of_run(run, folder, self.tokens.root()?, self.tokens.limit(), None)?;
+        let mut order = Order::of_run(run, folder, self.tokens.root(run)?, self.tokens.limit(), None)?;
+        self.tokens.over(&mut order.tokens);
         if let Some(data) = &self.data {
             order.data.clone_from(data);
         }
         Ok(order)
+    }
+
+    /// The tokens the probes were trained on, as far as their files and the flags say.
+    fn wanted(&self, device: &Device) -> anyhow::Result<Wanted> {
+        let folder = fetch::backbone(self.backbone.as_deref().expect("clap asks for it without --run"))?;
+        let probes = self.readable();
+        let probes = probes.iter().map(|(path, probe)| (*path, probe));
+        let taking = self.tokens.taking.of_probes(probes, &folder, device)?;
+        self.tokens.wanted_of(folder, taking)
+    }
+
+    /// The probes that can be read; what is wrong with the others is said when they are asked.
+    fn readable(&self) -> Vec<(&Path, Probe)> {
+        self.probe.iter().filter_map(|path| Some((path.as_path(), Probe::load(path).ok()?))).collect()
+    }
+
+    /// Says of every probe that was trained on other tokens that it was.
+    fn warn(&self, plan: &Plan, taking: &Taking) {
+        let Source { weights, preprocessing, .. } = &plan.source;
+        for (path, probe) in self.readable() {
+            if let Some(why) = doubt(&probe, weights, &plan.settled(taking), preprocessing) {
+                eprintln!("warning: probe {} {why}; its numbers may mean little", path.display());
+            }
+        }
     }
 
     /// One probe on all images.

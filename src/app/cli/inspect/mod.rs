@@ -12,16 +12,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use self::batches::{Explainer, Job, Loaded};
 use self::report::Report;
 use self::sources::Source;
 use super::fault::Usage;
 use super::fetch;
-use super::tokens::ArithmeticFlag;
+use super::tokens::{TakingFlags, doubt};
 use crate::model::backbone::Backbone;
-use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::taking::Taking;
 use crate::model::device;
 use crate::model::grid::Grid;
 use crate::model::null::{self, NullBands};
@@ -50,7 +50,7 @@ pub struct Inspect {
     #[arg(long, default_value = "auto")]
     device: String,
     #[command(flatten)]
-    arithmetic: ArithmeticFlag,
+    taking: TakingFlags,
     /// Folder to write to; made if absent, files of the same name are replaced.
     #[arg(long, value_name = "OUT")]
     out: PathBuf,
@@ -71,16 +71,9 @@ pub struct Inspect {
     /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
     #[arg(long, value_name = "K", default_value_t = null::DRAWS, value_parser = draws)]
     null_draws: usize,
-    /// Seed of null bands, of untrained scorers, of the changes of --stability and of shuffled ViT-MAE tokens.
+    /// Seed of null bands, of untrained scorers and of the changes of --stability.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Order of ViT-MAE's patch tokens: raster, or shuffled as transformers does on every forward
-    /// pass (seeded; token `i` of the results is then not patch `i` of the image).
-    #[arg(long, value_enum, default_value_t = Order::Kept)]
-    mae_order: Order,
-    /// Read the tokens after this layer (0: embeddings), final norm included [default: the last].
-    #[arg(long, value_name = "L")]
-    layer: Option<usize>,
     /// Images in one forward pass.
     #[arg(long, value_name = "B", default_value_t = 16, value_parser = batch)]
     batch: usize,
@@ -111,15 +104,6 @@ The same files, settings and device give the same bytes.
 What cannot be read is left out with a warning and counted at the end.
 Exit codes: 0 at least one image was explained, 1 none was or the run failed, 2 wrong usage."#;
 
-/// In which order ViT-MAE hands out its tokens.
-#[derive(Clone, Copy, ValueEnum)]
-enum Order {
-    /// As the patches lie.
-    Kept,
-    /// Shuffled.
-    Shuffled,
-}
-
 fn rho(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rho) if (0.0..=1.0).contains(&rho) => Ok(rho),
@@ -147,15 +131,15 @@ impl Inspect {
         let images = sources::images(&self.image)?;
         let probes = self.probes()?;
         let folder = fetch::backbone(&self.backbone)?;
-        let preprocessor = Preprocessor::open(&folder)?;
         let device = device::open(&self.device)?;
-        let backbone = Backbone::open_in(&folder, &device, self.arithmetic.chosen())?;
-        let order = match self.mae_order {
-            Order::Kept => MaeOrder::Kept,
-            Order::Shuffled => MaeOrder::Shuffled(self.seed),
-        };
-        let backbone = backbone.with_mae_order(order);
-        let layer = self.layer.unwrap_or(backbone.layers());
+        let of_files = probes.iter().map(|loaded| (loaded.path.as_path(), &loaded.probe));
+        let taking = self.taking.of_probes(of_files, &folder, &device)?;
+        let preprocessor = Preprocessor::open(&folder)?;
+        let preprocessor =
+            taking.size.map_or(Ok(preprocessor.clone()), |size| preprocessor.with_size(size))?;
+        let backbone = Backbone::open_in(&folder, &device, taking.arithmetic)?;
+        let backbone = backbone.with_mae_order(taking.mae_order);
+        let layer = taking.layer.unwrap_or(backbone.layers());
         if layer > backbone.layers() {
             let layers = backbone.layers();
             return Err(Usage(format!(
@@ -164,7 +148,7 @@ impl Inspect {
             ))
             .into());
         }
-        check_fit(&probes, &backbone, &preprocessor)?;
+        check_fit(&probes, &backbone, &preprocessor, &taking)?;
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
 
@@ -219,21 +203,22 @@ fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
 }
 
 /// Refuses, before any image is read, probes that cannot read what the backbone gives; warns of
-/// probes trained on other weights.
-fn check_fit(probes: &[Loaded], backbone: &Backbone, preprocessor: &Preprocessor) -> anyhow::Result<()> {
+/// probes trained on other weights or other tokens.
+fn check_fit(
+    probes: &[Loaded],
+    backbone: &Backbone,
+    preprocessor: &Preprocessor,
+    taking: &Taking,
+) -> anyhow::Result<()> {
+    let taking = taking.settled(backbone.layers(), backbone.model_type());
+
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;
     for Loaded { path, probe, .. } in probes {
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), true)?;
-        let trained = &probe.meta.backbone;
-        if trained.fingerprint.as_deref().is_some_and(|print| print != backbone.fingerprint()) {
-            eprintln!(
-                "warning: probe {} was trained on other weights ({}) than those of {}",
-                path.display(),
-                trained.id,
-                backbone.id()
-            );
+        if let Some(why) = doubt(probe, backbone.fingerprint(), &taking, &preprocessor.key()) {
+            eprintln!("warning: probe {} {why}; its numbers may mean little", path.display());
         }
     }
     Ok(())

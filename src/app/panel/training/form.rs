@@ -137,7 +137,8 @@ fn protocol(ui: &mut Ui, cx: &mut Cx<'_>, draft: &mut Draft) -> bool {
         number(
             ui,
             "Epochs",
-            "Passes over the training images; the paper has 5 on ImageNet, 100 on CUB and Cars",
+            "Passes over the training images; the paper has 5 on ImageNet, 100 on CUB and Cars, and `ssmprobe \
+             train` takes 100 unless told otherwise",
             epochs,
         );
         let batch = DragValue::new(&mut draft.batch).range(1..=1_000_000).suffix(" images");
@@ -246,7 +247,16 @@ fn places(ui: &mut Ui, cx: &mut Cx<'_>, draft: &mut Draft) -> bool {
         ui.end_row();
         let hint = "The user's cache folder";
         settled &= folder(ui, "Token cache", hint, &mut draft.cache, cx.wishes, Ask::CacheFolder);
+        ui.label("");
+        ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
+            "For datasets whose tokens fit on no disk: the backbone reads the images again in every epoch",
+        );
+        ui.end_row();
     });
-    ui.label(RichText::new("Tokens are taken once and kept for every later training").small().weak());
+    let kept = match draft.recompute {
+        true => "The backbone reads the images again in every epoch",
+        false => "Tokens are taken once and kept for every later training",
+    };
+    ui.label(RichText::new(kept).small().weak());
     settled
 }

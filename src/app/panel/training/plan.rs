@@ -110,6 +110,7 @@ fn rows(
     let grid = facts.dims.grid;
     let s = |count: usize| if count == 1 { "" } else { "s" };
     let cached = match facts.cached {
+        _ if facts.recompute => "None is kept: the backbone reads the images again in every epoch".to_owned(),
         done if done == facts.images => "All of them are there already".to_owned(),
         0 => format!("None is there yet; the backbone reads {} images first", count(facts.images)),
         done => format!("Those of {} of {} images are there already", count(done), count(facts.images)),
@@ -169,7 +170,7 @@ fn rows(
                 grid.cols,
                 bytes_text(facts.bytes)
             ),
-            format!("{cached}, in {}", facts.cache.display()),
+            if facts.recompute { cached } else { format!("{cached}, in {}", facts.cache.display()) },
         ),
         ("Time", time.0, time.1),
         (
