@@ -17,6 +17,7 @@ mod house;
 mod hub;
 mod images;
 mod inspect;
+mod origins;
 mod parquet;
 mod pooling;
 mod probe_files;

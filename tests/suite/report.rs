@@ -50,6 +50,8 @@ pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selec
             precision: features::Precision::Float16,
         },
         size: None,
+        recompute: false,
+        cache: None,
         grid: Grid::new(3, 4),
         heads: heads.iter().map(|head| variant(head)).collect(),
         protocol: Protocol { epochs: 2, batch: 16, rate: 1e-3 },

@@ -7,13 +7,13 @@ use clap::Args;
 
 use super::fault::Usage;
 use super::train::How;
-use crate::app::training::order;
 use crate::app::training::sweep::{Axis, variants};
+use crate::app::training::{order, settings};
 use crate::model::run::Variant;
 
 /// Train one head over a grid of its settings, all points together, into a run's folder.
 #[derive(Args)]
-#[command(after_long_help = LONG)]
+#[command(after_long_help = format!("{}\n{LONG}", settings::listed()))]
 pub struct Sweep {
     /// The grid: fields of the head's settings and their values.
     #[arg(long, value_name = "FIELD=VALUE,...", num_args = 1.., required_unless_present = "resume", value_parser = Axis::parse)]

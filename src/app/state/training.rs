@@ -187,8 +187,7 @@ impl State {
         let mut requests = self.stop_planning();
         let name = self.training.runs.get(&folder).map(|run| run.course.about.name()).unwrap_or_default();
         let Draft { device, cache, .. } = self.training.draft.clone();
-        // Where it began, unless a device was chosen.
-        let device = Some(device).filter(|device| *device != Draft::default().device);
+        let device = Some(device).filter(|device| device != "auto"); // else where it began
         requests.extend(self.train(format!("Training {name}"), Ask::Resume { folder, device, cache }));
         (self.training.planned, self.training.outlook) = (None, Outlook::Unknown);
         requests

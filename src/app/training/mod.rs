@@ -7,7 +7,9 @@ mod error;
 mod manifest;
 pub mod order;
 mod outlook;
+pub mod settings;
 mod split;
+mod supply;
 pub mod sweep;
 mod trial;
 
@@ -24,7 +26,7 @@ pub use self::order::Order;
 pub use self::outlook::{Estimate, Facts, outlook};
 pub use self::split::Parts;
 pub use self::trial::Trial;
-use super::extract::{self, ExtractError, Plan, TRIED};
+use super::extract::{self, ExtractError, Plan};
 use super::pace::{Pace, Progress};
 use crate::model::array::Arrays;
 use crate::model::classifier::Model;
@@ -134,12 +136,7 @@ pub fn start_on(
     let parts = Parts::of(&dataset, order.selection)?;
     let plan = Plan::new(order.tokens.clone(), &dataset)?;
     let choice = open(&order.device)?;
-    if let Err(refused) = if order.recompute { Ok(()) } else { plan.check() } {
-        let passes = parts.passes();
-        let image = plan.time(&dataset.samples[..TRIED.min(dataset.samples.len())], &choice.device)?;
-        let epoch = image.map(|image| image.mul_f64(passes as f64));
-        return Err(TrainingError::TooLarge { refused, epoch });
-    }
+    supply::allowed(order, &plan, &parts, &dataset, &choice.device)?;
     if let Some((_, run)) = &before {
         order::compare(run, &manifest(order, &dataset, &plan, &parts, 0, &choice.found.name), false)?;
     }
@@ -152,7 +149,7 @@ pub fn start_on(
         return Err(ExtractError::Stopped { done: plan.done, images: plan.images }.into());
     }
     let run = before.as_ref().map(|(_, run)| run);
-    let tokens = supply(order, &plan, run, &dataset, &choice.device, &mut |event| {
+    let tokens = supply::supply(order, &plan, run, &dataset, &choice.device, &mut |event| {
         tell(Event::Extract { event, dataset: &dataset })
     })?;
     let parts = parts.readable(&*tokens)?;
@@ -178,23 +175,6 @@ pub fn start_on(
     let summary = Training { order, dims, run, tokens, parts, choice }.go(tell);
     drop(claim); // held until the last file is written
     summary
-}
-
-/// Tokens from the cache, taken first where need be; or from the backbone itself, where none are kept.
-fn supply(
-    order: &Order,
-    plan: &Plan,
-    run: Option<&Run>,
-    dataset: &Dataset,
-    device: &Device,
-    tell: &mut dyn FnMut(extract::Event) -> ControlFlow<()>,
-) -> Result<Box<dyn Supply>, TrainingError> {
-    if !order.recompute || plan.complete() {
-        return Ok(Box::new(plan.run(dataset, device, tell)?));
-    }
-    let known = run.and_then(Run::unreadable);
-    let unreadable = known.map_or_else(|| plan.unreadable(dataset, tell), Ok)?;
-    Ok(Box::new(plan.recompute(dataset, device, unreadable)?))
 }
 
 /// Everything at hand.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::TrainingError;
+use super::{TrainingError, settings as known};
 use crate::app::extract::Wanted;
 use crate::model::backbone::taking::Taking;
 use crate::model::features;
@@ -125,6 +125,13 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
         return Err(TrainingError::UnknownHead { found: (*id).to_owned() });
     }
     let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
+    for Setting { given, head, key, .. } in &settings {
+        let meant =
+            || HEADS.iter().filter(|kind| head.as_deref().map_or(ids.contains(&kind.id), |id| id == kind.id));
+        if !meant().any(|kind| known::has(kind, key)) {
+            return Err(TrainingError::Setting { given: given.clone(), why: known::without(meant(), key) });
+        }
+    }
     let mut seen = HashSet::new();
     let once = ids.into_iter().filter(|id| seen.insert(*id));
     once.map(|id| Ok(Variant { name: id.to_owned(), head: id.to_owned(), config: config(id, &settings)? }))
@@ -165,9 +172,6 @@ fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
         map.insert(setting.key.clone(), setting.value.clone());
         config =
             serde_json::from_value(Value::Object(map.clone())).map_err(|error| wrong(error.to_string()))?;
-        if config.rest.contains_key(&setting.key) {
-            return Err(wrong(format!("no head has a setting `{}`", setting.key)));
-        }
     }
     Ok(config)
 }

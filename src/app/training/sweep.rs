@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::TrainingError;
+use super::{TrainingError, settings};
 use crate::model::head::{self, Config};
 use crate::model::run::Variant;
 
@@ -65,8 +65,8 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         map.extend(chosen.iter().map(|(field, value)| ((*field).to_owned(), (*value).clone())));
         let config: Config =
             serde_json::from_value(Value::Object(map)).map_err(|error| wrong(error.to_string()))?;
-        if let Some((field, _)) = chosen.iter().find(|(field, _)| config.rest.contains_key(*field)) {
-            return Err(wrong(format!("no head has a setting `{field}`")));
+        if let Some((field, _)) = chosen.iter().find(|(field, _)| !settings::has(kind, field)) {
+            return Err(wrong(settings::without([kind].into_iter(), field)));
         }
         (kind.build)(&config).map_err(|error| wrong(error.to_string()))?;
         let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -50,6 +50,15 @@ pub struct Config {
     pub rest: serde_json::Map<String, serde_json::Value>,
 }
 
+impl Config {
+    /// What is set, by name, as a file has it.
+    pub fn fields(&self) -> Vec<(String, String)> {
+        let Ok(serde_json::Value::Object(map)) = serde_json::to_value(self) else { return Vec::new() };
+        let word = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_owned);
+        map.into_iter().map(|(name, value)| (name, word(value))).collect()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         let rest = serde_json::Map::new();

@@ -380,6 +380,14 @@ pub const HEADS: &[Kind] = &[
     },
 ];
 
+impl Kind {
+    /// Its settings with their defaults, as the paper's sizes have them.
+    pub fn settings(&self) -> Config {
+        let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 2 };
+        (self.build)(&Config::default()).map(|head| head.settings(&dims)).unwrap_or_default()
+    }
+}
+
 /// The head of this id.
 pub fn find(id: &str) -> Option<&'static Kind> {
     HEADS.iter().find(|kind| kind.id == id)

@@ -1,0 +1,42 @@
+//! Where a training's tokens come from: a cache, or the backbone itself where none can be kept.
+
+use std::ops::ControlFlow;
+
+use burn::tensor::Device;
+
+use super::{Order, Parts, TrainingError};
+use crate::app::extract::{Event, Plan, TRIED};
+use crate::model::data::Dataset;
+use crate::model::features::Supply;
+use crate::model::run::Run;
+
+/// Refuses tokens that fit on no disk, and says what an epoch without a cache would take.
+pub(super) fn allowed(
+    order: &Order,
+    plan: &Plan,
+    parts: &Parts,
+    dataset: &Dataset,
+    device: &Device,
+) -> Result<(), TrainingError> {
+    let (false, Err(refused)) = (order.recompute, plan.check()) else { return Ok(()) };
+    let image = plan.time(&dataset.samples[..TRIED.min(dataset.samples.len())], device)?;
+    let epoch = image.map(|image| image.mul_f64(parts.passes() as f64));
+    Err(TrainingError::TooLarge { refused, epoch })
+}
+
+/// Tokens from the cache, taken first where need be; or from the backbone itself, where none are kept.
+pub(super) fn supply(
+    order: &Order,
+    plan: &Plan,
+    run: Option<&Run>,
+    dataset: &Dataset,
+    device: &Device,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<Box<dyn Supply>, TrainingError> {
+    if !order.recompute || plan.complete() {
+        return Ok(Box::new(plan.run(dataset, device, tell)?));
+    }
+    let known = run.and_then(Run::unreadable);
+    let unreadable = known.map_or_else(|| plan.unreadable(dataset, tell), Ok)?;
+    Ok(Box::new(plan.recompute(dataset, device, unreadable)?))
+}
