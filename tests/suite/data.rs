@@ -295,6 +295,12 @@ fn tables() {
     tree.write("more.tsv", format!("path\tlabel\n{rows}"));
     let data = open(tree.path().join("more.tsv")).unwrap();
     assert_eq!((data.count(Split::Train), data.count(Split::Test)), (8, 2));
+    // A column of nothing but train says of no image that it is held out: one rule for every layout.
+    let rows: String = (0..10).map(|i| format!("im/{i}.png\tbird\ttrain\n")).collect();
+    tree.write("more.tsv", format!("path\tlabel\tsplit\n{rows}"));
+    let split = open(tree.path().join("more.tsv")).unwrap();
+    assert_eq!(split.samples, data.samples);
+    assert!(split.notes.iter().any(|note| note.contains("no split of its own")), "{:?}", split.notes);
     // Two tables in one folder are ambiguous.
     assert!(why(tree.path()).contains("known layout"));
     for (text, says) in [

@@ -261,6 +261,9 @@ fn what_cannot_be_asked_is_said() {
     let usage = |more: &[&str]| run(&mut desk.sweep("new", more));
     let (code, _, stderr) = usage(&["--grid", "iterations=0"]);
     assert!(code == 1 && stderr.contains("iterations"), "{stderr}");
+    // What the head does not have would train it twice, the same.
+    let (code, _, stderr) = usage(&["--grid", "power=1,2"]);
+    assert!(code == 1 && stderr.contains("sinkhorn has temperature=0.1, iterations=20"), "{stderr}");
     let (code, _, stderr) = usage(&["--grid", "iterations"]);
     assert!(code == 2 && stderr.contains("FIELD=VALUE"), "{stderr}");
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));

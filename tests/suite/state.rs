@@ -18,6 +18,7 @@ use ssmprobe::app::job::{
 use ssmprobe::app::settings::Settings;
 use ssmprobe::app::state::{Shown, State, Status};
 use ssmprobe::app::workspace::{Entry, Workspace};
+use ssmprobe::model::backbone::taking::{Taking, Trained};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::Config;
 use ssmprobe::model::intervention::Intervention;
@@ -98,8 +99,8 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<Look> {
     let mut last = None;
     while let Some(request) = requests.pop_front() {
         let events = match request {
-            Request::OpenBackbone { job, entry, source, .. } => {
-                let facts = backbone(&source, 24, Grid::new(2, 2));
+            Request::OpenBackbone { job, entry, source, options, .. } => {
+                let facts = BackboneFacts { options, ..backbone(&source, 24, Grid::new(2, 2)) };
                 vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
             }
             Request::OpenProbe { job, entry, path } => {
@@ -226,6 +227,34 @@ fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
     assert!(matches!(&requests[1], Request::OpenBackbone { options: asked, .. } if *asked == options));
     play(&mut state, requests);
     assert!(state.library.backbone().is_some());
+}
+
+#[test]
+fn backbones_read_images_as_the_open_probes_were_trained() {
+    let mut state = State::new(Settings::default());
+    let requests = state.dispatch(Command::OpenBackbone("one".into()));
+    play(&mut state, requests);
+    let mut open = |name: &str, taking: Taking| {
+        let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
+        let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+        let trained = Some(Trained { taking, preprocessing: None });
+        let facts = ProbeFacts { trained, ..probe(name, 24) };
+        let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+        let options = requests.iter().find_map(|request| match request {
+            Request::OpenBackbone { options, .. } => Some(*options),
+            _ => None,
+        });
+        play(&mut state, requests);
+        (options, state.library.fit(entry), state.training.draft.taking)
+    };
+    let deep = Taking { layer: Some(1), size: Some(160), ..Taking::default() };
+    let options = BackboneOptions { layer: Some(1), pixels: Some(160), ..BackboneOptions::default() };
+    assert_eq!(open("deep", deep), (Some(options), Some(Fit::Fits), deep));
+    // One that says otherwise changes nothing, and is told apart.
+    let (options, fit, taking) = open("last", Taking { size: Some(160), ..Taking::default() });
+    assert_eq!((options, taking), (None, deep));
+    let Some(Fit::Doubtful(why)) = fit else { panic!("{fit:?}") };
+    assert_eq!(why, "Trained on tokens after the last layer, not tokens after layer 1");
 }
 
 #[test]

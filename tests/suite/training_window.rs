@@ -282,7 +282,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("Stopped and saved") && pane.0.has("Compare"));
     pane.0.answer();
     pane.0.click("Resume");
-    let again = pane.asked(|ask| matches!(ask, Ask::Resume { .. }));
+    let again = pane.asked(|ask| matches!(ask, Ask::Resume { device: None, .. }));
     pane.tell(again, News::Begun(reading(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Training loss of 2 heads"), "the curves go on where they were");
     pane.tell(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));

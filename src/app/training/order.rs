@@ -297,7 +297,13 @@ mod tests {
             ("gap", "colour=red", "colour"),
             ("gap", "temperature", "no `=`"),
             ("gap", "raster.state_dim=3", "not among"),
-            ("gap", "state_dim=many", "state_dim"),
+            (
+                "gap topk",
+                "power=2",
+                "none of these heads has a setting `power`: gap has no settings; topk has k=16",
+            ),
+            ("gap topk", "gap.k=2", "no setting `k`: gap has no settings"),
+            ("raster", "state_dim=many", "state_dim"),
             ("pooling", "state_dim=3", "gap, cls"),
         ] {
             let error = variants(&words(heads), &words(settings)).unwrap_err().to_string();

@@ -1,11 +1,7 @@
 //! Which images are trained on, which pick the best epoch, and which are reported.
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-
 use super::TrainingError;
-use crate::model::data::{Dataset, Split};
+use crate::model::data::{self, Dataset, LAYOUTS, Split};
 use crate::model::features::Supply;
 use crate::model::run::Selection;
 use crate::model::train::Labelled;
@@ -14,6 +10,7 @@ use crate::model::train::Labelled;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts {
     dataset: String,
+    layout: &'static str,
     /// What is trained on.
     pub train: Labelled,
     /// What picks the best epoch.
@@ -38,13 +35,14 @@ impl Parts {
         let own_val = dataset.held_out() == Some(Split::Test) && !val.images.is_empty();
         let (train, select, selection) = match share {
             Some(share) => {
-                let (train, select) = set_aside(&all, dataset.classes.len(), share);
+                let (train, select) = set_aside(&all, share);
                 (train, select, Selection::PartOfTrain(share))
             }
             None if own_val => (all, val, Selection::Val),
             None => (all, test.clone(), Selection::Test),
         };
-        let parts = Self { dataset: dataset.name.clone(), train, select, test, selection };
+        let (name, layout) = (dataset.name.clone(), dataset.layout);
+        let parts = Self { dataset: name, layout, train, select, test, selection };
         parts.check()?;
         Ok(parts)
     }
@@ -62,16 +60,18 @@ impl Parts {
             let (images, classes) = pairs.filter(|(image, _)| tokens.readable(*image)).unzip();
             Labelled { images, classes }
         };
-        let Self { dataset, train, select, test, selection } = self;
-        let parts = Self { dataset, train: keep(train), select: keep(select), test: keep(test), selection };
+        let Self { train, select, test, .. } = self;
+        let parts = Self { train: keep(train), select: keep(select), test: keep(test), ..self };
         parts.check()?;
         Ok(parts)
     }
 
     fn check(&self) -> Result<(), TrainingError> {
+        let splits =
+            LAYOUTS.iter().find(|layout| layout.id == self.layout).map_or("", |layout| layout.splits);
         let cases = [
-            (&self.train, "to train on", "put some under train/CLASS"),
-            (&self.test, "to test on", "put some under test/CLASS or val/CLASS"),
+            (&self.train, "to train on", splits),
+            (&self.test, "to test on", splits),
             (&self.select, "to pick the best epoch by", "use a larger --select-split"),
         ];
         for (part, what, remedy) in cases {
@@ -83,20 +83,9 @@ impl Parts {
     }
 }
 
-/// Sets a share of every class aside, always the same whatever the training's seed. Of a class of
-/// two images or more, at least one is set aside and one is left.
-fn set_aside(all: &Labelled, classes: usize, share: f64) -> (Labelled, Labelled) {
-    let mut aside = vec![false; all.images.len()];
-    for class in 0..classes {
-        let mut own: Vec<usize> = (0..aside.len()).filter(|&i| all.classes[i] == class).collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(0);
-        rng.set_stream(class as u64);
-        own.shuffle(&mut rng);
-        let count = (own.len() as f64 * share).round() as usize;
-        for &i in &own[..count.max(1).min(own.len().saturating_sub(1))] {
-            aside[i] = true;
-        }
-    }
+/// Sets a share of every class aside, always the same whatever the training's seed.
+fn set_aside(all: &Labelled, share: f64) -> (Labelled, Labelled) {
+    let aside = data::hold_out(&all.classes, share, 0);
     let part = |wanted: bool| {
         let own = (0..aside.len()).filter(|&i| aside[i] == wanted);
         let (images, classes) = own.map(|i| (all.images[i], all.classes[i])).unzip();
@@ -112,8 +101,7 @@ mod tests {
     #[test]
     fn a_share_of_every_class_is_set_aside() {
         let all = Labelled { images: (10..41).collect(), classes: (0..31).map(|i| i % 3 / 2).collect() };
-        let (train, aside) = set_aside(&all, 2, 0.2);
-        assert_eq!(set_aside(&all, 2, 0.2), (train.clone(), aside.clone()));
+        let (train, aside) = set_aside(&all, 0.2);
         let count = |part: &Labelled, class| part.classes.iter().filter(|&&c| c == class).count();
         assert_eq!((count(&aside, 0), count(&aside, 1)), (4, 2));
         assert_eq!((count(&train, 0), count(&train, 1)), (17, 8));

@@ -106,6 +106,7 @@ mod tests {
             variants(id, &axes(texts), &Config::default()).unwrap_err().to_string()
         };
         assert!(fault("sinkhorn", &["colour=1"]).contains("`colour`"));
+        assert!(fault("sinkhorn", &["power=1,2"]).contains("sinkhorn has temperature=0.1, iterations=20"));
         assert!(fault("sinkhorn", &["iterations=0"]).contains("iterations"));
         assert!(fault("sinkhorn", &["iterations=1", "iterations=2"]).contains("twice"));
         assert!(fault("sorted", &["iterations=1"]).contains("no head `sorted`"));

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::mat::{self, Value};
-use super::{DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
 
 /// How many folders deep the devkit and the image folders may lie.
 const DEPTH: usize = 3;
@@ -20,9 +20,10 @@ pub(super) const LAYOUT: Layout = Layout {
         ["", "devkit", "car_devkit/devkit"].iter().any(|kit| path.join(kit).join("cars_meta.mat").is_file())
     },
     read,
+    splits: "its devkit's lists of annotations say which images are",
 };
 
-fn read(root: &Path, _: &Options) -> Result<Dataset, DataError> {
+fn read(root: &Path) -> Result<Dataset, DataError> {
     let find = |name: &str| walk::find_named(root, DEPTH, name);
     let must = |name: &str| {
         find(name).ok_or_else(|| DataError::file(&root.join(name), "is missing; the devkit holds it"))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "cub",
@@ -15,9 +15,10 @@ pub(super) const LAYOUT: Layout = Layout {
             .all(|name| path.join(name).is_file())
     },
     read,
+    splits: "its train_test_split.txt says which images are (1: training)",
 };
 
-fn read(root: &Path, _: &Options) -> Result<Dataset, DataError> {
+fn read(root: &Path) -> Result<Dataset, DataError> {
     let folder = root.join("images");
     let (labels_file, split_file) = (root.join("image_class_labels.txt"), root.join("train_test_split.txt"));
     let classes = list(&root.join("classes.txt"))?;

@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{
-    DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, split_by_class, split_note, walk,
-};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
@@ -15,6 +13,7 @@ pub(super) const LAYOUT: Layout = Layout {
         splits(path).iter().any(|(_, folder)| walk::folders(folder).is_ok_and(|inside| !inside.is_empty()))
     },
     read: read_splits,
+    splits: "put some under train/CLASS or test/CLASS",
 };
 
 pub(super) const SPLIT_HERE: Layout = Layout {
@@ -31,6 +30,7 @@ pub(super) const SPLIT_HERE: Layout = Layout {
                 == 2
     },
     read: read_classes,
+    splits: "put more into the folders of the classes",
 };
 
 /// The split folders of a dataset.
@@ -39,7 +39,7 @@ fn splits(root: &Path) -> Vec<(Split, PathBuf)> {
     folders.into_iter().filter_map(|path| Some((Split::from_word(&walk::name(&path))?, path))).collect()
 }
 
-fn read_splits(root: &Path, options: &Options) -> Result<Dataset, DataError> {
+fn read_splits(root: &Path) -> Result<Dataset, DataError> {
     let splits = splits(root);
     let mut dataset = gather(root, LAYOUT.id, &splits)?;
     for (split, folder) in &splits {
@@ -59,18 +59,11 @@ fn read_splits(root: &Path, options: &Options) -> Result<Dataset, DataError> {
     if dataset.count(Split::Train) == 0 {
         dataset.notes.push("there are no training images: probes can be tested here, not trained".into());
     }
-    if dataset.held_out().is_none() {
-        split_by_class(&mut dataset.samples, dataset.classes.len(), options);
-        dataset.notes.push(split_note(options));
-    }
     Ok(dataset)
 }
 
-fn read_classes(root: &Path, options: &Options) -> Result<Dataset, DataError> {
-    let mut dataset = gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())])?;
-    split_by_class(&mut dataset.samples, dataset.classes.len(), options);
-    dataset.notes.push(split_note(options));
-    Ok(dataset)
+fn read_classes(root: &Path) -> Result<Dataset, DataError> {
+    gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())])
 }
 
 /// All images of the class folders in some folders. A class is any folder with an image in it.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::mat::Value;
-use super::{DataError, Dataset, Layout, Options, Sample, Source, Split, cars, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, cars, name_of, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 const SOLUTION: &str = "LOC_val_solution.csv";
@@ -21,6 +21,7 @@ pub(super) const LAYOUT: Layout = Layout {
            Kaggle's LOC_val_solution.csv, perhaps train/WNID/IMAGE",
     recognise: |path| list(path).is_some() && flat(path).is_some(),
     read,
+    splits: "training images lie in train/WNID, the others in val",
 };
 
 fn list(root: &Path) -> Option<PathBuf> {
@@ -50,7 +51,7 @@ fn flat(root: &Path) -> Option<PathBuf> {
     })
 }
 
-fn read(root: &Path, _: &Options) -> Result<Dataset, DataError> {
+fn read(root: &Path) -> Result<Dataset, DataError> {
     let (Some(list), Some(folder)) = (list(root), flat(root)) else {
         return Err(DataError::Layout { path: root.into() });
     };

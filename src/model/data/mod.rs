@@ -7,6 +7,7 @@
 mod cars;
 mod cub;
 mod folder;
+mod holding;
 mod imagenet;
 pub mod mat;
 mod parquet;
@@ -17,11 +18,8 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-
 use super::image::{ImageError, Photo};
+pub use holding::hold_out;
 pub use parquet::Row;
 pub use place::Place;
 pub use report::{Check, Report, describe};
@@ -213,7 +211,9 @@ pub struct Layout {
     pub what: &'static str,
     /// Whether a folder (or file) is one, without reading more than a few names.
     recognise: fn(&Path) -> bool,
-    read: fn(&Path, &Options) -> Result<Dataset, DataError>,
+    read: fn(&Path) -> Result<Dataset, DataError>,
+    /// How it says what is trained on and what is tested on.
+    pub splits: &'static str,
 }
 
 /// The layouts, the most particular first: almost anything is a folder of folders.
@@ -271,12 +271,13 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
                 _ => continue,
             }
         };
-        let mut dataset = (layout.read)(root, options)?;
+        let mut dataset = (layout.read)(root)?;
         dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
         if dataset.samples.is_empty() {
             let notes = dataset.notes.join("; ");
             return Err(DataError::file(root, format!("holds no labelled image ({}) {notes}", layout.what)));
         }
+        dataset.hold_out(options);
         return Ok(dataset);
     }
     Err(DataError::Layout { path: path.into() })
@@ -293,34 +294,4 @@ fn name_of(root: &Path) -> String {
     let canonical = root.canonicalize().unwrap_or_else(|_| root.into());
     let name = if canonical.is_file() { canonical.file_stem() } else { canonical.file_name() };
     name.map_or("dataset".into(), |name| name.to_string_lossy().into_owned())
-}
-
-/// Holds out a share of every class, at random but always the same for one seed. A class of one
-/// image stays for training.
-fn split_by_class(samples: &mut [Sample], classes: usize, options: &Options) {
-    samples.sort_by(|a, b| a.source.cmp(&b.source));
-    let mut of_class = vec![Vec::new(); classes];
-    for (i, sample) in samples.iter().enumerate() {
-        of_class[sample.class].push(i);
-    }
-    for (class, mut members) in of_class.into_iter().enumerate() {
-        // One stream for every class: a class added later does not stir the others.
-        let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-        rng.set_stream(class as u64);
-        members.shuffle(&mut rng);
-        let held = (members.len() as f64 * options.held_out).round() as usize;
-        let held = held.max(1).min(members.len().saturating_sub(1));
-        for i in &members[..held] {
-            samples[*i].split = Split::Test;
-        }
-    }
-}
-
-/// What is told of a split made here.
-fn split_note(options: &Options) -> String {
-    let percent = options.held_out * 100.0;
-    format!(
-        "no split of its own: {percent:.0} % of every class are held out for the test (seed {})",
-        options.seed
-    )
 }

@@ -3,15 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, split_by_class, split_note, walk,
-};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
     what: "a CSV or TSV file with the columns path, label and perhaps split, or a folder with one such file in it",
     recognise: |path| table(path).is_some(),
     read,
+    splits: "say train or test of them in the table's column `split`",
 };
 
 /// The table: the file itself, or the only one of its kind in a folder.
@@ -59,7 +58,7 @@ fn columns(file: &Path) -> Result<Columns, DataError> {
     }
 }
 
-fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
+fn read(root: &Path) -> Result<Dataset, DataError> {
     let file = table(root).ok_or_else(|| DataError::Layout { path: root.into() })?;
     let columns = columns(&file)?;
     let folder = file.parent().unwrap_or(Path::new(""));
@@ -101,7 +100,7 @@ fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
         classes.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
     }
     let index: std::collections::HashMap<&String, usize> = classes.iter().zip(0..).collect();
-    let mut samples: Vec<Sample> = rows
+    let samples: Vec<Sample> = rows
         .iter()
         .map(|(path, label, split)| Sample {
             source: Source::File(path.clone()),
@@ -109,11 +108,6 @@ fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
             split: *split,
         })
         .collect();
-    let mut notes = Vec::new();
-    if columns.split.is_none() {
-        split_by_class(&mut samples, classes.len(), options);
-        notes.push(split_note(options));
-    }
     Ok(Dataset {
         name: name_of(&file),
         root: folder.into(),
@@ -121,6 +115,6 @@ fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
         classes,
         samples,
         skipped: 0,
-        notes,
+        notes: Vec::new(),
     })
 }

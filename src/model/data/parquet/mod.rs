@@ -10,9 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{
-    DataError, Dataset, Layout, Options, Sample, Source, Split, name_of, split_by_class, split_note, walk,
-};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
 use shard::Label;
 pub use shard::{Row, Shard};
 
@@ -25,6 +23,7 @@ pub(super) const LAYOUT: Layout = Layout {
            or train/0000.parquet",
     recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &is_parquet).is_some(),
     read,
+    splits: "name their files as train-00000-of-00001.parquet or test-00000-of-00001.parquet",
 };
 
 /// The bytes of the image in a row of a file, or why there are none.
@@ -60,7 +59,7 @@ impl Name {
     }
 }
 
-fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
+fn read(root: &Path) -> Result<Dataset, DataError> {
     let mut files = files(root)?;
     let mut notes = Vec::new();
     let known = files.iter().filter(|(_, place)| place.split.is_some()).count();
@@ -117,7 +116,7 @@ fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
     }
     let classes = classes(names, &rows)?;
     let number: BTreeMap<&Label, usize> = classes.iter().map(|(label, _)| label).zip(0..).collect();
-    let mut samples: Vec<Sample> = rows
+    let samples: Vec<Sample> = rows
         .iter()
         .map(|(row, label, split)| Sample {
             source: Source::Row(row.clone()),
@@ -126,10 +125,7 @@ fn read(root: &Path, options: &Options) -> Result<Dataset, DataError> {
         })
         .collect();
     let classes: Vec<String> = classes.into_iter().map(|(_, name)| name).collect();
-    if samples.iter().all(|sample| sample.split == Split::Train) {
-        split_by_class(&mut samples, classes.len(), options);
-        notes.push(split_note(options));
-    } else if samples.iter().all(|sample| sample.split != Split::Train) {
+    if samples.iter().all(|sample| sample.split != Split::Train) {
         notes.push("there are no training images: probes can be tested here, not trained".into());
     }
     let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
