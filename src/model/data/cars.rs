@@ -20,6 +20,7 @@ pub(super) const LAYOUT: Layout = Layout {
         ["", "devkit", "car_devkit/devkit"].iter().any(|kit| path.join(kit).join("cars_meta.mat").is_file())
     },
     read,
+    official: true,
     splits: "its devkit's lists of annotations say which images are",
 };
 

@@ -15,6 +15,7 @@ pub(super) const LAYOUT: Layout = Layout {
             .all(|name| path.join(name).is_file())
     },
     read,
+    official: true,
     splits: "its train_test_split.txt says which images are (1: training)",
 };
 

@@ -13,6 +13,7 @@ pub(super) const LAYOUT: Layout = Layout {
         splits(path).iter().any(|(_, folder)| walk::folders(folder).is_ok_and(|inside| !inside.is_empty()))
     },
     read: read_splits,
+    official: false,
     splits: "put some under train/CLASS or test/CLASS",
 };
 
@@ -30,6 +31,7 @@ pub(super) const SPLIT_HERE: Layout = Layout {
                 == 2
     },
     read: read_classes,
+    official: false,
     splits: "put more into the folders of the classes",
 };
 

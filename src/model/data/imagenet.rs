@@ -21,6 +21,7 @@ pub(super) const LAYOUT: Layout = Layout {
            Kaggle's LOC_val_solution.csv, perhaps train/WNID/IMAGE",
     recognise: |path| list(path).is_some() && flat(path).is_some(),
     read,
+    official: true,
     splits: "training images lie in train/WNID, the others in val",
 };
 

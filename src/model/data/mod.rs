@@ -212,6 +212,8 @@ pub struct Layout {
     /// Whether a folder (or file) is one, without reading more than a few names.
     recognise: fn(&Path) -> bool,
     read: fn(&Path) -> Result<Dataset, DataError>,
+    /// Whether its authors have said which images are held out: then nobody else does.
+    official: bool,
     /// How it says what is trained on and what is tested on.
     pub splits: &'static str,
 }
@@ -277,7 +279,9 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
             let notes = dataset.notes.join("; ");
             return Err(DataError::file(root, format!("holds no labelled image ({}) {notes}", layout.what)));
         }
-        dataset.hold_out(options);
+        if !layout.official {
+            dataset.hold_out(options);
+        }
         return Ok(dataset);
     }
     Err(DataError::Layout { path: path.into() })

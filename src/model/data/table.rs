@@ -10,6 +10,7 @@ pub(super) const LAYOUT: Layout = Layout {
     what: "a CSV or TSV file with the columns path, label and perhaps split, or a folder with one such file in it",
     recognise: |path| table(path).is_some(),
     read,
+    official: false,
     splits: "say train or test of them in the table's column `split`",
 };
 

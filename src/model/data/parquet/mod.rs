@@ -23,6 +23,7 @@ pub(super) const LAYOUT: Layout = Layout {
            or train/0000.parquet",
     recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &is_parquet).is_some(),
     read,
+    official: false,
     splits: "name their files as train-00000-of-00001.parquet or test-00000-of-00001.parquet",
 };
 
