@@ -92,7 +92,7 @@ impl Plan {
         let images = dataset.samples.len();
         let bytes = image_bytes(self.grid, self.backbone.hidden_size, true, source.precision) * images as u64;
         let done = done(&self.wanted.root, &source, images)?;
-        Ok(Self { source, images, bytes, done, ..self.clone() })
+        Ok(Self { source, images, done, bytes, ..self.clone() })
     }
 
     /// Reads configuration and hashes, no image.

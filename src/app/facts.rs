@@ -63,7 +63,7 @@ pub struct ProbeFacts {
     /// SHA-256 of that backbone's weights, where known.
     pub backbone_fingerprint: Option<String>,
     /// The tokens it was trained on, where its file says.
-    pub trained: Option<Trained>,
+    pub trained: Option<Box<Trained>>,
     /// SHA-256 of the probe file.
     pub fingerprint: String,
 }
@@ -128,7 +128,7 @@ impl ProbeFacts {
             class_count: probe.classes(),
             backbone: probe.meta.backbone.id.clone(),
             backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
-            trained: Trained::of(probe.meta.training.as_ref()),
+            trained: Trained::of(probe.meta.training.as_ref()).map(Box::new),
             fingerprint,
         }
     }

@@ -237,7 +237,7 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
     let mut open = |name: &str, taking: Taking| {
         let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
         let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
-        let trained = Some(Trained { taking, preprocessing: None });
+        let trained = Some(Box::new(Trained { taking, preprocessing: None }));
         let facts = ProbeFacts { trained, ..probe(name, 24) };
         let requests = state.apply(Event::ProbeOpened { job, entry, facts });
         let options = requests.iter().find_map(|request| match request {
