@@ -392,7 +392,7 @@ fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
     told(&mut state, &ask, &part);
     assert!(state.survey_of(first).is_some());
     // The backbone reads another layer now; then it holds other weights.
-    let options = BackboneOptions { layer: Some(1), pixels: None };
+    let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     for (options, weights) in [(options, "weights of one"), (BackboneOptions::default(), "others")] {
         let requests = state.dispatch(Command::OpenBackbone("one".into()));
         let Some(Request::OpenBackbone { job, entry, .. }) = requests.last() else { panic!("{requests:?}") };
