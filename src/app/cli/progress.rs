@@ -109,7 +109,7 @@ fn told(spent: &Spent) -> String {
     let Spent { backbone, first, starved, blocked, .. } = *spent;
     let share = |waited: f64| 100.0 * waited / (backbone + starved + blocked).max(1e-9);
     format!(
-        "backbone: {:.1} images/s; from its first images ({first:.1} s) on it waited {:.1} % of the time for more, {:.1} % \
+        "backbone: {:.1} images/s; it waited {first:.1} s for its first images, then {:.1} % of the time for more and {:.1} % \
          for the disk",
         spent.images as f64 / backbone.max(1e-9),
         share(starved),

@@ -14,7 +14,7 @@ use super::{Event, ExtractError, Plan};
 use crate::app::pace::Pace;
 use crate::model::backbone::Backbone;
 use crate::model::data::{Dataset, Sample};
-use crate::model::features::{Batches, Precision, Rows, Supply, SupplyError, round};
+use crate::model::features::{Batches, Precision, Rows, Supply, SupplyError, fits, round};
 use crate::model::grid::Grid;
 use crate::model::preprocess::Preprocessor;
 
@@ -97,7 +97,9 @@ impl Recompute {
             let name = || self.samples[image].source.name();
             pixels.push(prepared.map_err(|why| ExtractError::Vanished { image: name(), why })?);
         }
-        for tokens in self.backbone.forward_layers(&pixels, &[self.layer], true)?.into_iter().flatten() {
+        let tokens = self.backbone.forward_layers(&pixels, &[self.layer], true)?;
+        for (tokens, &image) in tokens.into_iter().flatten().zip(images) {
+            fits(&tokens, self.precision, image)?;
             rows.patches.extend(tokens.patches);
             rows.cls = rows.cls.take().zip(tokens.cls).map(|(mut all, own)| {
                 all.extend(own);

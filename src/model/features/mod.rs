@@ -23,7 +23,7 @@ mod writer;
 
 pub use cache::TokenCache;
 pub use supply::{Batches, Rows, Supply, SupplyError, round};
-pub use writer::Writer;
+pub use writer::{Writer, fits};
 
 /// Images a shard holds.
 pub const SHARD: usize = 64;

@@ -78,13 +78,7 @@ impl Writer {
 
     /// Holds the tokens against those before; the first ones set the shape.
     fn check(&mut self, tokens: &Tokens) -> Result<(), CacheError> {
-        if self.source.precision == Precision::Float16 {
-            let values = tokens.patches.iter().chain(tokens.cls.iter().flatten());
-            // Layers before the last norm may hold such; a training would only see its loss become NaN.
-            if let Some(&value) = values.into_iter().find(|x| x.abs() >= F16_END) {
-                return Err(CacheError::Large { image: self.done() + self.pending.len(), value });
-            }
-        }
+        fits(tokens, self.source.precision, self.done() + self.pending.len())?;
         if let Some(manifest) = &self.manifest {
             if (tokens.grid, tokens.width) == (manifest.grid, manifest.width) {
                 return Ok(());
@@ -151,6 +145,16 @@ impl Writer {
 
 /// What rounds to infinity in float16, from here on.
 const F16_END: f32 = 65520.0;
+
+/// Whether `precision` holds the tokens of the image of this index. Layers before the last norm may go
+/// beyond float16; a training would only see its loss become NaN.
+pub fn fits(tokens: &Tokens, precision: Precision, image: usize) -> Result<(), CacheError> {
+    let mut values = tokens.patches.iter().chain(tokens.cls.iter().flatten());
+    match values.find(|x| precision == Precision::Float16 && x.abs() >= F16_END) {
+        Some(&value) => Err(CacheError::Large { image, value }),
+        None => Ok(()),
+    }
+}
 
 fn encode<'a>(rows: impl Iterator<Item = &'a Vec<f32>>, precision: Precision) -> Vec<u8> {
     let mut bytes = Vec::new();
