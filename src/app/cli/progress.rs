@@ -1,10 +1,11 @@
 //! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
+use super::out;
 use crate::app::extract::{self, Spent};
 use crate::app::pace::Progress;
 use crate::model::train::Learner;
@@ -39,7 +40,7 @@ impl Display {
 
     /// A line of results to standard output. Whoever stops reading it does not stop the work.
     pub fn print(&self, line: &str) {
-        let _ = self.bar.suspend(|| writeln!(stdout(), "{line}"));
+        let _ = self.bar.suspend(|| out::line(line));
     }
 
     /// Tokens are taken.

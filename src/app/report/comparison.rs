@@ -3,7 +3,7 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{BEYOND, Source, id, marked, tiers};
-use crate::model::run::{Variant, Which};
+use crate::model::run::Which;
 use crate::model::truth::Truth;
 
 /// One table a run.
@@ -12,8 +12,7 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
 }
 
 fn table(source: &Source, sources: &[Source]) -> Table {
-    let mut variants: Vec<&Variant> = source.plain().collect();
-    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    let variants = tiers::sorted(source.plain());
     let mut rows: Vec<Row> = Vec::new();
     let mut tier = "";
     for variant in variants {

@@ -20,8 +20,7 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
         grid: manifest.grid,
         classes: manifest.dataset.classes.len(),
     };
-    let mut variants: Vec<&Variant> = source.plain().collect();
-    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    let variants = tiers::sorted(source.plain());
     let rows: Vec<Row> = variants.iter().filter_map(|variant| row(variant, &dims)).collect();
     if rows.is_empty() {
         return None;

@@ -17,8 +17,7 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
 }
 
 fn table(source: &Source, sources: &[Source]) -> Option<Table> {
-    let mut variants: Vec<&Variant> = source.run.manifest.heads.iter().collect();
-    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    let variants = tiers::sorted(source.run.manifest.heads.iter());
     let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
     if rows.is_empty() {
         return None;

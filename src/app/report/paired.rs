@@ -15,8 +15,7 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
 }
 
 fn table(source: &Source, sources: &[Source]) -> Option<Table> {
-    let mut variants: Vec<&Variant> = source.plain().collect();
-    variants.sort_by_key(|variant| tiers::place(&variant.head).1);
+    let variants = tiers::sorted(source.plain());
     let mean = |variant: &Variant| {
         let values = source.accuracies(&variant.name, Which::Best);
         (!values.is_empty()).then(|| mean_and_deviation(&values).0)

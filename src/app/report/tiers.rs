@@ -1,5 +1,7 @@
 //! In which tier of the paper's main table a head stands, and in which order.
 
+use crate::model::run::Variant;
+
 /// The tiers and their heads, as the paper lists them; those beyond it at the end of their tier.
 pub const TIERS: &[(&str, &[&str])] = &[
     ("Floor", &["gap", "cls", "linear-bn"]),
@@ -20,6 +22,13 @@ pub fn place(head: &str) -> (&'static str, usize) {
         Some(place) => (heads.nth(place).expect("found there").0, place),
         None => ("Other", usize::MAX),
     }
+}
+
+/// Heads in the order of the tiers.
+pub fn sorted<'a>(variants: impl Iterator<Item = &'a Variant>) -> Vec<&'a Variant> {
+    let mut variants: Vec<&Variant> = variants.collect();
+    variants.sort_by_key(|variant| place(&variant.head).1);
+    variants
 }
 
 #[cfg(test)]

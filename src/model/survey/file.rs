@@ -128,35 +128,15 @@ impl Survey {
         let measures = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
         let named = stored.nulls.into_iter().map(|(name, band)| Ok((measure(&name)?, band)));
         let nulls = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
-        let Stored {
-            dataset,
-            split,
-            classes,
-            images,
-            class,
-            probe,
-            head,
-            change,
-            backbone,
-            grid,
-            predicted,
-            ..
-        } = Stored {
-            measures: IndexMap::new(),
-            nulls: IndexMap::new(),
-            positions: None,
-            weights: None,
-            ..stored
-        };
-        let asked = Arc::new(Asked { dataset, split, classes, images, class });
+        let Stored { dataset, split, classes, images, class, .. } = stored;
         Ok(Self {
-            asked,
-            probe,
-            head,
-            change,
-            backbone,
-            grid,
-            predicted,
+            asked: Arc::new(Asked { dataset, split, classes, images, class }),
+            probe: stored.probe,
+            head: stored.head,
+            change: stored.change,
+            backbone: stored.backbone,
+            grid: stored.grid,
+            predicted: stored.predicted,
             measures,
             nulls,
             positions,

@@ -1,7 +1,6 @@
 //! What a run comes to, told as it goes: a row of the summary for every image and probe, a warning
 //! for what was left out.
 
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
+use super::super::out;
 use crate::model::diagnostics::MEASURES;
 use crate::model::trace::Trace;
 use crate::model::whole::beside;
@@ -108,10 +108,7 @@ impl Report {
 
     /// A line to standard output. Whoever stops reading it does not stop the run.
     fn print(&self, line: String) -> anyhow::Result<()> {
-        match self.bar.suspend(|| writeln!(std::io::stdout(), "{line}")) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("standard output"),
-            _ => Ok(()),
-        }
+        self.bar.suspend(|| out::line(line))
     }
 }
 
