@@ -75,6 +75,8 @@ pub struct Plan {
     pub backbone: BackboneMeta,
     /// How the patch tokens lie.
     pub grid: Grid,
+    /// Whether there is a CLS token.
+    pub cls: bool,
     /// Number of images.
     pub images: usize,
     /// Those whose tokens are there already.
@@ -90,7 +92,8 @@ impl Plan {
     pub fn of(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
         let source = Source { dataset: key(dataset), ..self.source.clone() };
         let images = dataset.samples.len();
-        let bytes = image_bytes(self.grid, self.backbone.hidden_size, true, source.precision) * images as u64;
+        let bytes =
+            image_bytes(self.grid, self.backbone.hidden_size, self.cls, source.precision) * images as u64;
         let done = done(&self.wanted.root, &source, images)?;
         Ok(Self { source, images, done, bytes, ..self.clone() })
     }
@@ -128,7 +131,7 @@ impl Plan {
                 fingerprint: Some(fingerprint),
                 ..BackboneMeta::default()
             },
-            bytes: image_bytes(grid, config.width, true, wanted.precision) * images as u64,
+            bytes: image_bytes(grid, config.width, config.family.cls, wanted.precision) * images as u64,
             free: free(&wanted.root),
             wanted,
             preprocessor,
@@ -136,6 +139,7 @@ impl Plan {
             layers: config.layers,
             source,
             grid,
+            cls: config.family.cls,
             images,
             done,
         })

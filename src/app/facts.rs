@@ -25,6 +25,8 @@ pub struct BackboneFacts {
     pub patch: [usize; 2],
     /// The patch grid; absent where it depends on the image.
     pub grid: Option<Grid>,
+    /// Whether it has a CLS token.
+    pub cls: bool,
     /// SHA-256 of its weights.
     pub fingerprint: String,
     /// Name of the device it is on.
@@ -96,6 +98,7 @@ impl BackboneFacts {
             layers: backbone.layers(),
             patch: backbone.patch(),
             grid: output.and_then(|(height, width)| backbone.grid(height, width).ok()),
+            cls: backbone.config().family.cls,
             fingerprint: backbone.fingerprint().to_owned(),
             device,
             adapter,
@@ -151,6 +154,13 @@ impl ProbeFacts {
                 backbone.id,
                 backbone.width,
                 if self.backbone.is_empty() { String::new() } else { format!(" ({})", self.backbone) }
+            ));
+        }
+        if self.needs_cls && !backbone.cls {
+            let Self { head_name, .. } = self;
+            return Fit::DoesNot(format!(
+                "{head_name} reads the CLS token, and {} has none. Open another probe or backbone",
+                backbone.id
             ));
         }
         if let (Some(tokens), Some(grid)) = (self.tokens, backbone.grid)

@@ -42,11 +42,31 @@ from transformers import (
     BeitForImageClassification,
     BeitForMaskedImageModeling,
     BeitModel,
+    CLIPConfig,
+    CLIPModel,
+    CLIPVisionConfig,
+    CLIPVisionModel,
+    CLIPVisionModelWithProjection,
+    Data2VecVisionConfig,
+    Data2VecVisionForImageClassification,
+    Data2VecVisionModel,
+    DeiTConfig,
+    DeiTForImageClassificationWithTeacher,
+    DeiTModel,
     Dinov2Config,
     Dinov2Model,
     Dinov2WithRegistersConfig,
     Dinov2WithRegistersForImageClassification,
     Dinov2WithRegistersModel,
+    DINOv3ViTConfig,
+    DINOv3ViTModel,
+    IJepaConfig,
+    IJepaForImageClassification,
+    IJepaModel,
+    SiglipConfig,
+    SiglipModel,
+    SiglipVisionConfig,
+    SiglipVisionModel,
     ViTConfig,
     ViTForImageClassification,
     ViTForMaskedImageModeling,
@@ -54,6 +74,8 @@ from transformers import (
     ViTMAEForPreTraining,
     ViTMAEModel,
     ViTModel,
+    ViTMSNConfig,
+    ViTMSNModel,
 )
 
 OUT = Path(__file__).resolve().parent.parent / "fixtures" / "backbones"
@@ -93,20 +115,38 @@ def randomise(model, seed):
             parameter.data = 0.5 * noise
 
 
+INTERPOLATE_WHEN_ASKED = (
+    *(ViTModel, ViTMAEModel, ViTMSNModel, DeiTModel, IJepaModel),
+    *(CLIPVisionModel, SiglipVisionModel),
+)
+
+
+def layers_of(encoder):
+    """Its transformer layers, wherever they are kept."""
+    for holder in (getattr(encoder, "encoder", None), getattr(encoder, "model", None), encoder):
+        for name in ("layer", "layers"):
+            if hasattr(holder, name):
+                return list(getattr(holder, name))
+    raise AttributeError(f"{type(encoder).__name__} has no layers")
+
+
 def stages(model, sizes, layers):
     """The tokens of two images of each size, by stage."""
     tokens = {}
     for height, width in sizes:
         pixels = torch.stack([image(0, height, width), image(1, height, width)])
         seen = []
-        hooks = [layer.register_forward_hook(lambda _, __, out: seen.append(out)) for layer in layers]
+        def after(_, __, out):  # data2vec's layers give a tuple
+            seen.append(out[0] if isinstance(out, tuple) else out)
+
+        hooks = [layer.register_forward_hook(after) for layer in layers]
         first = layers[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
         options = {}
         if isinstance(model, ViTMAEModel):  # increasing noise keeps the order of the patches
             patch = model.config.patch_size
             count = (height // patch) * (width // patch)
             options["noise"] = torch.arange(count).repeat(2, 1) / count
-        if isinstance(model, (ViTModel, ViTMAEModel)):
+        if isinstance(model, INTERPOLATE_WHEN_ASKED):
             options["interpolate_pos_encoding"] = True
         with torch.no_grad():
             last = model(pixels, **options).last_hidden_state
@@ -124,8 +164,7 @@ def case(name, whole, encoder_class, sizes, seed):
     randomise(whole, seed)
     whole.save_pretrained(folder)
     encoder = encoder_class.from_pretrained(folder, attn_implementation="eager").eval()
-    layers = encoder.encoder.layer if hasattr(encoder, "encoder") else encoder.layers
-    tokens = stages(encoder, sizes, list(layers))
+    tokens = stages(encoder, sizes, layers_of(encoder))
     if encoder_class is ViTMAEModel:
         height, width = sizes[0]
         count = (height // encoder.config.patch_size) * (width // encoder.config.patch_size)
@@ -191,6 +230,34 @@ def tiny():
     registers = Dinov2WithRegistersConfig(**dino, num_register_tokens=3)
     whole = Dinov2WithRegistersForImageClassification(registers)
     case("dinov2-registers", whole, Dinov2WithRegistersModel, [(16, 16), (24, 20), (12, 8)], 9)
+    further(vit)
+
+
+def further(vit):
+    """The families that came later, and what the Hub stores as ViT."""
+    case("vit-pooler", ViTModel(ViTConfig(**vit)), ViTModel, [(16, 16)], 10)  # as DINO, MoCo v3
+    case("vit-msn", ViTMSNModel(ViTMSNConfig(**vit)), ViTMSNModel, [(16, 16), (24, 12)], 11)
+    teacher = DeiTForImageClassificationWithTeacher(DeiTConfig(**vit))
+    case("deit", teacher, DeiTModel, [(16, 16), (24, 12)], 12)
+    jepa = IJepaForImageClassification(IJepaConfig(**vit))
+    case("ijepa", jepa, IJepaModel, [(16, 16), (24, 12)], 13)
+    data2vec = Data2VecVisionConfig(**vit, use_relative_position_bias=True, use_mean_pooling=False)
+    whole = Data2VecVisionForImageClassification(data2vec)
+    case("data2vec", whole, Data2VecVisionModel, [(16, 16), (24, 12)], 14)
+    dino = DINOv3ViTConfig(**vit, num_register_tokens=4)
+    case("dinov3", DINOv3ViTModel(dino), DINOv3ViTModel, [(16, 16), (24, 20), (12, 8)], 15)
+    gated = DINOv3ViTConfig(
+        **vit, use_gated_mlp=True, hidden_act="silu", query_bias=False, value_bias=False, mlp_bias=False, rope_theta=30.0
+    )
+    case("dinov3-gated", DINOv3ViTModel(gated), DINOv3ViTModel, [(16, 16), (12, 8)], 16)
+    text = dict(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
+    text |= dict(max_position_embeddings=4, bos_token_id=6, eos_token_id=7)
+    clip = CLIPConfig(text_config=text | dict(projection_dim=8), vision_config=vit | dict(projection_dim=8), projection_dim=8)
+    case("clip", CLIPModel(clip), CLIPVisionModel, [(16, 16), (24, 12)], 17)
+    vision = CLIPVisionConfig(**vit | dict(hidden_act="gelu"), projection_dim=8)
+    case("clip-vision", CLIPVisionModelWithProjection(vision), CLIPVisionModel, [(16, 16)], 18)
+    case("siglip", SiglipModel(SiglipConfig(text_config=text, vision_config=vit)), SiglipVisionModel, [(16, 16), (24, 12)], 19)
+    case("siglip-vision", SiglipVisionModel(SiglipVisionConfig(**vit)), SiglipVisionModel, [(16, 16)], 20)
 
 
 PICKED = [0, 1, 14, 50, 99, 143, 180, 196]  # token 0 is CLS

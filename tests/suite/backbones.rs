@@ -28,6 +28,17 @@ const CASES: &[(&str, &[(usize, usize)])] = &[
     ("dinov2", &[(16, 16), (24, 20), (12, 8)]),
     ("dinov2-swiglu", &[(16, 16)]),
     ("dinov2-registers", &[(16, 16), (24, 20), (12, 8)]),
+    ("dinov3", &[(16, 16), (24, 20), (12, 8)]),
+    ("dinov3-gated", &[(16, 16), (12, 8)]),
+    ("clip", &[(16, 16), (24, 12)]),
+    ("clip-vision", &[(16, 16)]),
+    ("siglip", &[(16, 16), (24, 12)]),
+    ("siglip-vision", &[(16, 16)]),
+    ("ijepa", &[(16, 16), (24, 12)]),
+    ("data2vec", &[(16, 16), (24, 12)]),
+    ("deit", &[(16, 16), (24, 12)]),
+    ("vit-msn", &[(16, 16), (24, 12)]),
+    ("vit-pooler", &[(16, 16)]),
 ];
 
 fn fixtures() -> PathBuf {
@@ -88,10 +99,11 @@ fn check(case: &str, sizes: &[(usize, usize)], device: &Device) {
             let stages = stages.iter().enumerate().map(|(l, tokens)| (l.to_string(), tokens));
             for (stage, tokens) in stages.chain([("last".to_owned(), last)]) {
                 let array = &expected[&format!("{height}x{width}.{stage}")]; // [2, T, d]
-                assert_eq!(tokens.grid.len() + 1 + backbone.config().registers, array.shape[1]);
+                assert_eq!(backbone.config().lead() + tokens.grid.len(), array.shape[1]);
                 assert_eq!(backbone.width(), array.shape[2]);
                 let len = array.data.len() / 2;
                 let error = difference(&flat(tokens), &array.data[k * len..(k + 1) * len]);
+                println!("{case}, {height}x{width}, image {k}, stage {stage}: {error:.1e}");
                 assert!(error <= TOLERANCE, "{case}, {height}x{width}, image {k}, stage {stage}: {error}");
             }
         }
@@ -117,7 +129,7 @@ fn a_gpu_gives_the_same_tokens() {
         println!("left out: there is no wgpu adapter");
         return;
     };
-    for case in ["vit", "vit-mae", "beit", "dinov2-swiglu", "dinov2-registers"] {
+    for case in ["vit", "vit-mae", "beit", "dinov2-swiglu", "dinov2-registers", "dinov3", "clip", "siglip"] {
         let (_, sizes) = CASES.iter().find(|(name, _)| *name == case).unwrap();
         check(case, &sizes[..1], &device);
     }

@@ -34,4 +34,5 @@ mod training_worker;
 mod viz;
 mod weights;
 mod window;
+mod without_cls;
 mod worker;

@@ -35,6 +35,7 @@ pub(super) fn backbone(id: &str, width: usize, grid: Grid) -> BackboneFacts {
         layers: 2,
         patch: [8, 8],
         grid: Some(grid),
+        cls: true,
         fingerprint: format!("weights of {id}"),
         device: "cpu".into(),
         adapter: "a processor".into(),

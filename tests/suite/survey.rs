@@ -398,6 +398,7 @@ fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
         let Some(Request::OpenBackbone { job, entry, .. }) = requests.last() else { panic!("{requests:?}") };
         let facts = BackboneFacts {
             options,
+            cls: true,
             fingerprint: weights.into(),
             ..state::backbone("one", 24, Grid::new(2, 2))
         };

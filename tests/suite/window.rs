@@ -62,6 +62,7 @@ pub(super) fn backbone() -> BackboneFacts {
         layers: 2,
         patch: [8, 8],
         grid: Some(Grid::new(traces::SIDE, traces::SIDE)),
+        cls: true,
         fingerprint: "a".repeat(64),
         device: "cpu".into(),
         adapter: "The processor".into(),

@@ -59,6 +59,18 @@ pub enum TrainingError {
         /// What was asked for.
         found: String,
     },
+    /// Heads that read the CLS token, of a backbone without one.
+    #[error("{heads} cannot be trained: {backbone} ({model_type}) has no CLS token; {}", remedy(others))]
+    NoCls {
+        /// Which.
+        heads: String,
+        /// The backbone.
+        backbone: String,
+        /// Its family.
+        model_type: String,
+        /// Those that can be trained.
+        others: String,
+    },
     /// A variant's name.
     #[error(
         "`{name}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]"
@@ -123,6 +135,14 @@ fn duration_text(time: Duration) -> String {
         seconds if seconds < 90.0 => format!("{seconds:.0} seconds"),
         seconds if seconds < 5400.0 => format!("{:.0} minutes", seconds / 60.0),
         seconds => format!("{:.1} hours", seconds / 3600.0),
+    }
+}
+
+/// What to train instead.
+fn remedy(others: &str) -> String {
+    match others {
+        "" => "choose a head that reads patch tokens".to_owned(),
+        others => format!("the other heads can: {others}"),
     }
 }
 

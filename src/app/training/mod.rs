@@ -135,6 +135,7 @@ pub fn start_on(
     let dataset = data::open(&order.data)?;
     let parts = Parts::of(&dataset, order.selection)?;
     let plan = Plan::new(order.tokens.clone(), &dataset)?;
+    order.check_cls(&plan)?;
     let choice = open(&order.device)?;
     supply::allowed(order, &plan, &parts, &dataset, &choice.device)?;
     if let Some((_, run)) = &before {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::{TrainingError, settings as known};
-use crate::app::extract::Wanted;
+use crate::app::extract::{Plan, Wanted};
 use crate::model::backbone::taking::Taking;
 use crate::model::features;
-use crate::model::head::{self, Config, HEADS};
+use crate::model::head::{self, Config, HEADS, Kind};
 use crate::model::run::{Manifest, Run, RunError, Selection, Variant};
 use crate::model::train::Protocol;
 
@@ -71,6 +71,24 @@ impl Order {
             }
         }
         Ok(())
+    }
+
+    /// Refuses heads that read the CLS token where the backbone has none.
+    pub(super) fn check_cls(&self, plan: &Plan) -> Result<(), TrainingError> {
+        let needs = |variant: &&Variant| head::find(&variant.head).is_some_and(Kind::needs_cls);
+        let names = |heads: Vec<&Variant>| {
+            heads.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>().join(",")
+        };
+        let (without, others): (Vec<_>, Vec<_>) = self.heads.iter().partition(needs);
+        if plan.cls || without.is_empty() {
+            return Ok(());
+        }
+        Err(TrainingError::NoCls {
+            heads: names(without),
+            backbone: plan.backbone.id.clone(),
+            model_type: plan.backbone.model_type.clone(),
+            others: names(others),
+        })
     }
 
     /// The order a run was begun with, its tokens kept in `root`. `folder` is the backbone's;

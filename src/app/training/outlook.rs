@@ -80,6 +80,7 @@ pub fn outlook(order: &Order, out: Option<PathBuf>) -> Result<(Facts, Plan, Data
     let dataset = data::open(&order.data)?;
     let parts = Parts::of(&dataset, order.selection)?;
     let plan = Plan::new(order.tokens.clone(), &dataset)?;
+    order.check_cls(&plan)?;
     if let (false, Err(refused)) = (order.recompute, plan.check()) {
         return Err(TrainingError::TooLarge { refused, epoch: None });
     }

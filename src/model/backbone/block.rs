@@ -1,10 +1,10 @@
 //! One pre-norm transformer layer: `x += s1 * attention(norm1(x))`, `x += s2 * feed(norm2(x))`.
 //!
 //! Tokens of a batch lie in one `[B * T, d]` matrix, so every linear map is one matrix product.
-//! Queries, keys and values are one product of width 3d. The layer scales `s1`, `s2` of BEiT and
-//! DINOv2 are folded into the rows of the projection before them when the weights are read.
+//! Queries, keys and values are one product of width 3d. The layer scales `s1`, `s2` of BEiT, DINOv2
+//! and DINOv3 are folded into the rows of the projection before them when the weights are read.
 
-use burn::tensor::activation::{relu, sigmoid, silu, softmax};
+use burn::tensor::activation::{relu, softmax};
 use burn::tensor::module::{attention, layer_norm};
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -14,6 +14,8 @@ use super::arithmetic::Arithmetic;
 use super::config::{Activation, Config};
 use super::gelu::gelu;
 use super::keys;
+use super::rotary::Rotation;
+use super::swish::{self, swish};
 use super::weights::{Weights, WeightsError};
 
 /// Reads the weights of one encoder, tensor by tensor.
@@ -62,11 +64,25 @@ impl Linear {
         Self { weight, bias: bias.map(|bias| reader.factor(bias, [1, rows])) }
     }
 
-    /// `{name}.weight` and `{name}.bias`, row by row times `scale`.
-    fn read(reader: &Reader, name: &str, scale: Option<&[f32]>) -> Result<Self, WeightsError> {
-        let mut weight = reader.values(&format!("{name}.weight"))?;
-        let mut bias = reader.values(&format!("{name}.bias"))?;
-        let rows = bias.len();
+    /// Maps of the same input as one, row below row, each of `rows` rows: their `{name}.weight` and,
+    /// where `biased`, `{name}.bias`; row by row times `scale`.
+    fn read(
+        reader: &Reader,
+        parts: &[(String, bool)],
+        rows: usize,
+        scale: Option<&[f32]>,
+    ) -> Result<Self, WeightsError> {
+        let mut weight = Vec::new(); // [parts rows, columns]
+        let mut bias = Vec::with_capacity(parts.len() * rows); // [parts rows]
+        for (name, biased) in parts {
+            let part = reader.values(&format!("{name}.weight"))?;
+            weight.reserve_exact(part.len() * parts.len() - weight.len());
+            weight.extend(part);
+            match biased {
+                true => bias.extend(reader.values(&format!("{name}.bias"))?),
+                false => bias.resize(bias.len() + rows, 0.0),
+            }
+        }
         if let Some(scale) = scale {
             let columns = weight.len() / rows;
             for ((row, bias), scale) in weight.chunks_exact_mut(columns).zip(&mut bias).zip(scale) {
@@ -74,7 +90,8 @@ impl Linear {
                 *bias *= scale;
             }
         }
-        Ok(Self::new(reader, weight, Some(bias), rows))
+        let biased = parts.iter().any(|(_, biased)| *biased);
+        Ok(Self::new(reader, weight, biased.then_some(bias), parts.len() * rows))
     }
 
     /// `[M, columns]` to `[M, rows]`, in the numbers of the weight.
@@ -131,18 +148,18 @@ impl Norm {
 enum Feed {
     /// `down(f(up(x)))`.
     Perceptron(Linear, Activation, Linear),
-    /// `out(silu(a) * b)` with `[a b] = in(x)` (Shazeer, 2020).
-    Gated(Linear, Linear),
+    /// `down(f(a) * b)` with `[a b] = in(x)` (Shazeer, 2020).
+    Gated(Linear, Activation, Linear),
 }
 
 impl Feed {
     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Perceptron(up, activation, down) => down.forward(activation.apply(up.forward(x))),
-            Self::Gated(both, out) => {
+            Self::Gated(both, activation, down) => {
                 let mut halves = both.forward(x).chunk(2, 1); // [M, feed] twice
                 let value = halves.remove(1);
-                out.forward(silu(halves.remove(0)) * value)
+                down.forward(activation.apply(halves.remove(0)) * value)
             }
         }
     }
@@ -153,14 +170,10 @@ impl Activation {
     fn apply(self, x: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Gelu => gelu(x),
-            Self::GeluTanh => {
-                let slope = x.clone() * x.clone() * 0.044715 + 1.0;
-                let inner = x.clone() * slope * (2.0 / std::f64::consts::PI).sqrt();
-                x * (inner.tanh() + 1.0) * 0.5
-            }
-            Self::QuickGelu => x.clone() * sigmoid(x * 1.702),
+            Self::GeluTanh => swish(x, swish::TANH),
+            Self::QuickGelu => swish(x, swish::QUICK),
             Self::Relu => relu(x),
-            Self::Silu => silu(x),
+            Self::Silu => swish(x, swish::SILU),
         }
     }
 }
@@ -189,66 +202,79 @@ pub struct Block {
 impl Block {
     /// Layer `i`.
     pub fn read(reader: &Reader, config: &Config, i: usize) -> Result<Self, WeightsError> {
-        let layer = keys::layer(i);
+        let layer = keys::layer(config, i);
+        let Config { width, feed, biases, .. } = *config;
         let names = config.family.names;
-        let width = config.width;
-        let mut weight = Vec::with_capacity(3 * width * width); // [3 d, d]
-        let mut bias = Vec::with_capacity(3 * width); // [3 d]
-        for (part, biased) in
-            [("query", config.qkv_bias), ("key", config.key_bias()), ("value", config.qkv_bias)]
-        {
-            weight.extend(reader.values(&format!("{layer}attention.attention.{part}.weight"))?);
-            match biased {
-                true => bias.extend(reader.values(&format!("{layer}attention.attention.{part}.bias"))?),
-                false => bias.resize(bias.len() + width, 0.0),
-            }
-        }
         let scale = |name: &str| match config.layer_scale {
             true => reader.values(&format!("{layer}{name}")).map(Some),
             false => Ok(None),
         };
         let (scale1, scale2) = (scale(names.scale1)?, scale(names.scale2)?);
-        let linear =
-            |name: &str, scale: Option<&[f32]>| Linear::read(reader, &format!("{layer}{name}"), scale);
+        let part = |name: &str, bias: bool| (format!("{layer}{name}"), bias);
+        let one = |name: &str, rows: usize, bias: bool, scale: Option<&[f32]>| {
+            Linear::read(reader, &[part(name, bias)], rows, scale)
+        };
+        let qkv: Vec<_> = names.qkv.iter().zip(biases.qkv).map(|(name, bias)| part(name, bias)).collect();
         let feed = match config.gated {
             true => {
-                Feed::Gated(linear("mlp.weights_in", None)?, linear("mlp.weights_out", scale2.as_deref())?)
+                let gate: Vec<_> = names.gate.iter().map(|name| part(name, biases.feed)).collect();
+                let both = Linear::read(reader, &gate, 2 * feed / gate.len(), None)?;
+                let down = one(names.gated_down, width, biases.feed, scale2.as_deref())?;
+                Feed::Gated(both, config.activation, down)
             }
             false => Feed::Perceptron(
-                linear(names.up, None)?,
+                one(names.up, feed, biases.feed, None)?,
                 config.activation,
-                linear(names.down, scale2.as_deref())?,
+                one(names.down, width, biases.feed, scale2.as_deref())?,
             ),
         };
         Ok(Self {
             heads: config.heads,
             norm1: Norm::read(reader, &format!("{layer}{}", names.norm1), config.epsilon)?,
-            qkv: Linear::new(reader, weight, config.qkv_bias.then_some(bias), 3 * width),
-            out: linear("attention.output.dense", scale1.as_deref())?,
+            qkv: Linear::read(reader, &qkv, width, None)?,
+            out: one(names.out, width, biases.out, scale1.as_deref())?,
             norm2: Norm::read(reader, &format!("{layer}{}", names.norm2), config.epsilon)?,
             feed,
         })
     }
 
-    /// `x`: `[B * T, d]` of `batch` images. `bias`: `[1, heads, T, T]`, added to the logits.
-    pub fn forward(&self, x: Tensor<2>, batch: usize, bias: Option<Tensor<4>>) -> Tensor<2> {
-        let x = self.attend(self.norm1.forward(x.clone()), batch, bias).cast(DType::F32) + x;
+    /// `x`: `[B * T, d]` of `batch` images. `bias`: `[1, heads, T, T]`, added to the logits; `rotation`
+    /// turns queries and keys.
+    pub fn forward(
+        &self,
+        x: Tensor<2>,
+        batch: usize,
+        bias: Option<Tensor<4>>,
+        rotation: Option<&Rotation>,
+    ) -> Tensor<2> {
+        let x = self.attend(self.norm1.forward(x.clone()), batch, bias, rotation).cast(DType::F32) + x;
         self.feed.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
     }
 
-    fn attend(&self, x: Tensor<2>, batch: usize, bias: Option<Tensor<4>>) -> Tensor<2> {
+    fn attend(
+        &self,
+        x: Tensor<2>,
+        batch: usize,
+        bias: Option<Tensor<4>>,
+        rotation: Option<&Rotation>,
+    ) -> Tensor<2> {
         let [rows, width] = x.dims();
         let (tokens, part) = (rows / batch, width / self.heads);
         let qkv = self.qkv.forward(x).reshape([batch, tokens, 3, self.heads, part]);
         let qkv = qkv.permute([2, 0, 3, 1, 4]); // [3, B, heads, T, part]
         let pick = |i: usize| qkv.clone().slice_dim(0, i..i + 1).squeeze_dim::<4>(0);
+        let turned = |x: Tensor<4>| match rotation {
+            Some(rotation) => rotation.turn(x),
+            None => x,
+        };
+        let (query, key, value) = (turned(pick(0)), turned(pick(1)), pick(2));
         let scale = (part as f64).powf(-0.5);
         let mixed = if qkv.dtype() == DType::F32 {
             // A scale of our own keeps GPUs off the fused kernel that computes in float16.
             let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
-            attention(pick(0), pick(1), pick(2), None, bias, options)
+            attention(query, key, value, None, bias, options)
         } else {
-            mix_halves(pick(0) * scale, pick(1), pick(2), bias)
+            mix_halves(query * scale, key, value, bias)
         }; // [B, heads, T, part]
         self.out.forward(mixed.swap_dims(1, 2).reshape([rows, width]))
     }

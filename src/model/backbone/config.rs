@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::family::{BEIT, Family};
+use super::family::{Dialect, Extra, Family, Positions};
+use super::fields::Fields;
+use super::position::Kernel;
 use super::{FAMILIES, find};
 use crate::model::grid::Grid;
 
@@ -38,7 +40,7 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
         /// The field at fault.
-        field: &'static str,
+        field: String,
         /// What it holds.
         found: String,
         /// What it may hold.
@@ -72,6 +74,17 @@ const ACTIVATIONS: &[(&str, Activation)] = &[
     ("swish", Activation::Silu),
 ];
 
+/// Which linear maps of a layer have a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Biases {
+    /// Query, key and value.
+    pub qkv: [bool; 3],
+    /// The projection after attention.
+    pub out: bool,
+    /// The feed-forward network.
+    pub feed: bool,
+}
+
 /// A vision transformer, up to its weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -85,9 +98,9 @@ pub struct Config {
     pub heads: usize,
     /// Width between the two layers of the feed-forward network.
     pub feed: usize,
-    /// SwiGLU instead of a two-layer perceptron.
+    /// `down(f(gate(x)) * up(x))` instead of `down(f(up(x)))`.
     pub gated: bool,
-    /// The nonlinearity of the perceptron.
+    /// The nonlinearity f.
     pub activation: Activation,
     /// What layer norms add to the variance.
     pub epsilon: f64,
@@ -95,16 +108,18 @@ pub struct Config {
     pub image: [usize; 2],
     /// Height and width of a patch.
     pub patch: [usize; 2],
-    /// Number of register tokens.
+    /// Tokens between CLS and the patches: registers, or the one of distillation.
     pub registers: usize,
-    /// Whether queries and values have a bias; keys have one too, except in BEiT.
-    pub qkv_bias: bool,
-    /// Whether there is a table of absolute positions.
-    pub absolute: bool,
+    /// Which linear maps have a bias.
+    pub biases: Biases,
+    /// How the table of absolute positions is resampled, where there is one.
+    pub absolute: Option<Kernel>,
     /// Whether every layer has a table of relative biases.
     pub relative: bool,
     /// Whether there is one table of relative biases for all layers.
     pub shared_relative: bool,
+    /// The base of the wavelengths of rotary positions, where there are any.
+    pub rotary: Option<f64>,
     /// Whether both branches of a layer are scaled channel by channel.
     pub layer_scale: bool,
     /// Whether a layer norm follows the last layer.
@@ -120,52 +135,70 @@ impl Config {
         let file = std::fs::File::open(&path).map_err(read)?;
         file.take(FILE_LIMIT).read_to_string(&mut text).map_err(read)?;
         match serde_json::from_str(&text) {
-            Ok(Value::Object(map)) => Self::parse(&Fields { path: &path, map: &map }),
+            Ok(Value::Object(map)) => Self::of_file(&Fields { path: &path, map: &map, within: "" }),
             Ok(_) => Err(ConfigError::Json { path, why: "it holds another kind of value".into() }),
             Err(error) => Err(ConfigError::Json { path, why: error.to_string() }),
         }
     }
 
-    fn parse(fields: &Fields) -> Result<Self, ConfigError> {
-        let model_type = fields.map.get("model_type").and_then(Value::as_str);
+    /// Of a whole file, whose fields may lie in an object of it.
+    fn of_file(file: &Fields) -> Result<Self, ConfigError> {
+        let model_type = file.map.get("model_type").and_then(Value::as_str);
         let family = model_type.and_then(find).ok_or_else(|| {
             let known: Vec<&str> = FAMILIES.iter().map(|family| family.model_type).collect();
-            fields.error("model_type", known.join(", "))
+            file.error("model_type", known.join(", "))
         })?;
-        let width = fields.count("hidden_size", 768, 1..=16_384)?;
-        let heads = fields.count("num_attention_heads", 12, 1..=1024)?;
+        let there = |name: &&&str| file.map.get(**name).is_some_and(|value| !value.is_null());
+        let Some(&within) = family.within.iter().find(there) else {
+            let none = Map::new();
+            let map = if family.within.is_empty() { file.map } else { &none };
+            return Self::parse(family, &Fields { map, ..*file });
+        };
+        match &file.map[within] {
+            Value::Object(map) => Self::parse(family, &Fields { map, within, ..*file }),
+            _ => Err(file.error(within, "an object with the fields of the vision model")),
+        }
+    }
+
+    fn parse(family: &'static Family, fields: &Fields) -> Result<Self, ConfigError> {
+        let (dialect, defaults) = (family.dialect, &family.defaults);
+        let width = fields.count("hidden_size", defaults.width, 1..=16_384)?;
+        let heads = fields.count("num_attention_heads", defaults.heads, 1..=1024)?;
         if !width.is_multiple_of(heads) {
             return Err(fields.error("num_attention_heads", format!("a divisor of hidden_size = {width}")));
         }
         if fields.count("num_channels", 3, 1..=1024)? != 3 {
             return Err(fields.error("num_channels", "3 (red, green, blue)"));
         }
-        let gated = family.is_dino() && fields.flag("use_swiglu_ffn", false)?;
-        let feed = match family.is_dino() {
-            false => fields.count("intermediate_size", 3072, 1..=262_144)?,
-            true => {
+        let gated = match dialect {
+            Dialect::Dinov2 => fields.flag("use_swiglu_ffn", false)?,
+            Dialect::Dinov3 => fields.flag("use_gated_mlp", false)?,
+            Dialect::Vit | Dialect::Beit | Dialect::Clip => false,
+        };
+        let feed = match dialect {
+            Dialect::Dinov2 => {
                 let wide = (width as f64 * fields.number("mlp_ratio", 4.0, 0.0..=64.0)?) as usize;
                 // SwiGLU keeps two thirds, rounded up to a multiple of 8.
                 if gated { ((wide * 2) / 3).next_multiple_of(8) } else { wide }
             }
+            _ => fields.count("intermediate_size", defaults.feed, 1..=262_144)?,
         };
         if feed == 0 {
             return Err(fields.error("mlp_ratio", format!("at least one unit for hidden_size = {width}")));
         }
-        let name = fields.map.get("hidden_act").map_or(Some("gelu"), Value::as_str);
-        let activation = ACTIVATIONS.iter().find(|(known, _)| Some(*known) == name).ok_or_else(|| {
-            let known: Vec<&str> = ACTIVATIONS.iter().map(|(known, _)| *known).collect();
-            fields.error("hidden_act", known.join(", "))
-        })?;
-        let patch = fields.size("patch_size", family.patch, 1..=1024)?;
+        let patch = fields.size("patch_size", defaults.patch, 1..=1024)?;
         let image = fields.size("image_size", 224, 1..=16_384)?;
         if (0..2).any(|axis| image[axis] < patch[axis]) {
             return Err(fields.error("image_size", format!("at least one patch of {patch:?}")));
         }
-        let beit = *family == BEIT;
-        let registers = match family.registers {
-            true => fields.count("num_register_tokens", 4, 0..=1024)?,
-            false => 0,
+        let beit = dialect == Dialect::Beit;
+        let rotary = match family.positions {
+            Positions::Rotary if !(width / heads).is_multiple_of(4) => {
+                let supported = format!("a divisor of hidden_size / 4 = {width} / 4, for rotary positions");
+                return Err(fields.error("num_attention_heads", supported));
+            }
+            Positions::Rotary => Some(fields.number("rope_theta", 100.0, 1e-3..=1e12)?),
+            Positions::Absolute(_) | Positions::Relative(_) => None,
         };
         Ok(Self {
             family,
@@ -174,24 +207,55 @@ impl Config {
             heads,
             feed,
             gated,
-            activation: activation.1,
-            epsilon: fields.number("layer_norm_eps", family.epsilon, 0.0..=1.0)?,
+            activation: match dialect {
+                // Whatever `hidden_act` says.
+                Dialect::Dinov2 if gated => Activation::Silu,
+                _ => activation(fields, defaults.activation)?,
+            },
+            epsilon: fields.number("layer_norm_eps", defaults.epsilon, 0.0..=1.0)?,
             image,
             patch,
-            registers,
-            qkv_bias: beit || fields.flag("qkv_bias", true)?,
-            absolute: !beit || fields.flag("use_absolute_position_embeddings", false)?,
+            registers: match family.extra {
+                Extra::None => 0,
+                Extra::Registers(count) => fields.count("num_register_tokens", count, 0..=1024)?,
+                Extra::Distillation => 1,
+            },
+            biases: biases(fields, dialect)?,
+            absolute: match family.positions {
+                Positions::Absolute(kernel) => Some(kernel),
+                Positions::Relative(kernel) => {
+                    fields.flag("use_absolute_position_embeddings", false)?.then_some(kernel)
+                }
+                Positions::Rotary => None,
+            },
             relative: beit && fields.flag("use_relative_position_bias", false)?,
             shared_relative: beit && fields.flag("use_shared_relative_position_bias", false)?,
-            layer_scale: family.is_dino()
-                || beit && fields.number("layer_scale_init_value", 0.1, -1e9..=1e9)? > 0.0,
-            final_norm: !(beit && fields.flag("use_mean_pooling", true)?),
+            rotary,
+            layer_scale: match dialect {
+                Dialect::Dinov2 | Dialect::Dinov3 => true,
+                Dialect::Beit => fields.number("layer_scale_init_value", 0.1, -1e9..=1e9)? > 0.0,
+                Dialect::Vit | Dialect::Clip => false,
+            },
+            final_norm: family.names.last.is_some() && !(beit && fields.flag("use_mean_pooling", true)?),
         })
     }
 
-    /// Whether keys have a bias, too.
-    pub fn key_bias(&self) -> bool {
-        self.qkv_bias && *self.family != BEIT
+    /// Tokens before the patches: CLS where there is one, registers.
+    pub fn lead(&self) -> usize {
+        usize::from(self.family.cls) + self.registers
+    }
+
+    /// How many of them have a place in the table of absolute positions.
+    pub fn placed(&self) -> usize {
+        match self.family.extra {
+            Extra::Distillation => self.lead(),
+            Extra::None | Extra::Registers(_) => usize::from(self.family.cls),
+        }
+    }
+
+    /// The layer norm after the last layer.
+    pub fn last_norm(&self) -> Option<&'static str> {
+        self.family.names.last.filter(|_| self.final_norm)
     }
 
     /// The patch grid of the images it was trained on.
@@ -200,66 +264,29 @@ impl Config {
     }
 }
 
-/// The fields of one file, with errors that name them.
-struct Fields<'a> {
-    path: &'a Path,
-    map: &'a Map<String, Value>,
+fn activation(fields: &Fields, default: Activation) -> Result<Activation, ConfigError> {
+    let Some(name) = fields.map.get("hidden_act") else { return Ok(default) };
+    let found = ACTIVATIONS.iter().find(|(known, _)| Some(*known) == name.as_str());
+    found.map(|found| found.1).ok_or_else(|| {
+        let known: Vec<&str> = ACTIVATIONS.iter().map(|(known, _)| *known).collect();
+        fields.error("hidden_act", known.join(", "))
+    })
 }
 
-impl Fields<'_> {
-    fn error(&self, field: &'static str, supported: impl Into<String>) -> ConfigError {
-        let found = match self.map.get(field) {
-            None => "absent".to_owned(),
-            Some(value) => value.to_string().chars().take(80).collect(),
-        };
-        ConfigError::Field { path: self.path.to_owned(), field, found, supported: supported.into() }
-    }
-
-    fn within(value: &Value, range: &std::ops::RangeInclusive<usize>) -> Option<usize> {
-        value.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| range.contains(n))
-    }
-
-    fn count(
-        &self,
-        field: &'static str,
-        default: usize,
-        range: std::ops::RangeInclusive<usize>,
-    ) -> Result<usize, ConfigError> {
-        let Some(value) = self.map.get(field) else { return Ok(default) };
-        let supported = || self.error(field, format!("{} to {}", range.start(), range.end()));
-        Self::within(value, &range).ok_or_else(supported)
-    }
-
-    /// One number for a square, or `[height, width]`.
-    fn size(
-        &self,
-        field: &'static str,
-        default: usize,
-        range: std::ops::RangeInclusive<usize>,
-    ) -> Result<[usize; 2], ConfigError> {
-        let Some(value) = self.map.get(field) else { return Ok([default; 2]) };
-        let sides: Option<Vec<usize>> = match value {
-            Value::Array(sides) => sides.iter().map(|side| Self::within(side, &range)).collect(),
-            side => Self::within(side, &range).map(|side| vec![side; 2]),
-        };
-        sides.and_then(|sides| sides.try_into().ok()).ok_or_else(|| {
-            self.error(field, format!("{} to {}, or [height, width]", range.start(), range.end()))
-        })
-    }
-
-    fn number(
-        &self,
-        field: &'static str,
-        default: f64,
-        range: std::ops::RangeInclusive<f64>,
-    ) -> Result<f64, ConfigError> {
-        let Some(value) = self.map.get(field) else { return Ok(default) };
-        let supported = || self.error(field, format!("{} to {}", range.start(), range.end()));
-        value.as_f64().filter(|x| range.contains(x)).ok_or_else(supported)
-    }
-
-    fn flag(&self, field: &'static str, default: bool) -> Result<bool, ConfigError> {
-        let Some(value) = self.map.get(field) else { return Ok(default) };
-        value.as_bool().ok_or_else(|| self.error(field, "true, false"))
-    }
+fn biases(fields: &Fields, dialect: Dialect) -> Result<Biases, ConfigError> {
+    let all = Biases { qkv: [true; 3], out: true, feed: true };
+    Ok(match dialect {
+        Dialect::Vit | Dialect::Dinov2 => Biases { qkv: [fields.flag("qkv_bias", true)?; 3], ..all },
+        Dialect::Beit => Biases { qkv: [true, false, true], ..all },
+        Dialect::Dinov3 => Biases {
+            qkv: [
+                fields.flag("query_bias", true)?,
+                fields.flag("key_bias", false)?,
+                fields.flag("value_bias", true)?,
+            ],
+            out: fields.flag("proj_bias", true)?,
+            feed: fields.flag("mlp_bias", true)?,
+        },
+        Dialect::Clip => all,
+    })
 }

@@ -1,6 +1,9 @@
-//! What tells the families of vision transformers apart beyond their `config.json`, above all the
-//! names of their weights on the Hub. The list of them is [`super::FAMILIES`].
+//! What tells the families of vision transformers apart, as plain data: the tokens before the patches,
+//! how they know where a patch lies, what their `config.json` leaves out. What their weights are called
+//! stands in [`super::names`]; the list of families is [`super::FAMILIES`].
 
+use super::config::Activation;
+use super::names::{self, Names};
 use super::position::Kernel;
 
 /// A family of backbones; one encoder serves them all.
@@ -10,80 +13,124 @@ pub struct Family {
     pub model_type: &'static str,
     /// What it is called on the screen.
     pub name: &'static str,
-    /// What its weights' names begin with where a head was trained beside it.
+    /// What its weights' names begin with where something stands beside it in the file.
     pub prefix: &'static str,
-    /// How its position table is resampled to another grid.
-    pub kernel: Kernel,
-    /// Whether register tokens stand between CLS and the patches.
-    pub registers: bool,
-    /// How the parts of a layer are called.
+    /// How the names of what stands beside it begin, other than the heads of [`super::keys`].
+    pub beside: &'static [&'static str],
+    /// Objects of `config.json` that may hold its fields; the first that is there does. None: the whole.
+    pub within: &'static [&'static str],
+    /// In which words its `config.json` says how layers are built.
+    pub dialect: Dialect,
+    /// What its weights are called.
     pub names: &'static Names,
-    /// `patch_size` where `config.json` leaves it out.
+    /// Whether a CLS token stands before all others.
+    pub cls: bool,
+    /// What stands between CLS and the patches.
+    pub extra: Extra,
+    /// How it knows where a patch lies.
+    pub positions: Positions,
+    /// Whether the projection of patches has a bias.
+    pub patch_bias: bool,
+    /// What `config.json` may leave out.
+    pub defaults: Defaults,
+}
+
+/// In which words `config.json` says how layers are built; what each says stands in [`super::config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `qkv_bias`.
+    Vit,
+    /// `use_relative_position_bias`, `layer_scale_init_value`, `use_mean_pooling`; keys have no bias.
+    Beit,
+    /// `mlp_ratio`, `use_swiglu_ffn`, `qkv_bias`; layer scale always.
+    Dinov2,
+    /// A flag for every bias, `use_gated_mlp`, `rope_theta`; layer scale always.
+    Dinov3,
+    /// Nothing to choose.
+    Clip,
+}
+
+/// What stands between CLS and the patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Nothing.
+    None,
+    /// Register tokens, without a position; so many where `config.json` leaves `num_register_tokens` out.
+    Registers(usize),
+    /// One token that learnt from a teacher, with a position of its own.
+    Distillation,
+}
+
+/// How a family knows where a patch lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Positions {
+    /// A table added to the embeddings, resampled so.
+    Absolute(Kernel),
+    /// Tables of relative biases, as `config.json` says; perhaps an absolute one, resampled so.
+    Relative(Kernel),
+    /// Queries and keys are turned by angles that follow from the place.
+    Rotary,
+}
+
+/// What `config.json` may leave out.
+#[derive(Debug, PartialEq)]
+pub struct Defaults {
+    /// `hidden_size`.
+    pub width: usize,
+    /// `num_attention_heads`.
+    pub heads: usize,
+    /// `intermediate_size`.
+    pub feed: usize,
+    /// `patch_size`.
     pub patch: usize,
-    /// `layer_norm_eps` where `config.json` leaves it out.
+    /// `hidden_act`.
+    pub activation: Activation,
+    /// `layer_norm_eps`.
     pub epsilon: f64,
 }
 
-/// How the parts of layer `i`, below `encoder.layer.{i}.`, are called.
-#[derive(Debug, PartialEq)]
-pub struct Names {
-    /// Layer norm before attention.
-    pub norm1: &'static str,
-    /// Layer norm before the feed-forward network.
-    pub norm2: &'static str,
-    /// First layer of the feed-forward network.
-    pub up: &'static str,
-    /// Second layer of the feed-forward network.
-    pub down: &'static str,
-    /// Layer scale of attention.
-    pub scale1: &'static str,
-    /// Layer scale of the feed-forward network.
-    pub scale2: &'static str,
-}
+const BASE: Defaults =
+    Defaults { width: 768, heads: 12, feed: 3072, patch: 16, activation: Activation::Gelu, epsilon: 1e-12 };
 
-const VIT_NAMES: Names = Names {
-    norm1: "layernorm_before",
-    norm2: "layernorm_after",
-    up: "intermediate.dense",
-    down: "output.dense",
-    scale1: "lambda_1",
-    scale2: "lambda_2",
-};
-
-const DINO_NAMES: Names = Names {
-    norm1: "norm1",
-    norm2: "norm2",
-    up: "mlp.fc1",
-    down: "mlp.fc2",
-    scale1: "layer_scale1.lambda1",
-    scale2: "layer_scale2.lambda1",
+/// Dosovitskiy et al., 2021; also DINO (Caron et al., 2021), MoCo v3 (Chen et al., 2021) and others
+/// converted to it.
+pub const VIT: Family = Family {
+    model_type: "vit",
+    name: "ViT",
+    prefix: "vit.",
+    beside: &[],
+    within: &[],
+    dialect: Dialect::Vit,
+    names: &names::VIT,
+    cls: true,
+    extra: Extra::None,
+    positions: Positions::Absolute(Kernel::Bicubic),
+    patch_bias: true,
+    defaults: BASE,
 };
 
 /// He et al., 2022.
-pub const VIT_MAE: Family = Family {
-    model_type: "vit_mae",
-    name: "ViT-MAE",
-    prefix: "vit.",
-    kernel: Kernel::Bicubic,
-    registers: false,
-    names: &VIT_NAMES,
-    patch: 16,
-    epsilon: 1e-12,
-};
+pub const VIT_MAE: Family = Family { model_type: "vit_mae", name: "ViT-MAE", ..VIT };
 
 /// Bao et al., 2022.
-pub const BEIT: Family = Family { model_type: "beit", name: "BEiT", prefix: "beit.", ..VIT_MAE };
+pub const BEIT: Family = Family {
+    model_type: "beit",
+    name: "BEiT",
+    prefix: "beit.",
+    dialect: Dialect::Beit,
+    positions: Positions::Relative(Kernel::Bicubic),
+    ..VIT
+};
 
 /// Oquab et al., 2024.
 pub const DINOV2: Family = Family {
     model_type: "dinov2",
     name: "DINOv2",
     prefix: "dinov2.",
-    kernel: Kernel::Bicubic,
-    registers: false,
-    names: &DINO_NAMES,
-    patch: 14,
-    epsilon: 1e-6,
+    dialect: Dialect::Dinov2,
+    names: &names::DINOV2,
+    defaults: Defaults { patch: 14, epsilon: 1e-6, ..BASE },
+    ..VIT
 };
 
 /// Darcet et al., 2024.
@@ -91,19 +138,80 @@ pub const DINOV2_REGISTERS: Family = Family {
     model_type: "dinov2_with_registers",
     name: "DINOv2 with registers",
     prefix: "dinov2_with_registers.",
-    kernel: Kernel::BicubicAntialiased,
-    registers: true,
-    patch: 16,
+    extra: Extra::Registers(4),
+    positions: Positions::Absolute(Kernel::BicubicAntialiased),
+    defaults: Defaults { epsilon: 1e-6, ..BASE },
     ..DINOV2
 };
 
-/// Dosovitskiy et al., 2021; also DINO (Caron et al., 2021) and others converted to it.
-pub const VIT: Family = Family { model_type: "vit", name: "ViT", ..VIT_MAE };
+/// Siméoni et al., 2025.
+pub const DINOV3: Family = Family {
+    model_type: "dinov3_vit",
+    name: "DINOv3",
+    prefix: "",
+    dialect: Dialect::Dinov3,
+    names: &names::DINOV3,
+    extra: Extra::Registers(0),
+    positions: Positions::Rotary,
+    defaults: Defaults { width: 384, heads: 6, feed: 1536, epsilon: 1e-5, ..BASE },
+    ..VIT
+};
 
-impl Family {
-    /// Whether its layers are built as DINOv2's: layer scale always, width by `mlp_ratio`, SwiGLU
-    /// as an option.
-    pub fn is_dino(&self) -> bool {
-        *self.names == DINO_NAMES
-    }
-}
+/// Radford et al., 2021, with its text encoder. Tokens do not go through `post_layernorm`: transformers
+/// applies it to the CLS token alone, when it is pooled.
+pub const CLIP: Family = Family {
+    model_type: "clip",
+    name: "CLIP",
+    prefix: "vision_model.",
+    beside: &["text_model.", "text_projection.", "visual_projection.", "logit_scale", "post_layernorm."],
+    within: &["vision_config_dict", "vision_config"],
+    dialect: Dialect::Clip,
+    names: &names::CLIP,
+    patch_bias: false,
+    defaults: Defaults { patch: 32, activation: Activation::QuickGelu, epsilon: 1e-5, ..BASE },
+    ..VIT
+};
+
+/// CLIP's vision encoder alone.
+pub const CLIP_VISION: Family =
+    Family { model_type: "clip_vision_model", name: "CLIP, vision alone", within: &[], ..CLIP };
+
+/// Zhai et al., 2023, with its text encoder; SigLIP 2 (Tschannen et al., 2025) of one resolution, too.
+/// Tokens go through `post_layernorm`. It pools by attention and has no CLS token.
+pub const SIGLIP: Family = Family {
+    model_type: "siglip",
+    name: "SigLIP",
+    beside: &["text_model.", "logit_scale", "logit_bias", "head."],
+    within: &["vision_config"],
+    names: &names::SIGLIP,
+    cls: false,
+    patch_bias: true,
+    defaults: Defaults { activation: Activation::GeluTanh, epsilon: 1e-6, ..BASE },
+    ..CLIP
+};
+
+/// SigLIP's vision encoder alone.
+pub const SIGLIP_VISION: Family =
+    Family { model_type: "siglip_vision_model", name: "SigLIP, vision alone", within: &[], ..SIGLIP };
+
+/// Assran et al., 2023. It has no CLS token.
+pub const IJEPA: Family = Family { model_type: "ijepa", name: "I-JEPA", prefix: "ijepa.", cls: false, ..VIT };
+
+/// Baevski et al., 2022; built as BEiT.
+pub const DATA2VEC: Family =
+    Family { model_type: "data2vec-vision", name: "data2vec", prefix: "data2vec_vision.", ..BEIT };
+
+/// Touvron et al., 2021, with distillation; without, it is stored as ViT.
+pub const DEIT: Family = Family {
+    model_type: "deit",
+    name: "DeiT",
+    prefix: "deit.",
+    beside: &["cls_classifier.", "distillation_classifier."],
+    names: &names::DEIT,
+    extra: Extra::Distillation,
+    ..VIT
+};
+
+/// Assran et al., 2022.
+pub const VIT_MSN: Family =
+    Family { model_type: "vit_msn", name: "MSN", defaults: Defaults { epsilon: 1e-6, ..BASE }, ..VIT };

@@ -8,7 +8,7 @@ use crate::model::pooling::{flex, on_cpu};
 use crate::model::vectorise::{exp_single, multiply_add, vectorised};
 
 /// Values a thread takes at once.
-const PART: usize = 1 << 13;
+pub(super) const PART: usize = 1 << 13;
 
 /// GELU of every value; in place on the CPU where nobody else holds them.
 pub(super) fn gelu(x: Tensor<2>) -> Tensor<2> {

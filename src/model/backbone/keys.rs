@@ -1,11 +1,10 @@
 //! The names and shapes of a backbone's weights on the Hub, so that a file can be checked key by
 //! key before anything is computed with it.
 
+use super::FAMILIES;
 use super::config::Config;
+use super::family::Extra;
 use super::position::relative_len;
-
-/// What may stand before the names of the encoder, depending on the head it was trained with.
-const PREFIXES: &[&str] = &["", "vit.", "beit.", "dinov2.", "dinov2_with_registers."];
 
 /// Names outside the encoder: heads, decoders and necks of the models that contain it.
 const OUTSIDE: &[&str] = &[
@@ -24,55 +23,63 @@ const OUTSIDE: &[&str] = &[
 /// The table of relative biases, below `encoder.` (shared) or a layer's attention.
 pub const RELATIVE: &str = "relative_position_bias.relative_position_bias_table";
 
-/// The prefix of a file whose names `contains` tells; the family's own if there is no encoder.
+/// What stands before the encoder's names in a file whose names `contains` tells: nothing, or what
+/// any family has there; the family's own if there is no encoder.
 pub fn prefix(config: &Config, contains: impl Fn(&str) -> bool) -> &'static str {
-    let found = PREFIXES.iter().find(|prefix| contains(&format!("{prefix}embeddings.cls_token")));
-    found.copied().unwrap_or(config.family.prefix)
+    let known = FAMILIES.iter().map(|family| family.prefix);
+    let patches = config.family.names.patches;
+    let mut found = std::iter::once("").chain(known);
+    found.find(|prefix| contains(&format!("{prefix}{patches}.weight"))).unwrap_or(config.family.prefix)
 }
 
-/// Layer `i` of the encoder.
-pub fn layer(i: usize) -> String {
-    format!("encoder.layer.{i}.")
+/// What the names of layer `i` of the encoder begin with.
+pub fn layer(config: &Config, i: usize) -> String {
+    format!("{}.{i}.", config.family.names.layers)
 }
 
 /// Every key the encoder reads, with its shape.
 pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
-    let Config { width, heads, feed, .. } = *config;
+    let Config { width, heads, feed, biases, .. } = *config;
     let names = config.family.names;
     let mut keys = Vec::new();
     let mut key = |name: String, shape: Vec<usize>| keys.push((format!("{prefix}{name}"), shape));
-    key("embeddings.cls_token".into(), vec![1, 1, width]);
-    if config.absolute {
-        key("embeddings.position_embeddings".into(), vec![1, config.grid().len() + 1, width]);
+    if config.family.cls {
+        key(names.cls.into(), if names.bare { vec![width] } else { vec![1, 1, width] });
     }
-    if config.family.registers {
-        key("embeddings.register_tokens".into(), vec![1, config.registers, width]);
+    // DINOv2 and DINOv3 keep the key where there are none of them.
+    if config.family.extra != Extra::None {
+        key(names.extra.into(), vec![1, config.registers, width]);
     }
-    let projection = "embeddings.patch_embeddings.projection";
-    key(format!("{projection}.weight"), vec![width, 3, config.patch[0], config.patch[1]]);
-    key(format!("{projection}.bias"), vec![width]);
+    if config.absolute.is_some() {
+        let tokens = config.placed() + config.grid().len();
+        key(names.positions.into(), if names.bare { vec![tokens, width] } else { vec![1, tokens, width] });
+    }
+    key(format!("{}.weight", names.patches), vec![width, 3, config.patch[0], config.patch[1]]);
+    if config.family.patch_bias {
+        key(format!("{}.bias", names.patches), vec![width]);
+    }
     let table = vec![relative_len(config.grid()), heads];
     if config.shared_relative {
         key(format!("encoder.{RELATIVE}"), table.clone());
     }
     for i in 0..config.layers {
-        let layer = layer(i);
+        let layer = layer(config, i);
         let mut linear = |name: &str, rows: usize, columns: usize, bias: bool| {
             key(format!("{layer}{name}.weight"), vec![rows, columns]);
             if bias {
                 key(format!("{layer}{name}.bias"), vec![rows]);
             }
         };
-        linear("attention.attention.query", width, width, config.qkv_bias);
-        linear("attention.attention.key", width, width, config.key_bias());
-        linear("attention.attention.value", width, width, config.qkv_bias);
-        linear("attention.output.dense", width, width, true);
+        for (name, bias) in names.qkv.iter().zip(biases.qkv) {
+            linear(name, width, width, bias);
+        }
+        linear(names.out, width, width, biases.out);
         if config.gated {
-            linear("mlp.weights_in", 2 * feed, width, true);
-            linear("mlp.weights_out", width, feed, true);
+            names.gate.iter().for_each(|name| linear(name, 2 * feed / names.gate.len(), width, biases.feed));
+            linear(names.gated_down, width, feed, biases.feed);
         } else {
-            linear(names.up, feed, width, true);
-            linear(names.down, width, feed, true);
+            linear(names.up, feed, width, biases.feed);
+            linear(names.down, width, feed, biases.feed);
         }
         for norm in [names.norm1, names.norm2] {
             key(format!("{layer}{norm}.weight"), vec![width]);
@@ -86,17 +93,18 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
             key(format!("{layer}attention.attention.{RELATIVE}"), table.clone());
         }
     }
-    if config.final_norm {
-        key("layernorm.weight".into(), vec![width]);
-        key("layernorm.bias".into(), vec![width]);
+    for norm in [names.first, config.last_norm()].into_iter().flatten() {
+        key(format!("{norm}.weight"), vec![width]);
+        key(format!("{norm}.bias"), vec![width]);
     }
     keys
 }
 
 /// Whether a file may hold `name` though the encoder does not read it: the heads it was trained
-/// with, the mask token, indices that follow from the grid.
+/// with, what stands beside it, the mask token, indices that follow from the grid.
 pub fn ignored(config: &Config, prefix: &str, name: &str) -> bool {
-    let outside = |name: &str| OUTSIDE.iter().any(|start| name.starts_with(start));
+    let outside = OUTSIDE.iter().chain(config.family.beside);
+    let outside = |name: &str| outside.clone().any(|start| name.starts_with(start));
     // BEiT's masked-image head has a layer norm of its own, beside the encoder.
     let head_norm = !prefix.is_empty() && name.starts_with("layernorm.");
     let Some(inner) = name.strip_prefix(prefix) else { return outside(name) || head_norm };
@@ -104,5 +112,6 @@ pub fn ignored(config: &Config, prefix: &str, name: &str) -> bool {
         || outside(inner)
         || inner == "embeddings.mask_token"
         || inner.ends_with("relative_position_index")
+        || inner.ends_with("position_ids")
         || !config.final_norm && inner.starts_with("layernorm.")
 }

@@ -2,10 +2,10 @@
 //!
 //! A backbone is a folder as the Hugging Face Hub lays it out: `config.json` ([`config`]) and the
 //! weights ([`weights`]), checked key by key against [`keys`]. One encoder ([`vit`], built of
-//! [`block`]s) serves every family; [`family`] holds what tells them apart, [`position`] how they
-//! look at images of other sizes. The tokens equal `last_hidden_state` of transformers for the
-//! same files and pixels: after the final layer norm, except in BEiT with mean pooling, which has
-//! none on its tokens.
+//! [`block`]s) serves every family; [`family`] and [`names`] hold what tells them apart, [`position`]
+//! and `rotary` how they know where a patch lies. The tokens equal `last_hidden_state` of transformers
+//! for the same files and pixels: after the final layer norm (`post_layernorm` in SigLIP), except in BEiT
+//! and data2vec with mean pooling and in CLIP, which have none on their tokens.
 
 pub mod arithmetic;
 mod batch;
@@ -13,11 +13,15 @@ pub mod block;
 pub mod config;
 mod error;
 pub mod family;
+mod fields;
 mod gelu;
 pub mod hub;
 pub mod keys;
+pub mod names;
 pub mod order;
 pub mod position;
+mod rotary;
+mod swish;
 pub mod taking;
 pub mod vit;
 pub mod weights;
@@ -42,8 +46,22 @@ use super::preprocess::Pixels;
 use super::tokens::Tokens;
 
 /// Every family, in the order menus show them.
-pub const FAMILIES: &[&Family] =
-    &[&family::VIT_MAE, &family::BEIT, &family::DINOV2, &family::DINOV2_REGISTERS, &family::VIT];
+pub const FAMILIES: &[&Family] = &[
+    &family::VIT_MAE,
+    &family::BEIT,
+    &family::DINOV2,
+    &family::DINOV2_REGISTERS,
+    &family::DINOV3,
+    &family::CLIP,
+    &family::CLIP_VISION,
+    &family::SIGLIP,
+    &family::SIGLIP_VISION,
+    &family::IJEPA,
+    &family::DATA2VEC,
+    &family::DEIT,
+    &family::VIT_MSN,
+    &family::VIT,
+];
 
 /// The family of a `model_type`.
 pub fn find(model_type: &str) -> Option<&'static Family> {
@@ -161,7 +179,7 @@ impl Backbone {
             let (height, width) = (group[0].height, group[0].width);
             let grid = self.grid(height, width)?;
             let layout = self.vit.layout(grid, &self.device);
-            let tokens = 1 + self.config().registers + grid.len();
+            let tokens = self.config().lead() + grid.len();
             let fit = |room| batch::images_at_once(self.config(), tokens, 3 * height * width, room);
             let most = device::room(&self.device).map_or(usize::MAX, fit);
             let batch = group.len().div_ceil(cores).min(most);
@@ -182,7 +200,7 @@ impl Backbone {
         let stages = self.vit.forward(Tensor::from_data(data, &self.device), layout, layers, normed);
         let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(layers.len()); batch.len()];
         let (grid, d) = (layout.grid(), self.width());
-        let lead = (1 + self.config().registers) * d;
+        let (cls, lead) = (usize::from(self.config().family.cls) * d, self.config().lead() * d);
         for stage in stages {
             let values = stage.into_data().try_into_vec::<f32>().expect("tokens are float32"); // [B, T, d]
             for ((all, image), pixels) in
@@ -195,8 +213,8 @@ impl Backbone {
                 image.push(Tokens {
                     grid,
                     width: d,
-                    cls: Some(all[..d].to_vec()),
-                    registers: all[d..lead].to_vec(),
+                    cls: self.config().family.cls.then(|| all[..cls].to_vec()),
+                    registers: all[cls..lead].to_vec(),
                     patches,
                 });
             }

@@ -1,9 +1,10 @@
 //! The vision transformer (Dosovitskiy et al., 2021) as its families vary it.
 //!
-//! Patches are projected, positions added, CLS and registers put before them; [`Block`]s follow,
-//! then a layer norm. `x_0` are the embeddings and `x_l` the tokens after layer `l`, `[B, T, d]`
-//! with T = 1 + registers + N, in this order. What follows from the grid (resampled positions,
-//! relative biases) is kept for the grid seen last.
+//! Patches are projected, positions added, CLS and registers put before them, where there are any; in
+//! CLIP a layer norm follows. [`Block`]s come next, then a layer norm, but in CLIP. `x_0` is what the
+//! first block reads and `x_l` the tokens after layer `l`, `[B, T, d]` with T = lead + N: CLS, registers,
+//! patches. What follows from the grid (resampled positions, relative biases, angles) is kept for the
+//! grid seen last.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +13,8 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use super::block::{Block, Linear, Norm, Reader};
 use super::config::Config;
 use super::keys::{self, RELATIVE};
-use super::position::{Kernel, relative_index, relative_len, resample_relative};
+use super::position::{relative_index, relative_len, resample_relative};
+use super::rotary::Rotation;
 use super::weights::WeightsError;
 use crate::model::grid::Grid;
 
@@ -20,27 +22,29 @@ use crate::model::grid::Grid;
 pub struct Vit {
     config: Config,
     projection: Linear,
-    /// CLS and registers, `[1 + R, d]`.
+    /// CLS and registers, `[lead, d]`.
     lead: Vec<f32>,
-    /// Position table, CLS first, `[1 + N, d]`.
+    /// Position table, that of CLS first, `[placed + N, d]`.
     positions: Option<Vec<f32>>,
     /// The shared table of relative biases, `[offsets, heads]`.
     shared: Option<Vec<f32>>,
     /// A table of relative biases per layer, `[offsets, heads]`, or none.
     relative: Vec<Vec<f32>>,
+    first: Option<Norm>,
     blocks: Vec<Block>,
-    norm: Option<Norm>,
+    last: Option<Norm>,
     layout: Mutex<Option<Arc<Layout>>>,
 }
 
 /// What follows from the grid.
 pub struct Layout {
     grid: Grid,
-    lead: Tensor<3>,               // [1, 1 + R, d], the position of CLS added
+    lead: Option<Tensor<3>>,       // [1, lead, d], positions added
     positions: Option<Tensor<3>>,  // [1, N, d]
     shared: Option<Tensor<4>>,     // [1, heads, T, T]
     relative: Vec<Tensor<2>>,      // [heads, offsets] per layer
     index: Option<Tensor<1, Int>>, // [T * T]
+    rotation: Option<Rotation>,
 }
 
 impl Layout {
@@ -53,30 +57,33 @@ impl Layout {
 impl Vit {
     /// Reads the weights; [`keys::expected`] has been checked before.
     pub fn read(config: Config, reader: &Reader) -> Result<Self, WeightsError> {
-        let mut lead = reader.values("embeddings.cls_token")?;
+        let names = config.family.names;
+        let mut lead = Vec::with_capacity(config.lead() * config.width);
+        if config.family.cls {
+            lead.extend(reader.values(names.cls)?);
+        }
         if config.registers > 0 {
-            lead.extend(reader.values("embeddings.register_tokens")?);
+            lead.extend(reader.values(names.extra)?);
         }
         let when = |on: bool, name: &str| match on {
             true => reader.values(name).map(Some),
             false => Ok(None),
         };
-        let projection = "embeddings.patch_embeddings.projection";
-        let weight = reader.values(&format!("{projection}.weight"))?; // [d, 3, ph, pw]
-        let bias = reader.values(&format!("{projection}.bias"))?;
+        let weight = reader.values(&format!("{}.weight", names.patches))?; // [d, 3, ph, pw]
+        let bias = when(config.family.patch_bias, &format!("{}.bias", names.patches))?;
         let tables = if config.relative { config.layers } else { 0 };
-        let table = |i: usize| reader.values(&format!("{}attention.attention.{RELATIVE}", keys::layer(i)));
+        let table =
+            |i: usize| reader.values(&format!("{}attention.attention.{RELATIVE}", keys::layer(&config, i)));
+        let norm = |name: Option<&str>| name.map(|name| Norm::read(reader, name, config.epsilon)).transpose();
         Ok(Self {
-            projection: Linear::new(reader, weight, Some(bias), config.width),
+            projection: Linear::new(reader, weight, bias, config.width),
             lead,
-            positions: when(config.absolute, "embeddings.position_embeddings")?,
+            positions: when(config.absolute.is_some(), names.positions)?,
             shared: when(config.shared_relative, &format!("encoder.{RELATIVE}"))?,
             relative: (0..tables).map(table).collect::<Result<_, _>>()?,
+            first: norm(names.first)?,
             blocks: (0..config.layers).map(|i| Block::read(reader, &config, i)).collect::<Result<_, _>>()?,
-            norm: match config.final_norm {
-                true => Some(Norm::read(reader, "layernorm", config.epsilon)?),
-                false => None,
-            },
+            last: norm(config.last_norm())?,
             layout: Mutex::new(None),
             config,
         })
@@ -108,10 +115,11 @@ impl Vit {
         let mut wanted: Vec<Option<Tensor<3>>> = vec![None; layers.len()];
         for l in 0..=last {
             if l > 0 {
-                x = self.blocks[l - 1].forward(x, batch, self.bias(layout, l - 1, tokens));
+                let bias = self.bias(layout, l - 1, tokens);
+                x = self.blocks[l - 1].forward(x, batch, bias, layout.rotation.as_ref());
             }
             for (_, slot) in layers.iter().zip(&mut wanted).filter(|(layer, _)| **layer == l) {
-                let stage = match &self.norm {
+                let stage = match &self.last {
                     Some(norm) if normed => norm.forward(x.clone()),
                     _ => x.clone(),
                 };
@@ -121,7 +129,7 @@ impl Vit {
         wanted.into_iter().map(|stage| stage.expect("every layer up to the last was visited")).collect()
     }
 
-    /// CLS, registers and patches with their positions, `[B, T, d]`.
+    /// What the first block reads: CLS, registers and patches with their positions, `[B, T, d]`.
     fn embed(&self, pixels: Tensor<4>, layout: &Layout) -> Tensor<3> {
         let batch = pixels.dims()[0];
         let Grid { rows, cols } = layout.grid;
@@ -136,8 +144,17 @@ impl Vit {
             Some(positions) => patches + positions.clone(),
             None => patches,
         };
-        let [_, lead, width] = layout.lead.dims();
-        Tensor::cat(vec![layout.lead.clone().expand([batch, lead, width]), patches], 1)
+        let tokens = match &layout.lead {
+            Some(lead) => {
+                let [_, count, width] = lead.dims();
+                Tensor::cat(vec![lead.clone().expand([batch, count, width]), patches], 1)
+            }
+            None => patches,
+        };
+        match &self.first {
+            Some(norm) => norm.forward(tokens),
+            None => tokens,
+        }
     }
 
     /// What is added to the attention logits of layer `i`, `[1, heads, T, T]`.
@@ -167,17 +184,17 @@ impl Vit {
     }
 
     fn lay_out(&self, grid: Grid, device: &Device) -> Layout {
-        let Config { width, heads, .. } = self.config;
+        let Config { width, heads, rotary, .. } = self.config;
+        let count = self.config.lead();
         let trained = self.config.grid();
-        let resampled = |kernel: Kernel, table: &[f32]| match grid == trained {
-            true => table.to_vec(),
-            false => kernel.resample(table, trained, grid, width),
-        };
-        let mut lead = self.lead.clone();
-        let positions = self.positions.as_ref().map(|table| {
-            let (cls, patches) = table.split_at(width);
-            lead.iter_mut().zip(cls).for_each(|(x, p)| *x += p);
-            let patches = resampled(self.config.family.kernel, patches);
+        let mut lead = self.lead.clone(); // [lead, d]
+        let positions = self.positions.as_ref().zip(self.config.absolute).map(|(table, kernel)| {
+            let (placed, patches) = table.split_at(self.config.placed() * width);
+            lead.iter_mut().zip(placed).for_each(|(x, p)| *x += p);
+            let patches = match grid == trained {
+                true => patches.to_vec(),
+                false => kernel.resample(patches, trained, grid, width),
+            };
             Tensor::from_data(TensorData::new(patches, [1, grid.len(), width]), device)
         });
         let tokens = grid.len() + 1; // BEiT has no registers
@@ -195,11 +212,12 @@ impl Vit {
         };
         Layout {
             grid,
-            lead: Tensor::from_data(TensorData::new(lead, [1, 1 + self.config.registers, width]), device),
+            lead: (count > 0).then(|| Tensor::from_data(TensorData::new(lead, [1, count, width]), device)),
             positions,
             shared: self.shared.as_ref().map(spread),
             relative: self.relative.iter().map(by_head).collect(),
             index: index.clone(),
+            rotation: rotary.map(|base| Rotation::new(grid, count, width / heads, base, device)),
         }
     }
 }

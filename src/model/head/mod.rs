@@ -192,6 +192,13 @@ pub struct Kind {
     pub build: fn(&Config) -> Result<Box<dyn Head>, ConfigError>,
 }
 
+impl Kind {
+    /// Whether it reads the CLS token, which not every backbone has.
+    pub fn needs_cls(&self) -> bool {
+        (self.build)(&Config::default()).is_ok_and(|head| head.needs_cls())
+    }
+}
+
 /// Every head that trains by gradients.
 pub const HEADS: &[Kind] = &[
     Kind {

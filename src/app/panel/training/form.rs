@@ -40,7 +40,9 @@ impl Form {
         let mut settled = protocol(ui, cx, &mut edited);
         CollapsingHeader::new("Settings and places").show(ui, |ui| settled &= places(ui, cx, &mut edited));
         ui.add_space(8.0);
-        heads::ui(ui, &mut edited.heads);
+        let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
+        let without_cls = known.and_then(|known| known.status.ready()).filter(|facts| !facts.cls);
+        heads::ui(ui, &mut edited.heads, without_cls.map(|facts| facts.id.as_str()));
         if edited == cx.state.training.draft {
             return;
         }

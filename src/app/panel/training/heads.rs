@@ -6,8 +6,10 @@ use egui::{CollapsingHeader, RichText, Ui};
 use crate::app::training::order::PAPER;
 use crate::model::head::{Group, HEADS, Kind};
 
-/// Draws the groups; `chosen` holds ids of heads, in the order of the list.
-pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>) {
+/// Draws the groups; `chosen` holds ids of heads, in the order of the list. `without_cls` is the name of
+/// the backbone where it has no CLS token: heads that read it can be left out, not chosen.
+pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
+    let absent = |kind: &Kind| without_cls.filter(|_| kind.needs_cls());
     ui.horizontal(|ui| {
         ui.label(RichText::new("Heads").strong());
         ui.weak(format!("{} of {}", chosen.len(), HEADS.len()));
@@ -17,7 +19,8 @@ pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>) {
                 chosen.clear();
             }
             if ui.small_button("The paper's").on_hover_text("All heads of the paper's tables").clicked() {
-                *chosen = PAPER.iter().map(|id| (*id).to_owned()).collect();
+                let papers = HEADS.iter().filter(|kind| PAPER.contains(&kind.id) && absent(kind).is_none());
+                *chosen = papers.map(|kind| kind.id.to_owned()).collect();
             }
         });
     });
@@ -30,18 +33,22 @@ pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>) {
         let shown = header.show(ui, |ui| {
             ui.spacing_mut().item_spacing.y = 2.0;
             for kind in kinds {
-                one(ui, kind, chosen);
+                one(ui, kind, chosen, absent(kind));
             }
         });
         shown.header_response.on_hover_text(about);
     }
 }
 
-fn one(ui: &mut Ui, kind: &Kind, chosen: &mut Vec<String>) {
+fn one(ui: &mut Ui, kind: &Kind, chosen: &mut Vec<String>, absent: Option<&str>) {
     ui.horizontal(|ui| {
         let mut ticked = chosen.iter().any(|id| id == kind.id);
         let width = ui.available_width();
-        let response = ui.checkbox(&mut ticked, kind.name).on_hover_text(kind.summary);
+        let enabled = absent.is_none() || ticked;
+        let checkbox = egui::Checkbox::new(&mut ticked, kind.name);
+        let response = ui.add_enabled(enabled, checkbox).on_hover_text(kind.summary);
+        let why = |backbone: &str| format!("{backbone} has no CLS token, which this head reads");
+        let response = response.on_disabled_hover_text(absent.map(why).unwrap_or_default());
         if response.changed() {
             match ticked {
                 true => chosen.push(kind.id.to_owned()),

@@ -1,0 +1,49 @@
+//! Rotary positions (Su et al., 2021) over the image, as DINOv3 has them (Siméoni et al., 2025).
+//!
+//! A patch at row r, column c of a grid R x C lies at `y = 2 (r + 1/2) / R - 1`, `x` likewise. In every
+//! head of width p, the channels j and j + p/2 of queries and keys are turned as a pair by the angle
+//! `2 pi y base^(-4j/p)` for j < p/4, and by `2 pi x base^(-4(j - p/4)/p)` for the next quarter. What
+//! stands before the patches is not turned. Nothing is resampled: any grid has its angles.
+
+use std::f64::consts::TAU;
+
+use burn::tensor::{Device, Tensor, TensorData};
+
+use crate::model::grid::Grid;
+
+/// Cosine and sine of every angle, for the tokens of one grid.
+#[derive(Clone)]
+pub struct Rotation {
+    cos: Tensor<4>, // [1, 1, T, p]
+    sin: Tensor<4>, // [1, 1, T, p], negative in the first half
+}
+
+impl Rotation {
+    /// For `lead` tokens and those of `grid`, with heads of width `part`, a multiple of 4.
+    pub fn new(grid: Grid, lead: usize, part: usize, base: f64, device: &Device) -> Self {
+        let (half, quarter) = (part / 2, part / 4);
+        let mut cos = vec![1.0; lead * part];
+        let mut sin = vec![0.0; lead * part];
+        let place = |i: usize, of: usize| 2.0 * (i as f64 + 0.5) / of as f64 - 1.0;
+        for patch in 0..grid.len() {
+            let (y, x) = (place(patch / grid.cols, grid.rows), place(patch % grid.cols, grid.cols));
+            for channel in 0..part {
+                let j = channel % half;
+                let along = if j < quarter { y } else { x };
+                let angle = TAU * along * base.powf(-((j % quarter) as f64) / quarter as f64);
+                cos.push(angle.cos() as f32);
+                sin.push(if channel < half { -angle.sin() } else { angle.sin() } as f32);
+            }
+        }
+        let shape = [1, 1, lead + grid.len(), part];
+        let tensor = |values| Tensor::from_data(TensorData::new(values, shape), device);
+        Self { cos: tensor(cos), sin: tensor(sin) }
+    }
+
+    /// Queries or keys, `[B, heads, T, p]`, turned.
+    pub fn turn(&self, x: Tensor<4>) -> Tensor<4> {
+        let half = x.dims()[3] / 2;
+        let swapped = x.clone().roll_dim(half as i64, 3);
+        x.clone() * self.cos.clone().cast(x.dtype()) + swapped * self.sin.clone().cast(x.dtype())
+    }
+}

@@ -1,0 +1,112 @@
+//! A backbone without a CLS token (I-JEPA), through every verb that reads its tokens: heads of patch tokens
+//! train and explain as ever, the CLS head is refused with the heads that remain.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ssmprobe::app::extract::{Plan, Wanted};
+use ssmprobe::app::facts::{BackboneFacts, Fit, ProbeFacts};
+use ssmprobe::app::job::BackboneOptions;
+use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::taking::Taking;
+use ssmprobe::model::data;
+use ssmprobe::model::features::{Precision, TokenCache};
+use ssmprobe::model::probe::Probe;
+
+use super::run::{Desk, done, lines, run};
+
+/// A folder as the Hub has it: the family's fixture and a preprocessor.
+fn backbone(desk: &Desk) -> PathBuf {
+    let folder = desk.path("jepa");
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backbones/ijepa");
+    std::fs::create_dir(&folder).expect("a folder");
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(fixture.join(name), folder.join(name)).expect("a copy");
+    }
+    let config = r#"{"image_processor_type": "ViTImageProcessorFast", "size": {"height": 16, "width": 16}}"#;
+    std::fs::write(folder.join("preprocessor_config.json"), config).expect("a file");
+    folder
+}
+
+fn train(desk: &Desk, backbone: &Path, heads: &str, out: &str, more: &[&str]) -> Command {
+    let mut command = desk.verb("train", "cache");
+    command.arg("--backbone").arg(backbone).arg("--data").arg(desk.data()).args(["--heads", heads]);
+    command.args(["--epochs", "1", "--batch", "8", "--device", "cpu"]).arg("--out").arg(desk.path(out));
+    command.args(more);
+    command
+}
+
+#[test]
+fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
+    let desk = Desk::new(24, 12);
+    let folder = backbone(&desk);
+    let refused = |more: &[&str]| {
+        let (code, _, stderr) = run(&mut train(&desk, &folder, "gap,cls,attention", "refused", more));
+        let said = "cls cannot be trained: jepa (ijepa) has no CLS token; the other heads can: gap,attention";
+        assert!(code != 0 && stderr.contains(said), "{code}: {stderr}");
+        assert!(!desk.path("refused").exists() && !desk.path("cache").exists(), "nothing was written");
+    };
+    refused(&[]);
+    refused(&["--recompute"]);
+    let (_, _, stderr) = run(&mut train(&desk, &folder, "cls", "refused", &[]));
+    assert!(stderr.contains("choose a head that reads patch tokens"), "{stderr}");
+
+    // Anew for every batch, or from a cache: the same.
+    done(&mut train(&desk, &folder, "gap,attention", "anew", &["--recompute"]));
+    done(&mut train(&desk, &folder, "gap,attention", "kept", &[]));
+    let probe = |run: &str| desk.path(run).join("probes/attention-s0-best.safetensors");
+    let trained = |run: &str| Probe::load(probe(run)).expect("a probe");
+    assert_eq!(trained("anew").arrays, trained("kept").arrays);
+
+    // What is planned is what lies on the disk.
+    let dataset = data::open(&desk.data()).expect("scenes");
+    let (taking, precision, root) = (Taking::default(), Precision::Float16, desk.path("cache"));
+    let wanted = Wanted { backbone: folder.clone(), taking, precision, root, limit: u64::MAX };
+    let plan = Plan::new(wanted, &dataset).expect("a plan");
+    assert_eq!((plan.done, plan.bytes), (36, 36 * 16 * 24 * 2));
+    let cache = TokenCache::find(&desk.path("cache"), &plan.source).expect("readable").expect("there");
+    assert!(cache.cls(&[0]).is_none() && cache.tokens(0).cls.is_none());
+
+    let mut eval = desk.verb("eval", "cache");
+    eval.arg("--run").arg(desk.path("kept")).args(["--anchors", "--json", "--device", "cpu"]);
+    let events = lines(&done(&mut eval));
+    let views: Vec<_> = events.iter().filter_map(|event| event["view"].as_str()).collect();
+    assert!(!views.is_empty() && views.iter().all(|view| *view == "mean"), "{views:?}");
+
+    let picture = dataset.samples[0].source.file();
+    let mut inspect = super::run::program();
+    inspect.arg("inspect").arg("--backbone").arg(&folder).arg("--probe").arg(probe("kept"));
+    inspect
+        .arg("--image")
+        .arg(picture)
+        .args(["--save-tokens", "--device", "cpu", "--out"])
+        .arg(desk.path("look"));
+    done(&mut inspect);
+    let npz = desk.path("look").join(picture.file_stem().expect("a name")).join("attention-s0-best.npz");
+    let npz = zip::ZipArchive::new(std::fs::File::open(npz).expect("an archive")).expect("an archive");
+    let names: Vec<String> = npz.file_names().map(|name| name.expect("a name").into_owned()).collect();
+    let has = |name: &str| names.iter().any(|known| known == name);
+    assert!(has("tokens.npy") && !has("cls.npy"), "{names:?}");
+}
+
+#[test]
+fn a_probe_that_reads_cls_does_not_fit_and_says_so() {
+    let desk = Desk::new(12, 6);
+    let folder = backbone(&desk);
+    let with = super::run::backbone();
+    done(&mut train(&desk, &with, "cls", "run", &[]));
+    let path = desk.path("run/probes/cls-s0-best.safetensors");
+    let probe = Probe::load(&path).expect("a probe");
+    let facts = ProbeFacts::new(&probe, "cls".into(), String::new());
+    let open = |folder: &Path| {
+        let backbone = Backbone::open(folder, &burn::tensor::Device::flex()).expect("a backbone");
+        let options = BackboneOptions::default();
+        BackboneFacts::new(&backbone, "cpu".into(), String::new(), Some((16, 16)), options)
+    };
+    let jepa = BackboneFacts { width: facts.width, ..open(&folder) };
+    assert!(
+        matches!(facts.fits(&jepa), Fit::DoesNot(why) if why.contains("CLS reads the CLS token, and jepa has none"))
+    );
+    let error = probe.fits(facts.width, 16, false).expect_err("no CLS").to_string();
+    assert!(error.contains("reads the CLS token, which this backbone does not have"), "{error}");
+}
