@@ -36,7 +36,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import (
     BeitConfig,
     BeitForImageClassification,
@@ -254,10 +254,20 @@ def further(vit):
     text |= dict(max_position_embeddings=4, bos_token_id=6, eos_token_id=7)
     clip = CLIPConfig(text_config=text | dict(projection_dim=8), vision_config=vit | dict(projection_dim=8), projection_dim=8)
     case("clip", CLIPModel(clip), CLIPVisionModel, [(16, 16), (24, 12)], 17)
+    older(OUT / "clip", vision_model=17, text_model=4)
     vision = CLIPVisionConfig(**vit | dict(hidden_act="gelu"), projection_dim=8)
     case("clip-vision", CLIPVisionModelWithProjection(vision), CLIPVisionModel, [(16, 16)], 18)
     case("siglip", SiglipModel(SiglipConfig(text_config=text, vision_config=vit)), SiglipVisionModel, [(16, 16), (24, 12)], 19)
     case("siglip-vision", SiglipVisionModel(SiglipVisionConfig(**vit)), SiglipVisionModel, [(16, 16)], 20)
+
+
+def older(folder, **positions):
+    """Files written before transformers 4.31 count their positions, too."""
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    for model, count in positions.items():
+        weights[f"{model}.embeddings.position_ids"] = torch.arange(count)[None]
+    save_file(weights, path, metadata={"format": "pt"})
 
 
 PICKED = [0, 1, 14, 50, 99, 143, 180, 196]  # token 0 is CLS

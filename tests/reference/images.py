@@ -8,7 +8,8 @@ decoded.npz  NAME: [H, W, 3] uint8, ImageOps.exif_transpose(Image.open(f)).conve
              exception: 16-bit grey is cut to its upper byte (Pillow saturates the lower one)
 resized.npz  "WxH-wxh-FILTER": [h, w, 3] uint8, Image.resize of the synthetic photograph W x H
 processed/   CASE.json is a preprocessor_config.json, processed.npz holds
-             "CASE/PHOTO": [3, H, W] float32 pixel_values
+             "CASE/PHOTO": [3, H, W] float32 pixel_values (DINOv3's has no Pillow processor: what it
+             does is written out here)
 """
 
 import io
@@ -178,7 +179,9 @@ def resized():
 
 def processed():
     from transformers import BeitImageProcessorPil, BitImageProcessorPil, ViTImageProcessorPil
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
     from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
+    from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
     imagenet = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
     half = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
@@ -207,6 +210,16 @@ def processed():
         "null-crop": (bit, {"image_processor_type": "BitImageProcessor", "size": 19, "do_center_crop": None, "do_normalize": None}),
         "silent": (beit, {"image_processor_type": "BeitImageProcessor", "do_center_crop": None, "crop_size": None, "size": 18, "do_reduce_labels": True, "unknown": {"a": 1}}),
     }
+    clip, siglip = CLIPImageProcessorPil, SiglipImageProcessorPil
+    clips = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+    # CLIP and SigLIP as the Hub has them, but for the size; CLIP as it was and as it is.
+    cases |= {
+        "clip-old": (clip, {"crop_size": 22, "do_center_crop": True, "do_normalize": True, "do_resize": True, "feature_extractor_type": "CLIPFeatureExtractor", **clips, "resample": 3, "size": 22}),
+        "clip": (clip, {**flags, "crop_size": {"height": 22, "width": 22}, "do_center_crop": True, "do_convert_rgb": True, "image_processor_type": "CLIPImageProcessor", **clips, "resample": 3, "size": {"shortest_edge": 22}}),
+        "bare-clip": (clip, {"image_processor_type": "CLIPImageProcessorFast", "size": 25, "crop_size": 20}),
+        "siglip": (siglip, {**flags, "do_convert_rgb": None, "image_processor_type": "SiglipImageProcessor", **half, "processor_class": "SiglipProcessor", "resample": 3, "size": {"height": 24, "width": 24}}),
+        "bare-siglip": (siglip, {"image_processor_type": "SiglipImageProcessorFast", "size": 24}),
+    }
     for number in range(6):
         cases[f"filter{number}"] = (vit, {"image_processor_type": "ViTImageProcessor", "size": 24, "resample": number})
     photos = {"wide": (64, 37), "tall": (29, 50), "square": (33, 33)}
@@ -222,7 +235,22 @@ def processed():
             # No channel order to guess: the processor is told.
             values = processor(Image.fromarray(photo(*shape)), do_convert_rgb=True)["pixel_values"][0]
             out[f"{name}/{label}"] = np.asarray(values, dtype=np.float32)
+    name, config = "dinov3", {**flags, "data_format": "channels_first", "image_processor_type": "DINOv3ViTImageProcessorFast", **imagenet, "resample": 2, "size": {"height": 24, "width": 24}}
+    (OUT / "processed" / f"{name}.json").write_text(json.dumps(config, indent=1) + "\n")
+    for label, shape in photos.items():
+        out[f"{name}/{label}"] = dinov3(photo(*shape), config)
     np.savez_compressed(OUT / "processed.npz", **out)
+
+
+def dinov3(pixels, config):
+    """What DINOv3ViTImageProcessor does, without torchvision: rescale, then resize in float32."""
+    import torch
+
+    x = torch.from_numpy(pixels).permute(2, 0, 1)[None].float() * config["rescale_factor"]
+    size = (config["size"]["height"], config["size"]["width"])
+    x = torch.nn.functional.interpolate(x, size=size, mode="bilinear", antialias=True, align_corners=False)
+    mean, std = (torch.tensor(config[name])[:, None, None] for name in ("image_mean", "image_std"))
+    return ((x[0] - mean) / std).numpy()
 
 
 if __name__ == "__main__":

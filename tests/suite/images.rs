@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ndarray::{Array3, ArrayView3};
 use ndarray_npy::NpzReader;
+use ssmprobe::model::backbone::FAMILIES;
 use ssmprobe::model::image::{ImageError, Photo};
 use ssmprobe::model::preprocess::{Filter, PreprocessError, Preprocessor, Rect, Size, config, resample};
 use ssmprobe::model::trace::Picture;
@@ -95,7 +96,9 @@ fn processing_equals_transformers() {
         let pixels = preprocessor.apply(&photo).unwrap();
         assert_eq!(values.shape(), [3, pixels.height, pixels.width], "{name}");
         for (ours, theirs) in pixels.values.iter().zip(values.iter()) {
-            assert!((ours - theirs).abs() <= 1e-6 * theirs.abs().max(1.0), "{name}: {ours} is not {theirs}");
+            // DINOv3 alone does not round to bytes after resizing: a grey level apart at most.
+            let limit = if case == "dinov3" { 1.0 / 255.0 / 0.224 } else { 1e-6 * theirs.abs().max(1.0) };
+            assert!((ours - theirs).abs() <= limit, "{name}: {ours} is not {theirs}");
         }
         // Undone, it is the very picture that was normalised.
         assert_eq!(preprocessor.seen(&pixels), preprocessor.picture(&photo).unwrap(), "{name}");
@@ -123,6 +126,11 @@ fn the_model_type_settles_a_file_without_a_type() {
     let mae = Preprocessor::open(folder.path()).unwrap();
     assert_eq!(mae.resize, Some((Size::Exact { height: 20, width: 20 }, Filter::Bilinear)));
     assert_ne!(mae.key(), dino.key());
+    for family in FAMILIES {
+        write("config.json", &format!("{{\"model_type\": \"{}\"}}", family.model_type));
+        let opened = Preprocessor::open(folder.path());
+        assert!(opened.is_ok_and(|opened| opened.normalise.is_some()), "{}", family.name);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use eframe::egui::{self, Modifiers};
 use ssmprobe::app::command::Command;
 use ssmprobe::app::course::disk::Reading;
 use ssmprobe::app::course::{About, Failure, Steps};
+use ssmprobe::app::facts::BackboneFacts;
 use ssmprobe::app::fault::Fault;
 use ssmprobe::app::job::training::{Ask, News, Went};
 use ssmprobe::app::job::{Event, JobId, Progress, Request, Unit};
@@ -20,7 +21,7 @@ use ssmprobe::model::head::{Dims, Group, HEADS};
 use ssmprobe::model::run::{Metric, Selection};
 use ssmprobe::model::train::Epoch;
 
-use crate::window::Window;
+use crate::window::{Window, backbone};
 
 fn filled() -> Draft {
     Draft {
@@ -163,6 +164,32 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
     pane.0.harness.run();
     assert!(pane.0.has("Choose at least one head"));
     assert!(pane.0.idle());
+}
+
+#[test]
+fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
+    let mut pane = Pane::filled();
+    pane.0.harness.state_mut().dispatch(Command::OpenBackbone("tiny".into()));
+    pane.0.answer_with(|request| match request {
+        Request::OpenBackbone { job, entry, .. } => {
+            let facts = BackboneFacts { cls: false, ..backbone() };
+            vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+        }
+        _ => Vec::new(),
+    });
+    let chosen = |pane: &Pane, head: &str| {
+        pane.0.harness.state().state.training.draft.heads.iter().any(|known| known == head)
+    };
+    pane.0.click("CLS");
+    assert!(!chosen(&pane, "cls"));
+    pane.0.click("The paper's");
+    assert!(chosen(&pane, "attention") && !chosen(&pane, "cls"));
+    // Chosen for another backbone, it can be left out.
+    let heads = vec!["cls".into(), "gap".into()];
+    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(Draft { heads, ..filled() })));
+    pane.0.harness.run();
+    pane.0.click("CLS");
+    assert!(!chosen(&pane, "cls") && chosen(&pane, "gap"));
 }
 
 #[test]

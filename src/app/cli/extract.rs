@@ -13,10 +13,11 @@ use super::out;
 use super::progress::Display;
 use super::tokens::TokenFlags;
 use crate::app::extract::{Event, ExtractError, Plan, bytes_text};
-use crate::model::{data, device};
+use crate::model::{backbone, data, device};
 
 /// Run a frozen backbone once over a dataset and keep its tokens on disk.
 #[derive(Args)]
+#[command(after_long_help = backbone::listed())]
 pub struct Extract {
     /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
     #[arg(long, value_name = "DIR|HUB_ID")]

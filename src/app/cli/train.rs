@@ -12,12 +12,13 @@ use super::tokens::TokenFlags;
 use super::{extract, fetch, interrupt, out};
 use crate::app::extract::ExtractError;
 use crate::app::training::{self, Event, Order, Summary, TrainingError, order, settings};
+use crate::model::backbone;
 use crate::model::run::{Metric, Outcome, Run, Variant};
 use crate::model::train::Protocol;
 
 /// Train probes on a dataset, all heads together, into a run's folder.
 #[derive(Args)]
-#[command(after_long_help = format!("{}\n{LONG}", settings::listed()))]
+#[command(after_long_help = format!("{}\n{}\n{LONG}", settings::listed(), backbone::listed()))]
 pub struct Train {
     /// Heads, with commas between them; `paper` and `all` are lists of them.
     #[arg(long, value_name = "HEADS", value_delimiter = ',', required_unless_present = "resume")]

@@ -68,6 +68,17 @@ pub fn find(model_type: &str) -> Option<&'static Family> {
     FAMILIES.iter().copied().find(|family| family.model_type == model_type)
 }
 
+/// Every family by its `model_type`, a line each: for help.
+pub fn listed() -> String {
+    let wide = FAMILIES.iter().map(|family| family.model_type.len()).max().unwrap_or(0);
+    let line = |family: &&Family| {
+        let cls = if family.cls { "" } else { "; no CLS token" };
+        format!("  {:wide$}  {}{cls}\n", family.model_type, family.name)
+    };
+    let lines: String = FAMILIES.iter().map(line).collect();
+    format!("Backbones, by the model_type of their config.json:\n{lines}")
+}
+
 /// More patches than this are refused: attention takes memory by their square.
 pub const PATCH_LIMIT: usize = 1 << 13;
 
@@ -272,5 +283,7 @@ mod tests {
             assert_eq!(find(family.model_type), Some(*family));
         }
         assert_eq!(find("resnet"), None);
+        assert_eq!(listed().lines().count(), 1 + FAMILIES.len());
+        assert!(listed().contains("\n  ijepa                  I-JEPA; no CLS token\n"), "{}", listed());
     }
 }

@@ -192,13 +192,6 @@ pub struct Kind {
     pub build: fn(&Config) -> Result<Box<dyn Head>, ConfigError>,
 }
 
-impl Kind {
-    /// Whether it reads the CLS token, which not every backbone has.
-    pub fn needs_cls(&self) -> bool {
-        (self.build)(&Config::default()).is_ok_and(|head| head.needs_cls())
-    }
-}
-
 /// Every head that trains by gradients.
 pub const HEADS: &[Kind] = &[
     Kind {
@@ -392,6 +385,11 @@ impl Kind {
     pub fn settings(&self) -> Config {
         let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 2 };
         (self.build)(&Config::default()).map(|head| head.settings(&dims)).unwrap_or_default()
+    }
+
+    /// Whether it reads the CLS token, which not every backbone has.
+    pub fn needs_cls(&self) -> bool {
+        (self.build)(&Config::default()).is_ok_and(|head| head.needs_cls())
     }
 }
 

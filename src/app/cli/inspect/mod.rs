@@ -20,8 +20,8 @@ use self::sources::Source;
 use super::fault::Usage;
 use super::fetch;
 use super::tokens::{TakingFlags, doubt};
-use crate::model::backbone::Backbone;
 use crate::model::backbone::taking::Taking;
+use crate::model::backbone::{self, Backbone};
 use crate::model::device;
 use crate::model::grid::Grid;
 use crate::model::null::{self, NullBands};
@@ -31,7 +31,7 @@ use crate::model::stability::perturb;
 
 /// Explain how probes read images: plans, kernels, evidence and diagnostics as files.
 #[derive(Args)]
-#[command(after_long_help = LONG)]
+#[command(after_long_help = format!("{LONG}\n{}", backbone::listed()))]
 pub struct Inspect {
     /// The backbone: a folder as the Hugging Face Hub lays it out, or an id of the Hub
     /// (ORGANISATION/NAME[@REVISION]), which is fetched into the cache shared with Python.
