@@ -59,7 +59,7 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
     assert_eq!(trained("anew").arrays, trained("kept").arrays);
 
     // What is planned is what lies on the disk.
-    let dataset = data::open(&desk.data()).expect("scenes");
+    let dataset = data::open(desk.data()).expect("scenes");
     let (taking, precision, root) = (Taking::default(), Precision::Float16, desk.path("cache"));
     let wanted = Wanted { backbone: folder.clone(), taking, precision, root, limit: u64::MAX };
     let plan = Plan::new(wanted, &dataset).expect("a plan");

