@@ -101,6 +101,10 @@ pub struct Preprocessor {
     pub resize: Option<(Size, Filter)>,
     /// Height and width of the centre crop, if any. What lies beyond the picture is black.
     pub crop: Option<(usize, usize)>,
+    /// Height and width of a patch, where the backbone was trained on images that are no multiple of it
+    /// (SigLIP's 384 pixels of patches of 14): what is over at the right and at the bottom is left out, as
+    /// the backbone does.
+    pub cut: Option<[usize; 2]>,
     /// By what a byte is multiplied, if at all.
     pub rescale: Option<f64>,
     /// Mean and standard deviation of red, green and blue, if they are normalised.
@@ -142,10 +146,19 @@ impl Preprocessor {
 
     /// Height and width of what the backbone reads, where it is the same for every photograph.
     pub fn output(&self) -> Option<(usize, usize)> {
-        match (self.crop, self.resize) {
-            (Some(crop), _) => Some(crop),
-            (None, Some((Size::Exact { height, width }, _))) => Some((height, width)),
-            _ => None,
+        let (height, width) = match (self.crop, self.resize) {
+            (Some(crop), _) => crop,
+            (None, Some((Size::Exact { height, width }, _))) => (height, width),
+            _ => return None,
+        };
+        Some((self.whole(0, height), self.whole(1, width)))
+    }
+
+    /// Pixels of whole patches, of so many along an axis (0 is the height); all where none is whole.
+    fn whole(&self, axis: usize, pixels: usize) -> usize {
+        match self.cut {
+            Some(patch) if pixels >= patch[axis] => pixels - pixels % patch[axis],
+            _ => pixels,
         }
     }
 
@@ -166,7 +179,8 @@ impl Preprocessor {
         let crop = self.crop.map_or("none".into(), |(height, width)| format!("{height}x{width}"));
         let rescale = self.rescale.map_or("none".into(), |factor| format!("{factor:?}"));
         let normalise = self.normalise.map_or("none".into(), |(mean, std)| format!("{mean:?} {std:?}"));
-        format!("1; resize {resize}; crop {crop}; rescale {rescale}; normalise {normalise}")
+        let cut = self.cut.map_or(String::new(), |[height, width]| format!("; cut {height}x{width}"));
+        format!("1; resize {resize}; crop {crop}; rescale {rescale}; normalise {normalise}{cut}")
     }
 
     /// Prepares a photograph.

@@ -35,6 +35,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from images import photo
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import (
@@ -77,6 +78,7 @@ from transformers import (
     ViTMSNConfig,
     ViTMSNModel,
 )
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
 OUT = Path(__file__).resolve().parent.parent / "fixtures" / "backbones"
 
@@ -258,7 +260,28 @@ def further(vit):
     vision = CLIPVisionConfig(**vit | dict(hidden_act="gelu"), projection_dim=8)
     case("clip-vision", CLIPVisionModelWithProjection(vision), CLIPVisionModel, [(16, 16)], 18)
     case("siglip", SiglipModel(SiglipConfig(text_config=text, vision_config=vit)), SiglipVisionModel, [(16, 16), (24, 12)], 19)
+    remainder()
     case("siglip-vision", SiglipVisionModel(SiglipVisionConfig(**vit)), SiglipVisionModel, [(16, 16)], 20)
+
+
+def remainder():
+    """From a photograph to tokens, where patches do not divide the image (as SigLIP's 14 does not 384)."""
+    folder = OUT / "siglip-remainder"
+    config = SiglipVisionConfig(**TINY, image_size=18, patch_size=4)
+    model = SiglipVisionModel(config).eval()
+    randomise(model, 21)
+    model.save_pretrained(folder)
+    processor = SiglipImageProcessorPil(size={"height": 18, "width": 18})
+    processor.save_pretrained(folder)
+    tokens = {}
+    for size in ((18, 18), (25, 31)):
+        processor.size = {"height": size[0], "width": size[1]}
+        pixels = torch.from_numpy(processor(photo(64, 37), return_tensors="np")["pixel_values"])
+        assert pixels.shape[2:] == size
+        with torch.no_grad():
+            out = model(pixels, interpolate_pos_encoding=size != (18, 18))
+        tokens[f"{size[0]}x{size[1]}"] = out.last_hidden_state[0].contiguous()
+    save_file(tokens, folder / "stages.safetensors")
 
 
 def older(folder, **positions):
@@ -270,6 +293,7 @@ def older(folder, **positions):
     save_file(weights, path, metadata={"format": "pt"})
 
 
+TINY = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
 PICKED = [0, 1, 14, 50, 99, 143, 180, 196]  # token 0 is CLS
 
 

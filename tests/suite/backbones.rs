@@ -15,7 +15,7 @@ use ssmprobe::model::preprocess::Pixels;
 use ssmprobe::model::tokens::Tokens;
 
 /// Largest difference to transformers that counts as equal.
-const TOLERANCE: f32 = 1e-4;
+pub const TOLERANCE: f32 = 1e-4;
 
 /// The cases with the sizes of their images, the size the model is built for first.
 const CASES: &[(&str, &[(usize, usize)])] = &[
@@ -41,11 +41,11 @@ const CASES: &[(&str, &[(usize, usize)])] = &[
     ("vit-pooler", &[(16, 16)]),
 ];
 
-fn fixtures() -> PathBuf {
+pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backbones")
 }
 
-fn read(path: &Path) -> Arrays {
+pub fn read(path: &Path) -> Arrays {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let array = |view: &TensorView| {
@@ -79,7 +79,7 @@ fn flat(tokens: &Tokens) -> Vec<f32> {
     [tokens.cls.as_deref().unwrap_or_default(), &tokens.registers, &tokens.patches].concat()
 }
 
-fn difference(a: &[f32], b: &[f32]) -> f32 {
+pub fn difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     // A NaN must not be passed over.
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, |m, x| if x > m || x.is_nan() { x } else { m })
@@ -259,7 +259,13 @@ fn what_cannot_be_read_is_said_with_what_can() {
         ("[1]", ["config.json", "another kind of value"]),
         ("{", ["config.json", "JSON"]),
         ("{}", ["`model_type` is absent", "vit_mae, beit, dinov2"]),
-        (r#"{"model_type": "resnet"}"#, ["`model_type` is \"resnet\"", "vit_mae"]),
+        (r#"{"model_type": "resnet"}"#, ["`model_type` is \"resnet\"", "dinov3_vit, clip, "]),
+        (
+            r#"{"model_type": "clip", "vision_config": {"hidden_size": -3}}"#,
+            ["`vision_config.hidden_size` is -3", "1 to 16384"],
+        ),
+        (r#"{"model_type": "siglip", "vision_config": 7}"#, ["`vision_config` is 7", "an object"]),
+        (r#"{"model_type": "dinov3_vit", "hidden_size": 12}"#, ["`num_attention_heads` is absent", "rotary"]),
         (r#"{"model_type": "vit", "hidden_act": "mish"}"#, ["`hidden_act` is \"mish\"", "gelu, "]),
         (r#"{"model_type": "vit", "hidden_size": -3}"#, ["`hidden_size` is -3", "1 to 16384"]),
         (r#"{"model_type": "vit", "num_hidden_layers": 1e12}"#, ["`num_hidden_layers`", "1 to 512"]),

@@ -19,7 +19,7 @@ fn npz(name: &str) -> NpzReader<File> {
 }
 
 /// The synthetic photograph of the generator.
-fn photo(width: usize, height: usize) -> Photo {
+pub(super) fn photo(width: usize, height: usize) -> Photo {
     let mut rgb = Vec::new();
     for y in 0..height {
         for x in 0..width {
@@ -184,7 +184,7 @@ fn another_size_keeps_the_proportions() {
     assert_eq!(vit.with_size(98).unwrap().output(), Some((98, 98)));
     assert!(dino().with_size(0).is_err());
     assert!(dino().with_size(1 << 40).is_err());
-    let raw = Preprocessor { resize: None, crop: None, rescale: None, normalise: None };
+    let raw = Preprocessor { resize: None, crop: None, cut: None, rescale: None, normalise: None };
     assert!(raw.with_size(20).unwrap_err().to_string().contains("do_resize"));
 }
 

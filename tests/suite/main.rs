@@ -11,6 +11,7 @@ mod devices;
 mod diagnostics;
 mod eval;
 mod evidence;
+mod families;
 mod figures;
 mod heads;
 mod house;

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{Filter, PreprocessError, Preprocessor, Size};
+use crate::model::backbone;
 
 /// Largest edge a configuration may ask for, in pixels.
 const LARGEST_EDGE: u64 = 1 << 16;
@@ -100,11 +101,16 @@ pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
         }
         Err(source) => return Err(PreprocessError::Read { path, source }),
     };
-    // The model type helps old files only; a missing or broken config.json is the backbone's error to tell.
+    // A missing or broken config.json is the backbone's error to tell.
+    let cut = backbone::config::Config::open(folder)
+        .ok()
+        .filter(|config| (0..2).any(|axis| !config.image[axis].is_multiple_of(config.patch[axis])));
+    let cut = cut.map(|config| config.patch);
+    // The model type helps old files only.
     let model = std::fs::read(folder.join("config.json")).ok();
     let model = model.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     let model = model.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
-    parse(&path.display().to_string(), &text, model)
+    Ok(Preprocessor { cut, ..parse(&path.display().to_string(), &text, model)? })
 }
 
 /// Reads a configuration; `file` stands in errors, `model` is the `model_type` of the backbone.
@@ -154,7 +160,7 @@ pub fn parse(file: &str, text: &[u8], model: Option<&str>) -> Result<Preprocesso
     } else {
         None
     };
-    Ok(Preprocessor { resize, crop, rescale, normalise })
+    Ok(Preprocessor { resize, crop, cut: None, rescale, normalise })
 }
 
 /// The fields of one file.

@@ -1,0 +1,112 @@
+//! What the families of backbones add to one encoder: where a `config.json` holds its fields, what stands
+//! beside the encoder in a file, images that patches do not divide.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use safetensors::SafeTensors;
+use safetensors::tensor::{TensorView, serialize_to_file};
+use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::config::{Activation, Config};
+use ssmprobe::model::preprocess::{Preprocessor, Size};
+
+use super::backbones::{TOLERANCE, difference, fixtures, read};
+use super::images::photo;
+
+fn config(text: &str) -> Config {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.json"), text).unwrap();
+    Config::open(folder.path()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn a_vision_model_is_found_in_the_config_of_both() {
+    // As google/siglip-base-patch16-224 has it: everything is left out.
+    let siglip =
+        config(r#"{"model_type": "siglip", "vision_config": {"model_type": "siglip_vision_model"}}"#);
+    assert_eq!((siglip.width, siglip.grid().len(), siglip.lead()), (768, 196, 0));
+    assert_eq!((siglip.activation, siglip.epsilon, siglip.final_norm), (Activation::GeluTanh, 1e-6, true));
+    assert_eq!(config(r#"{"model_type": "siglip_vision_model"}"#).width, 768);
+    let clip = config(r#"{"model_type": "clip", "hidden_size": 5, "vision_config_dict": null}"#);
+    assert_eq!((clip.width, clip.grid().len(), clip.lead()), (768, 49, 1));
+    assert_eq!((clip.activation, clip.epsilon, clip.final_norm), (Activation::QuickGelu, 1e-5, false));
+    // Older files say it twice; transformers takes the first, and nothing of the second.
+    let twice = config(
+        r#"{"model_type": "clip", "vision_config_dict": {"hidden_size": 1024, "num_attention_heads": 16},
+            "vision_config": {"hidden_size": 24, "patch_size": 14}}"#,
+    );
+    assert_eq!((twice.width, twice.heads, twice.patch), (1024, 16, [32, 32]));
+}
+
+/// Copies a fixture's weights with other names.
+fn rename(from: &str, to: &Path, name: impl Fn(&str) -> Vec<String>) {
+    let bytes = std::fs::read(fixtures().join(from).join("model.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let views = file.iter().flat_map(|(old, view)| {
+        name(old)
+            .into_iter()
+            .map(move |new| (new, TensorView::new(view.dtype(), view.shape().to_vec(), view.data()).unwrap()))
+    });
+    serialize_to_file(views.collect::<Vec<_>>(), None, &to.join("model.safetensors")).unwrap();
+}
+
+#[test]
+fn what_stands_beside_an_encoder_is_left_out_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = Device::flex();
+    let open = |from: &str, config: &str, name: &dyn Fn(&str) -> Vec<String>| {
+        std::fs::write(folder.path().join("config.json"), config).unwrap();
+        rename(from, folder.path(), name);
+        Backbone::open(folder.path(), &device).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let text = |case: &str| std::fs::read_to_string(fixtures().join(case).join("config.json")).unwrap();
+    let same = |name: &str| vec![name.to_owned()];
+    // The vision encoder alone may be asked for out of a file of both, and stand there with no prefix.
+    open("clip", &text("clip-vision").replace("\"gelu\"", "\"quick_gelu\""), &same).unwrap();
+    let bare = |name: &str| name.strip_prefix("vision_model.").map(str::to_owned).into_iter().collect();
+    open("clip", &text("clip"), &bare).unwrap();
+    for case in ["clip", "siglip", "deit", "dinov3", "ijepa", "data2vec"] {
+        open(case, &text(case), &same).unwrap();
+        // A copy of a weight the encoder does not know.
+        let more = |name: &str| match name.ends_with("norm1.weight") || name.ends_with("before.weight") {
+            true => vec![name.to_owned(), name.replace(".weight", ".gamma")],
+            false => vec![name.to_owned()],
+        };
+        let error = open(case, &text(case), &more).unwrap_err();
+        assert!(error.contains("2 unused") && error.contains(".gamma"), "{case}: {error}");
+        let fewer = |name: &str| match name.contains("position_embedding") || name.ends_with("q_proj.weight")
+        {
+            true => Vec::new(),
+            false => vec![name.to_owned()],
+        };
+        if case != "data2vec" {
+            let error = open(case, &text(case), &fewer).unwrap_err();
+            assert!(error.contains("missing"), "{case}: {error}");
+        }
+    }
+    // SigLIP's pooling head is no part of CLIP.
+    let head = |name: &str| match name == "logit_scale" {
+        true => vec!["vision_model.head.probe".to_owned()],
+        false => vec![name.to_owned()],
+    };
+    let error = open("clip", &text("clip"), &head).unwrap_err();
+    assert!(error.contains("unused: vision_model.head.probe"), "{error}");
+}
+
+#[test]
+fn what_is_over_at_the_edge_of_a_trained_size_is_left_out_as_transformers_does() {
+    let folder = fixtures().join("siglip-remainder");
+    let expected = read(&folder.join("stages.safetensors"));
+    let backbone = Backbone::open(&folder, &Device::flex()).unwrap();
+    let own = Preprocessor::open(&folder).unwrap();
+    assert_eq!((own.cut, own.output()), (Some([4, 4]), Some((16, 16))));
+    let oblong = Size::Exact { height: 25, width: 31 };
+    let oblong = Preprocessor { resize: own.resize.map(|(_, filter)| (oblong, filter)), ..own.clone() };
+    assert_ne!(own.key(), Preprocessor { cut: None, ..own.clone() }.key());
+    for (preprocessor, name) in [(own, "18x18"), (oblong, "25x31")] {
+        let pixels = preprocessor.apply(&photo(64, 37)).unwrap();
+        assert_eq!(preprocessor.output(), Some((pixels.height, pixels.width)));
+        let tokens = backbone.forward(&[pixels]).unwrap().remove(0);
+        assert!(difference(&tokens.patches, &expected[name].data) <= TOLERANCE, "{name}");
+    }
+}
