@@ -11,7 +11,8 @@ pub struct Tokens {
     pub width: usize,
     /// The CLS token, `[d]`; absent where the backbone has none.
     pub cls: Option<Vec<f32>>,
-    /// Register tokens, `[R, d]` row-major; empty for most backbones.
+    /// What stands between CLS and the patches, `[R, d]` row-major: register tokens, DeiT's token of
+    /// distillation; empty for most backbones.
     pub registers: Vec<f32>,
     /// Patch tokens, `[N, d]` row-major, in raster order.
     pub patches: Vec<f32>,

@@ -87,6 +87,7 @@ pub fn difference(a: &[f32], b: &[f32]) -> f32 {
 
 /// Every stage of one case on one device.
 fn check(case: &str, sizes: &[(usize, usize)], device: &Device) {
+    let mut worst: f32 = 0.0;
     let folder = fixtures().join(case);
     let expected = read(&folder.join("stages.safetensors"));
     let backbone = Backbone::open(&folder, device).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -103,11 +104,12 @@ fn check(case: &str, sizes: &[(usize, usize)], device: &Device) {
                 assert_eq!(backbone.width(), array.shape[2]);
                 let len = array.data.len() / 2;
                 let error = difference(&flat(tokens), &array.data[k * len..(k + 1) * len]);
-                println!("{case}, {height}x{width}, image {k}, stage {stage}: {error:.1e}");
+                worst = worst.max(error);
                 assert!(error <= TOLERANCE, "{case}, {height}x{width}, image {k}, stage {stage}: {error}");
             }
         }
     }
+    println!("{case}: {worst:.1e} apart at most");
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn a_gpu_gives_the_same_tokens() {
         println!("left out: there is no wgpu adapter");
         return;
     };
-    for case in ["vit", "vit-mae", "beit", "dinov2-swiglu", "dinov2-registers", "dinov3", "clip", "siglip"] {
+    for case in ["vit", "beit", "dinov2-swiglu", "dinov3", "clip", "siglip"] {
         let (_, sizes) = CASES.iter().find(|(name, _)| *name == case).unwrap();
         check(case, &sizes[..1], &device);
     }
@@ -310,15 +312,16 @@ fn halves_give_the_same_tokens_to_two_digits_where_the_device_has_them() {
             assert!(Backbone::open_in(&folder, &device, arithmetic).is_err());
             continue;
         }
-        let case = "beit";
-        let folder = fixtures().join(case);
-        let images = [image(0, 16, 16), image(1, 16, 16)];
-        let [exact, rounded] = [Arithmetic::Float32, arithmetic].map(|arithmetic| {
-            let backbone = Backbone::open_in(&folder, &device, arithmetic).unwrap();
-            backbone.forward(&images).unwrap().iter().flat_map(flat).collect::<Vec<_>>()
-        });
-        let error = difference(&exact, &rounded);
-        println!("{case} in {}: {error}", arithmetic.name());
-        assert!(error > 0.0 && error < 0.05, "{case} in {}: {error}", arithmetic.name());
+        for case in ["beit", "dinov3"] {
+            let folder = fixtures().join(case);
+            let images = [image(0, 16, 16), image(1, 16, 16)];
+            let [exact, rounded] = [Arithmetic::Float32, arithmetic].map(|arithmetic| {
+                let backbone = Backbone::open_in(&folder, &device, arithmetic).unwrap();
+                backbone.forward(&images).unwrap().iter().flat_map(flat).collect::<Vec<_>>()
+            });
+            let error = difference(&exact, &rounded);
+            println!("{case} in {}: {error}", arithmetic.name());
+            assert!(error > 0.0 && error < 0.05, "{case} in {}: {error}", arithmetic.name());
+        }
     }
 }

@@ -126,6 +126,14 @@ fn the_model_type_settles_a_file_without_a_type() {
     let mae = Preprocessor::open(folder.path()).unwrap();
     assert_eq!(mae.resize, Some((Size::Exact { height: 20, width: 20 }, Filter::Bilinear)));
     assert_ne!(mae.key(), dino.key());
+    // Since transformers 5, CLIP's processor stands in the file of both its processors.
+    write("processor_config.json", r#"{"processor_class": "CLIPProcessor"}"#);
+    assert_eq!(Preprocessor::open(folder.path()).unwrap(), mae);
+    let both = r#"{"image_processor": {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 30}}}"#;
+    write("processor_config.json", both);
+    let clip = Preprocessor::open(folder.path()).unwrap();
+    assert_eq!(clip.resize, Some((Size::Shortest(30), Filter::Bicubic)));
+    std::fs::remove_file(folder.path().join("processor_config.json")).unwrap();
     for family in FAMILIES {
         write("config.json", &format!("{{\"model_type\": \"{}\"}}", family.model_type));
         let opened = Preprocessor::open(folder.path());

@@ -2,7 +2,7 @@
 //! the file leaves out. Fields no listed processor reads are ignored.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -93,14 +93,7 @@ const CLIP: Defaults = Defaults {
 
 /// Reads a backbone's folder.
 pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
-    let path = folder.join("preprocessor_config.json");
-    let text = match std::fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(PreprocessError::Missing { folder: folder.into() });
-        }
-        Err(source) => return Err(PreprocessError::Read { path, source }),
-    };
+    let (path, text) = read(folder)?;
     // A missing or broken config.json is the backbone's error to tell.
     let cut = backbone::config::Config::open(folder)
         .ok()
@@ -111,6 +104,26 @@ pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
     let model = model.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     let model = model.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
     Ok(Preprocessor { cut, ..parse(&path.display().to_string(), &text, model)? })
+}
+
+/// The file that says how images are prepared, and its text: `processor_config.json` where an
+/// `image_processor` stands in it, as processors of text and images are stored since transformers 5.
+fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
+    let get = |name: &str| {
+        let path = folder.join(name);
+        match std::fs::read(&path) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(PreprocessError::Read { path, source }),
+        }
+    };
+    if let Some((path, text)) = get("processor_config.json")? {
+        let both: Value = serde_json::from_slice(&text).unwrap_or_default();
+        if let Some(own) = both.get("image_processor") {
+            return Ok((path, own.to_string().into_bytes()));
+        }
+    }
+    get("preprocessor_config.json")?.ok_or_else(|| PreprocessError::Missing { folder: folder.into() })
 }
 
 /// Reads a configuration; `file` stands in errors, `model` is the `model_type` of the backbone.

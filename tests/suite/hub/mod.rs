@@ -147,7 +147,7 @@ fn what_a_repository_lacks_is_asked_for_once() {
     let dir = client.resolve("org/name", &mut on).unwrap();
     assert!(Weights::open(&dir).unwrap().contains("transposed"));
     let absent = cache.path().join("models--org--name/.no_exist").join(COMMIT);
-    assert_eq!(fs::read_dir(&absent).unwrap().count(), 4, "preprocessor, two of safetensors, one bin");
+    assert_eq!(fs::read_dir(&absent).unwrap().count(), 5, "two preprocessors, two of safetensors, one bin");
     let before = server.requests().len();
     assert_eq!(client.resolve("org/name", &mut on).unwrap(), dir);
     assert_eq!(server.requests().len(), before);

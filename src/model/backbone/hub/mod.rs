@@ -110,8 +110,8 @@ impl Hub {
     }
 
     /// The folder of the backbone `source`. An existing folder wins; what looks like a path is
-    /// never looked for on the Hub. From there come `config.json`, `preprocessor_config.json` and
-    /// the weights, safetensors before pickles; a revision stays at the commit that was first
+    /// never looked for on the Hub. From there come `config.json`, `preprocessor_config.json` (or
+    /// else `processor_config.json`) and the weights, safetensors before pickles; a revision stays at the commit that was first
     /// complete here. A download that broke off or was cancelled goes on where it ended.
     pub fn resolve(&self, source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
         match local(source)? {
@@ -186,7 +186,9 @@ impl Hub {
             HubError::NoFile { id, page, file: file.into() }
         };
         get("config.json")?.ok_or_else(|| none("config.json"))?;
-        get("preprocessor_config.json")?;
+        if get("preprocessor_config.json")?.is_none() {
+            get("processor_config.json")?;
+        }
         for whole in ["model.safetensors", "pytorch_model.bin"] {
             if get(whole)?.is_some() {
                 return Ok(());
