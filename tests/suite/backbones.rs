@@ -101,6 +101,9 @@ fn check(case: &str, sizes: &[(usize, usize)], device: &Device) {
             for (stage, tokens) in stages.chain([("last".to_owned(), last)]) {
                 let array = &expected[&format!("{height}x{width}.{stage}")]; // [2, T, d]
                 assert_eq!(backbone.config().lead() + tokens.grid.len(), array.shape[1]);
+                let (d, registers) = (backbone.width(), backbone.config().registers);
+                let lengths = (tokens.registers.len(), tokens.patches.len());
+                assert_eq!(lengths, (registers * d, tokens.grid.len() * d), "{case}");
                 assert_eq!(backbone.width(), array.shape[2]);
                 let len = array.data.len() / 2;
                 let error = difference(&flat(tokens), &array.data[k * len..(k + 1) * len]);
