@@ -7,7 +7,10 @@
 //! Only the CLS row is read, and the CLS is the same for every image. So each of the H attention
 //! heads is one fixed query on the raw tokens, `Wk_h^T q_h` (the key bias shifts all logits alike and
 //! cancels), and values are projected after pooling, not before:
-//! `out_h = Wv_h sum_i a_hi x_i + bv_h`. The layer's full `[N, N]` attention never exists.
+//! `out_h = Wv_h sum_i a_hi x_i + bv_h`. The layer's full `[N, N]` attention never exists, and the tokens are
+//! read as other poolings read them; the CLS takes what they leave of a head's attention.
+
+use std::sync::Arc;
 
 use burn::tensor::{Tensor, activation};
 
@@ -16,6 +19,8 @@ use super::memory::Kernel;
 use super::{Batch, Config, ConfigError, Dims, Head, config, linear, opaque};
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
+use crate::model::pooling::Pooling;
+use crate::model::pooling::route::AttendBeside;
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 
@@ -71,30 +76,31 @@ impl Head for Transformer {
         Config { heads: Some(self.heads(dims.width)), ..Config::default() }
     }
 
-    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let patches = &batch.patches;
-        let [images, n, d] = patches.dims();
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, _, d] = batch.patches.dims();
         let (heads, each) = (self.heads(d), d / self.heads(d));
-        let layer = |name: &str| format!("encoder.{name}");
-        let weight = params.get::<2>(&layer("self_attn.in_proj_weight")); // [3 d, d]
-        let bias = params.get::<1>(&layer("self_attn.in_proj_bias")); // [3 d]
-        let cls = params.get::<3>("cls").reshape([1, d]);
-        let part = |i: usize| weight.clone().narrow(0, i * d, d).reshape([heads, each, d]); // [H, e, d]
-
-        let query = part(0).matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]
-        let query = query + bias.clone().narrow(0, 0, d).reshape([heads, each, 1]);
+        let cls = params.get::<3>("cls").reshape([d, 1]);
+        let [query, key] = [0, 1].map(|i| projection(params, i).reshape([heads, each, d])); // [H, e, d]
+        let bias = params.get::<1>("encoder.self_attn.in_proj_bias").narrow(0, 0, d); // [d]
+        let query = query.matmul(cls.clone().unsqueeze_dim(0)) + bias.reshape([heads, each, 1]); // [H, e, 1]
         let query = query.swap_dims(1, 2) / (each as f64).sqrt(); // [H, 1, e]
-        let folded = query.matmul(part(1)).reshape([heads, d]).transpose(); // [d, H]: on the raw tokens
+        let folded = query.matmul(key).reshape([heads, d]); // [H, d]: on the raw tokens
+        let own = folded.clone().matmul(cls); // [H, 1]
+        let route = Arc::new(AttendBeside { queries: heads });
+        Some(Pooling { queries: Some(folded), gains: Some(own), route })
+    }
 
-        let own = cls.clone().matmul(folded.clone()).reshape([1, 1, heads]); // [1, 1, H]
-        let logits = patches.clone().reshape([images * n, d]).matmul(folded); // [B N, H]
-        let logits = Tensor::cat(vec![own.expand([images, 1, heads]), logits.reshape([images, n, heads])], 1);
-        let share = activation::softmax(logits, 1).swap_dims(1, 2); // [B, H, 1 + N]
-        let pooled = share.clone().narrow(2, 1, n).matmul(patches.clone()); // [B, H, d]
-        let pooled = pooled + share.narrow(2, 0, 1) * cls.clone().reshape([1, 1, d]);
-
-        let value = pooled.swap_dims(0, 1).matmul(part(2).swap_dims(1, 2)); // [H, B, e]
-        let value = value.swap_dims(0, 1).reshape([images, d]) + bias.narrow(0, 2 * d, d).unsqueeze_dim(0);
+    fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
+        let [images, heads, row] = pooled.dims();
+        let (d, each) = (row - 1, (row - 1) / heads);
+        let layer = |name: &str| format!("encoder.{name}");
+        let cls = params.get::<3>("cls").reshape([1, d]);
+        let value = projection(params, 2).reshape([heads, each, d]); // [H, e, d]
+        let own = value.clone().matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]: what the CLS is worth
+        let seen = Tensor::cat(vec![value, -own.clone()], 2); // [H, e, d + 1]: it loses what tokens take
+        let value = pooled.swap_dims(0, 1).matmul(seen.swap_dims(1, 2)); // [H, B, e]
+        let bias = params.get::<1>(&layer("self_attn.in_proj_bias")).narrow(0, 2 * d, d) + own.reshape([d]);
+        let value = value.swap_dims(0, 1).reshape([images, d]) + bias.unsqueeze_dim(0); // [B, d]
         let attended = cls + linear::apply(params, &layer("self_attn.out_proj"), value); // [B, d]
         let attended = linear::affine(params, &layer("norm1"), linear::normalised(attended));
         let hidden = activation::relu(linear::apply(params, &layer("linear1"), attended.clone())); // [B, 192]
@@ -113,4 +119,11 @@ impl Head for Transformer {
         let attention = 2 * n * d * heads + 4 * n * heads + 2 * n * d * heads;
         attention + 2 * d * d + 2 * d * d + 4 * d * hidden + 16 * d // pooling, values, output, feed-forward, norms
     }
+}
+
+/// The weight of queries (0), keys (1) or values (2), `[d, d]`.
+fn projection(params: &Params, which: usize) -> Tensor<2> {
+    let stacked = params.get::<2>("encoder.self_attn.in_proj_weight"); // [3 d, d]
+    let [_, d] = stacked.dims();
+    stacked.narrow(0, which * d, d)
 }

@@ -15,7 +15,7 @@ pub mod route;
 use std::sync::Arc;
 
 use burn::backend::Flex;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_flex::FlexTensor;
 
 pub use self::learned::Learned;
@@ -27,7 +27,7 @@ use self::route::Route;
 pub struct Pooling {
     /// What every token is multiplied with, `[Q, d]`; absent where weights do not look at the tokens.
     pub queries: Option<Tensor<2>>,
-    /// What the weights depend on beside the scores, `[G, N]`: gains of positions, say.
+    /// What the weights depend on beside the scores, for all images alike: gains of positions `[G, N]`, say.
     pub gains: Option<Tensor<2>>,
     /// From scores and gains to weights.
     pub route: Arc<dyn Route>,
@@ -49,16 +49,22 @@ impl Pooling {
         Self { queries: None, gains: None, route: Arc::new(route::Even) }
     }
 
-    /// The pooled tokens, `[B, M, d]`, of `[B, N, d]`; differentiable in queries and gains.
+    /// The shape of what it makes of `[B, N, d]`: `[B, M, d]`, or `[B, M, d + 1]` where its route
+    /// [counts](Route::counts).
+    pub fn shape(&self, images: usize, width: usize) -> [usize; 3] {
+        [images, self.route.pools(), width + usize::from(self.route.counts())]
+    }
+
+    /// The pooled tokens of `[B, N, d]` in this [shape](Self::shape); differentiable in queries and gains.
     pub fn pool(&self, tokens: &Tensor<3>) -> Tensor<3> {
-        match on_cpu(&tokens.device()) {
+        match on_cpu(&tokens.device()) && tokens.dtype() != DType::F64 {
             true => operation::pool(self, tokens),
             false => self.pool_plain(tokens),
         }
     }
 
-    /// [`pool`](Self::pool) by elementary operations: for other devices, and the reference for the
-    /// CPU's own.
+    /// [`pool`](Self::pool) by elementary operations: for other devices, in float64, and the reference for
+    /// the CPU's own.
     pub fn pool_plain(&self, tokens: &Tensor<3>) -> Tensor<3> {
         let [images, n, width] = tokens.dims();
         let scores = self.queries.clone().map(|queries| {
@@ -66,7 +72,13 @@ impl Pooling {
             let scores = tokens.clone().reshape([images * n, width]).matmul(queries.transpose()); // [B N, Q]
             scores.reshape([images, n, count]).swap_dims(1, 2) // [B, Q, N]
         });
-        self.route.weights(tokens, scores, self.gains.clone()).matmul(tokens.clone()) // [B, M, d]
+        let weights = self.route.weights(tokens, scores, self.gains.clone()); // [B or 1, M, N]
+        let pooled = weights.clone().matmul(tokens.clone()); // [B, M, d]
+        if !self.route.counts() {
+            return pooled;
+        }
+        let sums = weights.sum_dim(2).expand([images, self.route.pools(), 1]);
+        Tensor::cat(vec![pooled, sums], 2)
     }
 
     /// This pooling as a [`Pass`](pass::Pass) takes it. On the CPU only.

@@ -16,12 +16,14 @@ use super::pass::{Ask, Gradient, Pass};
 use super::route::Route;
 use super::{Pooling, tensor};
 
-/// `[B, M, d]` for tokens `[B, N, d]` on the CPU.
+/// [`Pooling::pool`] for tokens `[B, N, d]` on the CPU.
 pub(super) fn pool(pooling: &Pooling, tokens: &Tensor<3>) -> Tensor<3> {
     // An operation takes tensors or none at all: one nobody reads stands for those that are absent.
     let nothing = || Tensor::<2>::zeros([1, 1], (&tokens.device(), tokens.dtype()));
+    let [images, _, width] = tokens.dims();
     let task = Task {
         route: pooling.route.clone(),
+        shape: pooling.shape(images, width),
         has_queries: pooling.queries.is_some(),
         has_gains: pooling.gains.is_some(),
     };
@@ -33,6 +35,8 @@ pub(super) fn pool(pooling: &Pooling, tokens: &Tensor<3>) -> Tensor<3> {
 /// What to do.
 pub(super) struct Task {
     route: Arc<dyn Route>,
+    /// Of what comes out.
+    shape: [usize; 3],
     has_queries: bool,
     has_gains: bool,
 }
@@ -47,12 +51,9 @@ impl Task {
     ) -> (FlexTensor, Pass) {
         let queries = if self.has_queries { values(queries) } else { vec![] };
         let gains = if self.has_gains { values(gains) } else { vec![] };
-        let pools = self.route.pools();
-        let shape: &[usize] = tokens.layout().shape();
-        let shape = [shape[0], pools, shape[2]];
         let ask = Ask { queries, gains: gains.into_iter().map(f64::from).collect(), route: self.route };
         let (mut pooled, pass) = Pass::forward(tokens, vec![ask], keep);
-        (tensor(pooled.remove(0), &shape), pass)
+        (tensor(pooled.remove(0), &self.shape), pass)
     }
 }
 

@@ -115,14 +115,24 @@ impl Ask {
         self.route.pools()
     }
 
+    /// Values of one pool's answer.
+    fn row(&self, width: usize) -> usize {
+        width + usize::from(self.route.counts())
+    }
+
+    /// Values of all pools' answers for an image.
+    fn size(&self, width: usize) -> usize {
+        self.pools() * self.row(width)
+    }
+
     fn trained(&self) -> bool {
         !self.queries.is_empty() || !self.gains.is_empty()
     }
 }
 
 impl Pass {
-    /// Pools the tokens `[B, N, d]` for every ask: `[B, M, d]` each. With `keep`, the pass can be gone
-    /// back.
+    /// Pools the tokens `[B, N, d]` for every ask: `[B, M, d]` each, `[B, M, d + 1]` where its route
+    /// [counts](Route::counts). With `keep`, the pass can be gone back.
     pub fn forward(tokens: &FlexTensor, asks: Vec<Ask>, keep: bool) -> (Vec<Vec<f32>>, Self) {
         let tokens = Tokens::new(tokens);
         let (n, width) = (tokens.count, tokens.width);
@@ -143,14 +153,17 @@ impl Pass {
             }
             let mut pooled = vec![0.0; pools * width];
             tokens.add(image, &weights, &mut pooled);
-            (pooled, pullbacks)
+            (answers(&asks, &pooled, &weights, [n, width]), pullbacks)
         };
         let (pooled, pullbacks): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(one).unzip();
         let mut start = 0;
         let of = |ask: &Ask| {
-            let own = start..start + ask.pools() * width;
+            let own = start..start + ask.size(width);
             start = own.end;
-            pooled.iter().flat_map(|pooled| &pooled[own.clone()]).copied().collect()
+            let mut all = vec![0.0; tokens.images * own.len()];
+            let images = all.par_chunks_mut(own.len()).zip(&pooled);
+            images.for_each(|(into, pooled)| into.copy_from_slice(&pooled[own.clone()]));
+            all
         };
         let outputs = asks.iter().map(of).collect();
         (outputs, Self { tokens, asks, pullbacks })
@@ -197,16 +210,24 @@ impl Pass {
         sums: &mut [Gradient],
     ) {
         let (n, width) = (self.tokens.count, self.tokens.width);
-        let mut by_pools = vec![];
+        let (mut by_pools, mut by_sums) = (vec![], vec![]);
         for &at in active {
-            let size = self.asks[at].pools() * width;
+            let (row, size) = (self.asks[at].row(width), self.asks[at].size(width));
             let cotangent = cotangents[at].as_ref().expect("an active ask has a cotangent");
-            by_pools.extend_from_slice(&cotangent[image * size..(image + 1) * size]);
+            for by_pool in cotangent[image * size..(image + 1) * size].chunks_exact(row) {
+                by_pools.extend_from_slice(&by_pool[..width]);
+                by_sums.push(by_pool.get(width).copied());
+            }
         }
         if by_pools.is_empty() {
             return;
         }
-        let by_weights = self.tokens.scores(image, &by_pools); // [M, N]
+        let mut by_weights = self.tokens.scores(image, &by_pools); // [M, N]
+        for (by_weights, by_sum) in by_weights.chunks_exact_mut(n).zip(by_sums) {
+            if let Some(by_sum) = by_sum {
+                by_weights.iter_mut().for_each(|x| *x += f64::from(by_sum));
+            }
+        }
         let mut by_weights = by_weights.as_slice();
         let mut by_scores = vec![];
         for (&at, sums) in active.iter().zip(sums.iter_mut()) {
@@ -228,6 +249,20 @@ impl Pass {
             sum.queries = own.to_vec();
         }
     }
+}
+
+/// What every ask gets of an image, one after another: its `pooled` tokens `[M, d]`, and behind each the
+/// sum of its `weights` `[M, N]` where that was asked.
+fn answers(asks: &[Ask], pooled: &[f32], weights: &[f64], [n, width]: [usize; 2]) -> Vec<f32> {
+    let mut pools = pooled.chunks_exact(width).zip(weights.chunks_exact(n));
+    let mut answers = Vec::with_capacity(asks.iter().map(|ask| ask.size(width)).sum());
+    for ask in asks {
+        for (pooled, weights) in pools.by_ref().take(ask.pools()) {
+            answers.extend_from_slice(pooled);
+            answers.extend(ask.route.counts().then(|| weights.iter().sum::<f64>() as f32));
+        }
+    }
+    answers
 }
 
 /// Adds `more` to `total`, which may still be empty.

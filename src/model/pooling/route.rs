@@ -16,6 +16,11 @@ pub trait Route: Send + Sync {
         1
     }
 
+    /// Whether the sum of its weights follows each weighted sum: for weights that need not sum to 1.
+    fn counts(&self) -> bool {
+        false
+    }
+
     /// The weights of one image, `[M, N]`. `scores`: `[Q, N]`; `gains`: as the head made them.
     fn weigh(&self, image: usize, n: usize, scores: &[f64], gains: &[f64]) -> Weighed;
 
@@ -138,6 +143,48 @@ impl Route for Attend {
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
         activation::softmax(scores.expect("attention has queries") * self.scale, 2)
+    }
+}
+
+/// A softmax for each query over the tokens and one thing beside them, the same for all images, whose
+/// logit is the query's gain, `[Q, 1]`: `softmax([gain, scores])` without its first. What is missing
+/// from 1 belongs to that thing.
+pub struct AttendBeside {
+    /// How many queries, and pools.
+    pub queries: usize,
+}
+
+impl Route for AttendBeside {
+    fn pools(&self) -> usize {
+        self.queries
+    }
+
+    fn counts(&self) -> bool {
+        true
+    }
+
+    fn weigh(&self, _: usize, n: usize, scores: &[f64], gains: &[f64]) -> Weighed {
+        let all = |(gain, scores): (&f64, &[f64])| softmax(&[&[*gain], scores].concat());
+        let soft: Vec<f64> = gains.iter().zip(scores.chunks(n)).flat_map(all).collect(); // [Q, 1 + N]
+        let weights = soft.chunks(1 + n).flat_map(|soft| &soft[1..]).copied().collect();
+        let back = move |by_weights: &[f64]| {
+            let (mut by_scores, mut by_gains) = (Vec::with_capacity(by_weights.len()), vec![]);
+            for (soft, by) in soft.chunks(1 + n).zip(by_weights.chunks(n)) {
+                let by = pull_softmax(soft, &[&[0.0], by].concat());
+                by_gains.push(by[0]);
+                by_scores.extend_from_slice(&by[1..]);
+            }
+            Cotangents { scores: by_scores, gains: by_gains }
+        };
+        Weighed { weights, back: Box::new(back) }
+    }
+
+    fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
+        let scores = scores.expect("attention has queries"); // [B, Q, N]
+        let [images, queries, n] = scores.dims();
+        let beside = gains.expect("what stands beside has a logit").unsqueeze_dim::<3>(0);
+        let all = Tensor::cat(vec![beside.expand([images, queries, 1]), scores], 2); // [B, Q, 1 + N]
+        activation::softmax(all, 2).narrow(2, 1, n)
     }
 }
 

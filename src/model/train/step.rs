@@ -112,14 +112,14 @@ impl<'a> Step<'a> {
         result
     }
 
-    /// From what the pass gave, `[B, M, d]`, to the loss and back; returns the gradient of what the pass
+    /// From what the pass gave, `[B, M, d or d + 1]`, to the loss and back; returns the gradient of what the pass
     /// gave.
     fn loss(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) -> Option<Vec<f32>> {
         let logits = match pooled {
             Some(pooled) => {
                 let [images, _, width] = batch.patches.dims();
-                let shape = [images, pooled.len() / (images * width).max(1), width];
-                let pooled = TensorData::new(pooled, shape);
+                let asked = self.pooling.as_ref().expect("only who asks gets an answer");
+                let pooled = TensorData::new(pooled, asked.shape(images, width));
                 let pooled = Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad();
                 self.pooled = Some(pooled.clone());
                 self.tracked.logits_of(pooled, batch)
