@@ -10,12 +10,14 @@
 //! eigenvectors' condition is 6e21.
 //!
 //! Twice, as the routers: [`System`] in float64 on the host, for explanations; [`kernel`] and
-//! [`kernel_channels`] on tensors, differentiable, for training (that of one channel on the CPU as one
-//! operation of its own). Only the lower triangle of `a` is ever read.
+//! [`kernel_channels`] on tensors, differentiable, for training (on the CPU as one operation of its own). Only the lower triangle of `a` is ever read.
 
+mod channels;
+mod discrete;
 mod fused;
+mod recurrence;
 
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::pooling::on_cpu;
@@ -164,9 +166,6 @@ fn by_rows(
 /// The kernel `K[j] = C Abar^j Bbar`, `[N]`, differentiable in all arguments. `a`: `[S, S]` (its
 /// lower triangle), `b`, `c`: `[S]`, `step`: `[1]`.
 pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usize) -> Tensor<1> {
-    if on_cpu(&a.device()) {
-        return fused::kernel(a, b, c, step, n);
-    }
     kernel_channels(a, b.unsqueeze_dim(1), c.unsqueeze_dim(0), step, n).squeeze_dim(1)
 }
 
@@ -176,12 +175,10 @@ pub fn kernel(a: Tensor<2>, b: Tensor<1>, c: Tensor<1>, step: Tensor<1>, n: usiz
 /// On the CPU in float64, whatever the arguments, which are few; elsewhere
 /// [in their own precision](kernel_channels_as_given).
 pub fn kernel_channels(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, n: usize) -> Tensor<2> {
-    if !on_cpu(&a.device()) {
-        return kernel_channels_as_given(a, b, c, step, n);
+    match on_cpu(&a.device()) {
+        true => fused::kernel(a, b, c, step, n),
+        false => kernel_channels_as_given(a, b, c, step, n),
     }
-    let given = a.dtype();
-    let [a, b, c] = [a, b, c].map(|tensor| tensor.cast(DType::F64));
-    kernel_channels_as_given(a, b, c, step.cast(DType::F64), n).cast(given)
 }
 
 /// [`kernel_channels`] in the precision of its arguments.
