@@ -12,7 +12,9 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Kind};
 use ssmprobe::model::pooling::pass::{Ask, Gradient, Pass};
 use ssmprobe::model::pooling::route::{Attend, Content, Given};
-use ssmprobe::model::pooling::{Pooling, channelwise, flex, host};
+use ssmprobe::model::pooling::channelwise::{Channelwise, Order};
+use ssmprobe::model::pooling::{Pooling, flex, host};
+use ssmprobe::model::router::ROUTERS;
 
 fn values(count: usize, seed: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -78,32 +80,54 @@ fn every_pooling_and_its_gradients_are_those_of_elementary_operations() {
     assert!(compared >= 3 * 15, "only {compared} poolings were compared");
 }
 
+/// What is pooled with a weight for every channel, and the gradients of gain and query.
+fn read_channels(order: &Order, [images, n, width]: [usize; 3], pool: PoolChannels) -> Vec<Vec<f32>> {
+    let device = Device::flex().autodiff();
+    let matrix = |shape: [usize; 2], seed| {
+        Tensor::<2>::from_data(TensorData::new(values(shape[0] * shape[1], seed), shape), &device)
+    };
+    let tokens = TensorData::new(values(images * n * width, 3), [images, n, width]);
+    let tokens = Tensor::<3>::from_data(tokens, &device);
+    let gain = matrix([n, width], 2).require_grad();
+    let mut order = order.clone();
+    let mut scorer = None;
+    if let Order::Learned { query, .. } = &mut order {
+        *query = matrix([1, width], 1).require_grad();
+        scorer = Some(query.clone());
+    }
+    let pooled = pool(&Channelwise { gain: gain.clone(), order }, &tokens);
+    let gradients = (pooled.clone() * matrix([images, width], 4)).sum().backward();
+    let by_query = scorer.map(|query| host(query.grad(&gradients).expect("a gradient")));
+    let by_gain = host(gain.grad(&gradients).expect("a gradient"));
+    [host(pooled), by_gain].into_iter().chain(by_query).collect()
+}
+
+type PoolChannels = fn(&Channelwise, &Tensor<3>) -> Tensor<2>;
+
 #[test]
 fn a_weight_for_every_channel_and_its_gradients_are_those_of_elementary_operations() {
-    type Pool = fn(Option<Tensor<3>>, Tensor<2>, &Tensor<3>) -> Tensor<2>;
-    let device = Device::flex().autodiff();
-    for (images, n, width, routed) in
-        [(3, 2, 5, true), (19, 7, 24, true), (2, 9, 17, false), (19, 3, 40, false)]
-    {
-        let tensor3 = |shape: [usize; 3], seed| {
-            Tensor::<3>::from_data(TensorData::new(values(shape.iter().product(), seed), shape), &device)
-        };
-        let matrix = |shape: [usize; 2], seed| {
-            Tensor::<2>::from_data(TensorData::new(values(shape[0] * shape[1], seed), shape), &device)
-        };
-        let run = |pool: Pool| {
-            let plans = routed.then(|| tensor3([images, n, n], 1).require_grad());
-            let gain = matrix([n, width], 2).require_grad();
-            let pooled = pool(plans.clone(), gain.clone(), &tensor3([images, n, width], 3));
-            let gradients = (pooled.clone() * matrix([images, width], 4)).sum().backward();
-            let mut all = vec![host(pooled), host(gain.grad(&gradients).expect("a gradient"))];
-            all.extend(plans.map(|plans| host(plans.grad(&gradients).expect("a gradient"))));
-            all
-        };
-        let (found, expected) = (run(channelwise::pool), run(channelwise::pool_plain));
-        assert_eq!(found.len(), expected.len());
-        for (x, y) in found.iter().flatten().zip(expected.iter().flatten()) {
-            assert!((x - y).abs() <= 1e-5 * y.abs().max(10.0), "{images} {n} {width}: {x} {y}");
+    for shape in [[3, 2, 5], [19, 7, 24], [2, 9, 17], [19, 3, 40]] {
+        let [images, n, _] = shape;
+        let backwards = (0..images * n).map(|at| n - 1 - at % n).collect();
+        let mut orders = vec![("given", Order::Given), ("placed", Order::Placed(Arc::new(backwards)))];
+        for kind in ROUTERS {
+            for draws in [None, Some((0..images as u64).collect())] {
+                let router = Arc::from((kind.build)(&Config::default()).expect("defaults are right"));
+                let query = Tensor::zeros([1, 1], &Device::flex());
+                orders.push((kind.id, Order::Learned { query, router, draws }));
+            }
+        }
+        for (name, order) in orders {
+            let found = read_channels(&order, shape, Channelwise::pool);
+            let expected = read_channels(&order, shape, Channelwise::pool_plain);
+            assert_eq!(found.len(), expected.len());
+            for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let largest = expected.iter().fold(1.0_f32, |largest, x| largest.max(x.abs()));
+                let tolerance = if at == 0 { 1e-5 } else { 1e-4 } * largest;
+                for (x, y) in found.iter().zip(expected) {
+                    assert!((x - y).abs() <= tolerance, "{name} {shape:?} tensor {at}: {x} {y}");
+                }
+            }
         }
     }
 }

@@ -11,7 +11,8 @@ use super::memory::{Kernel, Memory};
 use super::{Batch, Config, Dims, Head, Sharing, cost, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Params, Spec};
-use crate::model::pooling::{Learned, Pooling, channelwise};
+use crate::model::pooling::channelwise::{self, Channelwise};
+use crate::model::pooling::{Learned, Pooling};
 use crate::model::reading::{Form, Order, Reading};
 use crate::model::router::Router;
 use crate::model::tokens::Tokens;
@@ -55,18 +56,14 @@ impl Head for Routed {
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
-        let Batch { patches, draws, training, .. } = batch;
+        let patches = &batch.patches;
         if let Some(pooling) = self.pooling(params, batch) {
             return self.finish(params, pooling.pool(patches), batch);
         }
         let [_, n, _] = patches.dims();
-        let scores = scorer::scores(params, patches); // [B, N]
-        let gain = self.memory.gain(params, 0, n); // [N, d]
-        let plans = match training {
-            true => self.router.training_plans(scores, draws),
-            false => self.router.plans(scores),
-        };
-        channelwise::pool(Some(plans), gain, patches)
+        let (query, draws) = (scorer::query(params), batch.training_draws());
+        let order = channelwise::Order::Learned { query, router: self.router.clone(), draws };
+        Channelwise { gain: self.memory.gain(params, 0, n), order }.pool(patches)
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {

@@ -15,7 +15,8 @@ use crate::model::array::Arrays;
 use crate::model::grid::Grid;
 use crate::model::params::{Constraint, Init, Params, Spec};
 use crate::model::pooling::route::{Given, Placed};
-use crate::model::pooling::{Pooling, channelwise};
+use crate::model::pooling::Pooling;
+use crate::model::pooling::channelwise::{self, Channelwise};
 use crate::model::reading::{Form, Order, Reading};
 use crate::model::router::scan::{self, Scan};
 use crate::model::tokens::Tokens;
@@ -154,13 +155,17 @@ impl Head for FixedScan {
         if let Some(pooling) = self.pooling(params, batch) {
             return self.finish(params, pooling.pool(patches), batch);
         }
-        let [images, n, width] = patches.dims();
-        let Some(places) = self.places(batch) else {
-            return channelwise::pool(None, self.weights(params, batch), patches);
+        let [_, n, _] = patches.dims();
+        let channelwise = match self.places(batch) {
+            Some(places) => Channelwise {
+                gain: self.memory.gain(params, 0, n),
+                order: channelwise::Order::Placed(Arc::new(places)),
+            },
+            None => {
+                Channelwise { gain: self.weights(params, batch), order: channelwise::Order::Given }
+            }
         };
-        let gain = self.memory.gain(params, 0, n); // [N, d]
-        let weights = gain.select(0, indices(&places, patches)).reshape([images, n, width]);
-        (patches.clone() * weights).sum_dim(1).squeeze_dim(1)
+        channelwise.pool(patches)
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {

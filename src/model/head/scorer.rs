@@ -7,20 +7,12 @@ use burn::tensor::Tensor;
 
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
-use crate::model::router::{standardise, standardise_batch};
+use crate::model::router::standardise;
 use crate::model::tokens::Tokens;
 
 /// The scorer's only parameter, under PyTorch's default start.
 pub fn spec(width: usize) -> Spec {
     Spec::new("scorer.weight", [1, width], Init::Uniform(1.0 / (width as f32).sqrt()))
-}
-
-/// Standardised scores of a batch. `patches`: `[B, N, d]`; returns `[B, N]`.
-pub fn scores(params: &Params, patches: &Tensor<3>) -> Tensor<2> {
-    let [images, n, width] = patches.dims();
-    let weight = params.get::<2>("scorer.weight").transpose(); // [d, 1]
-    let raw = patches.clone().reshape([images * n, width]).matmul(weight); // [B N, 1]
-    standardise_batch(raw.reshape([images, n]))
 }
 
 /// The scorer as a pooling's only query, `[1, d]`.

@@ -1,9 +1,10 @@
 //! Pooling with a weight of its own for every channel: `z[c] = sum_i W[i, c] t_i[c]`, where `W` is the
-//! same for all images or, behind a router, `W = P G` with each image's plan `P` `[N, N]`.
+//! gain `G` `[N, d]` itself, its rows in an order of each image, or `P G` with the plan `P` `[N, N]` that a
+//! router makes of each image's scores.
 //!
-//! On the CPU one operation with its own gradient, some images to a core: neither `W` nor its product
-//! with the tokens is ever held for a batch. With `z`'s gradient `y`, `dW[i, c] = t_i[c] y[c]`,
-//! `dG = sum over images of P^T dW` and `dP = dW G^T`.
+//! On the CPU one operation with its own gradient, an image to a core: scores, plan, `W` and its product
+//! with the tokens follow each other, and none of them is ever held for a batch. With `z`'s gradient
+//! `y`, `dW[i, c] = t_i[c] y[c]`, `dG = sum over images of P^T dW` and `dP = dW G^T`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,75 +15,153 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
+use super::tokens::Tokens;
 use super::{on_cpu, tensor};
 use crate::model::product::Matrix;
-use crate::model::vectorise::{multiply_add, vectorised};
+use crate::model::router::{Routed, Router, pull_standardised, standardise, standardise_batch};
+use crate::model::vectorise::{add, multiply_add, vectorised};
 
 /// Parts a batch is cut into, each with a gradient of its own, summed in order at the end.
 const PARTS: usize = 16;
 
-/// `z`, `[B, d]`, of tokens `[B, N, d]`. `gain`: `[N, d]`, by position where there are `plans`
-/// `[B, N, N]`, else by token. Differentiable in both.
-pub fn pool(plans: Option<Tensor<3>>, gain: Tensor<2>, tokens: &Tensor<3>) -> Tensor<2> {
-    if !on_cpu(&tokens.device()) || tokens.dtype() != DType::F32 {
-        return pool_plain(plans, gain, tokens);
-    }
-    let has_plans = plans.is_some();
-    // An operation takes tensors or none at all: one nobody reads stands for those that are absent.
-    let plans = plans.unwrap_or_else(|| Tensor::zeros([1, 1, 1], (&tokens.device(), tokens.dtype())));
-    let (plans, gain) = (plans.into_dispatch(), gain.into_dispatch());
-    let tokens = tokens.clone().into_dispatch();
-    Tensor::from_dispatch(<Dispatch as Weighing>::by_channel(plans, gain, tokens, has_plans))
+/// What one head asks of the patch tokens.
+#[derive(Clone)]
+pub struct Channelwise {
+    /// What every channel counts, `[N, d]`: by position, or by token where the order is given.
+    pub gain: Tensor<2>,
+    /// Which token is read at which position.
+    pub order: Order,
 }
 
-/// [`pool`] by elementary operations: for other devices, and the reference for the CPU's own.
-pub fn pool_plain(plans: Option<Tensor<3>>, gain: Tensor<2>, tokens: &Tensor<3>) -> Tensor<2> {
-    let gain = gain.unsqueeze_dim::<3>(0); // [1, N, d]
-    let weights = match plans {
-        Some(plans) => plans.matmul(gain), // [B, N, d]
-        None => gain,
-    };
-    (tokens.clone() * weights).sum_dim(1).squeeze_dim(1)
+/// Which token is read at which position.
+#[derive(Clone)]
+pub enum Order {
+    /// The gain is by token already.
+    Given,
+    /// Which position each token of each image is read at, `[B, N]` row-major.
+    Placed(Arc<Vec<usize>>),
+    /// A plan for every image.
+    Learned {
+        /// What scores the tokens, `[1, d]`.
+        query: Tensor<2>,
+        /// Who comes late.
+        router: Arc<dyn Router>,
+        /// The draw of each image while training; absent otherwise.
+        draws: Option<Vec<u64>>,
+    },
+}
+
+impl Channelwise {
+    /// `z`, `[B, d]`, of tokens `[B, N, d]`; differentiable in gain and query.
+    pub fn pool(&self, tokens: &Tensor<3>) -> Tensor<2> {
+        if !on_cpu(&tokens.device()) || tokens.dtype() != DType::F32 {
+            return self.pool_plain(tokens);
+        }
+        // An operation takes tensors or none at all: one nobody reads stands for that which is absent.
+        let nothing = || Tensor::<2>::zeros([1, 1], (&tokens.device(), tokens.dtype()));
+        let (query, order) = match &self.order {
+            Order::Given => (nothing(), Places::Given),
+            Order::Placed(places) => (nothing(), Places::Fixed(places.clone())),
+            Order::Learned { query, router, draws } => {
+                (query.clone(), Places::Learned(router.clone(), draws.clone()))
+            }
+        };
+        let (query, gain) = (query.into_dispatch(), self.gain.clone().into_dispatch());
+        let tokens = tokens.clone().into_dispatch();
+        Tensor::from_dispatch(<Dispatch as Weighing>::by_channel(query, gain, tokens, order))
+    }
+
+    /// [`pool`](Self::pool) by elementary operations: for other devices, and the reference for the CPU's
+    /// own.
+    pub fn pool_plain(&self, tokens: &Tensor<3>) -> Tensor<2> {
+        let [images, n, width] = tokens.dims();
+        let weights = match &self.order {
+            Order::Given => self.gain.clone().unsqueeze_dim::<3>(0), // [1, N, d]
+            Order::Placed(places) => {
+                let data: Vec<i32> = places.iter().map(|&k| k as i32).collect();
+                let at = TensorData::new(data, [places.len()]);
+                let at = Tensor::<1, Int>::from_data(at, &tokens.device());
+                self.gain.clone().select(0, at).reshape([images, n, width])
+            }
+            Order::Learned { query, router, draws } => {
+                let raw = tokens.clone().reshape([images * n, width]).matmul(query.clone().transpose());
+                let scores = standardise_batch(raw.reshape([images, n])); // [B, N]
+                let plans = match draws {
+                    Some(draws) => router.training_plans(scores, draws),
+                    None => router.plans(scores),
+                };
+                plans.matmul(self.gain.clone().unsqueeze_dim(0)) // [B, N, d]
+            }
+        };
+        (tokens.clone() * weights).sum_dim(1).squeeze_dim(1)
+    }
+}
+
+/// [`Order`] without its tensor.
+enum Places {
+    Given,
+    Fixed(Arc<Vec<usize>>),
+    Learned(Arc<dyn Router>, Option<Vec<u64>>),
 }
 
 #[backend_extension(Autodiff, Flex)]
 trait Weighing: Backend {
     fn by_channel(
-        plans: FloatTensor<Self>,
+        query: FloatTensor<Self>,
         gain: FloatTensor<Self>,
         tokens: FloatTensor<Self>,
-        has_plans: bool,
+        order: Places,
     ) -> FloatTensor<Self>;
 }
 
 impl Weighing for Flex {
-    fn by_channel(plans: FlexTensor, gain: FlexTensor, tokens: FlexTensor, has_plans: bool) -> FlexTensor {
-        Channels::new(has_plans.then_some(plans), &gain, &tokens).forward()
+    fn by_channel(query: FlexTensor, gain: FlexTensor, tokens: FlexTensor, order: Places) -> FlexTensor {
+        Channels::new(&query, &gain, &tokens, order).forward(false).0
     }
 }
 
 impl<C: CheckpointStrategy> Weighing for Autodiff<Flex, C> {
     fn by_channel(
-        plans: FloatTensor<Self>,
+        query: FloatTensor<Self>,
         gain: FloatTensor<Self>,
         tokens: FloatTensor<Self>,
-        has_plans: bool,
+        order: Places,
     ) -> FloatTensor<Self> {
-        let nodes = [plans.node(), gain.node()];
-        let plans = has_plans.then(|| plans.into_primitive());
-        let channels = Channels::new(plans, &gain.into_primitive(), &tokens.into_primitive());
+        let nodes = [query.node(), gain.node()];
+        let [query, gain, tokens] = [query, gain, tokens].map(<FloatTensor<Self>>::into_primitive);
+        let channels = Channels::new(&query, &gain, &tokens, order);
         match BackFromChannels.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let pooled = channels.forward();
-                prep.finish(Arc::new(channels), pooled)
+                let (pooled, routed) = channels.forward(true);
+                prep.finish(Arc::new(Forward { channels, routed }), pooled)
             }
-            OpsKind::UnTracked(prep) => prep.finish(channels.forward()),
+            OpsKind::UnTracked(prep) => prep.finish(channels.forward(false).0),
         }
     }
+}
+
+/// What the way back needs.
+struct Forward {
+    channels: Channels,
+    /// Of every image, where it is routed.
+    routed: Vec<Seen>,
+}
+
+impl fmt::Debug for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Forward({} images)", self.channels.tokens.images)
+    }
+}
+
+/// An image that was routed.
+struct Seen {
+    /// Its scores as they come, `[N]`.
+    raw: Vec<f64>,
+    routed: Box<dyn Routed>,
 }
 
 /// The gradient of what was pooled.
@@ -90,121 +169,136 @@ impl<C: CheckpointStrategy> Weighing for Autodiff<Flex, C> {
 struct BackFromChannels;
 
 impl Backward<Flex, 2> for BackFromChannels {
-    type State = Arc<Channels>;
+    type State = Arc<Forward>;
 
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let cotangent = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let channels = &*ops.state;
-        let (by_plans, by_gain) = channels.back(cotangent.as_slice::<f32>().expect("float32 gradients"));
-        let [plans, gain] = ops.parents;
-        if let (Some(node), false) = (plans, by_plans.is_empty()) {
-            let shape = [channels.images, channels.count, channels.count];
-            grads.register::<Flex>(node.id, tensor(by_plans, &shape));
+        let Forward { channels, routed } = &*ops.state;
+        let cotangent = cotangent.as_slice::<f32>().expect("float32 gradients");
+        let Owed { query: by_query, gain: by_gain } = channels.back(routed, cotangent);
+        let [query, gain] = ops.parents;
+        let Tokens { count, width, .. } = channels.tokens;
+        if let (Some(node), false) = (query, by_query.is_empty()) {
+            grads.register::<Flex>(node.id, tensor(by_query, &[1, width]));
         }
         if let Some(node) = gain {
-            grads.register::<Flex>(node.id, tensor(by_gain, &[channels.count, channels.width]));
+            grads.register::<Flex>(node.id, tensor(by_gain, &[count, width]));
         }
     }
 }
 
-/// Tokens, plans and gain on the host.
+/// Tokens, query and gain on the host.
 struct Channels {
-    tokens: FlexTensor,
-    plans: Option<FlexTensor>,
+    tokens: Tokens,
+    /// `[d]`; of no meaning where the order is not learned.
+    query: FlexTensor,
     gain: FlexTensor,
-    images: usize,
-    count: usize,
-    width: usize,
+    order: Places,
 }
 
-impl fmt::Debug for Channels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Channels({} images)", self.images)
-    }
+/// What some images contribute to the gradients.
+struct Owed {
+    /// `[d]`, or nothing.
+    query: Vec<f32>,
+    /// `[N, d]`.
+    gain: Vec<f32>,
 }
 
 impl Channels {
-    fn new(plans: Option<FlexTensor>, gain: &FlexTensor, tokens: &FlexTensor) -> Self {
-        let shape: &[usize] = tokens.layout().shape();
-        let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
-        let plans = plans.map(|plans| plans.to_contiguous());
-        Self { tokens: tokens.to_contiguous(), plans, gain: gain.to_contiguous(), images, count, width }
+    fn new(query: &FlexTensor, gain: &FlexTensor, tokens: &FlexTensor, order: Places) -> Self {
+        let [query, gain] = [query, gain].map(FlexTensor::to_contiguous);
+        Self { tokens: Tokens::new(tokens), query, gain, order }
     }
 
-    fn gain(&self) -> &[f32] {
-        self.gain.as_slice::<f32>().expect("a float32 gain")
+    fn gain(&self) -> Matrix<'_, f32> {
+        Matrix::new(values(&self.gain), self.tokens.width)
     }
 
-    fn image(&self, image: usize) -> &[f32] {
-        let size = self.count * self.width;
-        &self.tokens.as_slice::<f32>().expect("float32 tokens")[image * size..(image + 1) * size]
-    }
-
-    /// The plan of an image, `[N, N]`.
-    fn plan(&self, image: usize) -> Option<Matrix<'_, f32>> {
-        let plans = self.plans.as_ref()?.as_slice::<f32>().expect("float32 plans");
-        let size = self.count * self.count;
-        Some(Matrix::new(&plans[image * size..(image + 1) * size], self.count))
-    }
-
-    /// How many images a part has.
-    fn part(&self) -> usize {
-        self.images.div_ceil(PARTS).max(1)
-    }
-
-    fn forward(&self) -> FlexTensor {
-        let mut pooled = vec![0.0; self.images * self.width];
-        let parts = pooled.par_chunks_mut(self.part() * self.width).enumerate();
-        parts.for_each(|(part, pooled)| {
-            let mut weights = vec![0.0; if self.plans.is_some() { self.gain().len() } else { 0 }];
-            for (at, pooled) in pooled.chunks_exact_mut(self.width).enumerate() {
-                let image = part * self.part() + at;
-                if let Some(plan) = self.plan(image) {
-                    weights.fill(0.0);
-                    plan.times(Matrix::new(self.gain(), self.width), &mut weights);
-                }
-                let weights = if self.plans.is_some() { &weights } else { self.gain() };
-                let tokens = self.image(image).chunks_exact(self.width);
-                tokens.zip(weights.chunks_exact(self.width)).for_each(|(t, w)| add_product(t, w, pooled));
-            }
-        });
-        tensor(pooled, &[self.images, self.width])
-    }
-
-    /// The gradients of plans, `[B, N, N]` or nothing, and gain, `[N, d]`, given that of `z`, `[B, d]`.
-    fn back(&self, cotangent: &[f32]) -> (Vec<f32>, Vec<f32>) {
-        let table = if self.plans.is_some() { self.count * self.count } else { 0 };
-        let one_part = |part: usize| {
-            let images = part * self.part()..((part + 1) * self.part()).min(self.images);
-            let mut by_plans = vec![0.0; images.len() * table];
-            let mut by_gain = vec![0.0; self.gain().len()];
-            let mut by_weights = vec![0.0; if table > 0 { by_gain.len() } else { 0 }];
-            for (at, image) in images.enumerate() {
-                let by_pooled = &cotangent[image * self.width..(image + 1) * self.width];
-                let tokens = self.image(image).chunks_exact(self.width);
-                let Some(plan) = self.plan(image) else {
-                    let rows = tokens.zip(by_gain.chunks_exact_mut(self.width));
-                    rows.for_each(|(t, by)| add_product(t, by_pooled, by));
-                    continue;
-                };
-                by_weights.fill(0.0);
-                let rows = tokens.zip(by_weights.chunks_exact_mut(self.width));
-                rows.for_each(|(t, by)| add_product(t, by_pooled, by));
-                let by_weights = Matrix::new(&by_weights, self.width);
-                plan.transposed().times(by_weights, &mut by_gain);
-                let gain = Matrix::new(self.gain(), self.width).transposed();
-                by_weights.times(gain, &mut by_plans[at * table..(at + 1) * table]);
-            }
-            (by_plans, by_gain)
-        };
-        let parts = self.images.div_ceil(self.part());
-        let (by_plans, by_gain): (Vec<_>, Vec<_>) = (0..parts).into_par_iter().map(one_part).unzip();
-        let mut total = vec![0.0; self.gain().len()];
-        for part in by_gain {
-            total.iter_mut().zip(part).for_each(|(total, x)| *total += x);
+    /// Which row of the gain, or of `W`, a token of an image counts by.
+    fn row(&self, image: usize, token: usize) -> usize {
+        match &self.order {
+            Places::Fixed(places) => places[image * self.tokens.count + token],
+            Places::Given | Places::Learned(..) => token,
         }
-        (by_plans.concat(), total)
     }
+
+    fn route(&self, image: usize) -> Option<Seen> {
+        let Places::Learned(router, draws) = &self.order else { return None };
+        let raw = self.tokens.scores(image, values(&self.query));
+        let routed = router.route(&standardise(&raw), draws.as_ref().map(|draws| draws[image]));
+        Some(Seen { raw, routed })
+    }
+
+    /// `z`, `[B, d]`; with `keep`, what the way back needs.
+    fn forward(&self, keep: bool) -> (FlexTensor, Vec<Seen>) {
+        let Tokens { images, count, width, .. } = self.tokens;
+        let mut pooled = vec![0.0; images * width];
+        let room = || vec![0.0; if matches!(self.order, Places::Learned(..)) { count * width } else { 0 }];
+        let one = |weights: &mut Vec<f32>, (image, pooled): (usize, &mut [f32])| {
+            let seen = self.route(image);
+            let weights = match &seen {
+                Some(Seen { routed, .. }) => {
+                    weights.fill(0.0);
+                    Matrix::new(&routed.table(), count).times(self.gain(), weights);
+                    weights
+                }
+                None => values(&self.gain),
+            };
+            self.tokens.each_token(image, |i, token| {
+                add_product(token, &weights[self.row(image, i) * width..][..width], pooled);
+            });
+            seen.filter(|_| keep)
+        };
+        let rows = pooled.par_chunks_mut(width).enumerate();
+        let seen: Vec<_> = rows.map_init(room, one).collect();
+        (tensor(pooled, &[images, width]), seen.into_iter().flatten().collect())
+    }
+
+    /// The gradients of query and gain, given that of `z`, `[B, d]`.
+    fn back(&self, routed: &[Seen], cotangent: &[f32]) -> Owed {
+        let images: Vec<usize> = (0..self.tokens.images).collect();
+        let parts = images.par_chunks(images.len().div_ceil(PARTS).max(1));
+        let parts: Vec<Owed> = parts.map(|images| self.back_through(images, routed, cotangent)).collect();
+        let sum = |mut total: Owed, part: Owed| {
+            add(&part.query, &mut total.query);
+            add(&part.gain, &mut total.gain);
+            total
+        };
+        parts.into_iter().reduce(sum).unwrap_or_else(|| self.nothing())
+    }
+
+    fn nothing(&self) -> Owed {
+        let query = if matches!(self.order, Places::Learned(..)) { self.tokens.width } else { 0 };
+        Owed { query: vec![0.0; query], gain: vec![0.0; values(&self.gain).len()] }
+    }
+
+    /// What some images contribute.
+    fn back_through(&self, images: &[usize], routed: &[Seen], cotangent: &[f32]) -> Owed {
+        let Tokens { count, width, .. } = self.tokens;
+        let mut owed = self.nothing();
+        let mut by_weights = vec![0.0; if routed.is_empty() { 0 } else { count * width }];
+        let mut by_plan = vec![0.0; if routed.is_empty() { 0 } else { count * count }];
+        for &image in images {
+            let by_pooled = &cotangent[image * width..(image + 1) * width];
+            by_weights.fill(0.0);
+            let into = if routed.is_empty() { &mut owed.gain } else { &mut by_weights };
+            self.tokens.each_token(image, |i, token| {
+                add_product(token, by_pooled, &mut into[self.row(image, i) * width..][..width]);
+            });
+            let Some(Seen { raw, routed }) = routed.get(image) else { continue };
+            let by_weights = Matrix::new(&by_weights, width);
+            Matrix::new(&routed.table(), count).transposed().times(by_weights, &mut owed.gain);
+            by_plan.fill(0.0);
+            by_weights.times(self.gain().transposed(), &mut by_plan);
+            let by_raw = pull_standardised(raw, &routed.pull_table(&by_plan));
+            self.tokens.add(image, &by_raw, &mut owed.query);
+        }
+        owed
+    }
+}
+
+fn values(tensor: &FlexTensor) -> &[f32] {
+    tensor.as_slice::<f32>().expect("float32 parameters")
 }
 
 vectorised! {

@@ -11,6 +11,7 @@ mod operation;
 pub mod pass;
 mod products;
 pub mod route;
+mod tokens;
 
 use std::sync::Arc;
 

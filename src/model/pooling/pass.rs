@@ -7,14 +7,11 @@
 
 use std::sync::Arc;
 
-use burn::tensor::DType;
 use burn_flex::FlexTensor;
-use half::f16;
-use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
-use super::products::{ROWS, add_weighted, dots};
 use super::route::{Pullback, Route};
+use super::tokens::Tokens;
 
 /// Most parts a batch is cut into; gradients are summed within a part, then over the parts.
 const PARTS: usize = 64;
@@ -44,70 +41,6 @@ pub struct Pass {
     asks: Vec<Ask>,
     /// For every image, for every ask.
     pullbacks: Vec<Vec<Pullback>>,
-}
-
-/// `[B, N, d]`, in float32 or in the float16 that caches hold.
-struct Tokens {
-    values: FlexTensor,
-    images: usize,
-    count: usize,
-    width: usize,
-}
-
-impl Tokens {
-    fn new(values: &FlexTensor) -> Self {
-        let shape: &[usize] = values.layout().shape();
-        let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
-        let readable = matches!(values.dtype(), DType::F32 | DType::F16);
-        assert!(readable, "tokens are float32 or float16, not {:?}", values.dtype());
-        Self { values: values.to_contiguous(), images, count, width }
-    }
-
-    /// Hands the tokens of `image` to `read`, [`ROWS`] at a time, with the index of the first.
-    fn each(&self, image: usize, mut read: impl FnMut(usize, &[f32])) {
-        let of_image = image * self.count * self.width..(image + 1) * self.count * self.width;
-        let size = ROWS * self.width;
-        if let Some(values) = self.values.as_slice::<f32>() {
-            values[of_image].chunks(size).enumerate().for_each(|(at, block)| read(at * ROWS, block));
-        } else if let Some(values) = self.values.as_slice::<f16>() {
-            let mut decoded = vec![0.0; size];
-            for (at, block) in values[of_image].chunks(size).enumerate() {
-                let decoded = &mut decoded[..block.len()];
-                block.convert_to_f32_slice(decoded);
-                read(at * ROWS, decoded);
-            }
-        }
-    }
-
-    /// `rows[m] . token` for every token: `[M, N]`.
-    fn scores(&self, image: usize, rows: &[f32]) -> Vec<f64> {
-        let count = rows.len() / self.width;
-        let mut scores = vec![0.0; count * self.count];
-        let mut block_scores = vec![0.0; count * ROWS];
-        self.each(image, |at, block| {
-            dots(block, rows, self.width, &mut block_scores);
-            for (q, found) in block_scores.chunks(ROWS).enumerate() {
-                let into = &mut scores[q * self.count + at..][..block.len() / self.width];
-                into.iter_mut().zip(found).for_each(|(into, &x)| *into = f64::from(x));
-            }
-        });
-        scores
-    }
-
-    /// Adds `weights` `[M, N]` times the tokens to `sums` `[M, d]`.
-    fn add(&self, image: usize, weights: &[f64], sums: &mut [f32]) {
-        let mut block_weights = vec![0.0; weights.len() / self.count * ROWS];
-        self.each(image, |at, block| {
-            if block.len() < ROWS * self.width {
-                block_weights.fill(0.0);
-            }
-            for (m, weights) in weights.chunks(self.count).enumerate() {
-                let into = block_weights[m * ROWS..].iter_mut();
-                weights[at..].iter().take(ROWS).zip(into).for_each(|(&w, into)| *into = w as f32);
-            }
-            add_weighted(block, &block_weights, self.width, sums);
-        });
-    }
 }
 
 impl Ask {

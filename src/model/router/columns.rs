@@ -51,36 +51,17 @@ impl Columns {
         }
         powers(column)
     }
-}
 
-impl Routed for Columns {
-    fn weights(&self, gains: &[f64]) -> Vec<f64> {
+    /// The gradient of the scores: `owe(k, column, total, owed)` adds that of column `k`'s logits, given its
+    /// [`column`](Self::column).
+    fn back(&self, mut owe: impl FnMut(usize, &[f64], f64, &mut [f64])) -> Vec<f64> {
         let n = self.scores.len();
-        let mut weights = vec![0.0; gains.len()];
-        let mut column = vec![0.0; n];
-        for k in 0..n {
-            let total = self.column(k, &mut column);
-            for (gains, weights) in gains.chunks(n).zip(weights.chunks_mut(n)) {
-                add(gains[k] / total, &column, weights);
-            }
-        }
-        weights
-    }
-
-    fn pull(&self, gains: &[f64], _: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let n = self.scores.len();
-        let mut by_gains = vec![0.0; gains.len()];
         let (mut by_scores, mut by_offsets, mut by_positions) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let (mut column, mut owed) = (vec![0.0; n], vec![0.0; n]);
         for k in 0..n {
             let total = self.column(k, &mut column);
             owed.fill(0.0);
-            for m in 0..gains.len() / n {
-                let by = &by_weights[m * n..(m + 1) * n];
-                let mean = dot(&column, by) / total;
-                by_gains[m * n + k] = mean;
-                owe(gains[m * n + k] / total, mean, by, &column, &mut owed); // now the logits' gradient
-            }
+            owe(k, &column, total, &mut owed);
             match &self.logits {
                 Logits::Lines { slopes, .. } => {
                     by_positions[k] = dot(&owed, &self.scores);
@@ -102,7 +83,55 @@ impl Routed for Columns {
         }
         let more = (self.owed)(&by_positions, &by_offsets);
         add(1.0, &more, &mut by_scores);
+        by_scores
+    }
+}
+
+impl Routed for Columns {
+    fn weights(&self, gains: &[f64]) -> Vec<f64> {
+        let n = self.scores.len();
+        let mut weights = vec![0.0; gains.len()];
+        let mut column = vec![0.0; n];
+        for k in 0..n {
+            let total = self.column(k, &mut column);
+            for (gains, weights) in gains.chunks(n).zip(weights.chunks_mut(n)) {
+                add(gains[k] / total, &column, weights);
+            }
+        }
+        weights
+    }
+
+    fn pull(&self, gains: &[f64], _: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = self.scores.len();
+        let mut by_gains = vec![0.0; gains.len()];
+        let by_scores = self.back(|k, column, total, owed| {
+            for m in 0..gains.len() / n {
+                let by = &by_weights[m * n..(m + 1) * n];
+                let mean = dot(column, by) / total;
+                by_gains[m * n + k] = mean;
+                owe(gains[m * n + k] / total, mean, by, column, owed);
+            }
+        });
         (by_scores, by_gains)
+    }
+
+    fn table(&self) -> Vec<f32> {
+        let n = self.scores.len();
+        let (mut table, mut column) = (vec![0.0; n * n], vec![0.0; n]);
+        for k in 0..n {
+            let total = self.column(k, &mut column);
+            column.iter().enumerate().for_each(|(i, x)| table[i * n + k] = (x / total) as f32);
+        }
+        table
+    }
+
+    fn pull_table(&self, by_table: &[f32]) -> Vec<f64> {
+        let n = self.scores.len();
+        let mut by = vec![0.0; n];
+        self.back(|k, column, total, owed| {
+            by.iter_mut().enumerate().for_each(|(i, by)| *by = f64::from(by_table[i * n + k]));
+            owe(1.0 / total, dot(column, &by) / total, &by, column, owed);
+        })
     }
 }
 

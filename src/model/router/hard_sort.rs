@@ -44,6 +44,17 @@ impl Routed for Straight {
         let by_gains = by_weights.chunks(n).flat_map(|by| self.order.iter().map(|&i| by[i]));
         (by_scores, by_gains.collect())
     }
+
+    fn table(&self) -> Vec<f32> {
+        let n = self.order.len();
+        let mut table = vec![0.0; n * n];
+        self.order.iter().enumerate().for_each(|(k, &i)| table[i * n + k] = 1.0);
+        table
+    }
+
+    fn pull_table(&self, by_table: &[f32]) -> Vec<f64> {
+        self.soft.pull_table(by_table)
+    }
 }
 
 impl Router for HardSort {

@@ -78,6 +78,12 @@ pub trait Routed: Send + Sync {
     /// The gradients of scores `[N]` and gains `[M, N]`, given `weights` of these `gains` and their
     /// gradient.
     fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>);
+
+    /// P as a table, `[N, N]`, for who reads it through as many gains as there are channels.
+    fn table(&self) -> Vec<f32>;
+
+    /// The gradient of the scores `[N]`, given that of the table.
+    fn pull_table(&self, by_table: &[f32]) -> Vec<f64>;
 }
 
 /// `P q`: `[B, N, N]` and `[N]` to `[B, N]`.

@@ -155,7 +155,7 @@ impl Transport {
     }
 
     /// The cotangent of `scores`, given that of the plan, `[N, N]`.
-    pub fn backward_of_plan(&self, cotangent: &[f64]) -> Vec<f64> {
+    pub fn backward_of_plan<T: Copy + Into<f64>>(&self, cotangent: &[T]) -> Vec<f64> {
         let n = self.scores.len();
         let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let places = self.places();
@@ -164,7 +164,7 @@ impl Transport {
         for (i, cotangent) in cotangent.chunks(n.max(1)).enumerate() {
             domain.row(rows, columns, i, &mut row);
             for k in 0..n {
-                let owed = row[k] * cotangent[k];
+                let owed = row[k] * cotangent[k].into();
                 f[i] += owed;
                 g[k] += owed;
                 moments[i] += owed * places[k];
@@ -241,6 +241,14 @@ impl Routed for Transport {
             (0..n).for_each(|k| g[k] += gain[k] * by_gain[k]);
         }
         (self.unroll(&mut *domain, f, g, owed), by_gains)
+    }
+
+    fn table(&self) -> Vec<f32> {
+        self.plan().into_iter().map(|x| x as f32).collect()
+    }
+
+    fn pull_table(&self, by_table: &[f32]) -> Vec<f64> {
+        self.backward_of_plan(by_table)
     }
 }
 
