@@ -10,10 +10,9 @@ use std::time::Duration;
 use burn::tensor::{Device, Distribution, Tensor};
 use criterion::{Criterion, criterion_group, criterion_main};
 use ssmprobe::app::memory;
-use ssmprobe::app::training::order::PAPER;
 use ssmprobe::model::classifier::Model;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Sharing, find};
+use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Sharing, find, of_paper};
 use ssmprobe::model::train::{Labels, Learner, step_all};
 
 const IMAGES: usize = 256;
@@ -49,7 +48,7 @@ fn steps(c: &mut Criterion) {
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
     let channel = ["raster-channel", "vmamba-channel", "sinkhorn-channel"];
     for name in HEADS.iter().map(|kind| kind.id).chain(channel).chain(["joint"]) {
-        let own = if name == "joint" { PAPER.to_vec() } else { vec![name] };
+        let own = if name == "joint" { of_paper().map(|kind| kind.id).collect() } else { vec![name] };
         let mut learners: Vec<Learner> = own.iter().map(|name| learner(name)).collect();
         group.bench_function(name, |b| b.iter(|| step_all(&mut learners, &batch, &labels, 1e-3)));
     }

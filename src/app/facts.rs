@@ -9,6 +9,7 @@ use crate::model::grid::Grid;
 use crate::model::head;
 use crate::model::head::Config;
 use crate::model::probe::Probe;
+use crate::model::router::Router;
 
 /// What an open backbone is.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +57,10 @@ pub struct ProbeFacts {
     pub needs_cls: bool,
     /// Whether it has a learned router.
     pub routed: bool,
+    /// Whether that router's temperature changes how an image is read.
+    pub soft: bool,
+    /// Whether that router iterates.
+    pub iterated: bool,
     /// Names of the classes; empty where only their number is known.
     pub classes: Arc<[String]>,
     /// Number of classes, C.
@@ -118,6 +123,7 @@ impl ProbeFacts {
     /// Of a probe in the file called `name` with this SHA-256.
     pub fn new(probe: &Probe, name: String, fingerprint: String) -> Self {
         let kind = head::find(&probe.meta.head);
+        let router = probe.head().router();
         Self {
             name,
             head: probe.meta.head.clone(),
@@ -126,7 +132,9 @@ impl ProbeFacts {
             width: probe.meta.backbone.hidden_size,
             tokens: probe.arrays.get("order").map(|order| order.data.len()),
             needs_cls: probe.head().needs_cls(),
-            routed: probe.head().router().is_some(),
+            routed: router.is_some(),
+            soft: router.is_some_and(Router::is_soft),
+            iterated: router.is_some_and(|router| router.settings().iterations.is_some()),
             classes: probe.meta.classes.clone().into(),
             class_count: probe.classes(),
             backbone: probe.meta.backbone.id.clone(),

@@ -55,11 +55,9 @@ impl Ablation {
     /// all of it, those with a fixed one can be read in a random one, and those that read tokens as
     /// a set have nothing to disturb.
     pub fn of(probe: &Probe) -> &'static [Self] {
-        match probe.meta.head.as_str() {
-            _ if probe.head().router().is_some() => &Self::ALL,
-            "raster" | "vmamba" | "snake" | "diagonal" | "hilbert" | "spiral" | "random-fixed" | "bi-gru" => {
-                &[Self::Normal, Self::RandomOrder]
-            }
+        match probe.head() {
+            head if head.router().is_some() => &Self::ALL,
+            head if head.has_fixed_order() => &[Self::Normal, Self::RandomOrder],
             _ => &[Self::Normal],
         }
     }

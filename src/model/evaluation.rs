@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ablation::{self, Ablation};
 use super::diagnostics::{MEASURES, Measure, measure};
-use super::explain::{plan_of, settings};
+use super::explain::plan_of;
 use super::features::TokenCache;
 use super::intervention::InterventionError;
 use super::null::NullBands;
@@ -136,15 +136,13 @@ fn diagnostics(probe: &Probe, answers: &[Answer], question: &Question) -> Vec<Me
     if all.is_empty() {
         return Vec::new();
     }
-    let settings = settings(probe);
-    let band = nulls.band(&settings, router, question.tokens.grid());
+    let band = nulls.band(router, question.tokens.grid());
     let images = &question.images.images;
     // A plan is N x N: of longer sequences fewer images.
     let n = question.tokens.grid().len();
     let count = (SAMPLE * 256 * 256 / (n * n)).clamp(1, SAMPLE);
     let some = (0..images.len()).step_by(images.len().div_ceil(count));
-    let fresh: Vec<_> =
-        some.map(|at| nulls.untrained(&settings, router, &question.tokens.tokens(images[at]))).collect();
+    let fresh: Vec<_> = some.map(|at| nulls.untrained(router, &question.tokens.tokens(images[at]))).collect();
     let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
     let measured = |(at, measure): (usize, &Measure)| Measured {
         name: measure.name.to_owned(),

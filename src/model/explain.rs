@@ -103,7 +103,7 @@ pub fn explain_changed(
     let plan = plan_of(&reading, router);
     let sketch = plan.as_deref().map(|plan| Sketch::of(plan, tokens.grid));
     let diagnostics = match &sketch {
-        Some(sketch) => diagnose(sketch, tokens, router, &settings(probe), &question),
+        Some(sketch) => diagnose(sketch, tokens, router, &question),
         None => IndexMap::new(),
     };
     let directions: &[Direction] = match &reading.form {
@@ -136,18 +136,6 @@ pub fn explain_changed(
     })
 }
 
-/// Everything the plans of a probe's router depend on, as a key for null bands: not what reads behind
-/// it.
-pub fn settings(probe: &Probe) -> String {
-    let mut config = probe.meta.config.clone();
-    (config.state_dim, config.sharing) = (None, None);
-    let router = match probe.meta.head.as_str() {
-        "sinkhorn-conv" | "sinkhorn-gap" => "sinkhorn",
-        other => other,
-    };
-    format!("{router} {}", serde_json::to_string(&config).unwrap_or_default())
-}
-
 /// Makes known what chance gives for an image through a probe, each band with all cores: within one of
 /// many columns it would have one.
 pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls: &NullBands) {
@@ -155,9 +143,8 @@ pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls
     if let Some(router) = probe.head().router().filter(|_| !change.unroutes())
         && tokens.grid.len() >= 2
     {
-        let settings = settings(&probe);
-        nulls.band(&settings, router, tokens.grid);
-        nulls.untrained(&settings, router, tokens);
+        nulls.band(router, tokens.grid);
+        nulls.untrained(router, tokens);
     }
 }
 
@@ -206,12 +193,11 @@ fn diagnose(
     sketch: &Sketch,
     tokens: &Tokens,
     router: Option<&dyn Router>,
-    settings: &str,
     question: &Question<'_>,
 ) -> IndexMap<String, Diagnostic> {
     let chance = router.zip(question.nulls);
-    let band = chance.map(|(router, nulls)| nulls.band(settings, router, tokens.grid));
-    let fresh = chance.map(|(router, nulls)| nulls.untrained(settings, router, tokens));
+    let band = chance.map(|(router, nulls)| nulls.band(router, tokens.grid));
+    let fresh = chance.map(|(router, nulls)| nulls.untrained(router, tokens));
     let diagnostic = |at: usize| Diagnostic {
         value: (MEASURES[at].of)(sketch),
         null: band.as_ref().map(|band| band[at]),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::probe::{Probe, ProbeError};
 use super::reading::{Direction, Form, Order, Plan, Reading};
-use super::router::scan;
+use super::router::{Router, scan};
 use super::tokens::Tokens;
 
 /// What is changed in how a probe reads.
@@ -65,9 +65,6 @@ pub enum InterventionError {
     Value(String),
 }
 
-/// Most iterations asked of a router: more take seconds and change nothing.
-const MOST_ITERATIONS: usize = 10_000;
-
 impl Intervention {
     /// It in a few words, as it stands over a column; empty for none.
     pub fn text(self) -> String {
@@ -90,24 +87,14 @@ impl Intervention {
                 return Ok(Cow::Borrowed(probe));
             }
             Self::Temperature(temperature) => {
-                if !["sinkhorn", "neuralsort", "softsort", "gumbel-sinkhorn", "sinkhorn-conv", "sinkhorn-gap"]
-                    .contains(&head.as_str())
-                {
+                if !probe.head().router().is_some_and(Router::is_soft) {
                     return Err(InterventionError::NoSetting { head, setting: "temperature" });
-                }
-                if !(temperature.is_finite() && temperature > 0.0) {
-                    let found = format!("temperature {temperature}: expected a number above 0");
-                    return Err(InterventionError::Value(found));
                 }
                 meta.config.temperature = Some(temperature);
             }
             Self::Iterations(iterations) => {
-                if !head.contains("sinkhorn") {
+                if !probe.head().router().is_some_and(|router| router.settings().iterations.is_some()) {
                     return Err(InterventionError::NoSetting { head, setting: "iterations" });
-                }
-                if iterations > MOST_ITERATIONS {
-                    let found = format!("{iterations} iterations: expected at most {MOST_ITERATIONS}");
-                    return Err(InterventionError::Value(found));
                 }
                 meta.config.iterations = Some(iterations);
             }

@@ -36,6 +36,7 @@ pub mod router;
 pub mod run;
 pub mod s4;
 pub mod scenes;
+pub mod settings;
 pub mod stability;
 pub mod stats;
 pub mod survey;

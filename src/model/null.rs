@@ -108,22 +108,26 @@ impl NullBands {
         self.draws.min(if n > LONG { FEW } else { SCORERS })
     }
 
-    /// The band of a router over a grid of at least two patches. `settings` names the router and
-    /// everything its plans depend on.
-    pub fn band(&self, settings: &str, router: &dyn Router, grid: Grid) -> Band {
-        self.known.get((settings.to_owned(), grid), || band(router, grid, self.draws, self.seed).into())
+    /// The band of a router over a grid of at least two patches.
+    pub fn band(&self, router: &dyn Router, grid: Grid) -> Band {
+        self.known.get((key(router), grid), || band(router, grid, self.draws, self.seed).into())
     }
 
     /// What untrained scorers make of an image through the same router, in the order of [`MEASURES`].
-    pub fn untrained(&self, settings: &str, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
+    pub fn untrained(&self, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
         let image = (tokens.grid, mark(tokens));
-        self.untrained.get((settings.to_owned(), image), || {
+        self.untrained.get((key(router), image), || {
             let scores = self
                 .scores
                 .get(image, || untrained_scores(tokens, self.scorers(tokens.grid.len()), self.seed).into());
             untrained(router, tokens.grid, &scores).into()
         })
     }
+}
+
+/// Everything a router's plans depend on.
+fn key(router: &dyn Router) -> String {
+    format!("{} {}", router.id(), serde_json::to_string(&router.settings()).unwrap_or_default())
 }
 
 /// A number that tells the tokens of one image from another's.

@@ -80,7 +80,7 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
     // scores through the same router give about 0.61, 0.88 and 0.051.
     let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(14, 14));
     let bands = NullBands::new(64, 1);
-    let band = bands.band("sinkhorn 0.1 20", &router, grid);
+    let band = bands.band(&router, grid);
     for (name, known, within) in
         [("rank_coverage", 0.61, 0.02), ("argmax_entropy", 0.88, 0.01), ("row_max_p95", 0.051, 0.003)]
     {
@@ -93,9 +93,9 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
         );
     }
     // The same seed gives the same band, found or computed again; another one another.
-    assert_eq!(band, bands.band("sinkhorn 0.1 20", &router, grid));
-    assert_eq!(band, NullBands::new(64, 1).band("", &router, grid));
-    assert_ne!(band, NullBands::new(64, 2).band("", &router, grid));
+    assert_eq!(band, bands.band(&router, grid));
+    assert_eq!(band, NullBands::new(64, 1).band(&router, grid));
+    assert_ne!(band, NullBands::new(64, 2).band(&router, grid));
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn an_untrained_scorer_reads_the_tokens() {
     assert_eq!(tied, measure(&router.plan(&[0.0; 20]), grid));
     // An image asked about twice is computed once, another one by itself.
     let bands = NullBands::new(64, 0);
-    let known = bands.untrained("sinkhorn", &router, &tokens(3));
+    let known = bands.untrained(&router, &tokens(3));
     assert_eq!((known.len(), bands.scorers(20), bands.scorers(4096)), (MEASURES.len(), 32, 8));
     assert_eq!(NullBands::new(5, 0).scorers(20), 5);
-    assert!(std::sync::Arc::ptr_eq(&known, &bands.untrained("sinkhorn", &router, &tokens(3))));
-    assert_ne!(known, bands.untrained("sinkhorn", &router, &tokens(5)));
+    assert!(std::sync::Arc::ptr_eq(&known, &bands.untrained(&router, &tokens(3))));
+    assert_ne!(known, bands.untrained(&router, &tokens(5)));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn smooth_scores_lie_beyond_random_ones_and_within_those_of_untrained_scorers() 
     let patches = (0..64).flat_map(|i| [(i / 8) as f32, (i % 8) as f32]).collect();
     let tokens = Tokens { grid, width: 2, cls: None, registers: Vec::new(), patches };
     let bands = NullBands::new(64, 0);
-    let (random, fresh) = (bands.band("s", &router, grid), bands.untrained("s", &router, &tokens));
+    let (random, fresh) = (bands.band(&router, grid), bands.untrained(&router, &tokens));
     let path = MEASURES.iter().position(|m| m.name == "path_length").expect("a listed measure");
     assert!(fresh[path].band.1 < random[path].0, "{:?} {:?}", fresh[path], random[path]);
 }

@@ -10,9 +10,9 @@ use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::classifier::Model;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Kind};
+use ssmprobe::model::pooling::channelwise::{Channelwise, Order};
 use ssmprobe::model::pooling::pass::{Ask, Gradient, Pass};
 use ssmprobe::model::pooling::route::{Attend, Content, Given};
-use ssmprobe::model::pooling::channelwise::{Channelwise, Order};
 use ssmprobe::model::pooling::{Pooling, flex, host};
 use ssmprobe::model::router::ROUTERS;
 
@@ -89,15 +89,12 @@ fn read_channels(order: &Order, [images, n, width]: [usize; 3], pool: PoolChanne
     let tokens = TensorData::new(values(images * n * width, 3), [images, n, width]);
     let tokens = Tensor::<3>::from_data(tokens, &device);
     let gain = matrix([n, width], 2).require_grad();
-    let mut order = order.clone();
-    let mut scorer = None;
-    if let Order::Learned { query, .. } = &mut order {
-        *query = matrix([1, width], 1).require_grad();
-        scorer = Some(query.clone());
-    }
-    let pooled = pool(&Channelwise { gain: gain.clone(), order }, &tokens);
+    let learned = matches!(order, Order::Learned { .. });
+    let query = learned.then(|| matrix([1, width], 1).require_grad());
+    let asked = Channelwise { query: query.clone(), gain: gain.clone(), order: order.clone() };
+    let pooled = pool(&asked, &tokens);
     let gradients = (pooled.clone() * matrix([images, width], 4)).sum().backward();
-    let by_query = scorer.map(|query| host(query.grad(&gradients).expect("a gradient")));
+    let by_query = query.map(|query| host(query.grad(&gradients).expect("a gradient")));
     let by_gain = host(gain.grad(&gradients).expect("a gradient"));
     [host(pooled), by_gain].into_iter().chain(by_query).collect()
 }
@@ -113,8 +110,7 @@ fn a_weight_for_every_channel_and_its_gradients_are_those_of_elementary_operatio
         for kind in ROUTERS {
             for draws in [None, Some((0..images as u64).collect())] {
                 let router = Arc::from((kind.build)(&Config::default()).expect("defaults are right"));
-                let query = Tensor::zeros([1, 1], &Device::flex());
-                orders.push((kind.id, Order::Learned { query, router, draws }));
+                orders.push((kind.id, Order::Learned { router, draws }));
             }
         }
         for (name, order) in orders {

@@ -14,7 +14,6 @@ use ssmprobe::app::fault::Fault;
 use ssmprobe::app::job::training::{Ask, News, Went};
 use ssmprobe::app::job::{Event, JobId, Progress, Request, Unit};
 use ssmprobe::app::state::Phase;
-use ssmprobe::app::training::order::PAPER;
 use ssmprobe::app::training::{Draft, Estimate, Facts};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::{Dims, Group, HEADS};
@@ -149,7 +148,7 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
         let (name, about) = group.text();
         let kinds = || HEADS.iter().filter(|kind| kind.group == group);
         assert!(!about.is_empty() && kinds().next().is_some());
-        let chosen = kinds().filter(|kind| PAPER.contains(&kind.id)).count();
+        let chosen = kinds().filter(|kind| kind.in_paper).count();
         let header = format!("{name}: {chosen} chosen");
         if group == Group::Network {
             pane.0.click(&header);

@@ -362,15 +362,14 @@ pub fn interventions(facts: Option<&ProbeFacts>) -> Vec<(&'static str, Intervent
         ("Random order", Intervention::Random(0)),
     ];
     let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
-    // A hard sort has no temperature; only Sinkhorn's plan is iterated.
-    if facts.head != "hard-sort" {
+    if facts.soft {
         all.extend([
             ("Temperature 0.01", Intervention::Temperature(0.01)),
             ("Temperature 0.05", Intervention::Temperature(0.05)),
             ("Temperature 0.5", Intervention::Temperature(0.5)),
         ]);
     }
-    if facts.head.contains("sinkhorn") {
+    if facts.iterated {
         all.extend([
             ("1 iteration", Intervention::Iterations(1)),
             ("5 iterations", Intervention::Iterations(5)),

@@ -54,7 +54,7 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
 
 fn row(variant: &Variant, dims: &Dims) -> Option<Row> {
     let head = (head::find(&variant.head)?.build)(&variant.config).ok()?;
-    let paper = cost::paper(&variant.head);
+    let paper = head::find(&variant.head)?.paper_cost;
     let grid = Grid { rows: 14, cols: 14 };
     let theirs = Dims { width: 768, grid, classes: 1000 };
     Some(Row {

@@ -21,7 +21,6 @@ use std::path::Path;
 
 use self::evaluated::{Evaluated, Evaluations};
 use self::table::Table;
-use super::training::order;
 use crate::model::head;
 use crate::model::run::{Outcome, Run, RunError, Selection, Truth, Variant, Which};
 use crate::model::train;
@@ -223,7 +222,7 @@ const BEYOND: &str = "†: not in the paper";
 
 /// What a variant is called among heads of the paper: as [`title`], with a mark if it is not one.
 fn marked(variant: &Variant) -> String {
-    let mark = if order::PAPER.contains(&variant.head.as_str()) { "" } else { " †" };
+    let mark = if head::find(&variant.head).is_some_and(|kind| kind.in_paper) { "" } else { " †" };
     title(variant) + mark
 }
 

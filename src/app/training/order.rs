@@ -13,29 +13,6 @@ use crate::model::head::{self, Config, HEADS, Kind};
 use crate::model::run::{Manifest, Run, RunError, Selection, Variant};
 use crate::model::train::Protocol;
 
-/// The heads of the paper's tables (docs/definitions.md, section 4).
-pub const PAPER: &[&str] = &[
-    "gap",
-    "cls",
-    "attention",
-    "content",
-    "topk",
-    "raster",
-    "vmamba",
-    "snake",
-    "diagonal",
-    "random-fixed",
-    "random-dynamic",
-    "sinkhorn",
-    "neuralsort",
-    "softsort",
-    "sinkhorn-conv",
-    "sinkhorn-gap",
-    "transformer",
-    "deepsets",
-    "bi-gru",
-];
-
 /// What is to be trained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
@@ -135,7 +112,7 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
         .iter()
         .flat_map(|head| match head.trim() {
             "all" => HEADS.iter().map(|kind| kind.id).collect(),
-            "paper" => PAPER.to_vec(),
+            "paper" => head::of_paper().map(|kind| kind.id).collect(),
             id => vec![id],
         })
         .collect();
@@ -305,7 +282,7 @@ mod tests {
         assert_eq!(names, ["gap", "sinkhorn"]);
         assert_eq!((variants[0].config.state_dim, variants[0].config.temperature), (Some(4), None));
         assert_eq!((variants[1].config.state_dim, variants[1].config.temperature), (Some(4), Some(0.5)));
-        assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), PAPER.len());
+        assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), 19);
         assert_eq!(super::variants(&words("all gap"), &[]).unwrap().len(), HEADS.len());
     }
 

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Head;
-use super::config::{Config, ConfigError};
 use super::memory::Memory;
 use super::routed::Routed;
 use super::scan::{FixedScan, Source};
-use crate::model::router::sinkhorn::Sinkhorn;
+use super::{Config, ConfigError, Head};
 use crate::model::router::{self, Router};
 
 /// Most S4 states: A is held whole, `[S, S]`, once for every direction.
@@ -29,28 +27,16 @@ pub(super) fn fixed(source: Source, config: &Config) -> Result<Box<dyn Head>, Co
 }
 
 /// S4 behind the learned router `id`.
-pub(super) fn routed(id: &'static str, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
-    let (router, settings) = learned(id, config)?;
-    Ok(Box::new(Routed { id, router, settings, memory: memory(config, 1)? }))
+pub(super) fn routed(id: &str, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
+    Ok(Box::new(Routed { router: router(id, config)?, memory: memory(config, 1)? }))
 }
 
-/// The learned router `id`, and those of its settings that it knows, defaults filled in.
-pub(super) fn learned(id: &str, config: &Config) -> Result<(Arc<dyn Router>, Config), ConfigError> {
+/// Sinkhorn, for what stands behind it in place of an S4.
+pub(super) fn behind_sinkhorn(config: &Config) -> Result<Arc<dyn Router>, ConfigError> {
+    router("sinkhorn", config)
+}
+
+fn router(id: &str, config: &Config) -> Result<Arc<dyn Router>, ConfigError> {
     let kind = router::find(id).expect("a head names a router of the list");
-    let sinkhorn = Sinkhorn::default();
-    let temperature = |default: f64| Some(config.temperature.unwrap_or(default));
-    let settings = match id {
-        "sinkhorn" | "gumbel-sinkhorn" => Config {
-            temperature: temperature(sinkhorn.temperature),
-            iterations: Some(config.iterations.unwrap_or(sinkhorn.iterations)),
-            ..Config::default()
-        },
-        "softsort" => Config {
-            temperature: temperature(1.0),
-            power: Some(config.power.unwrap_or(2)),
-            ..Config::default()
-        },
-        _ => Config { temperature: temperature(1.0), ..Config::default() },
-    };
-    Ok(((kind.build)(&settings)?.into(), settings))
+    Ok((kind.build)(config)?.into())
 }

@@ -10,12 +10,13 @@ use burn::tensor::Tensor;
 
 use super::attention::QUERY_DEVIATION;
 use super::memory::Kernel;
-use super::{Batch, Config, ConfigError, Dims, Head, config, scorer};
+use super::{Batch, Config, ConfigError, Dims, Head, scorer};
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
 use crate::model::pooling::Pooling;
 use crate::model::pooling::route::{Attend, softmax};
 use crate::model::reading::{Form, Reading};
+use crate::model::settings;
 use crate::model::tokens::Tokens;
 
 /// Queries, unless told otherwise.
@@ -30,7 +31,7 @@ pub struct Efficient {
 impl Efficient {
     /// With the number of queries of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        config::at_least_one(
+        settings::at_least_one(
             "queries",
             config.queries,
             "a whole number from 1 that divides the hidden size",
@@ -39,7 +40,7 @@ impl Efficient {
     }
 
     fn queries(&self, width: usize) -> usize {
-        self.queries.unwrap_or_else(|| config::largest_divisor(width, QUERIES))
+        self.queries.unwrap_or_else(|| settings::largest_divisor(width, QUERIES))
     }
 }
 
@@ -54,7 +55,7 @@ impl Head for Efficient {
     }
 
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        config::divides("queries", self.queries(dims.width), dims.width)
+        settings::divides("queries", self.queries(dims.width), dims.width)
     }
 
     fn settings(&self, dims: &Dims) -> Config {

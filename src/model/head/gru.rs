@@ -29,6 +29,10 @@ const ENDINGS: [&str; 2] = ["", "_reverse"];
 pub struct BiGru;
 
 impl Head for BiGru {
+    fn has_fixed_order(&self) -> bool {
+        true
+    }
+
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
         let init = Init::Uniform(1.0 / (HIDDEN as f32).sqrt());
         let spec = |name: &str, ending: &str, shape: &[usize]| {

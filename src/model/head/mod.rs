@@ -1,8 +1,8 @@
-//! Heads: what reads the tokens (docs/definitions.md, section 4), and the one list of them. One idea a file.
+//! Heads: what reads the tokens (docs/definitions.md, section 4). One idea a file, and the one [list](HEADS) of
+//! them.
 
 pub mod attention;
 mod build;
-mod config;
 pub mod content;
 pub mod cost;
 pub mod deepsets;
@@ -10,6 +10,7 @@ pub mod efficient;
 pub mod gru;
 pub(super) mod linear;
 pub mod linear_bn;
+mod list;
 pub mod mean;
 pub mod memory;
 mod opaque;
@@ -22,18 +23,15 @@ pub mod transformer;
 
 use burn::tensor::Tensor;
 
-use self::build::{fixed, learned, routed};
-use self::config::at_least_one;
-pub use self::config::{Config, ConfigError, Sharing};
+pub use self::list::{Group, HEADS, Kind, Tier, find, of_paper};
 use self::memory::Kernel;
-use self::scan::Source;
 use super::array::Arrays;
 use super::grid::Grid;
 use super::params::{Params, Spec};
 use super::pooling::Pooling;
 use super::reading::Reading;
 use super::router::Router;
-use super::router::scan::Scan;
+pub use super::settings::{Config, ConfigError, Sharing};
 use super::tokens::Tokens;
 
 /// The sizes a head is built for.
@@ -99,6 +97,11 @@ pub trait Head: Send + Sync {
         false
     }
 
+    /// Whether it reads the tokens one after another, in an order that the images do not change.
+    fn has_fixed_order(&self) -> bool {
+        false
+    }
+
     /// Its learned router, if it has one.
     fn router(&self) -> Option<&dyn Router> {
         None
@@ -148,252 +151,4 @@ pub trait Head: Send + Sync {
 
     /// Floating point operations of one image, without the classifier; [`cost`] says what counts.
     fn flops(&self, dims: &Dims) -> u64;
-}
-
-/// What kind of reading a head is, for lists that people choose from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Tokens are weighed and averaged; no order.
-    Pooling,
-    /// S4 reads them in an order that was fixed beforehand.
-    Scan,
-    /// The order is learned.
-    Router,
-    /// A network of another make.
-    Network,
-}
-
-impl Group {
-    /// All, in the order of lists.
-    pub const ALL: [Self; 4] = [Self::Pooling, Self::Scan, Self::Router, Self::Network];
-
-    /// Its name and what it means.
-    pub fn text(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Pooling => ("Pooling", "Tokens are weighed and averaged, in no order"),
-            Self::Scan => ("Fixed scans", "S4 reads the tokens in an order that is the same for all images"),
-            Self::Router => ("Learned routers", "Tokens are sorted by a learned score before they are read"),
-            Self::Network => ("Networks", "Other networks of the paper, for comparison"),
-        }
-    }
-}
-
-/// An entry of the list of heads.
-pub struct Kind {
-    /// Its id in probe files and on the command line.
-    pub id: &'static str,
-    /// What it is called on the screen.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// What kind of reading it is.
-    pub group: Group,
-    /// Builds it from its settings, with an error that names the field at fault.
-    pub build: fn(&Config) -> Result<Box<dyn Head>, ConfigError>,
-}
-
-/// Every head that trains by gradients.
-pub const HEADS: &[Kind] = &[
-    Kind {
-        id: "gap",
-        name: "GAP",
-        summary: "Mean of the patch tokens",
-        group: Group::Pooling,
-        build: |_| Ok(Box::new(mean::Gap)),
-    },
-    Kind {
-        id: "cls",
-        name: "CLS",
-        summary: "The CLS token alone",
-        group: Group::Pooling,
-        build: |_| Ok(Box::new(mean::Cls)),
-    },
-    Kind {
-        id: "attention",
-        name: "Attention",
-        summary: "One learned query attends to the tokens",
-        group: Group::Pooling,
-        build: |_| Ok(Box::new(attention::Attention)),
-    },
-    Kind {
-        id: "content",
-        name: "Content",
-        summary: "Softmax of the scores, no reordering",
-        group: Group::Pooling,
-        build: |_| Ok(Box::new(content::Content)),
-    },
-    Kind {
-        id: "topk",
-        name: "Top-k",
-        summary: "Mean of the best scored tokens",
-        group: Group::Pooling,
-        build: |config| {
-            at_least_one("k", config.k, "a whole number from 1")?;
-            Ok(Box::new(content::TopK { k: config.k.unwrap_or(16) }))
-        },
-    },
-    Kind {
-        id: "raster",
-        name: "Raster",
-        summary: "S4 row by row",
-        group: Group::Scan,
-        build: |config| fixed(Source::Grid(Scan::Raster), config),
-    },
-    Kind {
-        id: "vmamba",
-        name: "VMamba",
-        summary: "S4 by rows and columns, both ways",
-        group: Group::Scan,
-        build: |config| fixed(Source::Grid(Scan::Vmamba), config),
-    },
-    Kind {
-        id: "snake",
-        name: "Snake",
-        summary: "S4 by turning rows and columns, both ways",
-        group: Group::Scan,
-        build: |config| fixed(Source::Grid(Scan::Snake), config),
-    },
-    Kind {
-        id: "diagonal",
-        name: "Diagonal",
-        summary: "S4 by diagonals and their mirror images, both ways",
-        group: Group::Scan,
-        build: |config| fixed(Source::Grid(Scan::Diagonal), config),
-    },
-    Kind {
-        id: "hilbert",
-        name: "Hilbert",
-        summary: "S4 along Hilbert's curve, both ways",
-        group: Group::Scan,
-        build: |config| fixed(Source::Grid(Scan::Hilbert), config),
-    },
-    Kind {
-        id: "spiral",
-        name: "Spiral",
-        summary: "S4 from the border to the centre, both ways",
-        group: Group::Scan,
-        build: |config| fixed(Source::Grid(Scan::Spiral), config),
-    },
-    Kind {
-        id: "random-fixed",
-        name: "Random, fixed",
-        summary: "S4 in one random order for all images",
-        group: Group::Scan,
-        build: |config| fixed(Source::RandomFixed(config.seed.unwrap_or(0)), config),
-    },
-    Kind {
-        id: "random-dynamic",
-        name: "Random, dynamic",
-        summary: "S4 in a fresh random order for every image",
-        group: Group::Scan,
-        build: |config| fixed(Source::RandomDynamic(config.seed.unwrap_or(0)), config),
-    },
-    Kind {
-        id: "sinkhorn",
-        name: "Sinkhorn",
-        summary: "S4 behind Sinkhorn's soft sorting",
-        group: Group::Router,
-        build: |config| routed("sinkhorn", config),
-    },
-    Kind {
-        id: "neuralsort",
-        name: "NeuralSort",
-        summary: "S4 behind NeuralSort",
-        group: Group::Router,
-        build: |config| routed("neuralsort", config),
-    },
-    Kind {
-        id: "softsort",
-        name: "SoftSort",
-        summary: "S4 behind SoftSort",
-        group: Group::Router,
-        build: |config| routed("softsort", config),
-    },
-    Kind {
-        id: "hard-sort",
-        name: "Hard sort",
-        summary: "S4 behind sorting, gradients straight through",
-        group: Group::Router,
-        build: |config| routed("hard-sort", config),
-    },
-    Kind {
-        id: "gumbel-sinkhorn",
-        name: "Gumbel-Sinkhorn",
-        summary: "S4 behind Sinkhorn with noise while it trains",
-        group: Group::Router,
-        build: |config| routed("gumbel-sinkhorn", config),
-    },
-    Kind {
-        id: "sinkhorn-conv",
-        name: "Sinkhorn + conv",
-        summary: "A convolution behind Sinkhorn",
-        group: Group::Router,
-        build: |config| {
-            let (router, settings) = learned("sinkhorn", config)?;
-            Ok(Box::new(sinkhorn_conv::SinkhornConv { router, settings }))
-        },
-    },
-    Kind {
-        id: "sinkhorn-gap",
-        name: "Sinkhorn + GAP",
-        summary: "The mean behind Sinkhorn: routing without memory",
-        group: Group::Router,
-        build: |config| {
-            let (router, settings) = learned("sinkhorn", config)?;
-            Ok(Box::new(sinkhorn_gap::SinkhornGap { router, settings }))
-        },
-    },
-    Kind {
-        id: "transformer",
-        name: "Transformer",
-        summary: "A learned CLS through one encoder layer",
-        group: Group::Network,
-        build: |config| Ok(Box::new(transformer::Transformer::new(config)?)),
-    },
-    Kind {
-        id: "deepsets",
-        name: "DeepSets",
-        summary: "Mean of a small network's view of each token",
-        group: Group::Network,
-        build: |_| Ok(Box::new(deepsets::DeepSets)),
-    },
-    Kind {
-        id: "bi-gru",
-        name: "Bi-GRU",
-        summary: "Recurrent reading, both ways",
-        group: Group::Network,
-        build: |_| Ok(Box::new(gru::BiGru)),
-    },
-    Kind {
-        id: "linear-bn",
-        name: "Linear + BN",
-        summary: "Batch-normalised mean of the patch tokens",
-        group: Group::Pooling,
-        build: |_| Ok(Box::new(linear_bn::LinearBn)),
-    },
-    Kind {
-        id: "efficient",
-        name: "Efficient probing",
-        summary: "Several learned queries attend to the tokens",
-        group: Group::Pooling,
-        build: |config| Ok(Box::new(efficient::Efficient::new(config)?)),
-    },
-];
-
-impl Kind {
-    /// Its settings with their defaults, as the paper's sizes have them.
-    pub fn settings(&self) -> Config {
-        let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 2 };
-        (self.build)(&Config::default()).map(|head| head.settings(&dims)).unwrap_or_default()
-    }
-
-    /// Whether it reads the CLS token, which not every backbone has.
-    pub fn needs_cls(&self) -> bool {
-        (self.build)(&Config::default()).is_ok_and(|head| head.needs_cls())
-    }
-}
-
-/// The head of this id.
-pub fn find(id: &str) -> Option<&'static Kind> {
-    HEADS.iter().find(|kind| kind.id == id)
 }

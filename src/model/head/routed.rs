@@ -19,12 +19,8 @@ use crate::model::tokens::Tokens;
 
 /// S4 behind a learned router.
 pub struct Routed {
-    /// The router's id.
-    pub id: &'static str,
     /// Who comes late.
     pub router: Arc<dyn Router>,
-    /// The router's settings, defaults filled in.
-    pub settings: Config,
     /// What is remembered.
     pub memory: Memory,
 }
@@ -36,7 +32,7 @@ impl Head for Routed {
 
     fn settings(&self, _: &Dims) -> Config {
         let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
-        Config { state_dim, sharing, ..self.settings.clone() }
+        Config { state_dim, sharing, ..self.router.settings() }
     }
 
     fn router(&self) -> Option<&dyn Router> {
@@ -61,9 +57,9 @@ impl Head for Routed {
             return self.finish(params, pooling.pool(patches), batch);
         }
         let [_, n, _] = patches.dims();
-        let (query, draws) = (scorer::query(params), batch.training_draws());
-        let order = channelwise::Order::Learned { query, router: self.router.clone(), draws };
-        Channelwise { gain: self.memory.gain(params, 0, n), order }.pool(patches)
+        let (router, draws) = (self.router.clone(), batch.training_draws());
+        let (query, gain) = (Some(scorer::query(params)), self.memory.gain(params, 0, n));
+        Channelwise { query, gain, order: channelwise::Order::Learned { router, draws } }.pool(patches)
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
@@ -83,6 +79,6 @@ impl Head for Routed {
             Sharing::Shared => 2 * n * n,
             Sharing::Channel => 2 * n * n * d,
         };
-        cost::scores(n, d) + cost::plan(self.id, &self.settings, n) + weights + 2 * n * d
+        cost::scores(n, d) + self.router.flops(n) + weights + 2 * n * d
     }
 }

@@ -14,9 +14,9 @@ use super::{Batch, Config, Dims, Head, Sharing};
 use crate::model::array::Arrays;
 use crate::model::grid::Grid;
 use crate::model::params::{Constraint, Init, Params, Spec};
-use crate::model::pooling::route::{Given, Placed};
 use crate::model::pooling::Pooling;
 use crate::model::pooling::channelwise::{self, Channelwise};
+use crate::model::pooling::route::{Given, Placed};
 use crate::model::reading::{Form, Order, Reading};
 use crate::model::router::scan::{self, Scan};
 use crate::model::tokens::Tokens;
@@ -156,16 +156,15 @@ impl Head for FixedScan {
             return self.finish(params, pooling.pool(patches), batch);
         }
         let [_, n, _] = patches.dims();
-        let channelwise = match self.places(batch) {
-            Some(places) => Channelwise {
-                gain: self.memory.gain(params, 0, n),
-                order: channelwise::Order::Placed(Arc::new(places)),
-            },
-            None => {
-                Channelwise { gain: self.weights(params, batch), order: channelwise::Order::Given }
-            }
+        let (gain, order) = match self.places(batch) {
+            Some(places) => (self.memory.gain(params, 0, n), channelwise::Order::Placed(Arc::new(places))),
+            None => (self.weights(params, batch), channelwise::Order::Given),
         };
-        channelwise.pool(patches)
+        Channelwise { query: None, gain, order }.pool(patches)
+    }
+
+    fn has_fixed_order(&self) -> bool {
+        !matches!(self.source, Source::RandomDynamic(_))
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {

@@ -28,8 +28,6 @@ const TAPS: usize = 5;
 pub struct SinkhornConv {
     /// Who comes late.
     pub router: Arc<dyn Router>,
-    /// The router's settings, defaults filled in.
-    pub settings: Config,
 }
 
 /// Whether tap `j` meets position `k` of `n` while it slides over the padded sequence.
@@ -48,7 +46,7 @@ impl Head for SinkhornConv {
     }
 
     fn settings(&self, _: &Dims) -> Config {
-        self.settings.clone()
+        self.router.settings()
     }
 
     fn features_len(&self, _: &Dims) -> usize {
@@ -110,7 +108,7 @@ impl Head for SinkhornConv {
     fn flops(&self, dims: &Dims) -> u64 {
         let (n, d) = (dims.grid.len() as u64, dims.width as u64);
         let (taps, features) = (TAPS as u64, FEATURES as u64);
-        let plan = cost::plan("sinkhorn", &self.settings, n);
+        let plan = self.router.flops(n);
         cost::scores(n, d) + plan + 2 * taps * (n * n + n * d + d * features)
     }
 }

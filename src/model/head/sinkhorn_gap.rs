@@ -20,8 +20,6 @@ use crate::model::tokens::Tokens;
 pub struct SinkhornGap {
     /// Who comes late.
     pub router: Arc<dyn Router>,
-    /// The router's settings, defaults filled in.
-    pub settings: Config,
 }
 
 impl Head for SinkhornGap {
@@ -30,7 +28,7 @@ impl Head for SinkhornGap {
     }
 
     fn settings(&self, _: &Dims) -> Config {
-        self.settings.clone()
+        self.router.settings()
     }
 
     fn router(&self) -> Option<&dyn Router> {
@@ -56,6 +54,6 @@ impl Head for SinkhornGap {
 
     fn flops(&self, dims: &Dims) -> u64 {
         let (n, d) = (dims.grid.len() as u64, dims.width as u64);
-        cost::scores(n, d) + cost::plan("sinkhorn", &self.settings, n) + 2 * n * n + 2 * n * d
+        cost::scores(n, d) + self.router.flops(n) + 2 * n * n + 2 * n * d
     }
 }

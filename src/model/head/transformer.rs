@@ -16,12 +16,13 @@ use burn::tensor::{Tensor, activation};
 
 use super::attention::QUERY_DEVIATION;
 use super::memory::Kernel;
-use super::{Batch, Config, ConfigError, Dims, Head, config, linear, opaque};
+use super::{Batch, Config, ConfigError, Dims, Head, linear, opaque};
 use crate::model::array::Arrays;
 use crate::model::params::{Init, Params, Spec};
 use crate::model::pooling::Pooling;
 use crate::model::pooling::route::AttendBeside;
 use crate::model::reading::Reading;
+use crate::model::settings;
 use crate::model::tokens::Tokens;
 
 /// Width of the feed-forward layer.
@@ -38,12 +39,12 @@ pub struct Transformer {
 impl Transformer {
     /// With the number of attention heads of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        config::at_least_one("heads", config.heads, "a whole number from 1 that divides the hidden size")?;
+        settings::at_least_one("heads", config.heads, "a whole number from 1 that divides the hidden size")?;
         Ok(Self { heads: config.heads })
     }
 
     fn heads(&self, width: usize) -> usize {
-        self.heads.unwrap_or_else(|| config::largest_divisor(width, HEADS))
+        self.heads.unwrap_or_else(|| settings::largest_divisor(width, HEADS))
     }
 }
 
@@ -69,7 +70,7 @@ impl Head for Transformer {
     }
 
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        config::divides("heads", self.heads(dims.width), dims.width)
+        settings::divides("heads", self.heads(dims.width), dims.width)
     }
 
     fn settings(&self, dims: &Dims) -> Config {

@@ -29,8 +29,9 @@ use crate::model::vectorise::{add, multiply_add, vectorised};
 const PARTS: usize = 16;
 
 /// What one head asks of the patch tokens.
-#[derive(Clone)]
 pub struct Channelwise {
+    /// What scores the tokens, `[1, d]`, where the order is learned.
+    pub query: Option<Tensor<2>>,
     /// What every channel counts, `[N, d]`: by position, or by token where the order is given.
     pub gain: Tensor<2>,
     /// Which token is read at which position.
@@ -46,8 +47,6 @@ pub enum Order {
     Placed(Arc<Vec<usize>>),
     /// A plan for every image.
     Learned {
-        /// What scores the tokens, `[1, d]`.
-        query: Tensor<2>,
         /// Who comes late.
         router: Arc<dyn Router>,
         /// The draw of each image while training; absent otherwise.
@@ -63,16 +62,9 @@ impl Channelwise {
         }
         // An operation takes tensors or none at all: one nobody reads stands for that which is absent.
         let nothing = || Tensor::<2>::zeros([1, 1], (&tokens.device(), tokens.dtype()));
-        let (query, order) = match &self.order {
-            Order::Given => (nothing(), Places::Given),
-            Order::Placed(places) => (nothing(), Places::Fixed(places.clone())),
-            Order::Learned { query, router, draws } => {
-                (query.clone(), Places::Learned(router.clone(), draws.clone()))
-            }
-        };
-        let (query, gain) = (query.into_dispatch(), self.gain.clone().into_dispatch());
-        let tokens = tokens.clone().into_dispatch();
-        Tensor::from_dispatch(<Dispatch as Weighing>::by_channel(query, gain, tokens, order))
+        let query = self.query.clone().unwrap_or_else(nothing).into_dispatch();
+        let (gain, tokens) = (self.gain.clone().into_dispatch(), tokens.clone().into_dispatch());
+        Tensor::from_dispatch(<Dispatch as Weighing>::by_channel(query, gain, tokens, self.order.clone()))
     }
 
     /// [`pool`](Self::pool) by elementary operations: for other devices, and the reference for the CPU's
@@ -87,8 +79,9 @@ impl Channelwise {
                 let at = Tensor::<1, Int>::from_data(at, &tokens.device());
                 self.gain.clone().select(0, at).reshape([images, n, width])
             }
-            Order::Learned { query, router, draws } => {
-                let raw = tokens.clone().reshape([images * n, width]).matmul(query.clone().transpose());
+            Order::Learned { router, draws } => {
+                let query = self.query.clone().expect("a learned order has a scorer").transpose(); // [d, 1]
+                let raw = tokens.clone().reshape([images * n, width]).matmul(query); // [B N, 1]
                 let scores = standardise_batch(raw.reshape([images, n])); // [B, N]
                 let plans = match draws {
                     Some(draws) => router.training_plans(scores, draws),
@@ -101,25 +94,18 @@ impl Channelwise {
     }
 }
 
-/// [`Order`] without its tensor.
-enum Places {
-    Given,
-    Fixed(Arc<Vec<usize>>),
-    Learned(Arc<dyn Router>, Option<Vec<u64>>),
-}
-
 #[backend_extension(Autodiff, Flex)]
 trait Weighing: Backend {
     fn by_channel(
         query: FloatTensor<Self>,
         gain: FloatTensor<Self>,
         tokens: FloatTensor<Self>,
-        order: Places,
+        order: Order,
     ) -> FloatTensor<Self>;
 }
 
 impl Weighing for Flex {
-    fn by_channel(query: FlexTensor, gain: FlexTensor, tokens: FlexTensor, order: Places) -> FlexTensor {
+    fn by_channel(query: FlexTensor, gain: FlexTensor, tokens: FlexTensor, order: Order) -> FlexTensor {
         Channels::new(&query, &gain, &tokens, order).forward(false).0
     }
 }
@@ -129,7 +115,7 @@ impl<C: CheckpointStrategy> Weighing for Autodiff<Flex, C> {
         query: FloatTensor<Self>,
         gain: FloatTensor<Self>,
         tokens: FloatTensor<Self>,
-        order: Places,
+        order: Order,
     ) -> FloatTensor<Self> {
         let nodes = [query.node(), gain.node()];
         let [query, gain, tokens] = [query, gain, tokens].map(<FloatTensor<Self>>::into_primitive);
@@ -193,7 +179,7 @@ struct Channels {
     /// `[d]`; of no meaning where the order is not learned.
     query: FlexTensor,
     gain: FlexTensor,
-    order: Places,
+    order: Order,
 }
 
 /// What some images contribute to the gradients.
@@ -205,7 +191,7 @@ struct Owed {
 }
 
 impl Channels {
-    fn new(query: &FlexTensor, gain: &FlexTensor, tokens: &FlexTensor, order: Places) -> Self {
+    fn new(query: &FlexTensor, gain: &FlexTensor, tokens: &FlexTensor, order: Order) -> Self {
         let [query, gain] = [query, gain].map(FlexTensor::to_contiguous);
         Self { tokens: Tokens::new(tokens), query, gain, order }
     }
@@ -217,13 +203,13 @@ impl Channels {
     /// Which row of the gain, or of `W`, a token of an image counts by.
     fn row(&self, image: usize, token: usize) -> usize {
         match &self.order {
-            Places::Fixed(places) => places[image * self.tokens.count + token],
-            Places::Given | Places::Learned(..) => token,
+            Order::Placed(places) => places[image * self.tokens.count + token],
+            Order::Given | Order::Learned { .. } => token,
         }
     }
 
     fn route(&self, image: usize) -> Option<Seen> {
-        let Places::Learned(router, draws) = &self.order else { return None };
+        let Order::Learned { router, draws } = &self.order else { return None };
         let raw = self.tokens.scores(image, values(&self.query));
         let routed = router.route(&standardise(&raw), draws.as_ref().map(|draws| draws[image]));
         Some(Seen { raw, routed })
@@ -233,7 +219,7 @@ impl Channels {
     fn forward(&self, keep: bool) -> (FlexTensor, Vec<Seen>) {
         let Tokens { images, count, width, .. } = self.tokens;
         let mut pooled = vec![0.0; images * width];
-        let room = || vec![0.0; if matches!(self.order, Places::Learned(..)) { count * width } else { 0 }];
+        let room = || vec![0.0; if matches!(self.order, Order::Learned { .. }) { count * width } else { 0 }];
         let one = |weights: &mut Vec<f32>, (image, pooled): (usize, &mut [f32])| {
             let seen = self.route(image);
             let weights = match &seen {
@@ -268,7 +254,7 @@ impl Channels {
     }
 
     fn nothing(&self) -> Owed {
-        let query = if matches!(self.order, Places::Learned(..)) { self.tokens.width } else { 0 };
+        let query = if matches!(self.order, Order::Learned { .. }) { self.tokens.width } else { 0 };
         Owed { query: vec![0.0; query], gain: vec![0.0; values(&self.gain).len()] }
     }
 

@@ -10,6 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Routed, Router, sinkhorn::Sinkhorn};
 use crate::model::reading::Plan;
+use crate::model::settings::Config;
 
 /// Sinkhorn with Gumbel noise on its log kernel while training.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +28,18 @@ impl Default for GumbelSinkhorn {
 }
 
 impl Router for GumbelSinkhorn {
+    fn id(&self) -> &'static str {
+        "gumbel-sinkhorn"
+    }
+
+    fn settings(&self) -> Config {
+        self.sinkhorn.settings()
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        self.sinkhorn.flops(n)
+    }
+
     fn plan(&self, scores: &[f64]) -> Plan {
         self.sinkhorn.plan(scores)
     }

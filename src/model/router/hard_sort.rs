@@ -7,6 +7,7 @@ use burn::tensor::Tensor;
 
 use super::{Routed, Router, softsort::SoftSort, sort};
 use crate::model::reading::Plan;
+use crate::model::settings::Config;
 
 /// Sorts, and passes a soft gradient through.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +59,23 @@ impl Routed for Straight {
 }
 
 impl Router for HardSort {
+    fn id(&self) -> &'static str {
+        "hard-sort"
+    }
+
+    fn settings(&self) -> Config {
+        Config { temperature: Some(self.temperature), ..Config::default() }
+    }
+
+    fn is_soft(&self) -> bool {
+        false
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // Ranks by comparison. The soft twin serves only the gradient.
+        5 * n * n
+    }
+
     fn plan(&self, scores: &[f64]) -> Plan {
         let n = scores.len();
         let mut share = vec![0.0; n * n];

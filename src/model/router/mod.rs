@@ -19,14 +19,28 @@ use self::hard_sort::HardSort;
 use self::neuralsort::NeuralSort;
 use self::sinkhorn::Sinkhorn;
 use self::softsort::SoftSort;
-use super::head::{Config, ConfigError};
 use super::reading::{Plan, Rows};
+use super::settings::{Config, ConfigError};
 
 /// A learned router: from the standardised scores of the tokens to a soft permutation.
 ///
 /// Every router says it twice: [`plan`](Router::plan) in float64 on the host, for explanations;
 /// [`plans`](Router::plans) on tensors, differentiable, for training. Tests hold them together.
 pub trait Router: Send + Sync {
+    /// Its id in the [list](ROUTERS).
+    fn id(&self) -> &'static str;
+
+    /// Those settings it knows.
+    fn settings(&self) -> Config;
+
+    /// Whether its temperature changes how an image is read, and not its gradient alone.
+    fn is_soft(&self) -> bool {
+        true
+    }
+
+    /// Operations that make a plan from N scores: entries times what each costs.
+    fn flops(&self, n: u64) -> u64;
+
     /// The plan of one image. `scores`: `[N]`, standardised.
     fn plan(&self, scores: &[f64]) -> Plan;
 
@@ -86,6 +100,9 @@ pub trait Routed: Send + Sync {
     fn pull_table(&self, by_table: &[f32]) -> Vec<f64>;
 }
 
+/// Operations of a softmax, an entry: subtract, exponential, add, divide.
+const SOFTMAX: u64 = 4;
+
 /// `P q`: `[B, N, N]` and `[N]` to `[B, N]`.
 fn weigh(plans: Tensor<3>, gain: Tensor<1>) -> Tensor<2> {
     plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
@@ -95,46 +112,29 @@ fn weigh(plans: Tensor<3>, gain: Tensor<1>) -> Tensor<2> {
 pub struct Kind {
     /// Its id: that of the S4 head behind it.
     pub id: &'static str,
-    /// What it is called on the screen.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
     /// Builds it from the settings it knows.
     pub build: fn(&Config) -> Result<Box<dyn Router>, ConfigError>,
 }
 
 /// Every learned router.
 pub const ROUTERS: &[Kind] = &[
-    Kind {
-        id: "sinkhorn",
-        name: "Sinkhorn",
-        summary: "Moves tokens to positions at least cost, by entropic transport",
-        build: |config| Ok(Box::new(sinkhorn(config)?)),
-    },
+    Kind { id: "sinkhorn", build: |config| Ok(Box::new(sinkhorn(config)?)) },
     Kind {
         id: "neuralsort",
-        name: "NeuralSort",
-        summary: "Softmax over the sums of pairwise score distances",
         build: |config| Ok(Box::new(NeuralSort { temperature: temperature(config, 1.0)? })),
     },
     Kind {
         id: "softsort",
-        name: "SoftSort",
-        summary: "Softmax over the distances to the sorted scores",
         build: |config| {
             Ok(Box::new(SoftSort { power: power(config)?, temperature: temperature(config, 1.0)? }))
         },
     },
     Kind {
         id: "hard-sort",
-        name: "Hard sort",
-        summary: "The sorting permutation, with a straight-through gradient",
         build: |config| Ok(Box::new(HardSort { temperature: temperature(config, 1.0)? })),
     },
     Kind {
         id: "gumbel-sinkhorn",
-        name: "Gumbel-Sinkhorn",
-        summary: "Sinkhorn with Gumbel noise while it trains",
         build: |config| Ok(Box::new(GumbelSinkhorn { sinkhorn: sinkhorn(config)?, ..Default::default() })),
     },
 ];

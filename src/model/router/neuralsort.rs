@@ -15,8 +15,9 @@
 use burn::tensor::{Device, Tensor, TensorData, activation::softmax};
 
 use super::columns::{Columns, Logits};
-use super::{Routed, Router, sort};
+use super::{Routed, Router, SOFTMAX, sort};
 use crate::model::reading::Plan;
+use crate::model::settings::Config;
 
 /// Sorts softly through the sums of pairwise distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +33,19 @@ impl Default for NeuralSort {
 }
 
 impl Router for NeuralSort {
+    fn id(&self) -> &'static str {
+        "neuralsort"
+    }
+
+    fn settings(&self) -> Config {
+        Config { temperature: Some(self.temperature), ..Config::default() }
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // Distances and their sums, the logits, a softmax.
+        (3 + 3 + SOFTMAX) * n * n
+    }
+
     fn plan(&self, scores: &[f64]) -> Plan {
         let n = scores.len();
         let order = sort::ascending(scores);

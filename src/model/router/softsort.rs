@@ -8,8 +8,9 @@
 use burn::tensor::{Tensor, activation::softmax};
 
 use super::columns::{Columns, Logits};
-use super::{Routed, Router, sort};
+use super::{Routed, Router, SOFTMAX, sort};
 use crate::model::reading::Plan;
+use crate::model::settings::Config;
 
 /// Sorts softly through the distances to the sorted scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +28,20 @@ impl Default for SoftSort {
 }
 
 impl Router for SoftSort {
+    fn id(&self) -> &'static str {
+        "softsort"
+    }
+
+    fn settings(&self) -> Config {
+        let (temperature, power) = (Some(self.temperature), Some(self.power));
+        Config { temperature, power, ..Config::default() }
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // Ranks and sorting by comparison, distances, a softmax.
+        (5 + 2 + 3 + SOFTMAX) * n * n
+    }
+
     fn plan(&self, scores: &[f64]) -> Plan {
         let n = scores.len();
         let mut share = vec![0.0; n * n];

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::{Asked, CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
 use crate::model::diagnostics::{MEASURES, Sketch};
-use crate::model::explain::{plan_of, settings};
+use crate::model::explain::plan_of;
 use crate::model::features::TokenCache;
 use crate::model::grid::Grid;
 use crate::model::intervention::{Intervention, InterventionError};
@@ -90,7 +90,7 @@ impl<'a> Interview<'a> {
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
         let known = classes(&probe, &asked)?;
         let router = probe.head().router().filter(|_| !change.unroutes());
-        let band = router.map(|router| nulls.band(&settings(&probe), router, tokens.grid()));
+        let band = router.map(|router| nulls.band(router, tokens.grid()));
         let nulls = MEASURES.iter().map(|m| m.name).zip(band.iter().flat_map(|band| band.iter().copied()));
         let nulls = nulls.collect();
         let (images, classes, n) = (places.len(), asked.classes.len(), tokens.grid().len());

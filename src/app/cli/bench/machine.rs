@@ -12,7 +12,7 @@ use super::super::progress::Display;
 use super::table;
 use crate::app::bench::select::Wanted;
 use crate::app::bench::{self, Bench, BenchError, GROUPS, Sizes};
-use crate::app::training::order::{self, PAPER};
+use crate::app::training::order;
 use crate::model::{device, head};
 
 /// Flags of the measurement.
@@ -102,7 +102,7 @@ impl Machine {
     fn sizes(&self) -> anyhow::Result<Sizes> {
         let or = |given: Option<usize>, full, quick| given.unwrap_or(if self.quick { quick } else { full });
         let heads = match self.heads.is_empty() {
-            true => PAPER.iter().map(|id| (*id).to_owned()).collect(),
+            true => head::of_paper().map(|kind| kind.id.to_owned()).collect(),
             false => self.heads.clone(),
         };
         let heads = order::variants(&heads, &[])?;

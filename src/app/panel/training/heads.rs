@@ -3,8 +3,7 @@
 use eframe::egui;
 use egui::{CollapsingHeader, RichText, Ui};
 
-use crate::app::training::order::PAPER;
-use crate::model::head::{Group, HEADS, Kind};
+use crate::model::head::{Group, HEADS, Kind, of_paper};
 
 /// Draws the groups; `chosen` holds ids of heads, in the order of the list. `without_cls` is the name of
 /// the backbone where it has no CLS token: heads that read it can be left out, not chosen.
@@ -19,7 +18,7 @@ pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
                 chosen.clear();
             }
             if ui.small_button("The paper's").on_hover_text("All heads of the paper's tables").clicked() {
-                let papers = HEADS.iter().filter(|kind| PAPER.contains(&kind.id) && absent(kind).is_none());
+                let papers = of_paper().filter(|kind| absent(kind).is_none());
                 *chosen = papers.map(|kind| kind.id.to_owned()).collect();
             }
         });

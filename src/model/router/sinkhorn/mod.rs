@@ -19,8 +19,9 @@ use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
 use self::operation::Task;
 use self::transport::{Transport, Way};
-use super::{Routed, Router, weigh};
+use super::{Routed, Router, SOFTMAX, weigh};
 use crate::model::reading::{Plan, Rows};
+use crate::model::settings::Config;
 
 /// Sorts softly by moving the tokens to the positions at least cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,6 +114,20 @@ impl Sinkhorn {
 }
 
 impl Router for Sinkhorn {
+    fn id(&self) -> &'static str {
+        "sinkhorn"
+    }
+
+    fn settings(&self) -> Config {
+        let (temperature, iterations) = (Some(self.temperature), Some(self.iterations));
+        Config { temperature, iterations, ..Config::default() }
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // The log kernel, then two log-softmaxes an iteration, and one exponential.
+        (5 + 2 * SOFTMAX * self.iterations as u64 + 1) * n * n
+    }
+
     fn plan(&self, scores: &[f64]) -> Plan {
         Plan { n: scores.len(), share: self.transport(scores, &[], Way::Double).plan() }
     }

@@ -1,4 +1,4 @@
-//! The settings of heads, as the `config` of a probe file holds them, and what is wrong with them.
+//! The settings of heads and routers, as the `config` of a probe file holds them, and what is wrong with them.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum Sharing {
 
 /// The settings of a head, as the `config` field of a probe file holds them. A head reads those it
 /// knows; the others are kept and written back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
     /// Temperature of the router (its own default where absent).
@@ -56,24 +56,6 @@ impl Config {
         let Ok(serde_json::Value::Object(map)) = serde_json::to_value(self) else { return Vec::new() };
         let word = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_owned);
         map.into_iter().map(|(name, value)| (name, word(value))).collect()
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let rest = serde_json::Map::new();
-        Self {
-            temperature: None,
-            iterations: None,
-            state_dim: None,
-            sharing: None,
-            power: None,
-            k: None,
-            seed: None,
-            heads: None,
-            queries: None,
-            rest,
-        }
     }
 }
 
