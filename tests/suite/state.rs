@@ -53,6 +53,8 @@ pub(super) fn probe(name: &str, width: usize) -> ProbeFacts {
         tokens: None,
         needs_cls: false,
         routed: false,
+        soft: false,
+        iterated: false,
         classes: ["cat".to_owned(), "dog".to_owned()].into(),
         class_count: 2,
         backbone: "one".into(),

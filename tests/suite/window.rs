@@ -80,6 +80,8 @@ fn probe(name: &str, width: usize) -> ProbeFacts {
         tokens: None,
         needs_cls: false,
         routed: name == "sinkhorn",
+        soft: name == "sinkhorn",
+        iterated: name == "sinkhorn",
         classes: Vec::new().into(),
         class_count: 200,
         backbone: "tiny".into(),

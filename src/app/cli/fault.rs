@@ -6,6 +6,9 @@ use super::interrupt;
 pub use crate::app::fault::lines;
 use crate::app::training::TrainingError;
 use crate::model::backbone::hub::HubError;
+use crate::model::classifier::ModelError;
+use crate::model::device::DeviceError;
+use crate::model::run::RunError;
 
 /// A command line that cannot be carried out as it stands: exit code 2, as clap's own errors.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +22,32 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         return interrupt::code();
     }
     eprintln!("error: {}", lines(error).join("\n  because: "));
-    let differs = matches!(error.downcast_ref(), Some(TrainingError::Differs { .. }));
-    ExitCode::from(if differs || error.is::<Usage>() { 2 } else { 1 })
+    ExitCode::from(if refused(error) { 2 } else { 1 })
+}
+
+/// Whether the command line was refused before anything was done.
+fn refused(error: &anyhow::Error) -> bool {
+    let training = |error: &TrainingError| match error {
+        TrainingError::Run(error) => matches!(error, RunError::Exists { .. } | RunError::Absent { .. }),
+        TrainingError::Device(error) => no_such_device(error),
+        TrainingError::Model(ModelError::Config { .. })
+        | TrainingError::UnknownHead { .. }
+        | TrainingError::Name { .. }
+        | TrainingError::Setting { .. }
+        | TrainingError::Grid { .. }
+        | TrainingError::Differs { .. } => true,
+        _ => false,
+    };
+    error.is::<Usage>()
+        || error.downcast_ref().is_some_and(training)
+        || error.downcast_ref().is_some_and(no_such_device)
+        || matches!(
+            error.downcast_ref(),
+            Some(HubError::NoFolder(_) | HubError::NotAFolder(_) | HubError::NotAnId(_))
+        )
+}
+
+fn no_such_device(error: &DeviceError) -> bool {
+    use DeviceError::{Absent, Ambiguous, Unknown};
+    matches!(error, Unknown { .. } | Absent { .. } | Ambiguous { .. })
 }

@@ -81,8 +81,9 @@ impl TakingFlags {
         }
     }
 
-    /// The tokens that probes are asked about: those they were trained on, where their files say it and
-    /// no flag says otherwise. Numbers that the device does not have are float32.
+    /// The tokens that probes are asked about: those they were trained on, where no flag says otherwise;
+    /// a file that does not say it is taken to mean the last layer and the backbone's own size. Numbers
+    /// that the device does not have are float32.
     ///
     /// # Errors
     /// If two of them were trained on different tokens and no flag says which.
@@ -95,15 +96,21 @@ impl TakingFlags {
         let config = Config::open(backbone)?;
         let settled = |taking: Taking| taking.settled(config.layers, config.family.model_type);
         let mut first: Option<(&Path, Taking)> = None;
+        let mut silent = false;
         for (path, probe) in probes {
-            let Some(trained) = Trained::of(probe.meta.training.as_ref()) else { continue };
-            let taking = settled(self.over(trained.taking));
+            let trained = Trained::of(probe.meta.training.as_ref()).map(|trained| trained.taking);
+            silent |= trained.is_none();
+            let taking = settled(self.over(trained.unwrap_or_default()));
             let (before, known) = *first.get_or_insert((path, taking));
             let differences = known.differences(&taking);
             if !differences.is_empty() {
+                let note = match silent {
+                    true => "; a file that does not say is taken to mean the backbone's own",
+                    false => "",
+                };
                 return Err(Usage(format!(
-                    "{} and {} were trained on different tokens ({}); ask them one after the other, or say \
-                     which with --layer, --size or --mae-order",
+                    "{} and {} were trained on different tokens ({}{note}); ask them one after the other, or \
+                     say which with --layer, --size or --mae-order",
                     before.display(),
                     path.display(),
                     said(&differences)

@@ -130,7 +130,9 @@ impl How {
         interrupt::listen()?;
         let order = self.order(heads)?;
         let mut display = Display::new();
+        let mut trained = false;
         let result = training::start(&order, &self.out, self.resume, &mut |event| {
+            trained |= matches!(event, Event::Step { .. });
             self.tell(&event, &order, &mut display);
             interrupt::flow()
         });
@@ -142,7 +144,7 @@ impl How {
             }
             other => other?,
         };
-        self.finish(&summary)?;
+        self.finish(&summary, trained)?;
         let all_failed = summary.outcomes.iter().all(|outcome| outcome.failure.is_some());
         Ok(match summary.finished {
             true if all_failed => ExitCode::FAILURE,
@@ -264,8 +266,8 @@ impl How {
         }
     }
 
-    /// The results, and where they lie.
-    fn finish(&self, summary: &Summary) -> anyhow::Result<()> {
+    /// The results, where they lie, and whether anything was `trained` for them.
+    fn finish(&self, summary: &Summary, trained: bool) -> anyhow::Result<()> {
         let Summary { run, outcomes, finished } = summary;
         for outcome in outcomes {
             if let Some(failure) = &outcome.failure {
@@ -293,7 +295,8 @@ impl How {
             }
         }
         match finished {
-            true => eprintln!("the run is in {out}"),
+            true if trained => eprintln!("the run is in {out}"),
+            true => eprintln!("the run in {out} was finished: nothing was trained; more --seeds add to it"),
             false => eprintln!("stopped and saved; `ssmprobe train --resume --out {out}` goes on"),
         }
         Ok(())

@@ -24,6 +24,9 @@ pub use parquet::Row;
 pub use place::Place;
 pub use report::{Check, Report, describe};
 
+/// Folder of a dataset in which the masks of its images lie, as the images lie in the dataset.
+pub const MASKS: &str = "masks";
+
 /// What a sample is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Split {

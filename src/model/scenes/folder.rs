@@ -89,7 +89,7 @@ impl Set {
 
     /// Writes the set to `folder`; `told` hears of every scene that is done, from several threads.
     pub fn write(&self, folder: &Path, told: &(dyn Fn() + Sync)) -> Result<(), SceneError> {
-        let masks = folder.join("masks");
+        let masks = folder.join(MASKS);
         let splits = [("train", self.train), ("val", self.val)];
         for (split, _) in splits.into_iter().filter(|(_, count)| *count > 0) {
             for class in (0..CLASSES).map(class_name) {

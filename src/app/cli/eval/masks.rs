@@ -22,7 +22,7 @@ pub struct Masks {
 
 /// The masks of `images`, as `wanted` prepares them.
 pub fn covers(dataset: &Dataset, images: &[usize], wanted: &Wanted, grid: Grid) -> anyhow::Result<Masks> {
-    if !dataset.root.join("masks").is_dir() {
+    if !dataset.root.join(MASKS).is_dir() {
         return Ok(Masks { covers: Vec::new(), warning: None });
     }
     let mut preprocessor = Preprocessor::open(&wanted.backbone)?;
@@ -46,5 +46,5 @@ pub fn covers(dataset: &Dataset, images: &[usize], wanted: &Wanted, grid: Grid) 
 fn place(dataset: &Dataset, image: usize) -> Option<PathBuf> {
     let Source::File(path) = &dataset.samples[image].source else { return None };
     let within = path.strip_prefix(&dataset.root).ok()?;
-    Some(dataset.root.join("masks").join(within).with_extension("png"))
+    Some(dataset.root.join(MASKS).join(within).with_extension("png"))
 }

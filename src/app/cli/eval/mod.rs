@@ -17,7 +17,7 @@ use serde_json::json;
 
 use self::subject::{Question, Subject};
 use self::survey::Surveys;
-use super::fault;
+use super::fault::{self, Usage};
 use super::inspect::sources::named;
 use super::progress::Display;
 use super::tokens::{TokenFlags, doubt};
@@ -45,13 +45,13 @@ pub struct Eval {
     #[arg(long, value_name = "RUN")]
     run: Option<PathBuf>,
     /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
-    #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "run")]
+    #[arg(long, value_name = "DIR|HUB_ID")]
     backbone: Option<String>,
     /// The dataset: a folder, or a table of paths and labels.
-    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "run")]
+    #[arg(long, value_name = "DIR|TABLE")]
     data: Option<PathBuf>,
     /// Probe files.
-    #[arg(long, value_name = "P.safetensors", required_unless_present = "run", conflicts_with = "run", num_args = 1..)]
+    #[arg(long, value_name = "P.safetensors", conflicts_with = "run", num_args = 1..)]
     probe: Vec<PathBuf>,
     /// Of a run, evaluate the probes after the last epoch, not those of the best one.
     #[arg(long, requires = "run")]
@@ -111,12 +111,15 @@ impl Eval {
     /// Asks every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen()?;
+        if self.run.is_none() && (self.backbone.is_none() || self.data.is_none() || self.probe.is_empty()) {
+            return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()).into());
+        }
         let run = self.run.as_deref().map(Run::open).transpose()?;
         let order = run.as_ref().map(|run| self.order(run)).transpose()?;
         let device = device::open(&self.device)?;
         let (wanted, data) = match &order {
             Some(order) => (order.tokens.clone(), order.data.clone()),
-            None => (self.wanted(&device)?, self.data.clone().expect("clap asks for it without --run")),
+            None => (self.wanted(&device)?, self.data.clone().expect("asked for above")),
         };
         let dataset = data::open(&data)?;
         let selection = order.as_ref().and_then(|order| order.selection);
@@ -133,6 +136,7 @@ impl Eval {
             Some(run) => same_tokens(run, &plan.source)?,
             None => self.warn(&plan, &wanted.taking),
         }
+        let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
         // Without anchors the training images are not needed, unless their tokens are there anyway.
         let whole = self.anchors || plan.complete();
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
@@ -176,12 +180,7 @@ impl Eval {
                         }
                     }
                 }
-                Err(error) => {
-                    let error = fault::lines(&error).join(": ");
-                    eprintln!("warning: left out: {}: {error}", subject.path.display());
-                    let path = &subject.path;
-                    self.print(|| json!({"event": "failure", "probe": path, "error": error}))?;
-                }
+                Err(error) => self.leave_out(subject, &error)?,
             }
             // What was asked until then is shown and kept.
             if interrupt::flow().is_break() {
@@ -189,7 +188,7 @@ impl Eval {
             }
         }
         if asked.is_empty() {
-            bail!("none of the {} probes could be asked", subjects.len());
+            bail!("none of the {} probes could be asked", subjects.len() + left_out);
         }
         let stopped = interrupt::flow().is_break();
         let found = match self.anchors && !stopped {
@@ -229,7 +228,7 @@ impl Eval {
 
     /// The tokens the probes were trained on, as far as their files and the flags say.
     fn wanted(&self, device: &Device) -> anyhow::Result<Wanted> {
-        let folder = fetch::backbone(self.backbone.as_deref().expect("clap asks for it without --run"))?;
+        let folder = fetch::backbone(self.backbone.as_deref().expect("asked for without --run"))?;
         let probes = self.readable();
         let probes = probes.iter().map(|(path, probe)| (*path, probe));
         let taking = self.tokens.taking.of_probes(probes, &folder, device)?;
@@ -239,6 +238,40 @@ impl Eval {
     /// The probes that can be read; what is wrong with the others is said when they are asked.
     fn readable(&self) -> Vec<(&Path, Probe)> {
         self.probe.iter().filter_map(|path| Some((path.as_path(), Probe::load(path).ok()?))).collect()
+    }
+
+    /// The probes that can be asked, before any image is read; says of the others, which it counts, why not.
+    fn fitting(
+        &self,
+        subjects: Vec<Subject>,
+        question: &Question,
+        plan: &Plan,
+        classes: &[String],
+    ) -> anyhow::Result<(Vec<Subject>, usize)> {
+        let (mut fitting, all) = (Vec::new(), subjects.len());
+        for subject in subjects {
+            let fits = subject.load().and_then(|probe| {
+                probe.fits(plan.backbone.hidden_size, plan.grid.len(), true)?;
+                question.labels(&probe, classes)
+            });
+            match fits {
+                Ok(_) => fitting.push(subject),
+                Err(error) => self.leave_out(&subject, &error)?,
+            }
+        }
+        if fitting.is_empty() {
+            bail!("none of the {all} probes can be asked; no image was read");
+        }
+        let left_out = all - fitting.len();
+        Ok((fitting, left_out))
+    }
+
+    fn leave_out(&self, subject: &Subject, error: &anyhow::Error) -> anyhow::Result<()> {
+        let (path, error) = (&subject.path, fault::lines(error).join(": "));
+        let named = error.starts_with(&path.display().to_string());
+        let of = if named { String::new() } else { format!("{}: ", path.display()) };
+        eprintln!("warning: left out: {of}{error}");
+        self.print(|| json!({"event": "failure", "probe": path, "error": error}))
     }
 
     /// Says of every probe that was trained on other tokens that it was.

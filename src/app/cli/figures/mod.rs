@@ -29,7 +29,7 @@ use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, f
 #[derive(Args)]
 pub struct Figures {
     /// Trace to draw (JSON); several stand side by side on shared scales
-    #[arg(long, required_unless_present_any = ["list", "scan", "run", "survey", "stability"], value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Fixed scans to draw instead of a trace, side by side; no weights and no image are needed
     #[arg(long, conflicts_with_all = ["trace", "figure"], value_parser = source::scan,
@@ -48,10 +48,10 @@ pub struct Figures {
     #[arg(long, default_value = "14x14", value_parser = source::grid, requires = "scan", value_name = "RxC")]
     patches: Grid,
     /// Figure to draw; several stand below each other, "all" writes one file each
-    #[arg(long, required_unless_present_any = ["list", "scan", "run", "stability"], value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     figure: Vec<String>,
     /// File to write: .svg, .pdf, .png, .csv or .npz; for --figure all its name gets the id added
-    #[arg(long, required_unless_present = "list", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// List the figures and stop
     #[arg(long)]
@@ -127,6 +127,7 @@ impl Figures {
             out::line(format_args!("{:<12} {} (of a stability)", stability::ID, stability::ABOUT))?;
             return Ok(ExitCode::SUCCESS);
         }
+        self.check()?;
         if !(20.0..=2000.0).contains(&self.width) {
             return Err(Usage(format!("--width {}: give 20 to 2000 mm", self.width)).into());
         }
@@ -155,6 +156,22 @@ impl Figures {
         self.one(&traces, &figures, out)?;
         eprintln!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether it is said what to draw, and where to.
+    fn check(&self) -> Result<(), Usage> {
+        let drawn = !self.trace.is_empty() || self.surveys.are_named();
+        if !drawn && self.scan.is_empty() && self.run.is_none() {
+            let sources = "--trace FILE, --scan NAME, --run RUN, --survey FILE or --stability FILE";
+            return Err(Usage(format!("give what to draw: {sources}; --list shows the figures")));
+        }
+        if drawn && self.figure.is_empty() && !self.surveys.is_stability() {
+            return Err(Usage("give the figure to draw: --figure ID; --list shows them".into()));
+        }
+        match self.out {
+            Some(_) => Ok(()),
+            None => Err(Usage("give the file to write: --out FILE".into())),
+        }
     }
 
     /// One file a figure; those with nothing to show are left out, and named.

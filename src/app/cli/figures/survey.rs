@@ -49,6 +49,11 @@ impl Surveys {
         !self.survey.is_empty() || self.stability.is_some()
     }
 
+    /// Whether it is a stability, which has one figure.
+    pub fn is_stability(&self) -> bool {
+        self.stability.is_some()
+    }
+
     /// The measure of this name, of a survey that has it.
     fn measure(survey: &Survey, name: Option<&String>, usual: String) -> anyhow::Result<String> {
         let Some(name) = name else { return Ok(usual) };

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 
 use super::super::fault::Usage;
 use crate::app::listing::{EXTENSIONS, images_below};
+use crate::model::data::{MASKS, Split};
 
 /// Names of results that the summary needs for itself.
 const RESERVED: &[&str] = &["summary.csv"];
@@ -26,13 +27,20 @@ pub fn named(files: Vec<PathBuf>) -> Vec<String> {
     taken(files.iter().map(PathBuf::as_path), &[])
 }
 
-/// The images among `given`: files as they are, folders walked in sorted order. A file given twice
-/// is read once.
+/// The images among `given`: files as they are, folders walked in sorted order, of datasets without
+/// their masks. A file given twice is read once.
 pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     let mut files = Vec::new();
     for path in given {
         if path.is_dir() {
+            let before = files.len();
             walk(path, &mut files)?;
+            let masks = path.join(MASKS);
+            // Of a dataset, which has its splits beside them; alone they are images like others.
+            if Split::ALL.iter().any(|split| path.join(split.name()).is_dir()) {
+                let found = files.split_off(before);
+                files.extend(found.into_iter().filter(|file| !file.starts_with(&masks)));
+            }
         } else if path.exists() {
             files.push(path.clone());
         } else {
