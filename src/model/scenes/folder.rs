@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{CLASSES, FIRST_VAL, SIDE, Scene, VERSION, class_name, draw};
+use crate::model::data::MASKS;
 
 /// Largest number of scenes of a split: what file names of five digits can count.
 pub const MOST: u64 = 100_000;

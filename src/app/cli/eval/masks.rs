@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use crate::app::extract::Wanted;
-use crate::model::data::{Dataset, Source};
+use crate::model::data::{Dataset, MASKS, Source};
 use crate::model::grid::Grid;
 use crate::model::image::Photo;
 use crate::model::preprocess::Preprocessor;

@@ -251,7 +251,7 @@ impl Eval {
         let (mut fitting, all) = (Vec::new(), subjects.len());
         for subject in subjects {
             let fits = subject.load().and_then(|probe| {
-                probe.fits(plan.backbone.hidden_size, plan.grid.len(), true)?;
+                probe.fits(plan.backbone.hidden_size, plan.grid.len(), plan.cls)?;
                 question.labels(&probe, classes)
             });
             match fits {
