@@ -93,7 +93,7 @@ impl Intervention {
                 meta.config.temperature = Some(temperature);
             }
             Self::Iterations(iterations) => {
-                if !probe.head().router().is_some_and(|router| router.settings().iterations.is_some()) {
+                if probe.head().router().is_none_or(|router| router.settings().iterations.is_none()) {
                     return Err(InterventionError::NoSetting { head, setting: "iterations" });
                 }
                 meta.config.iterations = Some(iterations);

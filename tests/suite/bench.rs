@@ -85,7 +85,7 @@ fn the_table_names_sizes_and_heads() {
 fn what_cannot_be_measured_is_refused_with_what_can() {
     for (arguments, code, said) in [
         (&["--only", "heads/single"][..], 2, "lookup/16"),
-        (&["--heads", "pooling"], 1, "pooling"),
+        (&["--heads", "pooling"], 2, "pooling"),
         (&["--tokens", "1", "--only", "head/gap/step"], 1, "at least 2 patch tokens"),
         (&["--rounds", "0"], 2, "whole number from 1"),
     ] {

@@ -1,6 +1,6 @@
 //! Scenes as a dataset, and the bundled demo: that it is whole, quick to open, small, and right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -100,8 +100,8 @@ fn the_bundled_demo_is_small_and_whole() {
     assert_eq!(about.scenes_version, scenes::VERSION, "make the demo again");
     assert_eq!(about.images(&folder).len(), 2 * scenes::CLASSES);
     for backbone in &about.backbones {
-        let ids: Vec<&str> = backbone.heads.iter().map(|head| head.id.as_str()).collect();
-        let all: Vec<&str> = HEADS.iter().map(|kind| kind.id).collect();
+        let ids: BTreeSet<&str> = backbone.heads.iter().map(|head| head.id.as_str()).collect();
+        let all: BTreeSet<&str> = HEADS.iter().map(|kind| kind.id).collect();
         assert_eq!(ids, all, "{}", backbone.id);
     }
 }

@@ -146,7 +146,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     assert!(results.contains("\"sinkhorn[temperature=0.1,iterations=5]\",1,"), "{results}");
     // Again is refused, going on has nothing left to do.
     let (code, _, stderr) = run(&mut desk.sweep("run", &grid));
-    assert!(code == 1 && stderr.contains("--resume"), "{stderr}");
+    assert!(code == 2 && stderr.contains("--resume"), "{stderr}");
     let mut resume = desk.verb("sweep", "cache");
     done(resume.arg("--resume").arg("--out").arg(desk.path("run")));
     assert_eq!(fs::read_to_string(desk.path("run/results.csv")).unwrap(), results);
@@ -254,19 +254,20 @@ fn what_cannot_be_asked_is_said() {
     save(&other.join("train/comet/b.png"), &[9; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
     let (code, _, stderr) = eval(&other, &[]);
     assert!(code == 1 && stderr.contains("does not know the class `comet`"), "{stderr}");
+    assert!(stderr.contains("no image was read") && !stderr.contains("tokens:"), "{stderr}");
     // A run whose dataset is another one now.
     let mut moved = desk.verb("eval", "cache");
     let (code, _, stderr) = run(moved.arg("--run").arg(desk.path("run")).arg("--data").arg(&other));
     assert!(code == 1 && stderr.contains("not the dataset"), "{stderr}");
     let usage = |more: &[&str]| run(&mut desk.sweep("new", more));
     let (code, _, stderr) = usage(&["--grid", "iterations=0"]);
-    assert!(code == 1 && stderr.contains("iterations"), "{stderr}");
+    assert!(code == 2 && stderr.contains("iterations"), "{stderr}");
     // What the head does not have would train it twice, the same.
     let (code, _, stderr) = usage(&["--grid", "power=1,2"]);
-    assert!(code == 1 && stderr.contains("sinkhorn has temperature=0.1, iterations=20"), "{stderr}");
+    assert!(code == 2 && stderr.contains("sinkhorn has temperature=0.1, iterations=20"), "{stderr}");
     let (code, _, stderr) = usage(&["--grid", "iterations"]);
     assert!(code == 2 && stderr.contains("FIELD=VALUE"), "{stderr}");
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     let (code, _, stderr) = run(report.arg("report").arg(desk.path("scenes")));
-    assert!(code == 1 && stderr.contains("holds no run"), "{stderr}");
+    assert!(code == 2 && stderr.contains("holds no run"), "{stderr}");
 }

@@ -62,6 +62,15 @@ fn a_probe_is_asked_about_the_tokens_it_was_trained_on() {
     let two = of("last").display().to_string();
     let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&two]));
     assert!(code == 2 && said.contains("different tokens") && said.contains("--layer"), "{said}");
+    // One that does not say its own is not given another's.
+    let mut silent = Probe::load(of("last")).expect("a probe");
+    silent.meta.training = None;
+    silent.save(&desk.path("silent.safetensors")).expect("a file");
+    let silent = desk.path("silent.safetensors").display().to_string();
+    let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&silent]));
+    assert!(code == 2 && said.contains("a file that does not say"), "{said}");
+    let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("last"), &[&silent]));
+    assert_eq!(code, 0, "{said}");
 
     let inspect = |out: &str, more: &[&str]| {
         let mut inspect = program();

@@ -188,7 +188,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
 
     // What is there is not overwritten, and not gone on with as something else.
     let (code, _, said) = run(&mut desk.train("run", 2, &[]));
-    assert!(code == 1 && said.contains("--resume"), "{said}");
+    assert!(code == 2 && said.contains("--resume"), "{said}");
     let (code, _, said) = run(&mut desk.train("run", 3, &["--resume"]));
     assert!(code == 2 && said.contains("`protocol.epochs`: 2 there, 3 now"), "{said}");
     let before = files(&folder.join("probes"));
@@ -376,7 +376,7 @@ fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
     let (code, _, said) = run(alone.args(["--heads", "sinkhorn", "--rate", "1e30", "--device", "cpu"]));
     assert!(code == 1 && said.contains("sinkhorn with seed 0 stopped"), "{said}");
     let (code, _, said) = run(&mut desk.train("wrong", 2, &["--config", "colour=red"]));
-    assert!(code == 1 && said.contains("colour") && !desk.path("wrong").exists(), "{said}");
+    assert!(code == 2 && said.contains("colour") && !desk.path("wrong").exists(), "{said}");
 }
 
 #[test]

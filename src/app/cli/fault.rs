@@ -28,7 +28,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 /// Whether the command line was refused before anything was done.
 fn refused(error: &anyhow::Error) -> bool {
     let training = |error: &TrainingError| match error {
-        TrainingError::Run(error) => matches!(error, RunError::Exists { .. } | RunError::Absent { .. }),
+        TrainingError::Run(error) => no_such_run(error),
         TrainingError::Device(error) => no_such_device(error),
         TrainingError::Model(ModelError::Config { .. })
         | TrainingError::UnknownHead { .. }
@@ -41,10 +41,15 @@ fn refused(error: &anyhow::Error) -> bool {
     error.is::<Usage>()
         || error.downcast_ref().is_some_and(training)
         || error.downcast_ref().is_some_and(no_such_device)
+        || error.downcast_ref().is_some_and(no_such_run)
         || matches!(
             error.downcast_ref(),
             Some(HubError::NoFolder(_) | HubError::NotAFolder(_) | HubError::NotAnId(_))
         )
+}
+
+fn no_such_run(error: &RunError) -> bool {
+    matches!(error, RunError::Exists { .. } | RunError::Absent { .. })
 }
 
 fn no_such_device(error: &DeviceError) -> bool {

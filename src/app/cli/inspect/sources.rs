@@ -152,6 +152,18 @@ mod tests {
     }
 
     #[test]
+    fn the_masks_of_a_dataset_are_no_photographs() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["val/cat/a.png", "masks/val/cat/a.png"] {
+            let file = folder.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "any").unwrap();
+        }
+        let found = |given: &Path| images(&[given.to_owned()]).unwrap().len();
+        assert_eq!((found(folder.path()), found(&folder.path().join("masks"))), (1, 1));
+    }
+
+    #[test]
     fn no_stem_leaves_the_output_folder() {
         assert_eq!(named(&["a/...png", "a/..png"]), ["...png", "..png"]);
     }
