@@ -65,7 +65,7 @@ fn a_probe_is_asked_about_the_tokens_it_was_trained_on() {
     // One that does not say its own is not given another's.
     let mut silent = Probe::load(of("last")).expect("a probe");
     silent.meta.training = None;
-    silent.save(&desk.path("silent.safetensors")).expect("a file");
+    silent.save(desk.path("silent.safetensors")).expect("a file");
     let silent = desk.path("silent.safetensors").display().to_string();
     let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&silent]));
     assert!(code == 2 && said.contains("a file that does not say"), "{said}");
