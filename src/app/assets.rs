@@ -9,6 +9,7 @@ use super::command::Command;
 use crate::model::pretrain::Plan;
 use crate::model::scenes::folder::Set;
 use crate::model::train::Protocol;
+use crate::model::whole;
 
 /// Names the folder of assets where it lies elsewhere.
 pub const VARIABLE: &str = "SSMPROBE_ASSETS";
@@ -109,11 +110,14 @@ pub struct HeadAbout {
 impl About {
     /// Its file in the demo's folder.
     pub const FILE: &str = "demo.json";
+    /// It is no longer than this, in bytes.
+    const LARGEST: u64 = 1 << 20;
 
     /// Reads it from the demo's folder.
     pub fn open(demo: &Path) -> anyhow::Result<Self> {
         let path = demo.join(Self::FILE);
-        let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            whole::read(&path, Self::LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
         serde_json::from_slice(&text).with_context(|| {
             format!("{} is not the description of a demo; make the demo again", path.display())
         })

@@ -25,6 +25,7 @@ use crate::model::backbone::taking::Taking;
 use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, Backbone, BackboneError};
 use crate::model::data::{self, Dataset};
+use crate::model::digest;
 use crate::model::features::{CacheError, Precision, Source, TokenCache, Writer, image_bytes};
 use crate::model::grid::Grid;
 use crate::model::preprocess::Preprocessor;
@@ -224,7 +225,7 @@ fn key(dataset: &Dataset) -> String {
             hash.update((row.number() as u64).to_le_bytes());
         }
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::hex(&hash.finalize())
 }
 
 /// Bytes left on the disk of `folder`, which need not exist yet.
@@ -235,14 +236,5 @@ fn free(folder: &Path) -> Option<u64> {
             Err(error) if error.kind() == ErrorKind::NotFound => folder = folder.parent()?,
             other => return other.ok(),
         }
-    }
-}
-
-/// Bytes as a person reads them, in decimal units as disks are sold.
-pub fn bytes_text(bytes: u64) -> String {
-    match bytes as f64 {
-        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
-        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
-        bytes => format!("{:.1} kB", bytes / 1e3),
     }
 }

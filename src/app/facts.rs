@@ -197,9 +197,4 @@ impl ProbeFacts {
         }
         Fit::Fits
     }
-
-    /// Whether its classes are those of `other`, so that their logits compare.
-    pub fn same_classes(&self, other: &Self) -> bool {
-        self.class_count == other.class_count && self.classes == other.classes
-    }
 }

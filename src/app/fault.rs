@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+use crate::model::guard;
+
 /// The remedy for what a device other than the processor may be to blame for.
 pub const ON_CPU: &str = "Run on the CPU instead";
 
@@ -27,10 +29,8 @@ impl Fault {
 
     /// What a panic said.
     pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
-        let said = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
-        let said = said.unwrap_or_else(|| "no message".into());
-        Self { lines: vec!["Stopped by a fault of the program or its driver".into(), said], remedy: None }
+        let lines = vec!["Stopped by a fault of the program or its driver".into(), guard::said(panic)];
+        Self { lines, remedy: None }
     }
 
     /// Whether the processor may do what another device could not.

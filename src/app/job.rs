@@ -1,8 +1,7 @@
 //! The protocol between the front ends and the worker: who reads these enums knows the program.
 //!
-//! A [`Request`] says what is wanted, an [`Event`] what came of it. Every request with a [`JobId`]
-//! is answered by exactly one of `Finished`, `Failed` and `Cancelled`, after anything else it has to
-//! say. Only plain host data crosses: no tensor, no lock.
+//! A [`Request`] says what is wanted, an [`Event`] what came of it. Every request with a [`JobId`] ends in
+//! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses: no tensor, no lock.
 
 mod progress;
 pub mod stability;
@@ -309,6 +308,8 @@ pub enum Event {
     },
     /// A run's folder as it is now.
     RunRead {
+        /// The job that opens it; none where it is followed.
+        job: Option<JobId>,
         /// The folder.
         folder: PathBuf,
         /// What it holds, or why it cannot be read.

@@ -1,17 +1,10 @@
-//! Which files are images, by their names, and the walk that finds them.
+//! The walk that finds images, and which files are probes, by their names.
 
 use std::io::Error;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Extensions of files a folder is searched for.
-pub const EXTENSIONS: &[&str] = &["bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
-
-/// Whether a file is an image, by its name.
-pub fn is_image(path: &Path) -> bool {
-    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-    extension.is_some_and(|e| EXTENSIONS.contains(&e.as_str()))
-}
+use crate::model::image::is_named_image;
 
 /// Whether a file is a probe, by its name.
 pub fn is_probe(path: &Path) -> bool {
@@ -39,7 +32,7 @@ pub fn images_below(
         }
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => images_below(&path, found, unread)?,
-            Ok(kind) if is_image(&path) && (kind.is_file() || path.is_file()) => found(path)?,
+            Ok(kind) if is_named_image(&path) && (kind.is_file() || path.is_file()) => found(path)?,
             Ok(_) => {}
             Err(error) => unread(&path, error)?,
         }

@@ -23,6 +23,7 @@ pub mod report;
 pub mod settings;
 mod shell;
 pub mod state;
+pub mod text;
 pub mod training;
 mod window;
 pub mod worker;

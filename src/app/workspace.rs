@@ -26,6 +26,8 @@ use crate::model::whole;
 const FORMAT: u64 = 1;
 /// No workspace file is larger.
 const FILE_LIMIT: u64 = 1 << 29;
+/// Entries are counted up from the largest: there has to be room.
+const LARGEST_ID: u64 = 1 << 53;
 /// How workspace files end.
 pub const EXTENSION: &str = "ssmprobe";
 
@@ -217,6 +219,10 @@ impl Workspace {
             return Err(WorkspaceError::Format { path: path.to_owned(), found });
         }
         let mut workspace: Self = serde_json::from_slice(&bytes).map_err(json)?;
+        if let Some(id) = workspace.ids().find(|id| *id > LARGEST_ID) {
+            let why = format!("it holds an `id` of {id}, and the largest is {LARGEST_ID}");
+            return Err(WorkspaceError::Json { path: path.to_owned(), why });
+        }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         workspace.each_path(&mut |path| {
             if path.is_relative() {
@@ -224,6 +230,13 @@ impl Workspace {
             }
         });
         Ok(workspace)
+    }
+
+    /// The numbers of all its entries.
+    pub fn ids(&self) -> impl Iterator<Item = u64> {
+        let ids = self.backbones.iter().map(|b| b.id.0).chain(self.probes.iter().map(|p| p.id.0));
+        let ids = ids.chain(self.images.iter().map(|i| i.id.0)).chain(self.columns.iter().map(|c| c.id.0));
+        ids.chain(self.datasets.iter().map(|d| d.id.0))
     }
 
     /// Writes the file `path`, whole or not at all.

@@ -1,6 +1,8 @@
 //! One trained probe asked about many images, in float64: accuracy, what its order was worth
 //! ([`ablation`]), and how it meets known truth ([`truth`]). One core an image.
 
+use std::ops::ControlFlow;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -91,12 +93,13 @@ struct Answer {
     measures: Option<Vec<f64>>,
 }
 
-/// Asks `probe`; `told` is called after every image, from any thread.
+/// Asks `probe`; `told` is called after every image, from any thread, and may stop it: then there is
+/// no answer.
 pub fn evaluate(
     probe: &Probe,
     question: &Question,
-    told: &(dyn Fn() + Sync),
-) -> Result<Evaluation, InterventionError> {
+    told: &(dyn Fn() -> ControlFlow<()> + Sync),
+) -> Result<Option<Evaluation>, InterventionError> {
     let Question { tokens: cache, images, .. } = question;
     let has_cls = cache.cls(&[]).is_some();
     probe.fits(cache.width(), cache.grid().len(), has_cls)?;
@@ -120,13 +123,22 @@ pub fn evaluate(
                 vec![(Ablation::Normal, logits)]
             }
         };
-        told();
         let ways = ways.into_iter().map(|(ablation, logits)| (ablation, best(&logits), logits[class]));
         Ok(Answer { ways: ways.collect(), truth, measures })
     };
-    let answers: Vec<Answer> = (0..images.images.len()).into_par_iter().map(ask).collect::<Result<_, _>>()?;
+    // The error of who was stopped is none.
+    let ask = |at: usize| {
+        let answer = ask(at).map_err(Some)?;
+        if told().is_break() { Err(None) } else { Ok(answer) }
+    };
+    let answers: Result<Vec<Answer>, _> = (0..images.images.len()).into_par_iter().map(ask).collect();
+    let answers = match answers {
+        Ok(answers) => answers,
+        Err(None) => return Ok(None),
+        Err(Some(error)) => return Err(error),
+    };
     let found = sum(&answers, images, question.ablations);
-    Ok(Evaluation { diagnostics: diagnostics(probe, &answers, question), ..found })
+    Ok(Some(Evaluation { diagnostics: diagnostics(probe, &answers, question), ..found }))
 }
 
 /// The diagnostics of all images, beside what nothing learnt gives.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 
+use super::guard::guard;
 use super::trace::Picture;
 
 /// No photograph with more pixels than this is decoded: what Pillow calls a decompression bomb.
@@ -128,7 +129,9 @@ impl Photo {
         let Some(format) = format_of(bytes) else {
             return Err(ImageError::Format { name, found: describe(bytes) });
         };
-        match decode(format, bytes) {
+        // A panic of a decoder on damaged data is an error like others.
+        let decoded = guard(|| decode(format, bytes));
+        match decoded.unwrap_or_else(|panic| Err(Stop::Broken(format!("the decoder failed: {panic}")))) {
             Ok(image) => {
                 let (width, height) = (image.width() as usize, image.height() as usize);
                 Ok(Self { name, picture: Picture { width, height, rgb: image.into_raw() } })
@@ -161,6 +164,15 @@ const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Tiff, "TIFF"),
     (ImageFormat::Gif, "GIF"),
 ];
+
+/// Endings of their files' names.
+pub const ENDINGS: &[&str] = &["bmp", "gif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
+
+/// Whether a file is an image of a known format, by its ending.
+pub fn is_named_image(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+}
 
 /// Whether bytes begin as an image of a known format does; 16 of them are enough.
 pub fn looks_like_image(start: &[u8]) -> bool {

@@ -229,6 +229,11 @@ impl Params {
         })
     }
 
+    /// Whether no value is NaN or infinite.
+    pub fn are_finite(&self) -> bool {
+        self.entries.values().all(|entry| host(&entry.value).iter().all(|x| x.is_finite()))
+    }
+
     /// Effective values on the host, as files hold them.
     pub fn to_arrays(&self) -> Arrays {
         self.iter()

@@ -168,6 +168,14 @@ impl Learner {
             good: None,
         }
     }
+
+    /// Ends its training because of `what`, and takes back the step that led to it.
+    fn fail(&mut self, what: &str) {
+        self.failure = Some(format!("{what} in epoch {}", self.history.len() + 1));
+        if let Some(good) = self.good.take() {
+            self.model = self.model.clone().with_params(good);
+        }
+    }
 }
 
 /// Where a run stands: the next step is `step` of epoch `epoch`, both from 0.
@@ -305,6 +313,12 @@ fn close_epoch(
     learners: &mut [Learner],
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, SupplyError> {
+    // No loss comes after the last step that would say of it that it broke the parameters.
+    for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
+        if !learner.model.params().are_finite() {
+            learner.fail("a parameter became NaN or infinite");
+        }
+    }
     let ControlFlow::Continue(select) = predict(task, learners, &task.select.images, tell)? else {
         return Ok(ControlFlow::Break(()));
     };

@@ -29,13 +29,23 @@ pub fn write_with<E: From<io::Error>>(
     Ok(())
 }
 
-/// The bytes of a file that has at most `limit`.
+/// The bytes of a file that has at most `limit`; a folder or a pipe is refused.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    let bytes = start(path, limit.saturating_add(1))?;
     if bytes.len() as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {limit} bytes")));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
     }
+    Ok(bytes)
+}
+
+/// The first `length` bytes of a file, or all of a shorter one.
+pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    // Asked before it is opened: opening a pipe would wait for its writer.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file but a folder or a pipe"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -52,14 +62,18 @@ pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
     builder.prefix(PREFIX).tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
+/// Whether a file is one of [`beside`], by its name.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
 /// Removes the temporary files in `folder` that a kill has left, those not written to for `age`:
 /// younger ones may be another program's that is at work.
 pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if !(name.starts_with(PREFIX) || name.starts_with(".tmp")) {
+        if !is_temporary(&name.to_string_lossy()) {
             continue;
         }
         let idle = entry.metadata().and_then(|about| about.modified());
@@ -73,7 +87,9 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::write;
+    use super::{read, start, tidy, write};
+    use std::io::ErrorKind;
+    use std::time::Duration;
 
     #[cfg(unix)]
     #[test]
@@ -84,5 +100,33 @@ mod tests {
         write(&ours, b"x").unwrap();
         std::fs::File::create(&other).unwrap();
         assert_eq!(ours.metadata().unwrap().mode(), other.metadata().unwrap().mode());
+    }
+
+    #[test]
+    fn what_is_too_long_or_no_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        assert_eq!(read(&path, 3).unwrap_err().kind(), ErrorKind::NotFound);
+        write(&path, b"abc").unwrap();
+        assert_eq!((read(&path, 3).unwrap(), start(&path, 2).unwrap()), (b"abc".to_vec(), b"ab".to_vec()));
+        assert_eq!(read(&path, 2).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(read(folder.path(), 2).unwrap_err().kind(), ErrorKind::InvalidInput);
+        #[cfg(unix)]
+        {
+            let pipe = folder.path().join("pipe"); // nobody writes into it: opening it would never end
+            std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+            assert_eq!(read(&pipe, 2).unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn only_own_temporary_files_are_tidied_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other] = [".ssmprobe-ab12", ".tmp-of-another"].map(|name| folder.path().join(name));
+        for path in [&own, &other] {
+            std::fs::write(path, "").unwrap();
+        }
+        tidy(folder.path(), Duration::ZERO).unwrap();
+        assert!(!own.exists() && other.exists());
     }
 }

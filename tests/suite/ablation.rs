@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,6 +30,10 @@ const WIDTH: usize = 6;
 const CLASSES: usize = 3;
 const SEED: u64 = 11;
 const IMAGE: u64 = 4;
+
+fn go_on() -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
 
 fn tokens(seed: u64) -> Tokens {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -237,7 +244,7 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
             covers: &[],
             nulls: None,
         };
-        let found = evaluate(&probe, &question, &|| ()).unwrap();
+        let found = evaluate(&probe, &question, &go_on).unwrap().unwrap();
         assert_eq!(found.ablations.len(), Ablation::of(&probe).len());
         for outcome in &found.ablations {
             let change = outcome.ablation.change(SEED);
@@ -289,7 +296,7 @@ fn an_evaluation_sums_up_its_images() {
         covers: &covers,
         nulls: None,
     };
-    let found = evaluate(&probe, &question, &|| ()).unwrap();
+    let found = evaluate(&probe, &question, &go_on).unwrap().unwrap();
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
     let mut right = 0;
     let mut change = 0.0;
@@ -307,6 +314,13 @@ fn an_evaluation_sums_up_its_images() {
     assert!((truth.object_share.unwrap() - 1.0 / 12.0).abs() < 1e-12);
     assert!((0.0..=1.0).contains(&truth.weight_auc.unwrap()));
     // Without ablations the accuracy is the same, and nothing is disturbed.
-    let plain = evaluate(&probe, &Question { ablations: false, ..question }, &|| ()).unwrap();
+    let plain = evaluate(&probe, &Question { ablations: false, ..question }, &go_on).unwrap().unwrap();
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));
+    // Who is stopped in the middle has no answer.
+    let left = AtomicUsize::new(3);
+    let stop = || match left.fetch_sub(1, Ordering::Relaxed) {
+        1 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    assert_eq!(evaluate(&probe, &question, &stop).unwrap(), None);
 }

@@ -164,7 +164,9 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
     // A run whose curves were taken away.
     let run: std::sync::Arc<Reading> = reading(&["gap", "sinkhorn"]);
     let folder = run.about.folder.clone();
-    window.wire.borrow_mut().events.push_back(Event::RunRead { folder: folder.clone(), reading: Ok(run) });
+    let requests = window.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
+    let read = Event::RunRead { job: requests[0].job(), folder: folder.clone(), reading: Ok(run) };
+    window.wire.borrow_mut().events.push_back(read);
     window.harness.run();
     let open = |window: &Window| window.harness.state().state.training.runs.contains_key(&folder);
     assert!(open(&window));

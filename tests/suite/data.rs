@@ -317,6 +317,11 @@ fn tables() {
         let told = |error: &str| says.iter().all(|says| error.contains(says));
         assert!(told(&error) || told(&nested), "{text:?}: {error} / {nested}");
     }
+    // To be recognised a table is read no further than its first line.
+    let tree = Tree::new();
+    tree.write("t.csv", "path,label\n");
+    std::fs::File::options().write(true).open(tree.path().join("t.csv")).unwrap().set_len(1 << 40).unwrap();
+    assert!(why(tree.path()).contains("no list is that long"), "{}", why(tree.path()));
 }
 
 #[test]

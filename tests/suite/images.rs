@@ -288,6 +288,14 @@ fn bombs_are_refused_by_their_header() {
 }
 
 #[test]
+fn a_gif_whose_frame_is_empty_is_refused() {
+    // A canvas of 10 x 10, and on it an interlaced frame of 0 x 0 with two colours.
+    let mut gif = b"GIF89a\x0a\0\x0a\0\0\0\0".to_vec();
+    gif.extend(b",\0\0\0\0\0\0\0\0\xc0\0\0\0\xff\xff\xff\x02\x02\x4c\x01\0;");
+    assert!(refused("empty.gif", &gif).contains("0 x 0 pixels"));
+}
+
+#[test]
 fn a_jpeg_of_endless_scans_is_refused() {
     let bytes = std::fs::read(fixtures().join("files/progressive.jpg")).unwrap();
     let at = bytes.windows(2).rposition(|pair| pair == [0xFF, 0xDA]).unwrap();

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use assert_cmd::Command;
 use ndarray::ArrayD;
@@ -169,6 +171,32 @@ fn two_runs_write_the_same_bytes() {
     // No time of day in the archives: MS-DOS date 1980-01-01 and time 0 in the first local header.
     let archive = &first[Path::new("one/gap.npz")];
     assert_eq!(archive[10..14], [0, 0, 0x21, 0]);
+}
+
+/// Ctrl-C ends it between two batches; what was explained until then is in the summary.
+#[cfg(unix)]
+#[test]
+fn a_stopped_inspection_keeps_its_summary() {
+    let work = TempDir::new().expect("a folder");
+    let images = work.path().join("images");
+    fs::create_dir(&images).expect("a folder");
+    for at in 0..400 {
+        fs::copy(fixture("images/one.png"), images.join(format!("{at:03}.png"))).expect("a copy");
+    }
+    let out = work.path().join("out");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    command.args(["inspect", "--device", "cpu", "--null-draws", "16", "--batch", "1", "--json"]);
+    command.arg("--backbone").arg(fixture("backbone")).arg("--out").arg(&out);
+    command.arg("--image").arg(&images).arg("--probe").args(probes());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    assert!(lines.next().expect("a line").expect("text").contains("result"));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("a signal");
+    let told = 1 + lines.filter(|line| line.as_ref().is_ok_and(|line| line.contains("\"result\""))).count();
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
+    let rows = fs::read_to_string(out.join("summary.csv")).expect("a summary").lines().count() - 1;
+    assert!(rows == told && rows < 400 * probes().len(), "{rows} rows, {told} told");
+    assert!(files(&out).keys().all(|name| !name.to_string_lossy().contains(".ssmprobe")));
 }
 
 #[test]

@@ -8,12 +8,13 @@ use ssmprobe::app::report::{FORMATS, Source, TABLES};
 use ssmprobe::model::ablation::Ablation;
 use ssmprobe::model::anchors::{Anchor, View};
 use ssmprobe::model::diagnostics::{MEASURES, Measure};
+use ssmprobe::model::digest;
 use ssmprobe::model::evaluation::{self, Evaluation, Measured};
 use ssmprobe::model::features;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::head::Config;
 use ssmprobe::model::probe::BackboneMeta;
-use ssmprobe::model::run::{DatasetMeta, FORMAT, Manifest, Outcome, Run, Selection, Truth, Variant};
+use ssmprobe::model::run::{DatasetMeta, FORMAT, Manifest, Outcome, Run, Selection, Truth, Variant, Which};
 use ssmprobe::model::train::{Epoch, Protocol};
 use ssmprobe::model::truth;
 
@@ -119,6 +120,8 @@ fn evaluate(run: &Run) {
         head: head.to_owned(),
         seed,
         which: "best".to_owned(),
+        file: Some(digest::of(head.as_bytes())),
+        draws: Some(0),
         evaluation: Evaluation {
             images: IMAGES,
             accuracy: 50.0,
@@ -321,9 +324,52 @@ fn evaluations_of_another_day_are_kept() {
     all.merge(Evaluations { probes: vec![again, other], anchors: Vec::new() });
     assert_eq!((all.probes.len(), all.anchors.len()), (4, 2));
     assert_eq!((all.probes[0].evaluation.accuracy, all.probes[0].evaluation.ablations.len()), (77.0, 4));
+    // Disturbed orders of another file, or of other draws, are not those of this one.
+    for other in [
+        Evaluated { file: Some(digest::of(b"trained on")), ..all.probes[0].clone() },
+        Evaluated { draws: Some(7), ..all.probes[0].clone() },
+    ] {
+        let mut all = all.clone();
+        let evaluation = Evaluation { ablations: Vec::new(), ..other.evaluation.clone() };
+        all.merge(Evaluations { probes: vec![Evaluated { evaluation, ..other }], anchors: Vec::new() });
+        assert!(all.probes[0].evaluation.ablations.is_empty());
+    }
     std::fs::write(folder.path().join("evaluation.json"), "{").unwrap();
     let error = Source::open(folder.path()).err().unwrap().to_string();
     assert!(error.contains("evaluation.json"), "{error}");
+}
+
+#[test]
+fn what_was_found_of_another_file_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = main_run(folder.path());
+    // `evaluate` says that it asked a file that holds the name of its head.
+    for head in ["sinkhorn", "gap"] {
+        std::fs::write(source.run.probe(head, 0, Which::Best), head).unwrap();
+    }
+    let rows = |source: &Source| source.evaluated("sinkhorn").count();
+    let same = Source::open(folder.path()).unwrap();
+    assert_eq!((rows(&same), same.stale.len()), (2, 0));
+    std::fs::write(source.run.probe("sinkhorn", 0, Which::Best), "trained on").unwrap();
+    let trained = Source::open(folder.path()).unwrap();
+    assert_eq!((rows(&trained), trained.stale.len()), (1, 1));
+    let notes = trained.notes().join("\n");
+    assert!(notes.contains("trained on since: sinkhorn, seed 0 (best)"), "{notes}");
+}
+
+#[test]
+fn evaluations_at_once_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = main_run(folder.path());
+    let one = source.evaluations.as_ref().unwrap().probes[0].clone();
+    std::thread::scope(|scope| {
+        for seed in 10..18 {
+            let (one, run) = (Evaluated { seed, ..one.clone() }, &source.run);
+            let all = Evaluations { probes: vec![one], anchors: Vec::new() };
+            scope.spawn(move || all.keep(run).unwrap());
+        }
+    });
+    assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 3 + 8);
 }
 
 #[test]

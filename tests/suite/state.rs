@@ -12,8 +12,8 @@ use ssmprobe::app::command::{Action, Command, Effect};
 use ssmprobe::app::facts::{BackboneFacts, Fit, ProbeFacts};
 use ssmprobe::app::fault::Fault;
 use ssmprobe::app::job::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, JobId, Look, LookSettings, ProbeId, Progress,
-    Request, Seen, Unit,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, JobId, Kind, Look, LookSettings, ProbeId,
+    Progress, Request, Seen, Unit,
 };
 use ssmprobe::app::settings::Settings;
 use ssmprobe::app::state::{Shown, State, Status};
@@ -564,6 +564,23 @@ fn a_workspace_comes_back_as_it_was() {
 }
 
 #[test]
+fn what_was_found_for_another_workspace_comes_too_late() {
+    let mut state = story();
+    let requests = state.dispatch(Command::OpenImages(vec!["many".into()]));
+    let job = requests[0].job().unwrap();
+    let requests = state.dispatch(Command::OpenRun("run".into()));
+    let run = requests[0].job().unwrap();
+    state.apply(Event::ImagesListed { job, paths: vec!["many/1.png".into()] });
+    assert_eq!(state.library.images.len(), 4);
+    state.restore(Workspace::default());
+    state.apply(Event::ImagesListed { job, paths: vec!["many/2.png".into()] });
+    state.apply(Event::ProbesListed { job: run, paths: vec!["run/p.safetensors".into()] });
+    let found = vec![("many/3.png".into(), Kind::Images)];
+    assert!(state.apply(Event::Recognised { job, found }).is_empty());
+    assert!(state.library.images.is_empty() && state.library.probes.is_empty());
+}
+
+#[test]
 fn strange_workspace_files_are_refused_by_name() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("w.ssmprobe");
@@ -573,6 +590,11 @@ fn strange_workspace_files_are_refused_by_name() {
         ("[1]", "no workspace"),
         (r#"{"ssmprobe_workspace": 2}"#, "update it"),
         (r#"{"ssmprobe_workspace": 1, "probes": 3}"#, "no workspace"),
+        // The next entry would have no number.
+        (
+            r#"{"ssmprobe_workspace": 1, "images": [{"id": 18446744073709551615, "path": "x.png"}]}"#,
+            "18446744073709551615",
+        ),
     ] {
         std::fs::write(&path, text).expect("a file");
         let error = Workspace::load(&path).expect_err(text).to_string();

@@ -19,7 +19,8 @@ use ssmprobe::app::job::{
     BackboneId, BackboneOptions, ColumnId, DatasetId, Event, ImageId, JobId, LookSettings, ProbeId, Progress,
     Request, Unit,
 };
-use ssmprobe::app::state::{Outcome, Sieve, Sort, State};
+use ssmprobe::app::settings::Settings;
+use ssmprobe::app::state::{Outcome, Sieve, Sort, State, Status};
 use ssmprobe::app::worker::World;
 use ssmprobe::model::classifier::Model;
 use ssmprobe::model::data::{self, Place};
@@ -32,7 +33,7 @@ use ssmprobe::model::stability::{Group, Stability};
 use ssmprobe::model::survey::{CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
 use ssmprobe::model::trace::Routing;
 use ssmprobe::viz::export;
-use ssmprobe::viz::overview::{Choice, OVERVIEWS};
+use ssmprobe::viz::overview::{Choice, OVERVIEWS, View};
 use ssmprobe::viz::plot::{self, Plot as _, Surveyed};
 use ssmprobe::viz::table::Table;
 use ssmprobe::viz::theme::Theme;
@@ -624,6 +625,91 @@ fn a_dataset_goes_with_its_images_and_comes_back_with_them() {
     window.harness.state_mut().dispatch(Command::Undo);
     assert_eq!(count(&window), 12);
     assert_eq!(window.harness.state().state.dataset().map(|(id, _)| id), Some(id));
+}
+
+#[test]
+fn a_dataset_that_went_while_it_was_opened_is_opened_again() {
+    let mut state = state::story();
+    state.dispatch(Command::OpenDataset("birds".into(), None));
+    let id = *state.library.datasets.keys().next().unwrap();
+    state.dispatch(Command::CloseDataset(id));
+    let requests = state.dispatch(Command::Undo);
+    let Some(Request::OpenDataset { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    assert_eq!((*entry, &state.library.datasets[&id].status), (id, &Status::Opening(*job)));
+    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part() });
+    assert!(state.dataset().is_some());
+}
+
+#[test]
+fn surveys_stay_for_who_takes_the_last_closing_back() {
+    let (mut state, part) = with_dataset();
+    let column = state::column(&state, 0);
+    let ask = asked(&mut state);
+    told(&mut state, &ask, &part);
+    let id = *state.library.datasets.keys().next().unwrap();
+    state.dispatch(Command::CloseDataset(id));
+    state.dispatch(Command::Undo);
+    assert!(state.survey_of(column).is_some());
+    state.dispatch(Command::CloseDataset(id));
+    state.dispatch(Command::OpenDataset("others".into(), None));
+    let other = *state.library.datasets.keys().next().unwrap();
+    state.dispatch(Command::CloseDataset(other));
+    state.dispatch(Command::Undo);
+    state.dispatch(Command::Undo);
+    state.dispatch(Command::UseDataset(id));
+    assert!(state.dataset().is_some() && state.survey_of(column).is_none());
+}
+
+#[test]
+fn a_workspace_leaves_images_to_their_dataset() {
+    let (mut state, part) = with_dataset();
+    let all: Vec<ImageId> = state.library.images.keys().copied().collect();
+    let probe = state.columns[&state::column(&state, 0)].probe;
+    // One of the dataset is spoken of by a column, another is the current one.
+    state.dispatch(Command::AddColumn { probe, image: Some(all[4]), change: Intervention::None });
+    state.dispatch(Command::SelectImage(all[6]));
+    let saved = state.workspace(serde_json::Value::Null);
+    let kept: Vec<ImageId> = saved.images.iter().map(|image| image.id).collect();
+    assert_eq!(kept, [all[0], all[1], all[2], all[4], all[6]]);
+    let mut again = State::new(Settings::default());
+    let requests = again.restore(saved);
+    let open = |r: &Request| {
+        if let Request::OpenDataset { job, entry, .. } = r { Some((*job, *entry)) } else { None }
+    };
+    let (job, entry) = requests.iter().find_map(open).unwrap();
+    again.apply(Event::DatasetOpened { job, entry, part });
+    assert_eq!(again.library.images.len(), all.len());
+    assert_eq!(again.selection.image, Some(all[6]));
+}
+
+#[test]
+fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
+    let mut asked = (*part().asked).clone();
+    let names = (0..21_841).map(|class| format!("c{class}"));
+    asked.classes = names.collect();
+    asked.class = vec![0, 1, 21, 22, 23, 5000, 21_840, 7, 8];
+    let mut survey = (*survey(&part(), "gap")).clone();
+    survey.asked = Arc::new(asked);
+    survey.predicted = vec![0, 21, 21, 0, 23, OTHER, 21_840, OTHER, 8];
+    let confusion = survey.confusion();
+    assert_eq!((confusion.count(1, 21), confusion.total(5000)), (1, 1));
+    let overview = ssmprobe::viz::overview::find("confusion").unwrap();
+    let survey = Arc::new(survey);
+    let drawn = Surveyed {
+        overview,
+        other: survey.clone(),
+        survey: survey.clone(),
+        choice: Choice::default(),
+        selected: None,
+    };
+    assert!(plot::draw_column(&drawn, &Theme::print(), 240.0).is_ok());
+    // 22 classes a block, 993 blocks and the others.
+    let choice = Choice::default();
+    let view = View { survey: &survey, other: &survey, choice: &choice, selected: None };
+    let (name, images) = overview.item(view, 0);
+    assert_eq!((name.as_str(), images), ("c0 … c21 taken for c0 … c21", vec![0, 1, 2, 8]));
+    assert_eq!(overview.item(view, 994).1, [3]);
+    assert_eq!(overview.table(view).rows(), 8);
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let protocol = Protocol { epochs: 4, batch: 8, rate: 1e38 };
+    let protocol = Protocol { epochs: 4, batch: 2, rate: 1e38 };
     let learners = run(&tokens, &kinds, &protocol, None);
     for learner in &learners {
         assert!(
@@ -124,7 +124,20 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
             "{}",
             learner.name
         );
-        let arrays = learner.model.params().to_arrays();
-        assert!(arrays.values().all(|array| array.data.iter().all(|x| x.is_finite())), "{}", learner.name);
+        assert!(learner.model.params().are_finite(), "{}", learner.name);
+    }
+}
+
+#[test]
+fn the_last_step_of_a_training_may_break_it_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = cache(folder.path());
+    let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
+    let protocol = Protocol { epochs: 1, batch: 8, rate: f64::INFINITY };
+    for learner in run(&tokens, &kinds, &protocol, None) {
+        let name = &learner.name;
+        assert!(learner.failure.as_deref().is_some_and(|why| why.contains("parameter became")), "{name}");
+        assert!(learner.model.params().are_finite() && learner.best.is_none(), "{name}");
+        assert!(learner.answers.is_empty(), "{name}");
     }
 }

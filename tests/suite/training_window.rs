@@ -367,7 +367,9 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>| {
         let (about, failures) = (about(&["gap"], 2), Vec::new());
         let reading = Ok(Arc::new(Reading { about, epochs, losses: Vec::new(), failures, probes }));
-        pane.say(Event::RunRead { folder: folder.clone(), reading });
+        let open = |r: &Request| if let Request::OpenRun { job, .. } = r { Some(*job) } else { None };
+        let job = pane.0.wire.borrow().asked.iter().find_map(open);
+        pane.say(Event::RunRead { job, folder: folder.clone(), reading });
     };
     say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());
     assert!(pane.0.wire.borrow().asked.contains(&Request::Follow(vec![folder.clone()])));
@@ -394,8 +396,14 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
 fn a_run_that_vanishes_is_told() {
     let mut pane = Pane::new();
     let folder = PathBuf::from("runs/birds-tiny");
-    pane.say(Event::RunRead { folder: folder.clone(), reading: Ok(reading(&["gap"])) });
+    let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
+    let late = Some(JobId(u64::MAX)); // of a workspace that is gone
+    for (job, open) in [(late, 0), (requests[0].job(), 1)] {
+        pane.say(Event::RunRead { job, folder: folder.clone(), reading: Ok(reading(&["gap"])) });
+        assert_eq!(pane.0.harness.state().state.training.runs.len(), open);
+    }
     pane.say(Event::RunRead {
+        job: None,
         folder: folder.clone(),
         reading: Err(Fault::new("runs/birds-tiny holds no run")),
     });

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
+use ssmprobe::app::job::stability;
+use ssmprobe::app::job::survey::Subject;
 use ssmprobe::app::job::training::{Ask, News};
 use ssmprobe::app::job::{
-    Asked, BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, JobId, Look, LookSettings, ProbeId,
-    Request,
+    Asked, BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings,
+    ProbeId, Request,
 };
 use ssmprobe::app::training::Draft;
 use ssmprobe::app::worker::{Worker, World};
@@ -184,9 +186,20 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     assert!(!rest.iter().any(|event| matches!(news(event), Some(News::Went(_)))), "it trains at rest");
     desk.worker.send(Request::Pause(JobId(10), false));
     desk.until(|event| matches!(news(event), Some(News::Went(_))));
-    // Cancelled at rest, it ends; it is saved and goes on.
     desk.worker.send(Request::Pause(JobId(10), true));
     desk.until(|event| matches!(news(event), Some(News::Paused(true))));
+    // Another long job waits for its end; cancelled, it is over at once.
+    let subject = Subject { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
+    let (image, place) = (ImageId(1), fixture("images/one.png").into());
+    let ask = stability::Ask { job: JobId(40), subject, image, place, seed: 0, draw: 0 };
+    desk.worker.send(Request::Stability(ask));
+    desk.look(41);
+    desk.end(41);
+    desk.worker.send(Request::Cancel(JobId(40)));
+    desk.look(42);
+    let events = desk.end(42);
+    assert!(events.iter().any(|event| matches!(event, Event::Cancelled(JobId(40)))), "{events:?}");
+    // Cancelled at rest, it ends; it is saved and goes on.
     desk.worker.send(Request::Cancel(JobId(10)));
     let events = desk.end(10);
     assert!(matches!(events.last(), Some(Event::Cancelled(_))));

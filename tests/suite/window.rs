@@ -211,6 +211,22 @@ fn an_empty_window_says_what_to_do_and_rests() {
 }
 
 #[test]
+fn what_was_used_lately_is_in_the_menu() {
+    let mut window = Window::new();
+    window.click("File");
+    assert!(!window.has("Recently used"));
+    window.press(Modifiers::NONE, Key::Escape);
+    window.harness.state_mut().state.settings.recent.datasets.push_back("birds/table.csv".into());
+    window.click("File");
+    let used = window.harness.query_all_by_label_contains("Recently used").next().unwrap();
+    used.click();
+    window.harness.run();
+    window.click("birds/table.csv");
+    let asked = &window.wire.borrow().asked;
+    assert!(asked.iter().any(|request| matches!(request, Request::OpenDataset { .. })), "{asked:?}");
+}
+
+#[test]
 fn work_shows_how_far_it_is_and_can_be_cancelled() {
     let mut window = Window::new();
     window.open();
@@ -346,7 +362,12 @@ fn a_figure_is_exported_with_its_trace() {
     window.harness.run();
     window.click("Copy the command line");
     let copied = window.harness.output().platform_output.commands.clone();
-    window.click("Export");
+    // Whoever writes over a file has seen its name.
+    assert!(!window.has("will be replaced"));
+    std::fs::write(&file, "of another day").unwrap();
+    window.harness.run();
+    assert!(window.has("Exists and will be replaced: path.svg"));
+    window.click("Replace");
     let began = std::time::Instant::now();
     let stored = file.with_extension("trace.json");
     let written = || file.exists() && stored.exists(); // each whole or not at all

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::fault::Usage;
 use super::out;
 use super::tokens::CacheRoot;
-use crate::app::extract::bytes_text;
+use crate::app::text;
 use crate::model::features::list::{self, Entry};
 
 /// List or clear the cached tokens.
@@ -59,7 +59,7 @@ impl Cache {
                         1 => "1 cache".to_owned(),
                         many => format!("{many} caches"),
                     };
-                    eprintln!("{number}, {}, in {}", bytes_text(bytes), root.display());
+                    eprintln!("{number}, {}, in {}", text::bytes(bytes), root.display());
                 }
             }
             What::Clear { root, names, all } => {
@@ -70,7 +70,7 @@ impl Cache {
                     list::remove(&root, &entry.name)?;
                 }
                 let bytes = doomed.iter().map(|entry| entry.bytes).sum();
-                eprintln!("{} caches removed, {} freed", doomed.len(), bytes_text(bytes));
+                eprintln!("{} caches removed, {} freed", doomed.len(), text::bytes(bytes));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -92,7 +92,7 @@ fn line(entry: &Entry) -> String {
         ),
         None => "nothing yet".to_owned(),
     };
-    format!("{name}  {:>9}  {about}", bytes_text(*bytes))
+    format!("{name}  {:>9}  {about}", text::bytes(*bytes))
 }
 
 /// The caches of these names.

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::out;
+use crate::app::text;
 use crate::model::device::{self, Check, Found};
 
 /// List the devices of this machine, their limits, and which one `auto` takes.
@@ -92,16 +93,9 @@ impl Row {
     }
 }
 
-/// Bytes as a person reads them.
+/// A limit in bytes; drivers without one tell the largest number there is.
 fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if value >= 1024.0 { "no limit".into() } else { format!("{value:.1} {}", UNITS[unit]) }
+    if bytes >= 1 << 50 { "no limit".into() } else { text::bytes(bytes) }
 }
 
 /// The backends compiled into this program.

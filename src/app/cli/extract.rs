@@ -12,7 +12,8 @@ use super::interrupt;
 use super::out;
 use super::progress::Display;
 use super::tokens::TokenFlags;
-use crate::app::extract::{Event, ExtractError, Plan, bytes_text};
+use crate::app::extract::{Event, ExtractError, Plan};
+use crate::app::text;
 use crate::model::{backbone, data, device};
 
 /// Run a frozen backbone once over a dataset and keep its tokens on disk.
@@ -102,7 +103,7 @@ impl Extract {
 /// A plan as a person reads it.
 pub fn describe(plan: &Plan) -> String {
     let (rows, cols) = (plan.grid.rows, plan.grid.cols);
-    let free = plan.free.map_or(String::new(), |free| format!(", {} free", bytes_text(free)));
+    let free = plan.free.map_or(String::new(), |free| format!(", {} free", text::bytes(free)));
     let there = match plan.done {
         0 => String::new(),
         done if done == plan.images => ", all there already".to_owned(),
@@ -112,7 +113,7 @@ pub fn describe(plan: &Plan) -> String {
         "tokens: {} images of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
         plan.images,
         plan.backbone.hidden_size,
-        bytes_text(plan.bytes),
+        text::bytes(plan.bytes),
         plan.folder().display()
     )
 }

@@ -2,17 +2,22 @@
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context;
 
 static ASKED: AtomicUsize = AtomicUsize::new(0);
+static LISTENS: AtomicBool = AtomicBool::new(false);
 
 /// What shells expect of a program that Ctrl-C ended.
 const CODE: u8 = 130;
 
-/// Listens to Ctrl-C and to the system's asking to end (SIGTERM, SIGHUP) from now on.
+/// Listens to Ctrl-C and to the system's asking to end (SIGTERM, SIGHUP) from now on. A verb may run
+/// others that listen too.
 pub fn listen() -> anyhow::Result<()> {
+    if LISTENS.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
     ctrlc::set_handler(|| {
         if ASKED.fetch_add(1, Ordering::Relaxed) == 0 {
             eprintln!("stopping after this step, which is saved; once more quits at once");

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use super::{About, Failure};
 use crate::app::listing::is_probe;
-use crate::model::run::{Metric, Outcome, Run, RunError, StepLosses};
+use crate::model::run::{Metric, Run, RunError, StepLosses};
+use crate::model::whole;
 
 /// What tells one state of a run's folder from another, without reading a file: length and time of
 /// change of what a training writes.
@@ -14,6 +15,8 @@ use crate::model::run::{Metric, Outcome, Run, RunError, StepLosses};
 pub struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
 /// What a training writes as it goes: files, and the folders of those with changing names.
+/// No list of epochs is longer, in bytes: some four million of them.
+const LARGEST: u64 = 1 << 30;
 const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
 
 impl Stamp {
@@ -58,10 +61,7 @@ pub fn read(folder: &Path) -> Result<Reading, RunError> {
             continue;
         }
         // Only what has not come to its end is asked why: the files hold every answer.
-        let outcome: Option<Outcome> = fs::read(folder.join(format!("answers/{head}-s{seed}.json")))
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        if let Some(why) = outcome.and_then(|outcome| outcome.failure) {
+        if let Some(why) = run.outcome(head, seed).ok().and_then(|outcome| outcome.failure) {
             failures.push(Failure { head: head.clone(), seed, why });
         }
     }
@@ -72,8 +72,8 @@ pub fn read(folder: &Path) -> Result<Reading, RunError> {
 
 /// The lines of a run's `metrics.jsonl`; none before its first epoch.
 fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    let bytes = match whole::read(path, LARGEST) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(RunError::Io { what: "read", path: path.to_owned(), source }),
     };
@@ -83,7 +83,7 @@ fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
             found: format!("line {} is no epoch of a head ({error})", number + 1),
         })
     };
-    text.lines().enumerate().map(parse).collect()
+    String::from_utf8_lossy(&bytes).lines().enumerate().map(parse).collect()
 }
 
 /// The probes of a run, sorted by name, with their times of change.

@@ -9,6 +9,7 @@ use rfd::{AsyncFileDialog, FileHandle};
 
 use crate::app::command::Ask;
 use crate::app::workspace::Entry;
+use crate::model::image::ENDINGS;
 
 /// What files are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +61,6 @@ impl Chooser {
     }
 }
 
-/// Endings of images, as dialogs filter by them.
-const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif"];
-
 async fn files(what: &For) -> Vec<PathBuf> {
     let dialog = AsyncFileDialog::new();
     let one = |file: Option<FileHandle>| file.into_iter().map(|file| file.path().to_owned()).collect();
@@ -88,7 +86,7 @@ async fn files(what: &For) -> Vec<PathBuf> {
                 many(dialog.pick_files().await)
             }
             Ask::ImageFiles => {
-                many(dialog.set_title("Images").add_filter("Images", &IMAGES).pick_files().await)
+                many(dialog.set_title("Images").add_filter("Images", ENDINGS).pick_files().await)
             }
             Ask::OpenWorkspace => {
                 let dialog = dialog.set_title("Workspace").add_filter("Workspaces", &["ssmprobe"]);

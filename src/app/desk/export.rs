@@ -196,8 +196,14 @@ impl Export {
             );
         }
         ui.add_space(10.0);
+        let replaced = self.replaced();
+        if !replaced.is_empty() {
+            let s = if replaced.len() == 1 { "s" } else { "" };
+            ui.label(format!("Exist{s} and will be replaced: {}", replaced.join(", ")));
+        }
         ui.horizontal(|ui| {
-            if dialog::main_button(ui, "Export", true).clicked() {
+            let verb = if replaced.is_empty() { "Export" } else { "Replace" };
+            if dialog::main_button(ui, verb, true).clicked() {
                 decision = Decision::Write;
             }
             if ui.button("Cancel").clicked() {
@@ -218,6 +224,13 @@ impl Export {
         let ending = path.extension().and_then(|e| e.to_str()).and_then(known);
         self.format = ending.map_or(self.format, |(id, _)| id);
         self.path = path.with_extension(self.format).display().to_string();
+    }
+
+    /// Names of the files that are there already, and would be written over.
+    fn replaced(&self) -> Vec<String> {
+        let beside = self.source_files().into_iter().filter(|_| self.with_traces).map(|(_, path)| path);
+        let there = std::iter::once(PathBuf::from(&self.path)).chain(beside).filter(|path| path.exists());
+        there.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
     }
 
     /// How many files it is made of.

@@ -1,5 +1,8 @@
 //! The menu bar, and the keys: both walk the one list of actions.
 
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
 use eframe::egui;
 use egui::{Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, Ui};
 
@@ -68,32 +71,33 @@ fn name(what: &str, step: Option<&str>) -> String {
 /// What was opened lately.
 fn recent(ui: &mut Ui, cx: &mut Cx<'_>) {
     let recent = &cx.state.settings.recent;
-    if recent.backbones.is_empty() && recent.probes.is_empty() && recent.images.is_empty() {
+    let of = |paths: &VecDeque<PathBuf>, command: fn(PathBuf) -> Command| {
+        let one = |path: &PathBuf| (path.display().to_string(), command(path.clone()));
+        paths.iter().take(5).map(one).collect::<Vec<_>>()
+    };
+    let backbones = recent.backbones.iter().take(5);
+    let kinds = [
+        backbones.map(|source| (source.clone(), Command::OpenBackbone(source.clone()))).collect(),
+        of(&recent.runs, Command::OpenRun),
+        of(&recent.probes, |path| Command::OpenProbes(vec![path])),
+        of(&recent.datasets, |path| Command::OpenDataset(path, None)),
+        of(&recent.images, |path| Command::OpenImages(vec![path])),
+    ];
+    let mut kinds = kinds.into_iter().filter(|kind: &Vec<_>| !kind.is_empty()).peekable();
+    if kinds.peek().is_none() {
         return;
     }
     ui.separator();
     let mut wanted = None;
     ui.menu_button("Recently used", |ui| {
-        for source in recent.backbones.iter().take(5) {
-            if ui.button(source).clicked() {
-                wanted = Some(Command::OpenBackbone(source.clone()));
+        for (place, kind) in kinds.enumerate() {
+            if place > 0 {
+                ui.separator();
             }
-        }
-        ui.separator();
-        for path in recent.runs.iter().take(5) {
-            if ui.button(path.display().to_string()).clicked() {
-                wanted = Some(Command::OpenRun(path.clone()));
-            }
-        }
-        for path in recent.probes.iter().take(5) {
-            if ui.button(path.display().to_string()).clicked() {
-                wanted = Some(Command::OpenProbes(vec![path.clone()]));
-            }
-        }
-        ui.separator();
-        for path in recent.images.iter().take(5) {
-            if ui.button(path.display().to_string()).clicked() {
-                wanted = Some(Command::OpenImages(vec![path.clone()]));
+            for (text, command) in kind {
+                if ui.button(text).clicked() {
+                    wanted = Some(command);
+                }
             }
         }
     });

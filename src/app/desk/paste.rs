@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use eframe::egui;
 use egui::{ColorImage, Event};
-use sha2::{Digest as _, Sha256};
 
 use super::export::{Exporter, Outcome};
 use super::{Order, Weight};
 use crate::app::command::Command;
 use crate::app::places;
-use crate::model::whole;
+use crate::model::{digest, whole};
 
 /// What the pastes of this frame ask for; a picture is written on a thread, and opened once it is.
 pub fn orders(ctx: &egui::Context, exporter: &Exporter) -> Vec<Order> {
@@ -59,8 +58,14 @@ fn decoded(address: &str) -> String {
     while let Some((&first, after)) = rest.split_first() {
         let code = after.get(..2).filter(|_| first == b'%').and_then(|code| std::str::from_utf8(code).ok());
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => (bytes, rest) = ([bytes, vec![byte]].concat(), &after[2..]),
-            None => (bytes, rest) = ([bytes, vec![first]].concat(), after),
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -70,8 +75,7 @@ fn decoded(address: &str) -> String {
 fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let [width, height] = picture.size;
     let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
-    let name: String = Sha256::digest(&bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    let path = folder.join(format!("pasted-{name}.png"));
+    let path = folder.join(format!("pasted-{:.12}.png", digest::of(&bytes)));
     let image = image::RgbaImage::from_raw(width as u32, height as u32, bytes).context("no picture")?;
     std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     let write = |file: &mut std::io::BufWriter<&std::fs::File>| {

@@ -6,8 +6,9 @@ use egui::{Align, Layout, RichText, Ui};
 use crate::app::command::Command;
 use crate::app::look;
 use crate::app::memory;
-use crate::app::panel::{Cx, Wish, notice};
+use crate::app::panel::{Cx, Wish};
 use crate::app::settings::DEVICES;
+use crate::app::text;
 use crate::viz::font;
 use crate::viz::paint::color32;
 
@@ -27,8 +28,8 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
         }
         if let Some(bytes) = memory::resident() {
             ui.separator();
-            let text = format!("{} MB", bytes / 1_000_000);
-            ui.label(RichText::new(text).small().weak()).on_hover_text("Memory of the program");
+            let text = RichText::new(text::bytes(bytes)).small().weak();
+            ui.label(text).on_hover_text("Memory of the program");
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| jobs(ui, cx));
     });
@@ -71,7 +72,7 @@ fn jobs(ui: &mut Ui, cx: &mut Cx<'_>) {
         cx.wishes.push(Wish::Command(Command::Cancel(*id)));
     }
     if let Some(progress) = &job.progress {
-        let text = RichText::new(notice::amounts(progress)).small();
+        let text = RichText::new(text::amounts(progress)).small();
         let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(text);
         ui.add(bar.desired_width(190.0).desired_height(16.0));
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::bytes_text;
+use crate::app::text;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::config::ConfigError;
 use crate::model::backbone::weights::WeightsError;
@@ -31,7 +31,7 @@ pub enum ExtractError {
     #[error(
         "the tokens of {images} images take {} and the limit is {}; allow more (--cache-limit), keep them in \
          float16 (--precision float16), or make the dataset or the images (--size) smaller",
-        bytes_text(*bytes), bytes_text(*limit)
+        text::bytes(*bytes), text::bytes(*limit)
     )]
     Limit {
         /// Number of images.
@@ -45,7 +45,7 @@ pub enum ExtractError {
     #[error(
         "{root}: the tokens still to be taken need {} and the disk has {} left; free some (`ssmprobe cache \
          clear`), name a folder on another disk (--cache), or keep them in float16 (--precision float16)",
-        bytes_text(*bytes), bytes_text(*free), root = root.display()
+        text::bytes(*bytes), text::bytes(*free), root = root.display()
     )]
     Disk {
         /// Folder of all caches.

@@ -5,13 +5,14 @@ use egui::{Align, Color32, Layout, RichText, ScrollArea, Ui};
 
 use super::entry::{self, Entry};
 use super::gallery::Gallery;
-use super::{Cx, Panel, Place, Wish, notice};
+use super::{Cx, Panel, Place, Wish};
 use crate::app::command::{Action, Command};
 use crate::app::facts::{BackboneFacts, Fit, ProbeFacts};
 use crate::app::job::ProbeId;
 use crate::app::job::survey::Part;
 use crate::app::look;
 use crate::app::state::Status;
+use crate::app::text;
 use crate::model::data::Split;
 use crate::model::intervention::Intervention;
 use crate::viz::paint::color32;
@@ -90,7 +91,7 @@ fn dataset(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     let used = cx.state.surveys.dataset == Some(*id);
     let asking = cx.state.surveys.asking.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
     if let Some(progress) = asking.and_then(|job| job.progress.as_ref()) {
-        about = format!("{}: {}", progress.what, notice::amounts(progress));
+        about = format!("{}: {}", progress.what, text::amounts(progress));
     }
     let name = dataset.name();
     let done = Entry { name: &name, about: &about, dot, selected: used }.show(ui);
@@ -163,7 +164,7 @@ fn words<F>(ui: &Ui, cx: &Cx<'_>, status: &Status<F>, ready: impl Fn(&F) -> Stri
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
             let words =
-                progress.map_or("Opening…".to_owned(), |p| format!("{} {}", p.what, notice::amounts(p)));
+                progress.map_or("Opening…".to_owned(), |p| format!("{} {}", p.what, text::amounts(p)));
             (words, color32(theme.series(4)))
         }
     }

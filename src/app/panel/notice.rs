@@ -1,13 +1,11 @@
 //! What a panel shows instead of its content: nothing there yet, busy, failed.
 
-use std::time::Duration;
-
 use eframe::egui;
 use egui::{Align, Layout, ProgressBar, RichText, ScrollArea, Ui};
 
 use crate::app::fault::{Fault, ON_CPU};
-use crate::app::job::{Progress, Unit};
-use crate::app::look;
+use crate::app::job::Progress;
+use crate::app::{look, text};
 use crate::viz::paint::color32;
 
 /// Widest line of words in the middle of a panel.
@@ -57,7 +55,7 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
 /// A bar with what is done and what is left.
 pub fn bar(ui: &mut Ui, progress: &Progress) {
     let width = ui.available_width().min(WIDE);
-    track(ui, progress.fraction().unwrap_or(0.0), &amounts(progress), width);
+    track(ui, progress.fraction().unwrap_or(0.0), &text::amounts(progress), width);
 }
 
 /// A bar filled to `fraction`, with words in it.
@@ -68,45 +66,6 @@ pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
         let text = RichText::new(words).small();
         ui.add(ProgressBar::new(fraction).desired_width(width).desired_height(18.0).text(text));
     });
-}
-
-/// How far in words: `12.0 of 345.1 MB, 0:40 left`.
-pub fn amounts(progress: &Progress) -> String {
-    let amount = |n: u64| match progress.unit {
-        Unit::Bytes => format!("{:.1}", n as f64 / 1e6),
-        Unit::Files => n.to_string(),
-    };
-    let unit = if progress.unit == Unit::Bytes { " MB" } else { "" };
-    let of = progress.total.map_or(String::new(), |total| format!(" of {}", amount(total)));
-    let left = progress.left().map_or(String::new(), |left| format!(", {} left", clock(left)));
-    format!("{}{of}{unit}{left}", amount(progress.done))
-}
-
-/// Minutes and seconds, or hours before them.
-pub fn clock(time: Duration) -> String {
-    let s = time.as_secs();
-    match s / 3600 {
-        0 => format!("{}:{:02}", s / 60, s % 60),
-        h => format!("{h}:{:02}:{:02}", s / 60 % 60, s % 60),
-    }
-}
-
-/// A time that is only guessed, in one unit or two: `40 s`, `12 min`, `3 h 20 min`, `2 days`.
-pub fn roughly(time: Duration) -> String {
-    let s = time.as_secs_f64();
-    match s {
-        s if s < 1.5 => "a second".to_owned(),
-        s if s < 90.0 => format!("{s:.0} s"),
-        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-        s if s < 36.0 * 3600.0 => {
-            let minutes = (s / 600.0).round() as u64 * 10;
-            match minutes % 60 {
-                0 => format!("{} h", minutes / 60),
-                rest => format!("{} h {rest} min", minutes / 60),
-            }
-        }
-        s => format!("{:.1} days", s / 86_400.0),
-    }
 }
 
 /// Why it failed and what to do now; the words can be selected and copied. True once a person wants
@@ -138,29 +97,4 @@ pub fn failed(ui: &mut Ui, fault: &Fault) -> bool {
         });
     });
     on_cpu
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn amounts_are_read_at_a_glance() {
-        let progress = Progress {
-            what: "Downloading".into(),
-            done: 12_000_000,
-            total: Some(345_100_000),
-            unit: Unit::Bytes,
-            elapsed: Duration::from_secs(2),
-        };
-        assert_eq!(amounts(&progress), "12.0 of 345.1 MB, 0:55 left");
-        let files = Progress { unit: Unit::Files, done: 3, total: None, ..progress };
-        assert_eq!(amounts(&files), "3");
-        assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
-        for (seconds, text) in
-            [(1, "a second"), (40, "40 s"), (720, "12 min"), (11_900, "3 h 20 min"), (180_000, "2.1 days")]
-        {
-            assert_eq!(roughly(Duration::from_secs(seconds)), text);
-        }
-    }
 }

@@ -1,16 +1,20 @@
 //! What `ssmprobe eval` found out about a run's probes: `evaluation.json` in the run's folder.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::anchors::Anchor;
+use crate::model::digest;
 use crate::model::evaluation::Evaluation;
-use crate::model::run::{Run, RunError};
+use crate::model::run::{Run, RunError, Which};
 use crate::model::whole;
 
 /// The file's name in a run's folder.
 pub const FILE: &str = "evaluation.json";
+/// It is no longer than this, in bytes.
+const LARGEST: u64 = 1 << 30;
 
 /// Everything that was asked so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,6 +35,13 @@ pub struct Evaluated {
     pub seed: u64,
     /// `best` or `last`.
     pub which: String,
+    /// SHA-256 of the file that was asked: a training that goes on writes another. Earlier programs did
+    /// not keep it.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// Seed of what was drawn.
+    #[serde(default)]
+    pub draws: Option<u64>,
     /// What came out.
     pub evaluation: Evaluation,
 }
@@ -45,10 +56,11 @@ impl Evaluations {
             match self.probes.iter().position(same) {
                 Some(at) => {
                     let old = std::mem::replace(&mut self.probes[at], probe);
-                    // Ablations that were not asked again stay.
-                    let new = &mut self.probes[at].evaluation;
-                    if new.ablations.is_empty() {
-                        new.ablations = old.evaluation.ablations;
+                    // Ablations that were not asked again stay, where they are of the same file and draws.
+                    let new = &mut self.probes[at];
+                    let same = new.file.is_some() && (&old.file, old.draws) == (&new.file, new.draws);
+                    if same && new.evaluation.ablations.is_empty() {
+                        new.evaluation.ablations = old.evaluation.ablations;
                     }
                 }
                 None => self.probes.push(probe),
@@ -56,6 +68,30 @@ impl Evaluations {
         }
         if !newer.anchors.is_empty() {
             self.anchors = newer.anchors;
+        }
+    }
+
+    /// Leaves out the probes whose file is another one now; which those are, as a note says it.
+    pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
+        let is_stale = |probe: &Evaluated| {
+            let Some(asked) = &probe.file else { return false };
+            let now = Which::of(&probe.which).map(|which| run.probe(&probe.head, probe.seed, which));
+            now.and_then(|path| digest::of_file(&path).ok()).is_some_and(|now| now != *asked)
+        };
+        let (stale, current) = std::mem::take(&mut self.probes).into_iter().partition::<Vec<_>, _>(is_stale);
+        self.probes = current;
+        stale.iter().map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
+    }
+
+    /// Adds it to what is kept in the run's folder; returns the file.
+    pub fn keep(self, run: &Run) -> Result<PathBuf, RunError> {
+        let _turn = run.turn()?;
+        let mut all = read(run)?.unwrap_or_default();
+        all.merge(self);
+        let path = run.folder().join(FILE);
+        match all.write(run) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(RunError::Io { what: "write", path, source }),
         }
     }
 
@@ -70,7 +106,7 @@ impl Evaluations {
 /// What is in the run's folder; `None` where nothing was asked yet.
 pub fn read(run: &Run) -> Result<Option<Evaluations>, RunError> {
     let path = run.folder().join(FILE);
-    match std::fs::read(&path) {
+    match whole::read(&path, LARGEST) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(RunError::Io { what: "read", path, source }),
         Ok(bytes) => serde_json::from_slice(&bytes)

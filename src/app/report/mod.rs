@@ -39,6 +39,8 @@ pub struct Source {
     pub truth: Truth,
     /// What `ssmprobe eval` found, where it was asked.
     pub evaluations: Option<Evaluations>,
+    /// Probes left out of it, because they were trained on since.
+    pub stale: Vec<String>,
 }
 
 /// An entry of the list of tables.
@@ -109,10 +111,11 @@ impl Source {
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let run = Run::open(folder)?;
         let (outcomes, truth) = (run.outcomes()?, run.truth()?);
-        let evaluations = evaluated::read(&run)?;
+        let mut evaluations = evaluated::read(&run)?;
+        let stale = evaluations.as_mut().map(|all| all.drop_stale(&run)).unwrap_or_default();
         let place = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = place.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Self { run, name, reference: None, outcomes, truth, evaluations })
+        Ok(Self { run, name, reference: None, outcomes, truth, evaluations, stale })
     }
 
     /// Backbone and dataset, as titles have them.
@@ -187,6 +190,12 @@ impl Source {
         for outcome in self.outcomes.iter().filter(|outcome| outcome.failure.is_some()) {
             let why = outcome.failure.as_deref().unwrap_or_default();
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
+        }
+        if !self.stale.is_empty() {
+            notes.push(format!(
+                "Left out of what `ssmprobe eval` found, for they were trained on since: {}; ask again",
+                self.stale.join("; ")
+            ));
         }
         let expected = manifest.heads.len() * seeds;
         let cut = self.outcomes.iter().filter(|o| o.failure.is_none() && o.epochs.len() < *epochs);

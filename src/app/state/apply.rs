@@ -1,6 +1,5 @@
 //! What the worker says, into the state.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +19,9 @@ const COLUMNS: usize = 4;
 impl State {
     /// Takes what the worker says; answers with what to ask it for next.
     pub fn apply(&mut self, event: Event) -> Vec<Request> {
+        if self.is_late(&event) {
+            return Vec::new();
+        }
         self.see(&event);
         self.follow(&event);
         match event {
@@ -89,7 +91,7 @@ impl State {
                 Vec::new()
             }
             Event::Training { job, news } => self.hear(job, news),
-            Event::RunRead { folder, reading } => self.read_run(folder, reading),
+            Event::RunRead { folder, reading, .. } => self.read_run(folder, reading),
             Event::Failed(job, fault) => {
                 self.settle(job, Some(&fault));
                 self.end_training(job, Some(&fault));
@@ -110,6 +112,17 @@ impl State {
                 self.end_stability(job, None);
                 self.ask_changes()
             }
+        }
+    }
+
+    /// Whether an event was on its way still when the workspace it was for was gone.
+    fn is_late(&self, event: &Event) -> bool {
+        match event {
+            Event::ProbesListed { job, .. }
+            | Event::ImagesListed { job, .. }
+            | Event::Recognised { job, .. }
+            | Event::RunRead { job: Some(job), .. } => !self.jobs.contains_key(job),
+            _ => false,
         }
     }
 
@@ -136,22 +149,19 @@ impl State {
 
     /// Adds images that are not in the library; the first that was named becomes the current one.
     fn add_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
-        let known: HashSet<&Place> = self.library.images.values().map(|image| &image.place).collect();
-        let first = paths.first().cloned().map(Place::from);
-        let mut fresh: Vec<Place> = paths.into_iter().map(Place::from).collect();
-        fresh.retain(|place| !known.contains(place));
-        let mut seen = HashSet::new();
-        fresh.retain(|place| seen.insert(place.clone()));
-        for place in fresh {
-            let id = ImageId(self.fresh());
-            self.library.images.insert(id, Image::new(place));
+        let mut first = None;
+        for place in paths.into_iter().map(Place::from) {
+            let id = self.library.images.at(&place).unwrap_or_else(|| {
+                let id = ImageId(self.fresh());
+                self.library.images.insert(id, Image::new(place));
+                id
+            });
+            first.get_or_insert(id);
         }
-        let named = self.library.images.iter().find(|(_, image)| Some(&image.place) == first.as_ref());
-        let named = named.map(|(id, _)| *id).filter(|id| self.selection.image != Some(*id));
-        if named.is_none() {
+        if first.is_none() || self.selection.image == first {
             return Vec::new();
         }
-        self.selection.image = named;
+        self.selection.image = first;
         self.relook()
     }
 

@@ -13,7 +13,7 @@ use super::library::{Backbone, Dataset, Probe, Status};
 use super::undo::Change;
 use super::{Column, State, Views};
 use crate::model::intervention::Intervention;
-use crate::viz::FIGURES;
+use crate::viz::{FIGURES, Options};
 
 impl State {
     /// Does what a person wants; answers with what to ask the worker for.
@@ -56,23 +56,8 @@ impl State {
                 Some(name) => self.change(format!("Close the probe {name}"), Change::ProbeOut(id)),
                 None => Vec::new(),
             },
-            Command::CloseImages(mut ids) => {
-                ids.retain(|id| self.library.images.contains_key(id));
-                match ids.len() {
-                    0 => Vec::new(),
-                    1 => {
-                        let name = self.library.images[&ids[0]].name();
-                        self.change(format!("Close the image {name}"), Change::ImagesOut(ids))
-                    }
-                    many => self.change(format!("Close {many} images"), Change::ImagesOut(ids)),
-                }
-            }
-            Command::SelectImage(id) => {
-                if self.library.images.contains_key(&id) {
-                    self.selection.image = Some(id);
-                }
-                self.relook()
-            }
+            Command::CloseImages(ids) => self.close_images(ids),
+            Command::SelectImage(id) => self.select_image(id),
             Command::Step(by) => self.step(by),
             Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
             Command::RemoveColumn(id) => self.change_columns(self.naming("Remove", id), |state| {
@@ -92,30 +77,13 @@ impl State {
                 })
             }
             Command::SetChange(id, change) => self.set_change(id, change),
-            Command::Pin(id) => {
-                let pin = id.map_or_else(|| "Unpin the reference".to_owned(), |id| self.naming("Pin", id));
-                self.change_columns(pin, |state| {
-                    state.selection.reference = id.filter(|id| state.columns.contains_key(id));
-                })
-            }
-            Command::SetClass(class) => self.change_columns("Choose class", |state| {
-                state.selection.class = match class {
-                    ClassChoice::Named(name) if name.trim().is_empty() => ClassChoice::Predicted,
-                    class => class,
-                };
-            }),
+            Command::Pin(id) => self.pin(id),
+            Command::SetClass(class) => self.set_class(class),
             Command::Hover(hover) => {
                 self.selection.hover = hover;
                 Vec::new()
             }
-            Command::SetOptions(figure, options) => {
-                let known = FIGURES.iter().find(|known| known.id() == figure);
-                let title = known.map_or(figure.clone(), |known| known.title().to_lowercase());
-                let text = format!("Set options of {title}");
-                let mut views = self.views.clone();
-                views.options.insert(figure, options);
-                self.change_views(text, views)
-            }
+            Command::SetOptions(figure, options) => self.set_options(figure, options),
             Command::SetShared(shared) => {
                 self.change_views("Share limits".into(), Views { shared, ..self.views.clone() })
             }
@@ -171,6 +139,47 @@ impl State {
     /// `Remove the column gap`.
     fn naming(&self, what: &str, column: ColumnId) -> String {
         format!("{what} the column {}", self.column_title(column))
+    }
+
+    fn close_images(&mut self, mut ids: Vec<ImageId>) -> Vec<Request> {
+        ids.retain(|id| self.library.images.contains_key(id));
+        let text = match ids[..] {
+            [] => return Vec::new(),
+            [only] => format!("Close the image {}", self.library.images[&only].name()),
+            _ => format!("Close {} images", ids.len()),
+        };
+        self.change(text, Change::ImagesOut(ids))
+    }
+
+    fn select_image(&mut self, id: ImageId) -> Vec<Request> {
+        if self.library.images.contains_key(&id) {
+            self.selection.image = Some(id);
+        }
+        self.relook()
+    }
+
+    fn pin(&mut self, id: Option<ColumnId>) -> Vec<Request> {
+        let text = id.map_or_else(|| "Unpin the reference".to_owned(), |id| self.naming("Pin", id));
+        self.change_columns(text, |state| {
+            state.selection.reference = id.filter(|id| state.columns.contains_key(id));
+        })
+    }
+
+    fn set_class(&mut self, class: ClassChoice) -> Vec<Request> {
+        self.change_columns("Choose class", |state| {
+            state.selection.class = match class {
+                ClassChoice::Named(name) if name.trim().is_empty() => ClassChoice::Predicted,
+                class => class,
+            };
+        })
+    }
+
+    fn set_options(&mut self, figure: String, options: Options) -> Vec<Request> {
+        let known = FIGURES.iter().find(|known| known.id() == figure);
+        let title = known.map_or(figure.clone(), |known| known.title().to_lowercase());
+        let mut views = self.views.clone();
+        views.options.insert(figure, options);
+        self.change_views(format!("Set options of {title}"), views)
     }
 
     fn add_column(&mut self, probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Vec<Request> {

@@ -9,6 +9,7 @@ use super::super::facts::{BackboneFacts, Fit, ProbeFacts};
 use super::super::fault::Fault;
 use super::super::job::survey::Part;
 use super::super::job::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
+use super::images::Images;
 use crate::model::data::{Place, Split};
 
 /// Whether an entry can be used.
@@ -115,7 +116,7 @@ pub struct Library {
     /// Probes.
     pub probes: IndexMap<ProbeId, Probe>,
     /// Images.
-    pub images: IndexMap<ImageId, Image>,
+    pub images: Images,
     /// Datasets, whose images stand among the images.
     pub datasets: IndexMap<DatasetId, Dataset>,
 }

@@ -4,6 +4,7 @@
 
 mod apply;
 mod dispatch;
+mod images;
 mod jobs;
 mod library;
 mod look;
@@ -22,6 +23,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::images::Images;
 pub use self::jobs::{Job, JobKind, Logged, Toast, Weight};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
 pub use self::sieve::{Outcome, Sieve, Sort};

@@ -1,9 +1,11 @@
 //! To a workspace file and back.
 
+use std::collections::HashSet;
+
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::super::job::{BackboneId, JobId, Request};
+use super::super::job::{BackboneId, ImageId, JobId, Request};
 use super::super::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
 use super::jobs::{Job, JobKind};
 use super::library::{Backbone, Dataset, Image, Probe, Status};
@@ -33,8 +35,12 @@ impl State {
                 .map(|facts| facts.fingerprint.clone())
                 .or(probe.expected.clone()),
         });
-        let images =
-            self.library.images.iter().map(|(id, image)| SavedImage { id: *id, place: image.place.clone() });
+        // Images of a dataset come back with it; those that are spoken of keep their names.
+        let mut named: HashSet<ImageId> = self.columns.values().filter_map(|column| column.image).collect();
+        named.extend(self.selection.image);
+        let by_itself = |(id, image): &(&ImageId, &Image)| image.label.is_none() || named.contains(id);
+        let images = self.library.images.iter().filter(by_itself);
+        let images = images.map(|(id, image)| SavedImage { id: *id, place: image.place.clone() });
         let datasets = self.library.datasets.iter().map(|(id, dataset)| SavedDataset {
             id: *id,
             path: dataset.path.clone(),
@@ -71,6 +77,7 @@ impl State {
         let mut requests: Vec<Request> = ended.keys().map(|job| Request::Cancel(*job)).collect();
         requests.extend(self.library.probes.keys().map(|id| Request::CloseProbe(*id)));
         requests.extend(self.library.backbones.keys().map(|id| Request::CloseBackbone(*id)));
+        self.next = workspace.ids().max().map_or(0, |id| id + 1).max(self.next);
         let Workspace {
             backbones,
             probes,
@@ -85,10 +92,6 @@ impl State {
             training,
             ..
         } = workspace;
-        let ids = backbones.iter().map(|b| b.id.0).chain(probes.iter().map(|p| p.id.0));
-        let ids = ids.chain(images.iter().map(|i| i.id.0)).chain(columns.iter().map(|c| c.id.0));
-        let ids = ids.chain(datasets.iter().map(|d| d.id.0));
-        self.next = ids.max().map_or(0, |id| id.saturating_add(1)).max(self.next);
         self.jobs = kept;
         requests.extend(self.training.restore(training, runs));
         self.looking = None;

@@ -1,6 +1,6 @@
-//! What probes made of whole datasets: asked for here, kept until the dataset is closed.
+//! What probes made of whole datasets: asked for here, kept until the dataset is closed and another
+//! after it.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::super::settings::remember;
 use super::State;
 use super::jobs::JobKind;
 use super::library::{Dataset, Image, Label, Reader, Status};
-use crate::model::data::{Place, Split};
+use crate::model::data::Split;
 use crate::model::intervention::Intervention;
 use crate::model::survey::Survey;
 
@@ -132,23 +132,15 @@ impl State {
         self.surveys.forget(entry);
         // Images of another split go; those that stood in the library by themselves stay.
         self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != entry));
-        let known: HashMap<Place, ImageId> =
-            self.library.images.iter().map(|(id, image)| (image.place.clone(), *id)).collect();
         let mut images = Vec::with_capacity(part.samples.len());
         for (at, sample) in part.samples.iter().enumerate() {
             let place = part.dataset.samples[*sample].source.place();
-            let label = Some(Label { dataset: entry, at, class: part.asked.class[at] });
-            let id = match known.get(&place) {
-                Some(id) => {
-                    self.library.images[id].label = label;
-                    *id
-                }
-                None => {
-                    let id = ImageId(self.fresh());
-                    self.library.images.insert(id, Image { place, label });
-                    id
-                }
-            };
+            let id = self.library.images.at(&place).unwrap_or_else(|| {
+                let id = ImageId(self.fresh());
+                self.library.images.insert(id, Image::new(place));
+                id
+            });
+            self.library.images.label(id, Label { dataset: entry, at, class: part.asked.class[at] });
             images.push(id);
         }
         let first = images.first().copied();
@@ -266,8 +258,11 @@ impl State {
         Vec::new()
     }
 
-    /// The dataset that was looked at is gone: the last of the others is.
-    pub(super) fn forget_dataset(&mut self) {
+    /// A dataset is `gone`: the last of the others is looked at. Its surveys stay until another one goes,
+    /// for who takes its closing back.
+    pub(super) fn forget_dataset(&mut self, gone: DatasetId) {
+        let open = &self.library.datasets;
+        self.surveys.known.retain(|known| known.dataset == gone || open.contains_key(&known.dataset));
         let there = self.surveys.dataset.filter(|id| self.library.datasets.contains_key(id));
         self.surveys.dataset = there.or_else(|| self.library.datasets.keys().last().copied());
         self.surveys.revision += 1;

@@ -147,7 +147,14 @@ impl State {
                 }
             }
             Change::DatasetIn(at, id, dataset, images, columns) => {
+                // What was being opened was cancelled when it went: it is opened again.
+                let was_opening = matches!(dataset.status, Status::Opening(_));
+                let status = if was_opening { Status::Closed } else { dataset.status };
+                let (split, dataset) = (dataset.split, Dataset { status, ..dataset });
                 self.library.datasets.shift_insert(at.min(self.library.datasets.len()), id, dataset);
+                if was_opening {
+                    requests.extend(self.load_dataset(id, split));
+                }
                 self.put_images(images);
                 self.put_columns(columns);
                 self.surveys.dataset = Some(id);
@@ -162,7 +169,7 @@ impl State {
                     let ids: Vec<ImageId> =
                         images.filter(|(_, image)| own(image)).map(|(id, _)| *id).collect();
                     let (images, columns) = self.take_images(&ids);
-                    self.forget_dataset();
+                    self.forget_dataset(id);
                     requests.extend(self.relook());
                     Change::DatasetIn(at, id, dataset, images, columns)
                 }
@@ -232,7 +239,7 @@ impl State {
     /// Puts images back where they were, the first first.
     fn put_images(&mut self, images: Vec<Placed>) {
         for (at, id, image) in images {
-            self.library.images.shift_insert(at.min(self.library.images.len()), id, image);
+            self.library.images.insert_before(at, id, image);
         }
     }
 
@@ -250,7 +257,7 @@ impl State {
         };
         let removed: Vec<_> = places.iter().map(image).collect();
         let gone: std::collections::HashSet<ImageId> = removed.iter().map(|(_, id, _)| *id).collect();
-        self.library.images.retain(|id, _| !gone.contains(id));
+        self.library.images.retain(|id, _| !gone.contains(&id));
         gone.iter().for_each(|id| self.thumbnails.forget(*id));
         self.columns.retain(|_, column| column.image.is_none_or(|id| !gone.contains(&id)));
         self.drop_lost_reference();

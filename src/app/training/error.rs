@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::app::extract::ExtractError;
+use crate::app::text;
 use crate::model::classifier::ModelError;
 use crate::model::data::DataError;
 use crate::model::device::DeviceError;
@@ -24,7 +25,7 @@ pub enum TrainingError {
     /// No tokens can be kept.
     #[error(
         "{refused}; or keep none (--recompute): the backbone then runs again in every epoch{}",
-        epoch.map_or(String::new(), |epoch| format!(", about {} each here", duration_text(epoch)))
+        epoch.map_or(String::new(), |epoch| format!(", about {} each here", text::roughly(epoch)))
     )]
     TooLarge {
         /// Why not.
@@ -127,15 +128,6 @@ pub enum TrainingError {
         /// The variant.
         name: String,
     },
-}
-
-/// A time as a person says it.
-fn duration_text(time: Duration) -> String {
-    match time.as_secs_f64() {
-        seconds if seconds < 90.0 => format!("{seconds:.0} seconds"),
-        seconds if seconds < 5400.0 => format!("{:.0} minutes", seconds / 60.0),
-        seconds => format!("{:.1} hours", seconds / 3600.0),
-    }
 }
 
 /// What to train instead.

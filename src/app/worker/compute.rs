@@ -1,14 +1,11 @@
 //! The compute thread: opens backbones and probes, answers looks, owns every tensor.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use anyhow::Context;
 use burn::tensor::Device;
-use sha2::{Digest, Sha256};
 
 use super::cache::Cache;
 use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
@@ -111,7 +108,7 @@ impl Compute {
     pub(super) fn serve(&mut self, waiting: bool) -> bool {
         let task = if waiting { self.tasks.recv().ok() } else { self.tasks.try_recv().ok() };
         match task {
-            Some(task) if long(&task.request) => self.later.push_back(task),
+            Some(task) if long(&task.request) && !task.cancel.is_cancelled() => self.later.push_back(task),
             Some(task) if !self.closing.is_cancelled() => self.begin(task),
             Some(_) => {}
             None => {
@@ -121,6 +118,14 @@ impl Compute {
             }
         }
         true
+    }
+
+    /// A long job that was cancelled while it waited is over at once.
+    fn give_up(&mut self, job: JobId) {
+        let waits = self.later.iter().position(|task| task.request.job() == Some(job));
+        if let Some(task) = waits.and_then(|at| self.later.remove(at)) {
+            self.begin(task);
+        }
     }
 
     /// Whether a training is to rest.
@@ -136,6 +141,7 @@ impl Compute {
                 Request::CloseProbe(entry) => drop(self.probes.remove(&entry)),
                 Request::Pause(job, true) => drop(self.resting.insert(job)),
                 Request::Pause(job, false) => drop(self.resting.remove(&job)),
+                Request::Cancel(job) => self.give_up(job),
                 _ => {}
             }
             return;
@@ -255,8 +261,7 @@ impl Compute {
     }
 
     fn open_probe(&mut self, job: JobId, entry: ProbeId, path: &Path) -> Result<(), Stop> {
-        let probe = Probe::load(path).map_err(|error| of_file(path, error))?;
-        let fingerprint = fingerprint(path).map_err(failed)?;
+        let (probe, fingerprint) = Probe::load_known(path).map_err(|error| of_file(path, error))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let facts = ProbeFacts::new(&probe, name, fingerprint);
         self.probes.insert(entry, Loaded { path: path.to_owned(), probe });
@@ -286,19 +291,4 @@ pub(super) fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Fault {
         Ok(false) => fault.remedy("The file is no longer there: put it back, or close its entry"),
         _ => fault,
     }
-}
-
-/// SHA-256 of a file, in hexadecimal digits.
-fn fingerprint(path: &Path) -> anyhow::Result<String> {
-    let mut digest = Sha256::new();
-    let mut part = vec![0; 1 << 20];
-    let context = || format!("{}: cannot be read", path.display());
-    let mut file = std::fs::File::open(path).with_context(context)?;
-    loop {
-        match file.read(&mut part).with_context(context)? {
-            0 => break,
-            length => digest.update(&part[..length]),
-        }
-    }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

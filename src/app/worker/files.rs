@@ -17,9 +17,10 @@ use crate::app::course::disk;
 use crate::app::fault::Fault;
 use crate::app::job::survey::Part;
 use crate::app::job::{Cancel, Event, ImageId, JobId, Kind, Request, Unit};
-use crate::app::listing::{images_below, is_image, is_probe};
+use crate::app::listing::{images_below, is_probe};
 use crate::app::workspace;
 use crate::model::data::{self, Place};
+use crate::model::image::is_named_image;
 use crate::model::trace::Picture;
 
 /// Images told at once.
@@ -112,7 +113,7 @@ impl Files {
         let trained = folder.join("run.json").is_file();
         if trained {
             let reading = disk::read(folder).map(Arc::new).map_err(Fault::of);
-            self.outbox.tell(Event::RunRead { folder: folder.to_owned(), reading });
+            self.outbox.tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
         }
         let folder = if trained { folder.join("probes") } else { folder.to_owned() };
         let unread = |error| {
@@ -224,7 +225,7 @@ fn kind(path: &Path) -> Kind {
     }
     match path {
         path if is_probe(path) => Kind::Probe,
-        path if is_image(path) => Kind::Images,
+        path if is_named_image(path) => Kind::Images,
         path if data::labelled(path) => Kind::Dataset,
         path if workspace::is_workspace(path) => Kind::Workspace,
         path if !path.exists() => Kind::Missing,

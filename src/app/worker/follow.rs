@@ -64,7 +64,7 @@ impl Follower {
                 Err(panic) => Err(Fault::of_panic(&*panic)),
             };
             *known = Some(stamp);
-            self.outbox.tell(Event::RunRead { folder: folder.clone(), reading });
+            self.outbox.tell(Event::RunRead { job: None, folder: folder.clone(), reading });
         }
     }
 }

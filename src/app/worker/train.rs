@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use super::compute::Compute;
 use super::outbox::{Clock, Outbox, Stop, failed, go_on};
 use crate::app::course::{Failure, Steps, disk};
-use crate::app::extract::{self, ExtractError, bytes_text};
+use crate::app::extract::{self, ExtractError};
 use crate::app::job::training::{Ask, News, Tried, Went};
 use crate::app::job::{Cancel, Event, JobId, Progress, Unit};
 use crate::app::pace;
+use crate::app::text;
 use crate::app::training::{self, Estimate, Order, TrainingError, Trial};
 use crate::model::run::{Metric, Which};
 use crate::model::train::{Learner, Position, Running};
@@ -134,7 +135,7 @@ impl<'a> Report<'a> {
     fn hear(&mut self, event: training::Event<'_>) {
         match event {
             training::Event::Plan { tokens, .. } if !tokens.complete() => {
-                let what = format!("Taking tokens, {}", bytes_text(tokens.missing()));
+                let what = format!("Taking tokens, {}", text::bytes(tokens.missing()));
                 self.clock.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Files);
             }
             training::Event::Extract { event: extract::Event::Progress(progress), .. } => {

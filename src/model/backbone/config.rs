@@ -1,7 +1,6 @@
 //! What a backbone is, as its `config.json` says: the sizes and choices in which the families of
 //! vision transformers differ, under transformers' field names and with transformers' defaults.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -11,6 +10,7 @@ use super::fields::Fields;
 use super::position::Kernel;
 use super::{FAMILIES, find};
 use crate::model::grid::Grid;
+use crate::model::whole;
 
 /// No `config.json` is larger than this.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -131,10 +131,7 @@ impl Config {
     pub fn open(dir: &Path) -> Result<Self, ConfigError> {
         let path = dir.join("config.json");
         let read = |source| ConfigError::Read { path: path.clone(), source };
-        let mut text = String::new();
-        let file = std::fs::File::open(&path).map_err(read)?;
-        file.take(FILE_LIMIT).read_to_string(&mut text).map_err(read)?;
-        match serde_json::from_str(&text) {
+        match serde_json::from_slice(&whole::read(&path, FILE_LIMIT).map_err(read)?) {
             Ok(Value::Object(map)) => Self::of_file(&Fields { path: &path, map: &map, within: "" }),
             Ok(_) => Err(ConfigError::Json { path, why: "it holds another kind of value".into() }),
             Err(error) => Err(ConfigError::Json { path, why: error.to_string() }),

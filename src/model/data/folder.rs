@@ -1,10 +1,9 @@
 //! The layout of torchvision's ImageFolder: a folder for every class, named so, either under
 //! `train`, `val` and `test`, or straight in the dataset's folder; then the split is made here.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
+use super::{DataError, Dataset, Layout, Split, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
@@ -80,18 +79,9 @@ fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Res
             found.extend(images.into_iter().map(|image| (walk::name(&class), *split, image)));
         }
     }
-    let names: BTreeSet<&String> = found.iter().map(|(class, ..)| class).collect();
-    let classes: Vec<String> = names.into_iter().cloned().collect();
-    let samples = found
-        .iter()
-        .map(|(class, split, image)| {
-            let class = classes.binary_search(class).unwrap_or_default(); // every name is among them
-            Sample { source: Source::File(image.clone()), class, split: *split }
-        })
-        .collect();
     let mut notes = Vec::new();
     if !empty.is_empty() {
         notes.push(format!("folders without an image were left out: {}", empty.join(", ")));
     }
-    Ok(Dataset { name: name_of(root), root: root.into(), layout, classes, samples, skipped, notes })
+    Ok(Dataset { skipped, notes, ..Dataset::of(root, layout, &[], found) })
 }

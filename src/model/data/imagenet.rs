@@ -4,11 +4,11 @@
 //! `LOC_val_solution.csv`. Classes are the WordNet ids, sorted; the training images, if there, lie in
 //! folders named by them. With the validation images in such folders too it is a plain `folder`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::mat::Value;
-use super::{DataError, Dataset, Layout, Sample, Source, Split, cars, name_of, walk};
+use super::{DataError, Dataset, Layout, Split, cars, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 const SOLUTION: &str = "LOC_val_solution.csv";
@@ -87,24 +87,8 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         None => notes.push("there is no train folder: probes can be tested here, not trained".into()),
     }
     // Every class of the labels counts, so that a part of the images keeps the numbering.
-    let names: BTreeSet<&String> = labels.values().chain(found.iter().map(|(class, ..)| class)).collect();
-    let classes: Vec<String> = names.into_iter().cloned().collect();
-    let samples = found
-        .iter()
-        .map(|(class, split, image)| {
-            let class = classes.binary_search(class).unwrap_or_default(); // every name is among them
-            Sample { source: Source::File(image.clone()), class, split: *split }
-        })
-        .collect();
-    Ok(Dataset {
-        name: name_of(root),
-        root: root.into(),
-        layout: LAYOUT.id,
-        classes,
-        samples,
-        skipped,
-        notes,
-    })
+    let labels: Vec<String> = labels.into_values().collect();
+    Ok(Dataset { skipped, notes, ..Dataset::of(root, LAYOUT.id, &labels, found) })
 }
 
 /// Kaggle's list: `ImageId,PredictionString`, the string beginning with the WordNet id. By image stem.

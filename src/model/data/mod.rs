@@ -16,6 +16,7 @@ mod report;
 mod table;
 mod walk;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::image::{ImageError, Photo};
@@ -138,6 +139,20 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// One of images found with the names of their classes, which are numbered by name; those of `more`
+    /// count without an image, too.
+    fn of(root: &Path, layout: &'static str, more: &[String], found: Vec<(String, Split, PathBuf)>) -> Self {
+        let names: BTreeSet<&String> = more.iter().chain(found.iter().map(|(class, ..)| class)).collect();
+        let classes: Vec<String> = names.into_iter().cloned().collect();
+        let sample = |(class, split, image): (String, Split, PathBuf)| {
+            let class = classes.binary_search(&class).expect("every name is among them");
+            Sample { source: Source::File(image), class, split }
+        };
+        let samples = found.into_iter().map(sample).collect();
+        let (name, root) = (name_of(root), root.into());
+        Self { name, root, layout, classes, samples, skipped: 0, notes: Vec::new() }
+    }
+
     /// The split that results are reported on: the test images, or the validation images where there
     /// are no others; nothing where all are for training.
     pub fn held_out(&self) -> Option<Split> {

@@ -43,8 +43,7 @@ fn reader(file: &Path, text: String) -> csv::Reader<std::io::Cursor<String>> {
 }
 
 fn columns(file: &Path) -> Result<Columns, DataError> {
-    let text = walk::text(file)?;
-    let first = text.lines().next().unwrap_or_default().to_owned();
+    let first = walk::first_line(file)?;
     let mut reader = reader(file, first.clone());
     let header = reader.headers().map_err(|error| DataError::file(file, error.to_string()))?;
     let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use super::DataError;
-use crate::model::image::looks_like_image;
+use crate::model::image::{is_named_image, looks_like_image};
+use crate::model::whole;
 
 /// Longest list or annotation file read, in bytes.
 const TEXT_LIMIT: u64 = 1 << 28;
@@ -43,9 +44,7 @@ pub(super) fn name(path: &Path) -> String {
 
 /// Whether a file is taken for an image: by its ending, or where that is unknown by its first bytes.
 pub(super) fn is_image(path: &Path) -> bool {
-    let known = ["jpg", "jpeg", "jpe", "png", "webp", "bmp", "tif", "tiff", "gif"];
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    if known.iter().any(|known| ending.eq_ignore_ascii_case(known)) {
+    if is_named_image(path) {
         return true;
     }
     let mut start = Vec::with_capacity(16);
@@ -125,7 +124,19 @@ pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, DataError> {
 
 /// The text of a list, without a byte-order mark.
 pub(super) fn text(path: &Path) -> Result<String, DataError> {
-    let text = String::from_utf8(bytes(path)?);
+    decoded(path, bytes(path)?)
+}
+
+/// The first line of a list, as far as its first 64 KiB hold it: who only recognises it reads no more.
+pub(super) fn first_line(path: &Path) -> Result<String, DataError> {
+    let mut start = whole::start(path, 64 << 10).map_err(failed(path))?;
+    let end = start.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+    start.truncate(end.unwrap_or(start.len()));
+    decoded(path, start)
+}
+
+fn decoded(path: &Path, bytes: Vec<u8>) -> Result<String, DataError> {
+    let text = String::from_utf8(bytes);
     let text =
         text.map_err(|error| DataError::file(path, format!("is not UTF-8 text: {error}; save it as UTF-8")))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))

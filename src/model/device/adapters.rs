@@ -5,7 +5,6 @@
 //! numbers, so that `wgpu:2` is the same adapter to both. A card that two APIs offer is listed once.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use burn::backend::wgpu::graphics::AutoGraphicsApi;
@@ -14,6 +13,7 @@ use burn::backend::{DispatchDevice, WgpuDeviceKind};
 use burn::tensor::Device;
 use wgpu::{Adapter, AdapterInfo, Backend, DeviceType};
 
+use super::super::guard::guard;
 use super::{DeviceError, Found, Type};
 
 /// Graphics APIs, best first, with burn's word for each.
@@ -58,11 +58,11 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     let chosen = listed.iter().find(|(listed, _)| listed.name == found.name);
     let chosen = chosen.map(|(_, device)| device.clone()).ok_or_else(|| refused("it is gone".into()))?;
     // Drivers fail in many ways, and some bindings panic where others return an error.
-    let setup = catch_unwind(AssertUnwindSafe(|| {
+    let setup = guard(|| {
         let options = RuntimeOptions::try_default()?;
         try_init_setup::<AutoGraphicsApi>(&chosen, options)
-    }));
-    let setup = setup.map_err(|panic| refused(super::check::said(&*panic)))?;
+    });
+    let setup = setup.map_err(refused)?;
     let setup = setup.map_err(|error| refused(error.to_string()))?;
     let opened = name_of(&setup.adapter.get_info());
     if opened != found.adapter {
@@ -118,7 +118,7 @@ fn adapters_on(api: Backend) -> Vec<Adapter> {
         pollster::block_on(instance.enumerate_adapters(api.into()))
     };
     // A broken driver must not keep the others from being listed.
-    catch_unwind(ask).unwrap_or_default()
+    guard(ask).unwrap_or_default()
 }
 
 /// Burn's word for the adapter `index` of its type on its API; absent where burn has none.

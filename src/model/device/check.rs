@@ -4,8 +4,6 @@
 //! the host. Error: `max |got - expected| / max |expected|`. Speed: `2 n^3` operations a product,
 //! the wait for the device included.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -14,6 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::super::guard::guard;
 use super::{Found, Type};
 
 /// Above this a product is wrong, not rounded. Float32 gives about 1e-7, tensor cores about 1e-4.
@@ -53,8 +52,8 @@ pub enum CheckError {
 /// Checks `device`, which was opened as `found`; a software adapter with smaller matrices.
 pub fn check(found: &Found, device: &Device) -> Result<Check, CheckError> {
     let size = if found.kind == Type::Software { 128 } else { 512 };
-    let measured = catch_unwind(AssertUnwindSafe(|| multiply(size, device)));
-    let (product, gflops) = measured.map_err(|panic| CheckError::Failed(said(&*panic)))??;
+    let measured = guard(|| multiply(size, device));
+    let (product, gflops) = measured.map_err(CheckError::Failed)??;
     let [a, b] = operands(size);
     let error = largest_error(&product, &expected(&a, &b, size));
     // A NaN fails too.
@@ -63,12 +62,6 @@ pub fn check(found: &Found, device: &Device) -> Result<Check, CheckError> {
     } else {
         Err(CheckError::Wrong { size, error })
     }
-}
-
-/// What a panic said.
-pub(super) fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
 }
 
 /// `A` and `B`, `[n, n]` row-major.

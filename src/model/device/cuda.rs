@@ -3,16 +3,15 @@
 //! Burn counts them without touching the driver where there is none; a client made without a
 //! driver would panic, so a device is opened only when it was counted.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use burn::backend::DispatchDevice;
 use burn::tensor::{Device, DeviceType};
 
+use super::super::guard::guard;
 use super::{DeviceError, Found, Type};
 
 /// The CUDA devices this machine has, numbered from `cuda:0`; none is opened.
 pub(super) fn list() -> Vec<Found> {
-    let counted = catch_unwind(|| Device::enumerate(DeviceType::Cuda).into_vec()).unwrap_or_default();
+    let counted = guard(|| Device::enumerate(DeviceType::Cuda).into_vec()).unwrap_or_default();
     let found = (0..counted.len()).map(|index| Found {
         name: format!("cuda:{index}"),
         adapter: format!("NVIDIA GPU {index}"),
@@ -33,23 +32,23 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
         DeviceError::Refused { name, adapter, reason }
     };
     let device = device(found);
-    let opened = catch_unwind(AssertUnwindSafe(|| device.sync()));
+    let opened = guard(|| device.sync());
     match opened {
         Ok(Ok(())) => Ok(device),
         Ok(Err(error)) => Err(refused(format!("{error:?}"))),
-        Err(panic) => Err(refused(super::check::said(&*panic))),
+        Err(said) => Err(refused(said)),
     }
 }
 
 /// Opens the device for its name and memory; one that does not open stays without them.
 pub(super) fn describe(found: Found) -> Found {
-    let asked = catch_unwind(AssertUnwindSafe(|| {
+    let asked = guard(|| {
         let device = device(&found);
         let adapter = device.identity()?.name;
         let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
         let memory = cube.client().properties().memory.clone();
         Some((adapter, memory.max_page_size, memory.max_memory()))
-    }));
+    });
     match asked {
         Ok(Some((adapter, page, memory))) => {
             Found { adapter, max_buffer: Some(page), max_binding: Some(page), memory, ..found }

@@ -1,6 +1,6 @@
 //! Reading a token cache in any order.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use half::f16;
@@ -11,9 +11,7 @@ use safetensors::tensor::SafeTensors;
 
 use super::super::grid::Grid;
 use super::super::tokens::Tokens;
-use super::{
-    CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, io_error, parse_manifest, shard_path,
-};
+use super::{CacheError, Manifest, Precision, SHARD, SKIPPED, Source, io_error, read_manifest, shard_path};
 
 /// One mapped shard and where its tensors begin.
 pub(super) struct Shard {
@@ -86,21 +84,16 @@ impl TokenCache {
     /// If there is one but it is damaged.
     pub fn find(root: &Path, source: &Source) -> Result<Option<Self>, CacheError> {
         let folder = root.join(source.key());
-        if !folder.join(MANIFEST).exists() {
-            return Ok(None);
-        }
-        let bytes = fs::read(folder.join(MANIFEST)).map_err(io_error("read it", &folder))?;
-        let shards = parse_manifest(&folder, &bytes)?.images.div_ceil(SHARD);
+        let Some(manifest) = read_manifest(&folder)? else { return Ok(None) };
+        let shards = manifest.images.div_ceil(SHARD);
         if (0..shards).all(|index| shard_path(&folder, index).exists()) {
-            Self::open_folder(&folder).map(Some)
+            Self::of(manifest, &folder).map(Some)
         } else {
             Ok(None)
         }
     }
 
-    pub(super) fn open_folder(folder: &Path) -> Result<Self, CacheError> {
-        let path = folder.join(MANIFEST);
-        let manifest = parse_manifest(folder, &fs::read(&path).map_err(io_error("read it", &path))?)?;
+    pub(super) fn of(manifest: Manifest, folder: &Path) -> Result<Self, CacheError> {
         let shards = (0..manifest.images.div_ceil(SHARD))
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
             .collect::<Result<_, _>>()?;

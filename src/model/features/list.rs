@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{CacheError, MANIFEST, SHARD, Source, io_error, parse_manifest, shard_path};
+use super::{CacheError, MANIFEST, SHARD, Source, io_error, read_manifest, shard_path};
 use crate::model::grid::Grid;
+use crate::model::whole;
 
 /// A cache on disk, whole or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,7 +69,7 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
 fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
     let sizes = own_files(folder)?.into_iter().filter_map(|path| Some(path.metadata().ok()?.len()));
     let bytes = sizes.sum();
-    let manifest = fs::read(folder.join(MANIFEST)).ok().and_then(|text| parse_manifest(folder, &text).ok());
+    let manifest = read_manifest(folder).ok().flatten();
     let about = manifest.map(|manifest| {
         let shards = 0..manifest.images.div_ceil(SHARD);
         let shards = shards.take_while(|&shard| shard_path(folder, shard).exists()).count();
@@ -86,7 +87,7 @@ fn own_files(folder: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
         let file = file.map_err(io_error("list it", folder))?;
         let name = file.file_name().to_string_lossy().into_owned();
         let shard = name.starts_with("tokens-") && name.ends_with(".safetensors");
-        if name == MANIFEST || shard || name.starts_with(".tmp") || name.starts_with(".ssmprobe-") {
+        if name == MANIFEST || shard || whole::is_temporary(&name) {
             files.push(file.path());
         }
     }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use super::digest;
 use super::grid::Grid;
 use super::whole;
 
@@ -28,6 +28,8 @@ pub use writer::{Writer, fits};
 /// Images a shard holds.
 pub const SHARD: usize = 64;
 const MANIFEST: &str = "manifest.json";
+/// No manifest is longer, in bytes.
+const LARGEST_MANIFEST: u64 = 1 << 20;
 /// Metadata key of a shard: which of its images could not be read.
 const SKIPPED: &str = "skipped";
 
@@ -79,8 +81,9 @@ impl Source {
     /// Name of the cache folder: the first 24 hexadecimal digits of a SHA-256.
     pub fn key(&self) -> String {
         let text = serde_json::to_string(self).expect("plain strings serialise");
-        let digest = Sha256::digest(text.as_bytes());
-        digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+        let mut digits = digest::of(text.as_bytes());
+        digits.truncate(24);
+        digits
     }
 }
 
@@ -139,6 +142,17 @@ pub enum CacheError {
         /// What was expected.
         expected: String,
     },
+    /// A token that is no number.
+    #[error(
+        "image {image} has a token value of {value}: its numbers overflowed in the backbone; take tokens in \
+         float32 (`--arithmetic float32`), and where they are, fetch the weights again"
+    )]
+    NotFinite {
+        /// Index of the image.
+        image: usize,
+        /// The value.
+        value: f32,
+    },
     /// A value beyond what half precision holds.
     #[error(
         "image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)"
@@ -165,9 +179,16 @@ fn shard_path(folder: &Path, index: usize) -> PathBuf {
     folder.join(format!("tokens-{index:06}.safetensors"))
 }
 
-fn parse_manifest(folder: &Path, bytes: &[u8]) -> Result<Manifest, CacheError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| CacheError::Damaged { path: folder.join(MANIFEST), found: error.to_string() })
+/// What a cache folder says of itself; nothing where it does not.
+fn read_manifest(folder: &Path) -> Result<Option<Manifest>, CacheError> {
+    let path = folder.join(MANIFEST);
+    match whole::read(&path, LARGEST_MANIFEST) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("read it", &path)(error)),
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| CacheError::Damaged { path, found: error.to_string() }),
+    }
 }
 
 #[cfg(test)]
@@ -249,6 +270,18 @@ mod tests {
         assert!(push(Precision::Float32).is_ok());
         let error = push(Precision::Float16).unwrap_err().to_string();
         assert!(error.contains("-7e4") && error.contains("float32"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for (precision, value) in [(Precision::Float16, f32::NAN), (Precision::Float32, f32::INFINITY)] {
+            let root = tempfile::tempdir().unwrap();
+            let mut writer = Writer::open(root.path(), source(precision), 2).unwrap();
+            writer.push(Some(tokens(0))).unwrap();
+            let broken = Tokens { cls: Some(vec![0.0, value, 0.0, 0.0]), ..tokens(1) };
+            let error = writer.push(Some(broken)).unwrap_err().to_string();
+            assert!(error.contains("image 1") && error.contains(&value.to_string()), "{error}");
+        }
     }
 
     #[test]

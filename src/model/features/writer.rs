@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::super::tokens::Tokens;
 use super::super::whole;
 use super::cache::{Shard, TokenCache};
 use super::{
-    CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, io_error, parse_manifest, shard_path,
+    CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, io_error, read_manifest, shard_path,
     write_whole,
 };
 
@@ -39,11 +38,7 @@ impl Writer {
         fs::create_dir_all(&folder).map_err(io_error("make the folder", &folder))?;
         // A shard takes seconds to write: what is older was left by a kill.
         whole::tidy(&folder, Duration::from_mins(10)).map_err(io_error("tidy it", &folder))?;
-        let manifest = match fs::read(folder.join(MANIFEST)) {
-            Ok(bytes) => Some(parse_manifest(&folder, &bytes)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(io_error("read it", &folder.join(MANIFEST))(error)),
-        };
+        let manifest = read_manifest(&folder)?;
         let mut shards = 0;
         if let Some(manifest) = &manifest {
             while let Ok(shard) = Shard::open(&shard_path(&folder, shards), manifest, shards) {
@@ -139,18 +134,22 @@ impl Writer {
     /// # Errors
     /// If fewer images were pushed than announced, or the cache is damaged.
     pub fn finish(self) -> Result<TokenCache, CacheError> {
-        TokenCache::open_folder(&self.folder)
+        let manifest = self.manifest.ok_or_else(|| {
+            io_error("read it", &self.folder.join(MANIFEST))(std::io::ErrorKind::NotFound.into())
+        })?;
+        TokenCache::of(manifest, &self.folder)
     }
 }
 
 /// What rounds to infinity in float16, from here on.
 const F16_END: f32 = 65520.0;
 
-/// Whether `precision` holds the tokens of the image of this index. Layers before the last norm may go
-/// beyond float16; a training would only see its loss become NaN.
+/// Whether the tokens of the image of this index are numbers that `precision` holds. Layers before the
+/// last norm may go beyond float16; a training would only see its loss become NaN.
 pub fn fits(tokens: &Tokens, precision: Precision, image: usize) -> Result<(), CacheError> {
     let mut values = tokens.patches.iter().chain(tokens.cls.iter().flatten());
-    match values.find(|x| precision == Precision::Float16 && x.abs() >= F16_END) {
+    match values.find(|x| !x.is_finite() || precision == Precision::Float16 && x.abs() >= F16_END) {
+        Some(&value) if !value.is_finite() => Err(CacheError::NotFinite { image, value }),
         Some(&value) => Err(CacheError::Large { image, value }),
         None => Ok(()),
     }

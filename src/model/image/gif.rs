@@ -21,6 +21,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
     let (across, down) = (usize::from(frame.width), usize::from(frame.height));
     let (width, height) = (width.max(left + across), height.max(top + down));
     check_size(width as u64, height as u64)?;
+    check_size(across as u64, down as u64)?;
     let palette = frame.palette.as_deref().or(decoder.global_palette());
     let colour = |index: u8| match palette {
         Some(palette) => match palette.get(usize::from(index) * 3..usize::from(index) * 3 + 3) {

@@ -2,13 +2,12 @@
 //! its triangle filter for chroma, its fixed-point colours. What that decoder does not take (rare
 //! samplings, damaged data) is left to the `image` crate's, a few grey levels apart.
 
-use std::panic::catch_unwind;
-
 use image::metadata::Orientation;
 use image::{DynamicImage, RgbImage};
 use libjpeg_turbo_rs::{PixelFormat, decompress_to};
 
 use super::{Stop, check_size, orientation};
+use crate::model::guard::guard;
 
 /// More scans are no photograph but a trap: a few bytes each make the decoder pass over all pixels.
 const SCAN_LIMIT: usize = 500;
@@ -41,8 +40,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
     if !header.is_usual() {
         return Ok(None);
     }
-    // A panic of the decoder on damaged data is an error like others.
-    let Ok(Ok(decoded)) = catch_unwind(|| decompress_to(bytes, PixelFormat::Rgb)) else { return Ok(None) };
+    // Where it panics on damaged data, another decoder may get through too.
+    let Ok(Ok(decoded)) = guard(|| decompress_to(bytes, PixelFormat::Rgb)) else { return Ok(None) };
     if (decoded.width, decoded.height) != (header.width.into(), header.height.into()) {
         return Ok(None);
     }

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::super::whole;
 use super::{Filter, PreprocessError, Preprocessor, Size};
 use crate::model::backbone;
 
 /// Largest edge a configuration may ask for, in pixels.
 const LARGEST_EDGE: u64 = 1 << 16;
+/// No configuration file is longer, in bytes.
+const LARGEST: u64 = 16 << 20;
 
 /// What a processor does where the file is silent.
 struct Defaults {
@@ -100,7 +103,7 @@ pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
         .filter(|config| (0..2).any(|axis| !config.image[axis].is_multiple_of(config.patch[axis])));
     let cut = cut.map(|config| config.patch);
     // The model type helps old files only.
-    let model = std::fs::read(folder.join("config.json")).ok();
+    let model = whole::read(&folder.join("config.json"), LARGEST).ok();
     let model = model.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     let model = model.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
     Ok(Preprocessor { cut, ..parse(&path.display().to_string(), &text, model)? })
@@ -111,7 +114,7 @@ pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
 fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
     let get = |name: &str| {
         let path = folder.join(name);
-        match std::fs::read(&path) {
+        match whole::read(&path, LARGEST) {
             Ok(text) => Ok(Some((path, text))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(PreprocessError::Read { path, source }),

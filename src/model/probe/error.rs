@@ -21,12 +21,10 @@ pub enum ProbeError {
         source: std::io::Error,
     },
     /// Larger than any probe.
-    #[error("{} holds {found} bytes, a probe at most {most}; is this the backbone's file?", path.display())]
+    #[error("{} holds more than {most} bytes, which no probe does; is this the backbone's file?", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its length in bytes.
-        found: u64,
         /// The limit in bytes.
         most: u64,
     },

@@ -4,6 +4,7 @@
 //! (half, double and integer tensors become float32) and about keys it does not know (kept).
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use safetensors::tensor::TensorView;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use super::meta::{FORMAT, Meta};
 use super::{Classifier, Probe, ProbeError, known_heads};
 use crate::model::array::{Array, Arrays};
+use crate::model::digest;
 use crate::model::grid::Grid;
 use crate::model::head::{self, Dims};
 use crate::model::params::{Constraint, STEP_BOUNDS, Spec};
@@ -29,16 +31,13 @@ impl Probe {
     /// Reads a probe file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ProbeError> {
         let path = path.as_ref();
-        let io = |source| ProbeError::Io { path: path.to_owned(), verb: "read", verb_past: "read", source };
-        let about = std::fs::metadata(path).map_err(io)?;
-        if !about.is_file() {
-            return Err(io(std::io::Error::other("it is not a file")));
-        }
-        if about.len() > MOST_BYTES {
-            return Err(ProbeError::TooLarge { path: path.to_owned(), found: about.len(), most: MOST_BYTES });
-        }
-        let bytes = std::fs::read(path).map_err(io)?;
-        Self::parse(&bytes, path)
+        Self::parse(&read(path)?, path)
+    }
+
+    /// Reads a probe file; with the SHA-256 of the very bytes that were read.
+    pub fn load_known(path: &Path) -> Result<(Self, String), ProbeError> {
+        let bytes = read(path)?;
+        Ok((Self::parse(&bytes, path)?, digest::of(&bytes)))
     }
 
     /// Reads the bytes of a probe file; `path` names it in errors.
@@ -128,6 +127,14 @@ impl Probe {
             .map_err(|e| io(std::io::Error::other(e)))?;
         whole::write(path, &bytes).map_err(io)
     }
+}
+
+/// The bytes of a file that may be a probe.
+fn read(path: &Path) -> Result<Vec<u8>, ProbeError> {
+    whole::read(path, MOST_BYTES).map_err(|source| match source.kind() {
+        ErrorKind::FileTooLarge => ProbeError::TooLarge { path: path.to_owned(), most: MOST_BYTES },
+        _ => ProbeError::Io { path: path.to_owned(), verb: "read", verb_past: "read", source },
+    })
 }
 
 /// The description, its format checked before anything else of it is believed.

@@ -6,7 +6,6 @@
 //! steps, which a checkpoint of an earlier program has not: no number goes through decimal digits.
 
 use std::collections::HashMap;
-use std::fs;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -16,9 +15,12 @@ use super::{Run, RunError, error, write};
 use crate::model::array::{Array, Arrays};
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, Position, Running, Saved, Snapshot};
+use crate::model::whole;
 
 const KEY: &str = "ssmprobe-state";
 const FORMAT: u64 = 1;
+/// No checkpoint is longer, in bytes; those of all heads on the widest backbones have some gigabytes.
+const LARGEST: u64 = 1 << 36;
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +55,7 @@ impl Run {
     /// Where the run stands; at its start where there is no checkpoint yet.
     pub fn checkpoint(&self) -> Result<Checkpoint, RunError> {
         let path = self.checkpoint_path();
-        match fs::read(&path) {
+        match whole::read(&path, LARGEST) {
             Ok(bytes) => parse(&bytes).map_err(|found| RunError::Damaged { path, found }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Checkpoint::default()),
             Err(error) => Err(error::io("read", &path)(error)),

@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
+use std::path::Path;
 
 use super::{Run, RunError, error};
 
@@ -20,8 +21,7 @@ impl Run {
     /// locks everybody gets it.
     pub fn claim(&self) -> Result<Claim, RunError> {
         let path = self.folder().join("state/lock");
-        let lock = File::options().write(true).create(true).truncate(false).open(&path);
-        let lock = lock.map_err(error::io("open", &path))?;
+        let lock = open(&path)?;
         match lock.try_lock() {
             Ok(()) => Ok(Claim { _lock: lock }),
             Err(TryLockError::Error(why)) if why.kind() == ErrorKind::Unsupported => {
@@ -31,4 +31,22 @@ impl Run {
             Err(TryLockError::WouldBlock) => Err(RunError::Claimed { folder: self.folder().to_owned() }),
         }
     }
+
+    /// Waits for the right to change what was found out about the run: a moment's work, whoever trains.
+    ///
+    /// # Errors
+    /// If the lock's file cannot be made. On a file system without locks everybody gets it.
+    pub fn turn(&self) -> Result<Claim, RunError> {
+        let path = self.folder().join("state/evaluation.lock");
+        let lock = open(&path)?;
+        match lock.lock() {
+            Err(why) if why.kind() != ErrorKind::Unsupported => Err(error::io("lock", &path)(why)),
+            _ => Ok(Claim { _lock: lock }),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, RunError> {
+    let lock = File::options().write(true).create(true).truncate(false).open(path);
+    lock.map_err(error::io("open", path))
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, error, write};
 use crate::model::train::losses::parts;
+use crate::model::whole;
 
 const KEY: &str = "ssmprobe-losses";
 const FORMAT: u64 = 1;
@@ -75,17 +76,11 @@ impl Run {
     /// The losses of the steps of a seed; none where the run keeps none, or not yet.
     pub fn losses(&self, seed: u64) -> Result<Option<StepLosses>, RunError> {
         let path = self.losses_path(seed);
-        let about = match fs::metadata(&path) {
-            Ok(about) => about,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error::io("read", &path)(error)),
-        };
-        if about.len() > LARGEST {
-            let found = format!("{} bytes are more than losses ever take, {LARGEST}", about.len());
-            return Err(RunError::Damaged { path, found });
+        match whole::read(&path, LARGEST) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error::io("read", &path)(error)),
+            Ok(bytes) => parse(&bytes, seed).map(Some).map_err(|found| RunError::Damaged { path, found }),
         }
-        let bytes = fs::read(&path).map_err(error::io("read", &path))?;
-        parse(&bytes, seed).map(Some).map_err(|found| RunError::Damaged { path, found })
     }
 
     fn losses_path(&self, seed: u64) -> std::path::PathBuf {

@@ -12,6 +12,7 @@
 //! | `state/checkpoint.safetensors` | what a killed run goes on from ([`checkpoint`]) |
 //! | `state/unreadable.json` | images that cannot be read, where no tokens are kept |
 //! | `state/lock` | nothing; whoever trains has it locked ([`Claim`]) |
+//! | `state/evaluation.lock` | nothing; locked while what was found out about the run is changed |
 //!
 //! Every file is written whole or not at all; the checkpoint comes last, so that a run killed
 //! anywhere repeats what was not finished and ends with the same files.
@@ -21,6 +22,7 @@ mod claim;
 mod error;
 mod kept;
 mod losses;
+mod outcome;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,15 +34,18 @@ use serde::{Deserialize, Serialize};
 pub use self::claim::Claim;
 pub use self::error::RunError;
 pub use self::losses::StepLosses;
+pub use self::outcome::{Outcome, Which};
 use super::features;
 use super::grid::Grid;
 use super::head::Config;
 use super::probe::BackboneMeta;
-use super::train::{Epoch, Learner, Protocol};
+use super::train::{Epoch, Protocol};
 use super::whole;
 
 /// The version of the folder's format.
 pub const FORMAT: u64 = 1;
+/// No JSON file of a run is longer, in bytes: answers for a hundred million images.
+const LARGEST: u64 = 1 << 30;
 
 /// A head with settings, under a name of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,95 +169,6 @@ pub struct Metric {
     pub epoch: Epoch,
 }
 
-/// What came out of one head with one seed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// Name of the variant.
-    pub head: String,
-    /// Its seed.
-    pub seed: u64,
-    /// Index into `epochs` of the best on the selection split; absent if no epoch was finished.
-    pub best_epoch: Option<usize>,
-    /// Number of trained values.
-    pub parameters: usize,
-    /// Time its own steps took, in seconds.
-    pub seconds: f64,
-    /// Why it stopped before the end, if it did.
-    pub failure: Option<String>,
-    /// All epochs.
-    pub epochs: Vec<Epoch>,
-    /// Predicted class of every test image at the best epoch.
-    pub best: Vec<u32>,
-    /// The same after the last one.
-    pub last: Vec<u32>,
-}
-
-impl Outcome {
-    /// What a learner has come to.
-    pub fn of(learner: &Learner, seed: u64) -> Self {
-        Self {
-            head: learner.name.clone(),
-            seed,
-            best_epoch: learner.best.as_ref().map(|best| best.epoch),
-            parameters: learner.model.parameters(),
-            seconds: learner.seconds,
-            failure: learner.failure.clone(),
-            epochs: learner.history.iter().map(rounded).collect(),
-            best: learner.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
-            last: learner.answers.clone(),
-        }
-    }
-
-    /// Test accuracy at the best epoch, in percent.
-    pub fn best_accuracy(&self) -> Option<f64> {
-        self.best_epoch.and_then(|epoch| Some(self.epochs.get(epoch)?.test))
-    }
-
-    /// Test accuracy after the last epoch, in percent.
-    pub fn last_accuracy(&self) -> Option<f64> {
-        self.epochs.last().map(|epoch| epoch.test)
-    }
-
-    /// Which test images were right, at the best epoch or after the last.
-    pub fn right(&self, truth: &Truth, which: Which) -> Vec<bool> {
-        let answers = match which {
-            Which::Best => &self.best,
-            Which::Last => &self.last,
-        };
-        answers.iter().zip(&truth.classes).map(|(&answer, &class)| answer as usize == class).collect()
-    }
-}
-
-/// An epoch to nine decimals: a JSON reader may miss the last bit of a number of seventeen digits,
-/// and what is read and written again should stay the same.
-fn rounded(epoch: &Epoch) -> Epoch {
-    let round = |x: f64| (x * 1e9).round() / 1e9;
-    let Epoch { epoch, loss, train, select, test } = *epoch;
-    Epoch { epoch, loss: round(loss), train: round(train), select: round(select), test: round(test) }
-}
-
-/// Which of a head's two probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// At its best on the selection split.
-    Best,
-    /// After the last epoch.
-    Last,
-}
-
-impl Which {
-    /// Both.
-    pub const BOTH: [Self; 2] = [Self::Best, Self::Last];
-
-    /// As file names have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Best => "best",
-            Self::Last => "last",
-        }
-    }
-}
-
 /// A run's folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -328,8 +244,13 @@ impl Run {
     /// [`outcomes`](Self::outcomes) of some seeds.
     pub fn outcomes_of(&self, seeds: &[u64]) -> Result<Vec<Outcome>, RunError> {
         let pairs = seeds.iter().flat_map(|seed| self.manifest.heads.iter().map(move |head| (seed, head)));
-        let paths = pairs.map(|(seed, head)| self.outcome_path(&head.name, *seed));
-        paths.filter(|path| path.exists()).map(|path| read_json(&path)).collect()
+        let there = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
+        there.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
+    }
+
+    /// What came out of a variant with a seed.
+    pub fn outcome(&self, head: &str, seed: u64) -> Result<Outcome, RunError> {
+        read_json(&self.outcome_path(head, seed))
     }
 
     /// Writes `answers/` of an outcome.
@@ -394,7 +315,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
-    let bytes = fs::read(path).map_err(error::io("read", path))?;
+    let bytes = whole::read(path, LARGEST).map_err(error::io("read", path))?;
     serde_json::from_slice(&bytes)
         .map_err(|error| RunError::Damaged { path: path.to_owned(), found: error.to_string() })
 }

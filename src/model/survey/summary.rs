@@ -1,5 +1,7 @@
 //! A survey in few numbers: a measure's spread over every class, and which class is taken for which.
 
+use std::collections::BTreeMap;
+
 use super::{OTHER, Survey};
 use crate::model::stats::quantile;
 
@@ -19,19 +21,20 @@ pub struct ClassRow {
 pub struct Confusion {
     /// Classes, C: rows are true, columns predicted.
     pub classes: usize,
-    /// `[C, C + 1]` row-major; the last column is [`OTHER`].
-    pub counts: Vec<u32>,
+    /// How often, by row and column, where it happened at all; column C is [`OTHER`]. Of tens of thousands
+    /// of classes all pairs would be gigabytes.
+    pub counts: BTreeMap<(usize, usize), u32>,
 }
 
 impl Confusion {
     /// How often `class` was taken for `predicted`.
     pub fn count(&self, class: usize, predicted: usize) -> u32 {
-        self.counts[class * (self.classes + 1) + predicted]
+        self.counts.get(&(class, predicted)).copied().unwrap_or(0)
     }
 
     /// Images of a class.
     pub fn total(&self, class: usize) -> u32 {
-        self.counts[class * (self.classes + 1)..][..=self.classes].iter().sum()
+        self.counts.range((class, 0)..=(class, self.classes)).map(|(_, count)| count).sum()
     }
 }
 
@@ -54,11 +57,11 @@ impl Survey {
     /// Which class is taken for which.
     pub fn confusion(&self) -> Confusion {
         let classes = self.asked.classes.len();
-        let mut counts = vec![0; classes * (classes + 1)];
+        let mut counts = BTreeMap::new();
         for image in (0..self.len()).filter(|image| self.readable(*image)) {
             let predicted =
                 if self.predicted[image] == OTHER { classes } else { self.predicted[image] as usize };
-            counts[self.asked.class[image] as usize * (classes + 1) + predicted] += 1;
+            *counts.entry((self.asked.class[image] as usize, predicted)).or_insert(0) += 1;
         }
         Confusion { classes, counts }
     }
@@ -134,7 +137,7 @@ mod tests {
         let survey = survey([0.9, 0.2, 0.7, 0.0, f32::NAN]);
         assert_eq!(survey.accuracy(), 50.0);
         let confusion = survey.confusion();
-        assert_eq!(confusion.counts, [1, 1, 0, 0, 1, 1]);
+        assert_eq!(confusion.counts, BTreeMap::from([((0, 0), 1), ((0, 1), 1), ((1, 1), 1), ((1, 2), 1)]));
         assert_eq!((confusion.total(0), confusion.count(1, 2)), (2, 1));
         let rows = survey.by_class(CONFIDENCE);
         assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);

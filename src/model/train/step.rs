@@ -140,10 +140,7 @@ impl<'a> Step<'a> {
         let (value, right, behind) = self.outcome.take().expect("a loss comes before an update");
         let learner = &mut *self.learner;
         if !value.is_finite() {
-            learner.failure = Some(format!("the loss became {value} in epoch {}", learner.history.len() + 1));
-            if let Some(good) = learner.good.take() {
-                learner.model = learner.model.clone().with_params(good);
-            }
+            learner.fail(&format!("the loss became {value}"));
             return;
         }
         let carried = self.pooling.as_ref().zip(gradient).and_then(|(pooling, by)| pooling.carry(by));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Parser};
 
-use super::super::Cli;
+use super::super::{Cli, interrupt};
 use crate::app::assets::{self, About, BackboneAbout};
 
 /// Heads whose figures stand side by side.
@@ -43,6 +43,9 @@ impl Results {
         images.first().with_context(|| format!("{} holds no scenes", demo.display()))?;
         for backbone in &about.backbones {
             self.one(&demo, backbone, &images)?;
+            if interrupt::flow().is_break() {
+                return Ok(interrupt::code());
+            }
         }
         eprintln!("the demo's results are in {}", self.out.display());
         Ok(ExitCode::SUCCESS)
@@ -59,6 +62,9 @@ impl Results {
         inspect.extend(images.iter().map(|image| text(image)));
         inspect.extend(["--out".into(), text(&out)]);
         run(&inspect)?;
+        if interrupt::flow().is_break() {
+            return Ok(()); // not every image has the traces that are drawn
+        }
 
         for (number, image) in images.iter().enumerate() {
             let stem = image.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

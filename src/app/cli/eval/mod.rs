@@ -9,13 +9,13 @@ mod survey;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use burn::tensor::Device;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use self::subject::{Question, Subject};
+use self::subject::{Asked, Question, Subject};
 use self::survey::Surveys;
 use super::fault::{self, Usage};
 use super::inspect::sources::named;
@@ -23,14 +23,15 @@ use super::progress::Display;
 use super::tokens::{TokenFlags, doubt};
 use super::{extract, fetch, interrupt, out};
 use crate::app::extract::{ExtractError, Plan, Wanted};
-use crate::app::report::evaluated::{self, Evaluated, Evaluations};
+use crate::app::report::evaluated::{Evaluated, Evaluations};
 use crate::app::training::Order;
 use crate::app::training::order::same_tokens;
 use crate::model::anchors::{Anchor, anchors};
 use crate::model::backbone::taking::Taking;
 use crate::model::data::Split;
 use crate::model::evaluation::{self, Evaluation, evaluate};
-use crate::model::features::{Source, TokenCache};
+use crate::model::features::Source;
+use crate::model::intervention::InterventionError;
 use crate::model::null::{DRAWS, NullBands};
 use crate::model::probe::Probe;
 use crate::model::run::{Run, Which};
@@ -167,19 +168,35 @@ impl Eval {
         let paths = subjects.iter().map(|subject| subject.path.clone()).collect();
         let names = named(paths);
         for (at, subject) in subjects.iter().enumerate() {
-            match self.ask(subject, &question, &cache, &dataset.classes, &masks.covers, &nulls) {
-                Ok(evaluation) => {
-                    self.print(|| say::document(subject, &evaluation))?;
-                    asked.push((subject, evaluation));
+            let answer = subject.load().and_then(|(probe, file)| {
+                let images = question.labels(&probe, &dataset.classes)?;
+                let asked = evaluation::Question {
+                    tokens: &cache,
+                    images: &images,
+                    draws: &question.draws,
+                    ablations: self.ablations,
+                    seed: self.seed,
+                    covers: &masks.covers,
+                    nulls: Some(&nulls),
+                };
+                let found = ask(&probe, subject.name(), &asked)?;
+                Ok(found.map(|evaluation| (probe, Asked { subject, file, evaluation })))
+            });
+            match answer {
+                Ok(Some((probe, answer))) => {
+                    self.print(|| say::document(subject, &answer.evaluation))?;
+                    asked.push(answer);
                     if let Some(surveys) = &surveys {
                         let stop = || interrupt::flow().is_continue();
-                        let files = surveys.write(&names[at], &subject.load()?, &cache, &nulls, &stop)?;
+                        let files = surveys.write(&names[at], &probe, &cache, &nulls, &stop)?;
                         let (probe, event) = (&subject.path, "survey");
                         if let Some(files) = files {
                             self.print(|| json!({"event": event, "probe": probe, "files": files}))?;
                         }
                     }
                 }
+                // Stopped in its middle: half the images say nothing.
+                Ok(None) => {}
                 Err(error) => self.leave_out(subject, &error)?,
             }
             // What was asked until then is shown and kept.
@@ -187,10 +204,14 @@ impl Eval {
                 break;
             }
         }
+        let stopped = interrupt::flow().is_break();
+        if asked.is_empty() && stopped {
+            eprintln!("stopped before the first probe was asked about every image");
+            return Ok(interrupt::code());
+        }
         if asked.is_empty() {
             bail!("none of the {} probes could be asked", subjects.len() + left_out);
         }
-        let stopped = interrupt::flow().is_break();
         let found = match self.anchors && !stopped {
             true => anchors(&cache, &question.known, &question.asked, dataset.classes.len()),
             false => Vec::new(),
@@ -203,7 +224,7 @@ impl Eval {
             let name = format!("{images} {} images of {}", question.split, dataset.name);
             out::text(say::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
         }
-        let file = run.as_ref().map(|run| keep(run, &asked, found)).transpose()?;
+        let file = run.as_ref().map(|run| keep(run, self.seed, &asked, found)).transpose()?;
         self.print(|| {
             let masks = masks.covers.iter().flatten().count();
             json!({"event": "end", "images": images, "masks": masks, "probes": asked.len(), "file": file})
@@ -250,7 +271,7 @@ impl Eval {
     ) -> anyhow::Result<(Vec<Subject>, usize)> {
         let (mut fitting, all) = (Vec::new(), subjects.len());
         for subject in subjects {
-            let fits = subject.load().and_then(|probe| {
+            let fits = subject.load().and_then(|(probe, _)| {
                 probe.fits(plan.backbone.hidden_size, plan.grid.len(), plan.cls)?;
                 question.labels(&probe, classes)
             });
@@ -284,51 +305,35 @@ impl Eval {
         }
     }
 
-    /// One probe on all images.
-    fn ask(
-        &self,
-        subject: &Subject,
-        question: &Question,
-        cache: &TokenCache,
-        classes: &[String],
-        covers: &[Option<Vec<f64>>],
-        nulls: &NullBands,
-    ) -> anyhow::Result<Evaluation> {
-        let probe = subject.load()?;
-        let images = question.labels(&probe, classes)?;
-        let bar = ProgressBar::new(images.images.len() as u64);
-        let template = "{msg} {wide_bar} {pos} of {len}, {eta} left";
-        bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
-        bar.set_message(subject.name());
-        let asked = evaluation::Question {
-            tokens: cache,
-            images: &images,
-            draws: &question.draws,
-            ablations: self.ablations,
-            seed: self.seed,
-            covers,
-            nulls: Some(nulls),
-        };
-        let found = evaluate(&probe, &asked, &|| bar.inc(1));
-        bar.finish_and_clear();
-        Ok(found?)
-    }
-
     fn print(&self, document: impl FnOnce() -> serde_json::Value) -> anyhow::Result<()> {
         if self.json { out::line(document()) } else { Ok(()) }
     }
 }
 
-/// Keeps what was found in the run's folder; returns the file.
-fn keep(run: &Run, asked: &[(&Subject, Evaluation)], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
-    let probes = asked.iter().filter_map(|(subject, evaluation)| {
-        let (head, seed, which) = subject.of.clone()?;
-        Some(Evaluated { head, seed, which: which.name().to_owned(), evaluation: evaluation.clone() })
+/// One probe, called `name`, on all images; nothing where it was stopped.
+fn ask(
+    probe: &Probe,
+    name: String,
+    question: &evaluation::Question,
+) -> Result<Option<Evaluation>, InterventionError> {
+    let bar = ProgressBar::new(question.images.images.len() as u64);
+    let template = "{msg} {wide_bar} {pos} of {len}, {eta} left";
+    bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
+    bar.set_message(name);
+    let found = evaluate(probe, question, &|| {
+        bar.inc(1);
+        interrupt::flow()
     });
-    let newer = Evaluations { probes: probes.collect(), anchors };
-    let mut all = evaluated::read(run)?.unwrap_or_default();
-    all.merge(newer);
-    let file = run.folder().join(evaluated::FILE);
-    all.write(run).with_context(|| format!("{}: cannot be written", file.display()))?;
-    Ok(file)
+    bar.finish_and_clear();
+    found
+}
+
+/// Keeps what was found, drawn from the seed `draws`, in the run's folder; returns the file.
+fn keep(run: &Run, draws: u64, asked: &[Asked], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
+    let probes = asked.iter().filter_map(|Asked { subject, file, evaluation }| {
+        let (head, seed, which) = subject.of.clone()?;
+        let (which, evaluation) = (which.name().to_owned(), evaluation.clone());
+        Some(Evaluated { head, seed, which, file: Some(file.clone()), draws: Some(draws), evaluation })
+    });
+    Ok(Evaluations { probes: probes.collect(), anchors }.keep(run)?)
 }

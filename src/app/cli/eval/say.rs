@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::subject::Subject;
+use super::subject::{Asked, Subject};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::ablation::Ablation;
@@ -35,7 +35,7 @@ pub fn anchor(anchor: &Anchor) -> Value {
 }
 
 /// Everything, a row a probe.
-pub fn table(title: &str, asked: &[(&Subject, Evaluation)], anchors: &[Anchor], masks: usize) -> String {
+pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
     for ablation in &Ablation::ALL[1..] {
         columns.push(Column::numbers(ablation.name()));
@@ -46,7 +46,7 @@ pub fn table(title: &str, asked: &[(&Subject, Evaluation)], anchors: &[Anchor], 
         Column::numbers("absolute").within("Evidence on object (%)"),
         Column::numbers("positive").within("Evidence on object (%)"),
     ]);
-    let mut rows: Vec<Row> = asked.iter().map(|(subject, evaluation)| row(subject, evaluation)).collect();
+    let mut rows: Vec<Row> = asked.iter().map(|asked| row(asked.subject, &asked.evaluation)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
         let mut cells = vec![Cell::text(format!("{} ({})", anchor.method, anchor.view.name()))];
         cells.push(Cell::maybe(anchor.accuracy, 2));
@@ -54,10 +54,10 @@ pub fn table(title: &str, asked: &[(&Subject, Evaluation)], anchors: &[Anchor], 
         rows.push(Row { ruled: index == 0, cells });
     }
     let mut notes: Vec<String> = Vec::new();
-    if asked.iter().any(|(_, evaluation)| !evaluation.ablations.is_empty()) {
+    if asked.iter().any(|asked| !asked.evaluation.ablations.is_empty()) {
         notes.push("Disturbed orders: at evaluation alone, nothing was trained anew".to_owned());
     }
-    let share = asked.iter().find_map(|(_, evaluation)| evaluation.truth?.object_share);
+    let share = asked.iter().find_map(|asked| asked.evaluation.truth?.object_share);
     if let Some(share) = share {
         notes.push(format!(
             "{masks} images with a known object, which covers {:.1} % on average",

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 
 use crate::app::training::Parts;
 use crate::model::data::{Dataset, Split};
+use crate::model::evaluation::Evaluation;
 use crate::model::features::TokenCache;
 use crate::model::probe::Probe;
 use crate::model::run::{Run, Which};
@@ -41,9 +42,9 @@ impl Subject {
         Ok(found)
     }
 
-    /// The probe.
-    pub fn load(&self) -> anyhow::Result<Probe> {
-        Ok(Probe::load(&self.path)?)
+    /// The probe, and the SHA-256 of its file.
+    pub fn load(&self) -> anyhow::Result<(Probe, String)> {
+        Ok(Probe::load_known(&self.path)?)
     }
 
     /// What it is called.
@@ -55,6 +56,16 @@ impl Subject {
             }
         }
     }
+}
+
+/// A probe and what it answered.
+pub struct Asked<'a> {
+    /// Which.
+    pub subject: &'a Subject,
+    /// SHA-256 of its file.
+    pub file: String,
+    /// What came out.
+    pub evaluation: Evaluation,
 }
 
 /// The images.

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use indexmap::IndexMap;
 
 use crate::model::grid::Grid;
 use crate::model::router::scan::Scan;
 use crate::model::trace::{Evidence, Picture, Routing, Trace};
+use crate::model::whole;
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const LARGEST: u64 = 512 << 20;
@@ -25,11 +26,7 @@ pub fn stored(path: &Path) -> anyhow::Result<Trace> {
 /// # Errors
 /// If it cannot be read, or is larger.
 pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let size = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
-    if size > LARGEST {
-        bail!("{}: {size} bytes are more than the largest trace, {LARGEST}", path.display());
-    }
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    whole::read(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.

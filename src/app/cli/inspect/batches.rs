@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use anyhow::Context;
 use rayon::prelude::*;
 
-use super::super::fault;
+use super::super::{fault, interrupt};
 use super::report::{Failure, Report, Row};
 use super::sources::Source;
 use super::write;
@@ -99,6 +99,9 @@ impl Job<'_> {
                 .spawn_scoped(scope, move || explainer.run(&receive, report))
                 .context("the explaining thread cannot be started")?;
             for (at, images) in self.images.chunks(self.batch).enumerate() {
+                if interrupt::flow().is_break() {
+                    break;
+                }
                 // A closed channel means that explaining has failed; its error comes below.
                 if send.send(self.read(at * self.batch, images)).is_err() {
                     break;

@@ -18,8 +18,8 @@ use self::batches::{Explainer, Job, Loaded};
 use self::report::Report;
 use self::sources::Source;
 use super::fault::Usage;
-use super::fetch;
 use super::tokens::{TakingFlags, doubt};
+use super::{fetch, interrupt};
 use crate::model::backbone::taking::Taking;
 use crate::model::backbone::{self, Backbone};
 use crate::model::device;
@@ -102,7 +102,8 @@ The same files, settings and device give the same bytes.
 {"event": "end", "out", "images", "images_done", "results"}.
 
 What cannot be read is left out with a warning and counted at the end.
-Exit codes: 0 at least one image was explained, 1 none was or the run failed, 2 wrong usage."#;
+Exit codes: 0 at least one image was explained, 1 none was or the run failed, 2 wrong usage,
+130 stopped by Ctrl-C: what was explained until then is written, summary included."#;
 
 fn rho(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -128,6 +129,7 @@ fn batch(text: &str) -> Result<usize, String> {
 impl Inspect {
     /// Explains every image through every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen()?;
         let images = sources::images(&self.image)?;
         let probes = self.probes()?;
         let folder = fetch::backbone(&self.backbone)?;
@@ -172,7 +174,8 @@ impl Inspect {
             },
         };
         job.run(&mut report)?;
-        report.finish()
+        let code = report.finish()?;
+        Ok(if interrupt::flow().is_break() { interrupt::code() } else { code })
     }
 
     /// Opens the probes and finds the class of the evidence in each.

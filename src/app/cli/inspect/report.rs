@@ -93,7 +93,7 @@ impl Report {
         self.bar.finish_and_clear();
         self.failed.sort_unstable();
         self.failed.dedup();
-        let done = self.images - self.failed.len();
+        let done = self.bar.position() as usize - self.failed.len(); // it may have been stopped
         let out = self.out.display().to_string();
         if self.json {
             let end = json!({"out": out, "images": self.images, "images_done": done, "results": self.rows});

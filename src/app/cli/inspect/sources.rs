@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::super::fault::Usage;
-use crate::app::listing::{EXTENSIONS, images_below};
+use crate::app::listing::images_below;
 use crate::model::data::{MASKS, Split};
+use crate::model::image::ENDINGS;
 
 /// Names of results that the summary needs for itself.
 const RESERVED: &[&str] = &["summary.csv"];
@@ -49,7 +50,7 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     }
     if files.is_empty() {
         let places: Vec<_> = given.iter().map(|path| path.display().to_string()).collect();
-        let kinds = EXTENSIONS.join(", ");
+        let kinds = ENDINGS.join(", ");
         return Err(Usage(format!("--image {}: no image in there ({kinds})", places.join(" "))).into());
     }
     Ok(name(files, RESERVED))

@@ -9,6 +9,7 @@ use crate::app::command::Command;
 use crate::app::look;
 use crate::app::panel::{Cx, notice};
 use crate::app::state::{Followed, Live, Phase};
+use crate::app::text;
 use crate::viz::paint::color32;
 
 /// Draws it.
@@ -131,7 +132,7 @@ fn progress(ui: &mut Ui, cx: &Cx<'_>, run: &Followed, live: Option<&Live>) {
     let (fraction, text) = match (live, known) {
         (Some(live), Some(progress)) => {
             let rest = match (live.paused, live.rate > 0.0) {
-                (false, true) => format!(", {:.0} images/s, {} left", live.rate, notice::clock(live.left)),
+                (false, true) => format!(", {:.0} images/s, {} left", live.rate, text::clock(live.left)),
                 (true, _) | (false, false) => String::new(),
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))

@@ -4,9 +4,9 @@ use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
 use crate::app::command::{Action, Command};
-use crate::app::extract::bytes_text;
 use crate::app::panel::{Cx, notice};
 use crate::app::state::Outlook;
+use crate::app::text;
 use crate::app::training::{Draft, Estimate, Facts};
 use crate::model::run::Selection;
 use crate::model::train::Protocol;
@@ -115,7 +115,7 @@ fn rows(
         0 => format!("None is there yet; the backbone reads {} images first", count(facts.images)),
         done => format!("Those of {} of {} images are there already", count(done), count(facts.images)),
     };
-    let free = facts.free.map_or(String::new(), |free| format!(", {} free on the disk", bytes_text(free)));
+    let free = facts.free.map_or(String::new(), |free| format!(", {} free on the disk", text::bytes(free)));
     let picked = match facts.selection {
         Selection::Test => "The best epoch is picked on the test images".to_owned(),
         Selection::Val => format!("The best epoch is picked on {} validation images", count(facts.select)),
@@ -124,16 +124,15 @@ fn rows(
         }
     };
     let time = match estimate.map(|estimate| facts.cost(&estimate, &protocol, draft.seeds)) {
-        Some(cost) if cost.tokens.is_zero() => (
-            format!("About {}", notice::roughly(cost.whole())),
-            "As a few steps took here just now".to_owned(),
-        ),
+        Some(cost) if cost.tokens.is_zero() => {
+            (format!("About {}", text::roughly(cost.whole())), "As a few steps took here just now".to_owned())
+        }
         Some(cost) => {
-            let (tokens, training) = (notice::roughly(cost.tokens), notice::roughly(cost.training));
+            let (tokens, training) = (text::roughly(cost.tokens), text::roughly(cost.training));
             let parts = format!(
                 "{tokens} for the tokens, {training} for the training, as a few steps took here just now"
             );
-            (format!("About {}", notice::roughly(cost.whole())), parts)
+            (format!("About {}", text::roughly(cost.whole())), parts)
         }
         None if timing => ("Trying a few steps…".to_owned(), String::new()),
         None => ("Not known".to_owned(), "Trying a few steps was cancelled or failed".to_owned()),
@@ -168,7 +167,7 @@ fn rows(
                 grid.len(),
                 grid.rows,
                 grid.cols,
-                bytes_text(facts.bytes)
+                text::bytes(facts.bytes)
             ),
             if facts.recompute { cached } else { format!("{cached}, in {}", facts.cache.display()) },
         ),

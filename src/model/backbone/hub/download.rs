@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use ureq::config::RedirectAuthHeaders;
 use ureq::http::{Response, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
@@ -225,7 +224,8 @@ impl<'a> Client<'a> {
         at(partial, out.sync_all())?;
         report(progress, file, done, remote.size)?;
         let is_hash = remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit());
-        let found = if is_hash { at(partial, sha256(partial))? } else { remote.etag.clone() };
+        let found =
+            if is_hash { at(partial, crate::model::digest::of_file(partial))? } else { remote.etag.clone() };
         if found != remote.etag {
             at(partial, fs::remove_file(partial))?;
             return Err(HubError::Damaged { file: file.into(), found, expected: remote.etag.clone() });
@@ -309,18 +309,6 @@ fn certificates(path: &Path) -> Result<RootCerts, HubError> {
         return Err(wrong("it holds no certificate".into()));
     }
     Ok(RootCerts::from(roots))
-}
-
-fn sha256(path: &Path) -> std::io::Result<String> {
-    let mut hash = Sha256::new();
-    let mut file = File::open(path)?;
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
-            n => hash.update(&buffer[..n]),
-        }
-    }
 }
 
 /// The address that `location`, absolute or starting with a slash, means on the page `base`.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use memmap2::Mmap;
 
@@ -13,6 +14,8 @@ use super::error::WeightsError;
 pub(super) struct Mapped {
     /// The file.
     pub path: PathBuf,
+    /// When it was changed last, where the system says.
+    pub changed: Option<SystemTime>,
     map: Mmap,
 }
 
@@ -34,7 +37,8 @@ impl Mapped {
         // file short meanwhile, the system ends this one; every reader that maps shares that.
         #[expect(unsafe_code, reason = "a map of a file cannot be made otherwise")]
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
-        let mapped = Self { path: path.into(), map };
+        let changed = file.metadata().and_then(|about| about.modified()).ok();
+        let mapped = Self { path: path.into(), changed, map };
         let start = mapped[..mapped.len().min(64)].trim_ascii_start().to_ascii_lowercase();
         if start.starts_with(b"version https://git-lfs") {
             return Err(WeightsError::LfsPointer(mapped.path));

@@ -9,18 +9,17 @@
 mod error;
 mod file;
 pub(super) mod index;
+mod known;
 mod pickle;
 mod safetensors_file;
 mod torch_file;
 mod view;
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use burn::tensor::TensorData;
 use indexmap::IndexMap;
-use sha2::{Digest, Sha256};
 
 pub use error::{KeyErrors, WeightsError};
 use file::Mapped;
@@ -170,16 +169,7 @@ impl Weights {
     /// SHA-256 of the weights file in hex; of shards, that of all of them in order of their names
     /// (`cat model-*.safetensors | sha256sum`). Computed when first asked for.
     pub fn fingerprint(&self) -> &str {
-        self.fingerprint.get_or_init(|| {
-            let mut hash = Sha256::new();
-            for file in &self.files {
-                hash.update(&**file);
-            }
-            hash.finalize().iter().fold(String::new(), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}"); // a String takes whatever is written
-                hex
-            })
-        })
+        self.fingerprint.get_or_init(|| known::fingerprint(&self.files))
     }
 }
 

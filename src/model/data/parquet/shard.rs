@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::columns::{self, Columns};
 use super::guard::Guarded;
+use crate::model::guard::guard;
 
 /// Rows whose labels are read at a time.
 const ROWS: usize = 4096;
@@ -186,7 +186,7 @@ fn readable(packing: Compression) -> Result<(), ParquetError> {
 
 /// A panic of the reader on damaged data is an error like others.
 fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(read)) {
+    match guard(read) {
         Ok(read) => read.map_err(|error| match error {
             ParquetError::General(why) | ParquetError::EOF(why) => why,
             ParquetError::External(why) => why.to_string(),

@@ -1,0 +1,85 @@
+//! The images of the library: by their names, in the order they came, and by where they are.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+
+use indexmap::IndexMap;
+
+use super::super::job::ImageId;
+use super::library::{Image, Label};
+use crate::model::data::Place;
+
+/// Images by name, in order; read as a map.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Images {
+    all: IndexMap<ImageId, Image>,
+    at: HashMap<Place, ImageId>,
+}
+
+impl Deref for Images {
+    type Target = IndexMap<ImageId, Image>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl Images {
+    /// The image at a place.
+    pub fn at(&self, place: &Place) -> Option<ImageId> {
+        self.at.get(place).copied()
+    }
+
+    /// Adds an image as the last.
+    pub(super) fn insert(&mut self, id: ImageId, image: Image) {
+        self.insert_before(self.all.len(), id, image);
+    }
+
+    /// Adds an image before that at the index `index`.
+    pub(super) fn insert_before(&mut self, index: usize, id: ImageId, image: Image) {
+        self.at.entry(image.place.clone()).or_insert(id);
+        self.all.shift_insert(index.min(self.all.len()), id, image);
+    }
+
+    /// Says which image of a dataset one is.
+    pub(super) fn label(&mut self, id: ImageId, label: Label) {
+        self.all[&id].label = Some(label);
+    }
+
+    /// Keeps those for which `stays` holds.
+    pub(super) fn retain(&mut self, mut stays: impl FnMut(ImageId, &Image) -> bool) {
+        let at = &mut self.at;
+        self.all.retain(|id, image| {
+            let stays = stays(*id, image);
+            if !stays && at.get(&image.place) == Some(id) {
+                at.remove(&image.place);
+            }
+            stays
+        });
+    }
+}
+
+impl FromIterator<(ImageId, Image)> for Images {
+    fn from_iter<I: IntoIterator<Item = (ImageId, Image)>>(images: I) -> Self {
+        let mut all = Self::default();
+        images.into_iter().for_each(|(id, image)| all.insert(id, image));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_found_by_its_place_for_as_long_as_it_is_there() {
+        let [a, b] = ["a.png", "b.png"].map(|path| Place::from(std::path::PathBuf::from(path)));
+        let mut images: Images =
+            [(ImageId(1), Image::new(a.clone())), (ImageId(2), Image::new(b.clone()))].into_iter().collect();
+        assert_eq!((images.at(&a), images.at(&b)), (Some(ImageId(1)), Some(ImageId(2))));
+        images.retain(|id, _| id != ImageId(1));
+        assert_eq!((images.at(&a), images.len()), (None, 1));
+        images.insert_before(0, ImageId(3), Image::new(a.clone()));
+        assert_eq!((images.at(&a), images.get_index_of(&ImageId(3))), (Some(ImageId(3)), Some(0)));
+    }
+}

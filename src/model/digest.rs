@@ -1,0 +1,47 @@
+//! SHA-256 as hexadecimal digits: what tells weights, probes, caches and pictures apart.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}"); // a String takes whatever is written
+        hex
+    })
+}
+
+/// The digest of bytes.
+pub fn of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// The digest of a file, read piece by piece.
+pub fn of_file(path: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut part = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(hex(&hash.finalize())),
+            length => hash.update(&part[..length]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of, of_file};
+
+    #[test]
+    fn a_file_and_its_bytes_have_the_same_digest() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; // FIPS 180-2
+        assert_eq!((of(b"abc").as_str(), of_file(file.path()).unwrap().as_str()), (known, known));
+    }
+}
