@@ -44,8 +44,8 @@ fn places(named: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
 /// Heads of the demo that are shown at first, side by side.
 const FIRST: [&str; 4] = ["sinkhorn", "neuralsort", "raster", "gap"];
 
-/// What opens the bundled demo: its first backbone with all probes, and its scenes. Nothing where
-/// there is no demo: the empty window says what to do.
+/// What opens the bundled demo: its first backbone with all probes, and its scenes as a dataset, which
+/// have classes and masks. Nothing where there is no demo: the empty window says what to do.
 pub fn opening() -> Vec<Command> {
     let Ok(folder) = demo() else { return Vec::new() };
     let Ok(about) = About::open(&folder) else { return Vec::new() };
@@ -56,7 +56,7 @@ pub fn opening() -> Vec<Command> {
     vec![
         Command::OpenBackbone(backbone.folder(&folder).display().to_string()),
         Command::OpenProbes(probes.into_iter().filter(|path| path.is_file()).collect()),
-        Command::OpenImages(about.images(&folder)),
+        Command::OpenDataset(folder.join("scenes"), None),
     ]
 }
 

@@ -71,6 +71,8 @@ pub struct ProbeFacts {
     pub backbone_fingerprint: Option<String>,
     /// The tokens it was trained on, where its file says.
     pub trained: Option<Box<Trained>>,
+    /// How many of 100 test images it was right on when it was saved, where its file says.
+    pub accuracy: Option<f64>,
     /// SHA-256 of the probe file.
     pub fingerprint: String,
 }
@@ -140,6 +142,7 @@ impl ProbeFacts {
             backbone: probe.meta.backbone.id.clone(),
             backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
             trained: Trained::of(probe.meta.training.as_ref()).map(Box::new),
+            accuracy: probe.meta.training.as_ref().and_then(|said| said.pointer("/epoch/test")?.as_f64()),
             fingerprint,
         }
     }
@@ -150,7 +153,8 @@ impl ProbeFacts {
             "" => format!("{} wide tokens", self.width),
             id => id.to_owned(),
         };
-        format!("{}, {} classes, trained on {backbone}", self.head_name, self.class_count)
+        let accuracy = self.accuracy.map_or(String::new(), |right| format!(", {right:.1} %"));
+        format!("{}{accuracy}, {} classes, trained on {backbone}", self.head_name, self.class_count)
     }
 
     /// Whether it can read what `backbone` gives.
@@ -188,13 +192,38 @@ impl ProbeFacts {
                 self.backbone, backbone.id
             ));
         }
-        if let Some(trained) = &self.trained {
-            let read = backbone.options.taking().settled(backbone.layers, &backbone.model_type);
-            let differences = trained.taking.differences(&read);
-            if !differences.is_empty() {
-                return Fit::Doubtful(format!("Trained on {}", said(&differences)));
-            }
-        }
-        Fit::Fits
+        self.misread(backbone).map_or(Fit::Fits, Fit::Doubtful)
+    }
+
+    /// Whether its tokens are as wide as those of `backbone`, with a CLS token where it reads one:
+    /// whatever images are read as.
+    pub fn suits(&self, backbone: &BackboneFacts) -> bool {
+        self.width == backbone.width && (backbone.cls || !self.needs_cls)
+    }
+
+    /// How images have to be read for it: as its file says. One that does not say is taken to know
+    /// nothing of layers and sizes, as most PyTorch code.
+    pub fn wants(&self) -> BackboneOptions {
+        self.trained
+            .as_ref()
+            .map_or_else(BackboneOptions::default, |trained| BackboneOptions::of(trained.taking))
+    }
+
+    /// On which other tokens it was trained than `backbone` gives as it reads images now, in words.
+    pub fn misread(&self, backbone: &BackboneFacts) -> Option<String> {
+        let taking =
+            |options: BackboneOptions| options.taking().settled(backbone.layers, &backbone.model_type);
+        let differences = taking(self.wants()).differences(&taking(backbone.options));
+        let known = match self.trained {
+            Some(_) => "Trained on",
+            None => "Its file does not say on which tokens it was trained; it is read as if on",
+        };
+        (!differences.is_empty()).then(|| format!("{known} {}", said(&differences)))
+    }
+
+    /// Its settings and where it stands, in a line: `temperature 0.1, iterations 20`.
+    pub fn settings(&self) -> String {
+        let fields = self.config.fields();
+        fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
     }
 }

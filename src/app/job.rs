@@ -3,6 +3,7 @@
 //! A [`Request`] says what is wanted, an [`Event`] what came of it. Every request with a [`JobId`] ends in
 //! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses: no tensor, no lock.
 
+mod options;
 mod progress;
 pub mod stability;
 pub mod survey;
@@ -13,11 +14,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::options::BackboneOptions;
 pub use self::progress::{Cancel, Progress, Unit};
 use super::facts::{BackboneFacts, ProbeFacts};
 use super::fault::Fault;
-use crate::model::backbone::order::MaeOrder;
-use crate::model::backbone::taking::Taking;
 use crate::model::data::{Place, Split};
 use crate::model::intervention::Intervention;
 use crate::model::trace::{Picture, Trace};
@@ -136,31 +136,6 @@ pub enum Request {
     Cancel(JobId),
     /// End the worker once its running job has stopped.
     Shutdown,
-}
-
-/// How a backbone reads images.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct BackboneOptions {
-    /// The layer whose tokens are read; the last where absent.
-    pub layer: Option<usize>,
-    /// Side of the image in pixels, instead of the preprocessor's own.
-    pub pixels: Option<usize>,
-    /// In which order ViT-MAE hands out its patch tokens.
-    pub mae_order: MaeOrder,
-}
-
-impl BackboneOptions {
-    /// How tokens are taken that are read so.
-    pub fn taking(self) -> Taking {
-        let Self { layer, pixels, mae_order } = self;
-        Taking { layer, size: pixels, mae_order, ..Taking::default() }
-    }
-
-    /// How a probe wants images to be read.
-    pub fn of(taking: Taking) -> Self {
-        Self { layer: taking.layer, pixels: taking.size, mae_order: taking.mae_order }
-    }
 }
 
 /// Images to explain through probes.

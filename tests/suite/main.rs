@@ -22,6 +22,7 @@ mod origins;
 mod parquet;
 mod pooling;
 mod probe_files;
+mod reads;
 mod report;
 mod routing;
 mod run;

@@ -60,6 +60,7 @@ pub(super) fn probe(name: &str, width: usize) -> ProbeFacts {
         backbone: "one".into(),
         backbone_fingerprint: None,
         trained: None,
+        accuracy: None,
         fingerprint: format!("file of {name}"),
     }
 }

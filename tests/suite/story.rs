@@ -12,6 +12,7 @@ use egui_kittest::kittest::Queryable as _;
 use serde_json::Value;
 use ssmprobe::app::App;
 use ssmprobe::app::assets;
+use ssmprobe::app::command::Command;
 use ssmprobe::app::state::{Outlook, Phase, Shown, State};
 use ssmprobe::app::worker::{Worker, World};
 
@@ -99,7 +100,13 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     let opening = assets::opening();
     assert_eq!(opening.len(), 3, "the bundled demo is there");
     opening.into_iter().for_each(|command| sitting.0.state_mut().dispatch(command));
+    sitting.0.state_mut().dispatch(Command::AskProbes { all: false });
     sitting.until("the demo is shown", Sitting::all_shown);
+    let asked = |s: &Sitting| s.state().columns.keys().all(|id| s.state().survey_of(*id).is_some());
+    sitting.until("the probes are asked about its scenes", asked);
+    sitting.click("Dataset");
+    assert!(sitting.has("Confusion") && !sitting.has("Open a dataset"), "there is something to see");
+    sitting.click("One probe");
 
     // Another image, chosen by its name.
     let second = sitting.state().library.images.values().nth(1).expect("images").name();
@@ -123,14 +130,18 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     sitting.click("Export comparison…");
     sitting.fill(Role::TextInput, "Export to", &file.display().to_string());
     sitting.click("Export");
-    sitting.until("the file is written", |_| file.exists());
+    sitting.until("the file is written", |s| file.exists() && !s.has("Export to"));
     let svg = std::fs::read_to_string(&file).expect("a file");
     assert!(svg.starts_with("<svg") || svg.contains("<svg"), "no picture");
 
     // A small training, filled in by hand.
     sitting.click("Training");
     sitting.click_role(Role::ComboBox, "Dataset");
-    sitting.click("scenes");
+    // The demo's scenes have the same name: they stand in the library, and above these in the list.
+    let place = |rect: egui::Rect| (rect.left() > 320.0, rect.top() as i32);
+    let own = sitting.0.query_all_by_label("scenes").max_by_key(|node| place(node.rect()));
+    own.expect("the dataset").click();
+    sitting.steps();
     sitting.click("Settings and places");
     sitting.fill(Role::TextInput, "Token cache", &disk.path("cache").display().to_string());
     sitting.fill(Role::TextInput, "Head settings", "state_dim=8 iterations=5");

@@ -87,6 +87,7 @@ fn probe(name: &str, width: usize) -> ProbeFacts {
         backbone: "tiny".into(),
         backbone_fingerprint: None,
         trained: None,
+        accuracy: None,
         fingerprint: "b".repeat(64),
     }
 }
@@ -306,6 +307,21 @@ fn the_palette_finds_every_action() {
         window.press(Modifiers::NONE, Key::Escape);
         assert!(!window.has("No action has these words"));
     }
+    // What is open, and what can be done with it, is found as well.
+    for (typed, found) in [
+        ("dark", "Dark theme"),
+        ("save figure read", "Export Reading order…"),
+        ("copy reading", "Copy image of Reading order"),
+        ("sinkhorn", "Show probe sinkhorn"),
+        ("c.png", "Go to image"),
+        ("evaluate", "Ask all probes"),
+    ] {
+        window.press(Modifiers::COMMAND, Key::K);
+        window.harness.event(egui::Event::Text(typed.to_owned()));
+        window.harness.run();
+        assert!(window.has(found), "{typed} does not find {found}");
+        window.press(Modifiers::NONE, Key::Escape);
+    }
     window.press(Modifiers::COMMAND, Key::K);
     window.harness.event(egui::Event::Text("next im".to_owned()));
     window.harness.run();
@@ -356,10 +372,19 @@ fn a_figure_is_exported_with_its_trace() {
     }
     window.harness.run();
     window.click("Export…");
-    window.click("Export to");
-    window.press(Modifiers::COMMAND, Key::A);
-    window.harness.event(egui::Event::Text(file.display().to_string()));
-    window.harness.run();
+    // A folder that is not there is said under its name, and made where that is wanted.
+    let deep = folder.path().join("new/path.svg");
+    for path in [&deep, &file] {
+        window.click("Export to");
+        window.press(Modifiers::COMMAND, Key::A);
+        window.harness.event(egui::Event::Text(path.display().to_string()));
+        window.harness.run();
+        if path == &deep {
+            assert!(window.has("There is no folder"));
+            window.click("Make it");
+            assert!(deep.parent().unwrap().is_dir() && !window.has("There is no folder"));
+        }
+    }
     window.click("Copy the command line");
     let copied = window.harness.output().platform_output.commands.clone();
     // Whoever writes over a file has seen its name.

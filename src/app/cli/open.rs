@@ -49,7 +49,10 @@ impl Open {
             let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
             let data = self.data.map(std::path::absolute).transpose()?;
             let nothing = self.backbone.is_none() && paths.is_empty();
+            // It is small enough to be asked about at once.
             let demo = if nothing { assets::opening() } else { Vec::new() };
+            let ask = (!demo.is_empty()).then_some(Command::AskProbes { all: false });
+            let demo = demo.into_iter().chain(ask);
             let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =
                 paths.into_iter().partition(|path| is_workspace(path));
             workspaces.last().into_iter().for_each(|path| app.open_workspace(path));
@@ -59,7 +62,11 @@ impl Open {
                 (!paths.is_empty()).then_some(Command::OpenAny(paths)),
                 data.map(|path| Command::OpenDataset(path, None)),
             ];
-            commands.into_iter().flatten().chain(demo).for_each(|command| app.dispatch(command));
+            commands.into_iter().flatten().for_each(|command| app.dispatch(command));
+            // What nobody chose is not remembered as used.
+            let recent = app.state.settings.recent.clone();
+            demo.for_each(|command| app.dispatch(command));
+            app.state.settings.recent = recent;
             self.pane.iter().for_each(|pane| app.desk.show(pane));
             Ok(app)
         })?;

@@ -1,15 +1,23 @@
-//! Asking for files with the system's own dialog, on a thread of its own: the window goes on.
+//! Asking for files with the system's own dialog, on a thread of its own: the window goes on. Where
+//! the system has none (no portal, no zenity), the path is typed.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 use eframe::egui;
 use rfd::{AsyncFileDialog, FileHandle};
 
+use super::Answer;
+use super::path::PathField;
 use crate::app::command::Ask;
+use crate::app::settings::Recent;
 use crate::app::workspace::Entry;
 use crate::model::image::ENDINGS;
+
+/// Sooner than this nobody calls a dialog off: there was none.
+const AT_ONCE: Duration = Duration::from_millis(600);
 
 /// What files are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +30,82 @@ pub enum For {
     Locate(Entry),
 }
 
-/// The dialog that is open.
+/// What a dialog asks for, in its words.
+pub struct Question {
+    /// Its title.
+    pub title: &'static str,
+    /// What can be the answer.
+    pub kind: Kind,
+    /// Endings of the files it is about; all where there are none.
+    pub endings: &'static [&'static str],
+}
+
+/// What can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder that is there.
+    Folder,
+    /// A folder that may be new.
+    NewFolder,
+    /// A file that is there.
+    File,
+    /// Files that are there.
+    Files,
+    /// A file to write, and the name suggested.
+    Save(String),
+}
+
+impl For {
+    /// The question; none for what is no matter of files.
+    pub fn question(&self) -> Option<Question> {
+        let (title, kind, endings): (_, _, &'static [&'static str]) = match self {
+            Self::Export(name) => ("Export", Kind::Save(name.clone()), &[]),
+            Self::Locate(Entry::Backbone(_) | Entry::Dataset(_)) => ("Locate the folder", Kind::Folder, &[]),
+            Self::Locate(_) => ("Locate the file", Kind::File, &[]),
+            Self::Ask(ask) => match ask {
+                Ask::BackboneFolder => ("Backbone folder", Kind::Folder, &[]),
+                Ask::RunFolder => ("Folder of a run", Kind::Folder, &[]),
+                Ask::DatasetFolder => ("Folder of a dataset", Kind::Folder, &[]),
+                Ask::RunOutput => ("Folder for the run", Kind::NewFolder, &[]),
+                Ask::CacheFolder => ("Folder for tokens", Kind::NewFolder, &[]),
+                Ask::ImageFolder => ("Folder of images", Kind::Folder, &[]),
+                Ask::OpenDatasetFolder => ("Dataset", Kind::Folder, &[]),
+                Ask::ProbeFiles => ("Probes", Kind::Files, &["safetensors"]),
+                Ask::ImageFiles => ("Images", Kind::Files, ENDINGS),
+                Ask::OpenWorkspace => ("Workspace", Kind::File, &["ssmprobe"]),
+                Ask::SaveWorkspace | Ask::SaveWorkspaceAs => {
+                    ("Save workspace", Kind::Save("workspace.ssmprobe".to_owned()), &[])
+                }
+                Ask::HubId | Ask::Palette | Ask::Arrange | Ask::CopyLog | Ask::Paste | Ask::Quit => {
+                    return None;
+                }
+            },
+        };
+        Some(Question { title, kind, endings })
+    }
+
+    /// What was recently the answer.
+    fn recent(&self, recent: &Recent) -> Vec<PathBuf> {
+        let Self::Ask(ask) = self else { return Vec::new() };
+        let paths = match ask {
+            Ask::BackboneFolder => return recent.backbones.iter().map(PathBuf::from).collect(),
+            Ask::ProbeFiles => &recent.probes,
+            Ask::RunFolder => &recent.runs,
+            Ask::ImageFiles | Ask::ImageFolder => &recent.images,
+            Ask::DatasetFolder | Ask::OpenDatasetFolder => &recent.datasets,
+            Ask::OpenWorkspace => &recent.workspaces,
+            _ => return Vec::new(),
+        };
+        paths.iter().cloned().collect()
+    }
+}
+
+/// The dialog that is open: the system's, or our own.
 #[derive(Default)]
-pub struct Chooser(Option<(For, Receiver<Vec<PathBuf>>)>);
+pub struct Chooser {
+    asked: Option<(For, Instant, Receiver<Vec<PathBuf>>)>,
+    field: Option<(For, PathField)>,
+}
 
 impl Chooser {
     /// Opens a dialog; at most one is open at a time.
@@ -32,70 +113,74 @@ impl Chooser {
     /// # Errors
     /// If the system gives no thread to wait for it.
     pub fn ask(&mut self, ctx: &egui::Context, what: For) -> Result<(), String> {
-        if self.0.is_some() {
+        if self.asked.is_some() {
             return Err("A file dialog is open already".to_owned());
         }
+        let Some(question) = what.question() else { return Ok(()) };
         let (answer, answered) = sync_channel(1);
         let ctx = ctx.clone();
-        let wanted = what.clone();
         let wait = move || {
-            let paths = pollster::block_on(files(&wanted));
+            let paths = pollster::block_on(files(question));
             // The window may be gone; then nobody wants the answer.
             answer.send(paths).ok();
             ctx.request_repaint();
         };
         let thread = Builder::new().name("file dialog".into()).spawn(wait);
         thread.map_err(|error| format!("Cannot open a file dialog: {error}"))?;
-        self.0 = Some((what, answered));
+        self.asked = Some((what, Instant::now(), answered));
         Ok(())
     }
 
-    /// What was chosen, once it was; nothing was where the list is empty.
+    /// What was chosen in the system's dialog, once it was.
     pub fn answer(&mut self) -> Option<(For, Vec<PathBuf>)> {
-        let (_, answered) = self.0.as_ref()?;
-        match answered.try_recv() {
-            Err(TryRecvError::Empty) => None,
-            Ok(paths) => self.0.take().map(|(what, _)| (what, paths)),
-            Err(TryRecvError::Disconnected) => self.0.take().map(|(what, _)| (what, Vec::new())),
+        let (_, since, answered) = self.asked.as_ref()?;
+        let (paths, took) = match answered.try_recv() {
+            Err(TryRecvError::Empty) => return None,
+            Ok(paths) => (paths, since.elapsed()),
+            Err(TryRecvError::Disconnected) => (Vec::new(), Duration::ZERO),
+        };
+        let (what, ..) = self.asked.take()?;
+        if paths.is_empty() {
+            if took < AT_ONCE {
+                self.type_it(what);
+            }
+            return None;
+        }
+        Some((what, paths))
+    }
+
+    /// Asks for the path itself.
+    pub fn type_it(&mut self, what: For) {
+        if let Some(question) = what.question() {
+            self.field = Some((what, PathField::new(question)));
+        }
+    }
+
+    /// Draws our own dialog where it is open; what was chosen in it.
+    pub fn ui(&mut self, ui: &egui::Ui, recent: &Recent) -> Option<(For, Vec<PathBuf>)> {
+        let (what, field) = self.field.as_mut()?;
+        let answer = field.ui(ui, &what.recent(recent));
+        if matches!(answer, Answer::Open) {
+            return None;
+        }
+        let (what, _) = self.field.take()?;
+        match answer {
+            Answer::Given(path) => Some((what, vec![path])),
+            Answer::Open | Answer::Closed => None,
         }
     }
 }
 
-async fn files(what: &For) -> Vec<PathBuf> {
-    let dialog = AsyncFileDialog::new();
-    let one = |file: Option<FileHandle>| file.into_iter().map(|file| file.path().to_owned()).collect();
-    let many = |files: Option<Vec<FileHandle>>| {
-        files.unwrap_or_default().iter().map(|file| file.path().to_owned()).collect()
+async fn files(question: Question) -> Vec<PathBuf> {
+    let Question { title, kind, endings } = question;
+    let dialog = AsyncFileDialog::new().set_title(title);
+    let dialog = if endings.is_empty() { dialog } else { dialog.add_filter(title, endings) };
+    let one = |file: Option<FileHandle>| file.into_iter().collect();
+    let files: Vec<FileHandle> = match kind {
+        Kind::Folder | Kind::NewFolder => one(dialog.pick_folder().await),
+        Kind::File => one(dialog.pick_file().await),
+        Kind::Files => dialog.pick_files().await.unwrap_or_default(),
+        Kind::Save(name) => one(dialog.set_file_name(name).save_file().await),
     };
-    match what {
-        For::Export(name) => one(dialog.set_title("Export").set_file_name(name).save_file().await),
-        For::Locate(Entry::Backbone(_) | Entry::Dataset(_)) => {
-            one(dialog.set_title("Locate the folder").pick_folder().await)
-        }
-        For::Locate(_) => one(dialog.set_title("Locate the file").pick_file().await),
-        For::Ask(ask) => match ask {
-            Ask::BackboneFolder => one(dialog.set_title("Backbone folder").pick_folder().await),
-            Ask::RunFolder => one(dialog.set_title("Folder of a run").pick_folder().await),
-            Ask::DatasetFolder => one(dialog.set_title("Folder of a dataset").pick_folder().await),
-            Ask::RunOutput => one(dialog.set_title("Folder for the run").pick_folder().await),
-            Ask::CacheFolder => one(dialog.set_title("Folder for tokens").pick_folder().await),
-            Ask::ImageFolder => one(dialog.set_title("Folder of images").pick_folder().await),
-            Ask::OpenDatasetFolder => one(dialog.set_title("Dataset").pick_folder().await),
-            Ask::ProbeFiles => {
-                let dialog = dialog.set_title("Probes").add_filter("Probes", &["safetensors"]);
-                many(dialog.pick_files().await)
-            }
-            Ask::ImageFiles => {
-                many(dialog.set_title("Images").add_filter("Images", ENDINGS).pick_files().await)
-            }
-            Ask::OpenWorkspace => {
-                let dialog = dialog.set_title("Workspace").add_filter("Workspaces", &["ssmprobe"]);
-                one(dialog.pick_file().await)
-            }
-            Ask::SaveWorkspace | Ask::SaveWorkspaceAs => {
-                one(dialog.set_title("Save workspace").set_file_name("workspace.ssmprobe").save_file().await)
-            }
-            Ask::HubId | Ask::Palette | Ask::Arrange | Ask::CopyLog | Ask::Paste | Ask::Quit => Vec::new(),
-        },
-    }
+    files.iter().map(|file| file.path().to_owned()).collect()
 }

@@ -1,19 +1,19 @@
-//! Figures to files: the dialog that asks where and how, the command line that draws the same, and
-//! the thread that writes.
+//! Figures to files: the dialog that asks where and how, and the command line that draws the same.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::Builder;
 
 use eframe::egui;
 use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
 
 use super::dialog;
+pub use super::exporter::{Exporter, Outcome};
 use crate::app::course::quoted;
+use crate::app::look;
 use crate::app::state::Views;
 use crate::model::trace::Trace;
 use crate::viz::colormap::Map;
+use crate::viz::paint::color32;
 use crate::viz::plot::{self, Plot};
 use crate::viz::scene::Scene;
 use crate::viz::theme::Theme;
@@ -45,6 +45,8 @@ pub struct Export {
     dpi: f32,
     /// Whether the traces are written beside it.
     with_traces: bool,
+    /// Why it could not be written.
+    pub fault: Option<String>,
 }
 
 /// What a person decided.
@@ -57,18 +59,6 @@ pub enum Decision {
     Choose(String),
     /// Not now.
     Close,
-}
-
-/// What came of an export or a copy.
-pub enum Outcome {
-    /// Written here.
-    Written(PathBuf),
-    /// A picture for the clipboard.
-    Image(ColorImage),
-    /// A picture from the clipboard is this file now.
-    Pasted(PathBuf),
-    /// Nothing; why.
-    Failed(String),
 }
 
 impl Export {
@@ -101,6 +91,7 @@ impl Export {
             format: "svg",
             dpi: 300.0,
             with_traces: true,
+            fault: None,
         }
     }
 
@@ -185,6 +176,7 @@ impl Export {
             });
             ui.end_row();
         });
+        let ready = self.faults(ui);
         if self.sources() > 0 {
             let text = match (&self.plot, self.sources()) {
                 (Some(_), _) => "Save its data beside it",
@@ -203,7 +195,7 @@ impl Export {
         }
         ui.horizontal(|ui| {
             let verb = if replaced.is_empty() { "Export" } else { "Replace" };
-            if dialog::main_button(ui, verb, true).clicked() {
+            if dialog::main_button(ui, verb, ready).clicked() {
                 decision = Decision::Write;
             }
             if ui.button("Cancel").clicked() {
@@ -216,6 +208,28 @@ impl Export {
             }
         });
         decision
+    }
+
+    /// Says why it cannot be written there, and makes a folder that is missing; whether it can.
+    fn faults(&mut self, ui: &mut Ui) -> bool {
+        let theme = look::theme(ui);
+        let red = |text: &str| {
+            egui::Label::new(egui::RichText::new(text).color(color32(look::failed(&theme)))).wrap()
+        };
+        let folder = Path::new(&self.path).parent().filter(|folder| !folder.as_os_str().is_empty());
+        let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
+        if let Some(folder) = &missing {
+            ui.horizontal(|ui| {
+                if ui.button("Make it").clicked() {
+                    self.fault = std::fs::create_dir_all(folder)
+                        .err()
+                        .map(|error| format!("It cannot be made: {error}"));
+                }
+                ui.add(red(&format!("There is no folder {}", folder.display())));
+            });
+        }
+        self.fault.iter().for_each(|fault| drop(ui.add(red(fault))));
+        missing.is_none()
     }
 
     /// Puts the file in a folder and under a name that were chosen.
@@ -335,41 +349,5 @@ impl Export {
             Ok(ColorImage::from_rgba_unmultiplied(size, &image))
         };
         drawn().map_or_else(Outcome::Failed, Outcome::Image)
-    }
-}
-
-/// Exports under way, each on a thread of its own.
-pub struct Exporter {
-    sender: SyncSender<Outcome>,
-    outcomes: Receiver<Outcome>,
-}
-
-impl Default for Exporter {
-    fn default() -> Self {
-        let (sender, outcomes) = sync_channel(16);
-        Self { sender, outcomes }
-    }
-}
-
-impl Exporter {
-    /// Does `work` and wakes the window.
-    pub fn start(
-        &self,
-        ctx: &egui::Context,
-        work: impl FnOnce() -> Outcome + Send + 'static,
-    ) -> Result<(), String> {
-        let (sender, ctx) = (self.sender.clone(), ctx.clone());
-        let run = move || {
-            // The window may be gone; then nobody wants to know.
-            sender.send(work()).ok();
-            ctx.request_repaint();
-        };
-        let thread = Builder::new().name("export".into()).spawn(run);
-        thread.map(drop).map_err(|error| format!("Cannot export: {error}"))
-    }
-
-    /// What came of one of them.
-    pub fn outcome(&self) -> Option<Outcome> {
-        self.outcomes.try_recv().ok()
     }
 }

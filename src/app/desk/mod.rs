@@ -8,13 +8,17 @@ pub mod clipboard;
 mod dialog;
 mod dropping;
 mod export;
+mod exporter;
+mod files;
 mod hub;
 mod layout;
 mod leave;
 mod locate;
 mod menu;
+mod misread;
 mod palette;
 mod paste;
+mod path;
 mod status;
 mod strip;
 mod tiles;
@@ -23,7 +27,7 @@ mod toasts;
 use std::path::PathBuf;
 
 use eframe::egui;
-use egui::{CentralPanel, Frame, Margin, Ui};
+use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
 use self::choose::{Chooser, For};
 use self::export::{Decision, Export, Exporter, Outcome};
@@ -35,7 +39,6 @@ use super::job::ColumnId;
 use super::look;
 use super::panel::{self, Cx, Lit, Panel, Place, Wish};
 use super::state::{State, Weight};
-use super::training::Draft;
 use super::workspace::Workspace;
 use crate::viz::hover::Hover;
 use crate::viz::paint::color32;
@@ -119,6 +122,7 @@ impl Desk {
         while let Some(outcome) = self.exporter.outcome() {
             match outcome {
                 Outcome::Written(path) => {
+                    self.export = None;
                     orders.push(Order::Note(Weight::Info, format!("Wrote {}", path.display())));
                 }
                 Outcome::Image(image) => {
@@ -126,12 +130,13 @@ impl Desk {
                     orders.push(Order::Note(Weight::Info, "Copied the image".to_owned()));
                 }
                 Outcome::Pasted(path) => orders.push(Order::Command(Command::OpenImages(vec![path]))),
-                Outcome::Failed(why) => orders.push(Order::Note(Weight::Error, why)),
+                Outcome::Failed(why) => match &mut self.export {
+                    Some(export) => export.fault = Some(why),
+                    None => orders.push(Order::Note(Weight::Error, why)),
+                },
             }
         }
-        if let Some((what, paths)) = self.chooser.answer()
-            && !paths.is_empty()
-        {
+        if let Some((what, paths)) = self.chooser.answer() {
             self.chosen(what, paths, state, &mut orders);
         }
         orders.extend(paste::orders(ctx, &self.exporter));
@@ -157,6 +162,9 @@ impl Desk {
         self.arrange(ui, &mut cx);
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut wishes);
+        if let Some((what, paths)) = self.chooser.ui(ui, &state.settings.recent) {
+            self.chosen(what, paths, state, &mut orders);
+        }
         self.toasts.ui(ui, state, self.below, &mut wishes);
         self.leave.ui(ui, state, &mut wishes);
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
@@ -191,9 +199,17 @@ impl Desk {
         // A small or much enlarged window leaves the panes more of itself.
         let left =
             left.default_size((0.23 * ui.available_width()).clamp(230.0, 300.0)).size_range(230.0..=620.0);
-        left.show(ui, |ui| self.place(ui, cx, Place::Left));
+        left.show(ui, |ui| {
+            // What stands in it takes the room there is: the panes beside it keep theirs.
+            let room = ui.available_rect_before_wrap();
+            let mut inside = ui.new_child(UiBuilder::new().max_rect(room));
+            inside.set_clip_rect(room.expand(2.0).intersect(ui.clip_rect()));
+            self.place(&mut inside, cx, Place::Left);
+            ui.advance_cursor_after_rect(room);
+        });
         CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
             Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| strip::ui(self, ui, cx));
+            misread::ui(ui, cx);
             self.layout.ui(ui, &mut self.panels, cx);
         });
     }
@@ -207,7 +223,7 @@ impl Desk {
 
     fn dialogs(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<Wish>) {
         if let Some(palette) = &mut self.palette {
-            let answer = palette.ui(ui, state, &self.panels);
+            let answer = palette.ui(ui, state, self.focus, &self.panels);
             if !matches!(answer, Answer::Open) {
                 self.palette = None;
             }
@@ -217,6 +233,7 @@ impl Desk {
                     super::command::Effect::Ask(ask) => Wish::Ask(ask),
                 }),
                 Answer::Given(Chosen::Pane(id)) => self.show(id),
+                Answer::Given(Chosen::Wish(wish)) => wishes.push(*wish),
                 Answer::Open | Answer::Closed => {}
             }
         }
@@ -234,20 +251,18 @@ impl Desk {
         let Some(dialog) = &mut self.export else { return };
         let modal = dialog::show(ui.ctx(), "export", |ui| dialog.ui(ui));
         let decision = if modal.should_close() { Decision::Close } else { modal.inner };
-        let started = match decision {
-            Decision::Open => return,
-            Decision::Close => Ok(()),
+        match decision {
+            Decision::Open => {}
+            Decision::Close => self.export = None,
             Decision::Choose(name) => {
                 self.toasts.fault = self.chooser.ask(ui.ctx(), For::Export(name)).err();
-                return;
             }
+            // It stays until what it is for is written.
             Decision::Write => {
-                let dialog = dialog.clone();
-                self.exporter.start(ui.ctx(), move || dialog.write())
+                let written = dialog.clone();
+                dialog.fault = self.exporter.start(ui.ctx(), move || written.write()).err();
             }
-        };
-        self.toasts.fault = started.err();
-        self.export = None;
+        }
     }
 
     /// Asks for the missing files of a workspace that is to be opened.
@@ -305,78 +320,6 @@ impl Desk {
                 self.save(path, state, orders);
             }
             _ => self.toasts.fault = self.chooser.ask(ctx, For::Ask(ask)).err(),
-        }
-    }
-
-    /// What becomes of files that were chosen.
-    fn chosen(&mut self, what: For, paths: Vec<PathBuf>, state: &State, orders: &mut Vec<Order>) {
-        let first = paths.first().cloned().unwrap_or_default();
-        let draft = |draft: Draft| Command::SetDraft(Box::new(draft));
-        let filled = state.training.draft.clone();
-        orders.push(Order::Command(match what {
-            For::Export(_) => {
-                if let Some(export) = &mut self.export {
-                    export.put(&first);
-                }
-                return;
-            }
-            For::Locate(entry) => {
-                if let Some(locate) = &mut self.locate {
-                    locate.found(entry, &first);
-                }
-                return;
-            }
-            For::Ask(Ask::BackboneFolder) => Command::OpenBackbone(first.display().to_string()),
-            For::Ask(Ask::RunFolder) => Command::OpenRun(first),
-            For::Ask(Ask::ProbeFiles) => Command::OpenProbes(paths),
-            For::Ask(Ask::ImageFiles | Ask::ImageFolder) => Command::OpenImages(paths),
-            For::Ask(Ask::DatasetFolder) => draft(Draft { data: Some(first), ..filled }),
-            For::Ask(Ask::RunOutput) => draft(Draft { out: Some(first), ..filled }),
-            For::Ask(Ask::CacheFolder) => draft(Draft { cache: Some(first), ..filled }),
-            For::Ask(Ask::OpenDatasetFolder) => Command::OpenDataset(first, None),
-            For::Ask(Ask::OpenWorkspace) => return self.open(&first, orders),
-            For::Ask(Ask::SaveWorkspace | Ask::SaveWorkspaceAs) => return self.save(first, state, orders),
-            For::Ask(Ask::HubId | Ask::Palette | Ask::Arrange | Ask::CopyLog | Ask::Paste | Ask::Quit) => {
-                return;
-            }
-        }));
-    }
-
-    /// Restores a workspace: its layout here, the rest by whom the desk tells. Asks for missing files
-    /// first.
-    pub fn open(&mut self, path: &std::path::Path, orders: &mut Vec<Order>) {
-        match Workspace::load(path) {
-            Ok(workspace) => match Locate::new(path, &workspace) {
-                Some(locate) => self.locate = Some(locate),
-                None => self.restore(path, workspace, orders),
-            },
-            Err(error) => orders.push(Order::Note(Weight::Error, error.to_string())),
-        }
-    }
-
-    /// Takes the layout of a workspace and passes on the rest of it.
-    fn restore(&mut self, path: &std::path::Path, workspace: Workspace, orders: &mut Vec<Order>) {
-        self.layout.put(&workspace.layout);
-        self.workspace = Some(path.to_owned());
-        orders.push(Order::Restore(Box::new(workspace)));
-    }
-
-    fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<Order>) {
-        let whole = path.with_extension(super::workspace::EXTENSION);
-        if path.extension().is_none() && whole.exists() {
-            // The dialog asked about the name as it was typed.
-            let text =
-                format!("{} exists already: choose it by its whole name to replace it", whole.display());
-            orders.push(Order::Note(Weight::Error, text));
-            return;
-        }
-        let path = if path.extension().is_none() { whole } else { path };
-        match state.workspace(self.layout.value()).save(&path) {
-            Ok(()) => {
-                orders.push(Order::Note(Weight::Info, format!("Wrote {}", path.display())));
-                self.workspace = Some(path);
-            }
-            Err(error) => orders.push(Order::Note(Weight::Error, error.to_string())),
         }
     }
 }

@@ -3,11 +3,12 @@
 use eframe::egui;
 use egui::{Align, Layout, RichText, Ui};
 
-use crate::app::command::Command;
+use crate::app::command::{Action, Command};
 use crate::app::look;
 use crate::app::memory;
 use crate::app::panel::{Cx, Wish};
 use crate::app::settings::DEVICES;
+use crate::app::state::{JobKind, Weight};
 use crate::app::text;
 use crate::viz::font;
 use crate::viz::paint::color32;
@@ -16,7 +17,7 @@ use crate::viz::paint::color32;
 pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
     ui.horizontal(|ui| {
         device(ui, cx);
-        if let Some((_, facts)) = cx.state.library.backbone() {
+        if let Some((_, facts)) = cx.backbone() {
             ui.separator();
             ui.label(RichText::new(&facts.id).small()).on_hover_text(facts.summary());
         }
@@ -36,7 +37,7 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
 }
 
 fn device(ui: &mut Ui, cx: &mut Cx<'_>) {
-    let open = cx.state.library.backbone().map(|(_, facts)| facts.clone());
+    let open = cx.backbone().map(|(_, facts)| facts.clone());
     let name = open.as_ref().map_or(cx.state.settings.device.as_str(), |facts| facts.device.as_str());
     let badge = RichText::new(format!("Device: {name}")).small();
     let menu = ui.menu_button(badge, |ui| {
@@ -54,8 +55,11 @@ fn device(ui: &mut Ui, cx: &mut Cx<'_>) {
 /// What goes on, and how much failed.
 fn jobs(ui: &mut Ui, cx: &mut Cx<'_>) {
     let failed = cx.state.jobs.values().filter(|job| job.fault.is_some()).count();
+    let warned = cx.state.log.iter().filter(|entry| entry.weight == Weight::Warning).count();
+    let s = if warned == 1 { "" } else { "s" };
     let text = match failed {
-        0 => RichText::new("Jobs and log").small(),
+        0 if warned == 0 => RichText::new("Jobs and log").small(),
+        0 => RichText::new(format!("Log: {warned} warning{s}")).small(),
         count => RichText::new(format!("{count} failed")).small().color(color32(look::failed(cx.theme))),
     };
     let response = ui.button(text).on_hover_text("Jobs and log");
@@ -67,12 +71,16 @@ fn jobs(ui: &mut Ui, cx: &mut Cx<'_>) {
     let Some((id, job)) = running.max_by_key(|(_, job)| (job.progress.is_some(), job.started)) else {
         return;
     };
-    let cancel = egui::Button::new(RichText::new("Cancel").small());
-    if ui.add_enabled(!job.cancelling, cancel).clicked() {
+    let trains = job.kind == JobKind::Train;
+    let cancel = egui::Button::new(RichText::new(if trains { "Stop" } else { "Cancel" }).small());
+    let cancel = ui.add_enabled(!job.cancelling, cancel);
+    let cancel = if trains { cancel.on_hover_text(Action::StopTraining.tooltip()) } else { cancel };
+    if cancel.clicked() {
         cx.wishes.push(Wish::Command(Command::Cancel(*id)));
     }
     if let Some(progress) = &job.progress {
-        let text = RichText::new(text::amounts(progress)).small();
+        let of = if trains { "Image " } else { "" };
+        let text = RichText::new(format!("{of}{}", text::amounts(progress))).small();
         let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(text);
         ui.add(bar.desired_width(190.0).desired_height(16.0));
     }

@@ -1,5 +1,5 @@
-//! Short notes in the corner: what was done goes by itself, what went wrong stays until it is
-//! dismissed.
+//! Short notes in the corner: what was done, and what is not as it should be, goes by itself (the log
+//! keeps it); what failed stays until it is dismissed.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,8 +13,10 @@ use crate::app::panel::Wish;
 use crate::app::state::{State, Weight};
 use crate::viz::paint::color32;
 
-/// How long a note of something done stays.
-const STAYS: f64 = 5.0;
+/// How long a note of something done stays, in seconds.
+const DONE: f64 = 5.0;
+/// How long a warning stays.
+const WARNING: f64 = 12.0;
 /// Width of a note.
 const WIDE: f32 = 380.0;
 
@@ -40,8 +42,12 @@ impl Toasts {
         area.show(ui.ctx(), |ui| {
             for toast in &state.toasts {
                 let since = *self.since.entry(toast.id).or_insert(now);
-                let left = STAYS - (now - since);
-                if toast.weight == Weight::Info {
+                let stays = match toast.weight {
+                    Weight::Info => Some(DONE),
+                    Weight::Warning => Some(WARNING),
+                    Weight::Error => None,
+                };
+                if let Some(left) = stays.map(|stays| stays - (now - since)) {
                     if left <= 0.0 {
                         wishes.push(Wish::Command(Command::DismissToast(toast.id)));
                     } else {

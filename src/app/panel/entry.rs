@@ -56,7 +56,7 @@ impl Entry<'_> {
             ui.painter().text(at, Align2::LEFT_CENTER, text, FontId::proportional(size), color32(color));
         };
         line(13.5, middle - 8.5, self.name, theme.ink);
-        line(11.5, middle + 9.0, self.about, theme.muted);
+        line(11.5, middle + 9.0, self.about, if self.selected { theme.ink } else { theme.muted });
         let close = over && close(ui, rect, self.name);
         Done { response, close }
     }

@@ -37,6 +37,8 @@ pub struct Gallery {
     textures: IndexMap<ImageId, (Arc<Picture>, TextureHandle)>,
     sight: Vec<ImageId>,
     shown: Option<ImageId>,
+    /// Whether the current image is to be brought wholly into sight.
+    fetch: bool,
 }
 
 /// Everything that decides which images pass.
@@ -92,6 +94,7 @@ impl Gallery {
         // A new current image is scrolled to, wherever it was chosen.
         if cx.state.selection.image != self.shown {
             self.shown = cx.state.selection.image;
+            self.fetch = true;
             let at = self.shown.and_then(|image| ids.iter().position(|id| *id == image));
             if let Some(at) = at.filter(|at| !self.sight.contains(&ids[*at])) {
                 area = area.vertical_scroll_offset((at / columns) as f32 * (side + GAP));
@@ -136,6 +139,9 @@ impl Gallery {
             }
             Some(Thumbnail::Failed(_)) => word(ui, rect, "Unreadable"),
             None => {}
+        }
+        if current && std::mem::take(&mut self.fetch) {
+            response.scroll_to_me(None);
         }
         if current {
             let stroke = Stroke::new(2.5, ui.visuals().hyperlink_color);

@@ -8,7 +8,7 @@ use super::{Cx, Panel, Place, Wish, notice};
 use crate::app::command::{Action, Command};
 use crate::app::job::JobId;
 use crate::app::look;
-use crate::app::state::{Job, Weight};
+use crate::app::state::{Job, JobKind, Weight};
 use crate::viz::paint::color32;
 
 /// The panel.
@@ -82,7 +82,8 @@ fn one(ui: &mut Ui, cx: &mut Cx<'_>, id: JobId, job: &Job) {
             None if job.started => drop(ui.weak("Under way…")),
             None => drop(ui.weak("Waiting…")),
         }
-        let cancel = egui::Button::new(if job.cancelling { "Ending…" } else { "Cancel" }).small();
+        let cancel = if job.kind == JobKind::Train { "Stop" } else { "Cancel" };
+        let cancel = egui::Button::new(if job.cancelling { "Ending…" } else { cancel }).small();
         if ui.add_enabled(!job.cancelling, cancel).clicked() {
             cx.wishes.push(Wish::Command(Command::Cancel(id)));
         }

@@ -1,11 +1,13 @@
 //! What is open: backbones, probes, images; what each is, and whether it fits.
 
+use std::fmt::Display;
+
 use eframe::egui;
 use egui::{Align, Color32, Layout, RichText, ScrollArea, Ui};
 
 use super::entry::{self, Entry};
 use super::gallery::Gallery;
-use super::{Cx, Panel, Place, Wish};
+use super::{Cx, Panel, Place, Wish, reads};
 use crate::app::command::{Action, Command};
 use crate::app::facts::{BackboneFacts, Fit, ProbeFacts};
 use crate::app::job::ProbeId;
@@ -87,7 +89,7 @@ fn datasets(ui: &mut Ui, cx: &mut Cx<'_>) {
 
 fn dataset(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     let Some((id, dataset)) = cx.state.library.datasets.get_index(at) else { return };
-    let (mut about, dot) = words(ui, cx, &dataset.status, Part::summary);
+    let (mut about, dot) = words(ui, cx, &dataset.status, &dataset.path.display(), Part::summary);
     let used = cx.state.surveys.dataset == Some(*id);
     let asking = cx.state.surveys.asking.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
     if let Some(progress) = asking.and_then(|job| job.progress.as_ref()) {
@@ -152,14 +154,23 @@ fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut one: imp
     });
 }
 
-/// What a status says and in which colour.
-fn words<F>(ui: &Ui, cx: &Cx<'_>, status: &Status<F>, ready: impl Fn(&F) -> String) -> (String, Color32) {
+/// What a status says of `source` and in which colour.
+fn words<F>(
+    ui: &Ui,
+    cx: &Cx<'_>,
+    status: &Status<F>,
+    source: &dyn Display,
+    ready: impl Fn(&F) -> String,
+) -> (String, Color32) {
     let theme = look::theme(ui);
     match status {
         Status::Ready(facts) => (ready(facts), color32(look::fine(&theme))),
         Status::Closed => ("Not open".to_owned(), color32(theme.band)),
         Status::Failed(fault) => {
-            (fault.lines.first().cloned().unwrap_or_default(), color32(look::failed(&theme)))
+            // The entry bears its name already, so the reason comes first.
+            let line = fault.lines.first().map_or("", String::as_str);
+            let reason = line.strip_prefix(&source.to_string()).unwrap_or(line);
+            (reason.trim_start_matches([':', ' ']).to_owned(), color32(look::failed(&theme)))
         }
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
@@ -172,20 +183,26 @@ fn words<F>(ui: &Ui, cx: &Cx<'_>, status: &Status<F>, ready: impl Fn(&F) -> Stri
 
 fn backbone(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     let Some((id, backbone)) = cx.state.library.backbones.get_index(at) else { return };
-    let (about, dot) = words(ui, cx, &backbone.status, BackboneFacts::summary);
-    let ready = backbone.status.ready();
+    let (about, dot) = words(ui, cx, &backbone.status, &backbone.source, BackboneFacts::summary);
     let name = backbone.name();
-    let done = Entry { name: &name, about: &about, dot, selected: ready.is_some() }.show(ui);
+    let selected = cx.backbone().is_some_and(|(read, _)| read == *id);
+    let done = Entry { name: &name, about: &about, dot, selected }.show(ui);
     if done.close {
         cx.send(Command::CloseBackbone(*id));
     } else if done.response.clicked() && !matches!(backbone.status, Status::Opening(_) | Status::Ready(_)) {
         cx.send(Command::UseBackbone(*id));
+    }
+    if let Some(facts) = backbone.status.ready() {
+        egui::Popup::menu(&done.response)
+            .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
+            .show(|ui| reads::menu(ui, cx, facts));
     }
     done.response.on_hover_ui(|ui| {
         ui.strong(&name);
         match &backbone.status {
             Status::Ready(facts) => {
                 ui.label(facts.summary());
+                ui.label(format!("Images are read: {}. Click to choose", facts.options.text()));
                 ui.weak(&facts.adapter);
                 ui.weak(format!("Weights {}…", facts.fingerprint.get(..12).unwrap_or_default()));
             }
@@ -198,7 +215,7 @@ fn backbone(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
 
 fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
-    let (mut about, mut dot) = words(ui, cx, &probe.status, ProbeFacts::summary);
+    let (mut about, mut dot) = words(ui, cx, &probe.status, &probe.path.display(), ProbeFacts::summary);
     let fit = cx.state.library.fit(*id);
     let theme = look::theme(ui);
     match &fit {
@@ -211,7 +228,7 @@ fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     }
     let column = column_of(cx, *id);
     let selected = cx.focus.is_some_and(|focus| cx.state.columns.get(&focus).is_some_and(|c| c.probe == *id));
-    let name = probe.name();
+    let name = cx.state.library.probe_name(*id);
     let done = Entry { name: &name, about: &about, dot, selected }.show(ui);
     if done.close {
         cx.send(Command::CloseProbe(*id));
@@ -227,21 +244,25 @@ fn probe(ui: &mut Ui, cx: &mut Cx<'_>, at: usize) {
     done.response.on_hover_ui(|ui| {
         ui.strong(&name);
         match &probe.status {
-            Status::Ready(facts) => drop(ui.label(facts.summary())),
-            Status::Failed(fault) => drop(ui.label(format!("{fault}\nClick to try again"))),
-            _ => drop(ui.label(&about)),
-        }
-        match fit {
-            Some(Fit::Fits) => {
-                let backbone = cx.state.library.backbone_of(*id).map(|(_, facts)| facts.id.clone());
-                ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
+            Status::Ready(facts) => {
+                ui.label(facts.summary());
+                ui.label(facts.settings());
+                match fit {
+                    Some(Fit::Fits) => {
+                        let backbone = cx.state.library.backbone_of(*id).map(|(_, facts)| facts.id.clone());
+                        ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
+                    }
+                    Some(Fit::Doubtful(why) | Fit::DoesNot(why)) => drop(ui.label(why)),
+                    None => drop(ui.weak("Open a backbone to see whether it fits")),
+                }
+                if column.is_none() {
+                    ui.weak("Not shown; click to show it");
+                }
             }
-            Some(Fit::Doubtful(why) | Fit::DoesNot(why)) => drop(ui.label(why)),
-            None => drop(ui.weak("Open a backbone to see whether it fits")),
+            Status::Failed(fault) => drop(ui.label(format!("{fault}\nClick to try again"))),
+            Status::Closed | Status::Opening(_) => drop(ui.label(&about)),
         }
-        if column.is_none() {
-            ui.weak("Not shown; click to show it");
-        }
+        ui.weak(probe.path.display().to_string());
     });
 }
 

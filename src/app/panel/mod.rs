@@ -14,6 +14,7 @@ mod library;
 pub mod notice;
 mod overview;
 mod plotted;
+mod reads;
 mod sieve;
 mod stability;
 mod tokens;
@@ -28,8 +29,9 @@ use egui::{Response, Ui};
 pub use self::cell::Lit;
 pub use self::compare::interventions;
 use super::command::{Action, Ask, Command, Effect};
+use super::facts::BackboneFacts;
 use super::fault::Fault;
-use super::job::ColumnId;
+use super::job::{BackboneId, ColumnId};
 use super::state::{Shown, State};
 use super::training::Draft;
 use super::workspace::Workspace;
@@ -133,6 +135,14 @@ impl Cx<'_> {
             Effect::Command(command) => Wish::Command(command),
             Effect::Ask(ask) => Wish::Ask(ask),
         });
+    }
+
+    /// The backbone whose tokens the focused column's probe reads; the first that is open where there is
+    /// none.
+    pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneFacts>)> {
+        let column = self.focus.and_then(|id| self.state.columns.get(&id));
+        let read = column.and_then(|column| self.state.library.backbone_of(column.probe));
+        read.or_else(|| self.state.library.backbone())
     }
 
     /// What the focused column has to show; where that is nothing, says why.

@@ -62,9 +62,7 @@ impl State {
                     let id = ColumnId(self.fresh());
                     self.columns.insert(id, Column::new(entry, None, Intervention::None));
                 }
-                let mut requests = self.read_as(entry);
-                requests.extend(self.relook());
-                requests
+                self.relook()
             }
             Event::ProbesListed { paths, .. } => self.open_probes(paths),
             Event::ImagesListed { paths, .. } => self.add_images(paths),
@@ -95,12 +93,12 @@ impl State {
             Event::Failed(job, fault) => {
                 self.settle(job, Some(&fault));
                 self.end_training(job, Some(&fault));
-                Vec::new()
+                self.read_as_agreed()
             }
             Event::Cancelled(job) => {
                 self.settle(job, None);
                 self.end_training(job, None);
-                Vec::new()
+                self.read_as_agreed()
             }
             // Told by the job itself.
             Event::Started(_) | Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => {

@@ -3,12 +3,9 @@
 use std::path::PathBuf;
 
 use super::super::command::Command;
-use super::super::facts::{BackboneFacts, Fit, ProbeFacts};
-use super::super::job::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, ImageId, JobId, ProbeId, Request,
-};
+use super::super::job::{BackboneId, ClassChoice, ColumnId, ImageId, JobId, ProbeId, Request};
 use super::super::settings::{Settings, remember};
-use super::jobs::{JobKind, Weight};
+use super::jobs::JobKind;
 use super::library::{Backbone, Dataset, Probe, Status};
 use super::undo::Change;
 use super::{Column, State, Views};
@@ -21,7 +18,7 @@ impl State {
         match command {
             Command::OpenBackbone(source) => self.open_backbone(&source),
             Command::OpenProbes(paths) => {
-                paths.iter().for_each(|path| remember(&mut self.settings.recent.probes, path.clone()));
+                self.remember_probes(&paths);
                 self.open_probes(paths)
             }
             Command::OpenRun(folder) => self.open_run(folder),
@@ -276,7 +273,7 @@ impl State {
         if paths.is_empty() {
             return Vec::new();
         }
-        paths.iter().for_each(|path| remember(&mut self.settings.recent.images, path.clone()));
+        self.remember_images(&paths);
         let job = self.begin(JobKind::List, "Listing images");
         vec![Request::OpenImages { job, paths }]
     }
@@ -289,33 +286,6 @@ impl State {
             return Vec::new();
         }
         self.change(text, Change::Settings(wanted.theme, wanted.scale, wanted.device))
-    }
-
-    /// Lets backbones read images as a probe was trained, where its file says how, no other open one
-    /// says otherwise, and they can.
-    pub(super) fn read_as(&mut self, probe: ProbeId) -> Vec<Request> {
-        let said = |facts: &ProbeFacts| Some(BackboneOptions::of(facts.trained.as_ref()?.taking));
-        let ready = |probe: &Probe| probe.status.ready().and_then(|facts| said(facts));
-        let Some(wanted) = self.library.probes.get(&probe).and_then(ready) else { return Vec::new() };
-        let agreed = self.library.probes.values().filter_map(ready).all(|one| one == wanted);
-        let deep = |backbone: &BackboneFacts| wanted.layer.is_none_or(|layer| layer <= backbone.layers);
-        let able = self.library.open_backbones().all(|(_, backbone)| deep(backbone));
-        let fits = !matches!(self.library.fit(probe), Some(Fit::DoesNot(_)));
-        if wanted == self.backbone_options || !agreed || !able || !fits {
-            return Vec::new();
-        }
-        self.backbone_options = wanted;
-        self.training.draft.taking = wanted.taking();
-        self.note(Weight::Info, "Backbones read images as the open probes were trained");
-        self.reload_backbone()
-    }
-
-    /// Opens the backbones in use again, as the device and the options are now.
-    pub(super) fn reload_backbone(&mut self) -> Vec<Request> {
-        let used = |backbone: &Backbone| matches!(backbone.status, Status::Opening(_) | Status::Ready(_));
-        let all = self.library.backbones.iter().filter(|(_, backbone)| used(backbone));
-        let all: Vec<BackboneId> = all.map(|(id, _)| *id).collect();
-        all.into_iter().flat_map(|id| self.load_backbone(id)).collect()
     }
 
     /// Selects the image so many further on, ending at the first and last.

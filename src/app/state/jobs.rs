@@ -87,10 +87,11 @@ impl State {
         self.log.iter().map(|entry| format!("{}: {}\n", word(entry.weight), entry.text)).collect()
     }
 
-    /// Begins a job.
+    /// Begins a job. That the same failed before is no longer news.
     pub(super) fn begin(&mut self, kind: JobKind, title: impl Into<String>) -> JobId {
         let id = JobId(self.fresh());
         let (title, started, progress, fault, cancelling) = (title.into(), false, None, None, false);
+        self.jobs.retain(|_, job| job.fault.is_none() || job.title != title);
         self.jobs.insert(id, Job { title, kind, started, progress, fault, cancelling });
         id
     }

@@ -141,6 +141,13 @@ impl Probe {
     pub fn name(&self) -> String {
         self.path.file_stem().map_or_else(|| name(&self.path), |stem| stem.to_string_lossy().into_owned())
     }
+
+    /// The run it is of, or the folder it lies in.
+    pub fn home(&self) -> String {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let run = folder.parent().filter(|_| folder.ends_with("probes"));
+        name(run.filter(|run| run.file_name().is_some()).unwrap_or(folder))
+    }
 }
 
 impl Image {
@@ -234,6 +241,26 @@ impl Library {
             )),
             (fit, _) => fit,
         })
+    }
+
+    /// Where a probe reads other tokens than it was trained on: how they differ, and how images would
+    /// have to be read for it.
+    pub fn misread(&self, probe: ProbeId) -> Option<(String, BackboneOptions)> {
+        let facts = self.probes.get(&probe)?.status.ready()?;
+        let suits = || self.open_backbones().map(|(_, backbone)| backbone).find(|one| facts.suits(one));
+        let backbone = self.backbone_of(probe).map(|(_, backbone)| backbone).or_else(suits)?;
+        Some((facts.misread(backbone)?, facts.wants()))
+    }
+
+    /// What a probe is called; with its run or folder where another one has the same name.
+    pub fn probe_name(&self, id: ProbeId) -> String {
+        let Some(probe) = self.probes.get(&id) else { return "(closed probe)".to_owned() };
+        let name = probe.name();
+        let same = |(other, probe): (&ProbeId, &Probe)| *other != id && probe.name() == name;
+        match self.probes.iter().any(same) {
+            true => format!("{name} · {}", probe.home()),
+            false => name,
+        }
     }
 
     /// Names of the classes of the open probes, each once, in the order of the first that has it.

@@ -63,8 +63,16 @@ impl State {
         }
     }
 
-    /// Asks for every column that does not show what it should.
+    /// Reads images as the shown probes agree on, and asks for every column that does not show what it
+    /// should.
     pub(super) fn relook(&mut self) -> Vec<Request> {
+        let mut requests = self.read_as_agreed();
+        requests.extend(self.ask_columns());
+        requests.extend(self.ask_waiting());
+        requests
+    }
+
+    fn ask_columns(&mut self) -> Vec<Request> {
         if self.library.backbone().is_none() {
             return Vec::new();
         }

@@ -8,6 +8,8 @@ mod images;
 mod jobs;
 mod library;
 mod look;
+mod reads;
+mod recent;
 mod restore;
 mod sieve;
 mod stability;
@@ -54,7 +56,7 @@ pub struct State {
     pub views: Views,
     /// What explanations depend on.
     pub look: LookSettings,
-    /// How the next backbone reads images.
+    /// How backbones read images.
     pub backbone_options: BackboneOptions,
     /// What is remembered from day to day.
     pub settings: Settings,
@@ -79,6 +81,8 @@ pub struct State {
     /// Counts the changes of the layout.
     pub arranged: u64,
     undo: Undo,
+    /// What the shown probes were trained on, as far as they agreed last.
+    agreed: reads::Agreed,
     /// The look that is under way.
     looking: Option<JobId>,
     /// Looks that were answered.
@@ -178,7 +182,9 @@ impl Column {
 impl State {
     /// An empty state with remembered settings.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, next: 1, ..Self::default() }
+        let mut state = Self { settings, next: 1, ..Self::default() };
+        state.training.draft.device.clone_from(&state.settings.device);
+        state
     }
 
     /// The current image.
@@ -195,7 +201,7 @@ impl State {
     /// one, and what is changed.
     pub fn column_title(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return String::new() };
-        let probe = self.library.probes.get(&column.probe).map_or("(closed probe)".into(), Probe::name);
+        let probe = self.library.probe_name(column.probe);
         let image = column.image.and_then(|image| self.library.images.get(&image)).map(Image::name);
         let change = Some(column.change.text()).filter(|text| !text.is_empty());
         // Probes of several backbones often share a name.

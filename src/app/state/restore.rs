@@ -9,6 +9,7 @@ use super::super::job::{BackboneId, ImageId, JobId, Request};
 use super::super::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
 use super::jobs::{Job, JobKind};
 use super::library::{Backbone, Dataset, Image, Probe, Status};
+use super::reads::Agreed;
 use super::undo::Undo;
 use super::{Column, State};
 use crate::model::data::Split;
@@ -125,6 +126,7 @@ impl State {
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.look, self.backbone_options) = (views, look, backbone_options);
         self.training.draft.taking = backbone_options.taking();
+        self.agreed = if self.columns.is_empty() { Agreed::Nothing } else { Agreed::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));
         for SavedDataset { id, path, split } in datasets {
             let split = split.and_then(|name| Split::ALL.into_iter().find(|split| split.name() == name));

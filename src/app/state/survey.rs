@@ -10,7 +10,7 @@ use super::super::job::{ColumnId, DatasetId, ImageId, JobId, ProbeId, Request};
 use super::super::settings::remember;
 use super::State;
 use super::jobs::JobKind;
-use super::library::{Dataset, Image, Label, Reader, Status};
+use super::library::{Dataset, Image, Label, Library, Reader, Status};
 use crate::model::data::Split;
 use crate::model::intervention::Intervention;
 use crate::model::survey::Survey;
@@ -27,6 +27,8 @@ pub struct Surveys {
     known: Vec<Known>,
     /// Who is being asked, as they were when they were asked.
     asked: Vec<(Subject, Key)>,
+    /// What is asked once all is open: the probes of the columns, or all.
+    waiting: Option<bool>,
     /// Counts what came, so that whoever derives from it knows when to do so again.
     pub revision: u64,
 }
@@ -130,6 +132,7 @@ impl State {
         dataset.status = Status::Ready(part.clone());
         self.surveys.dataset = Some(entry);
         self.surveys.forget(entry);
+        self.train_on(entry);
         // Images of another split go; those that stood in the library by themselves stay.
         self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != entry));
         let mut images = Vec::with_capacity(part.samples.len());
@@ -152,8 +155,29 @@ impl State {
         self.relook()
     }
 
-    /// Asks probes about the dataset: those of the columns, changes included, or all that fit.
+    /// Whether something of the library is being opened.
+    fn is_opening(&self) -> bool {
+        let Library { backbones, probes, datasets, .. } = &self.library;
+        backbones.values().any(|one| matches!(one.status, Status::Opening(_)))
+            || probes.values().any(|one| matches!(one.status, Status::Opening(_)))
+            || datasets.values().any(|one| matches!(one.status, Status::Opening(_)))
+    }
+
+    /// Asks what waited until all was open.
+    pub(super) fn ask_waiting(&mut self) -> Vec<Request> {
+        if self.surveys.waiting.is_none() || self.is_opening() {
+            return Vec::new();
+        }
+        self.surveys.waiting.take().map_or_else(Vec::new, |all| self.ask_probes(all))
+    }
+
+    /// Asks probes about the dataset: those of the columns, changes included, or all that fit; once all
+    /// is open that is being opened.
     pub(super) fn ask_probes(&mut self, all: bool) -> Vec<Request> {
+        if self.is_opening() {
+            self.surveys.waiting = Some(all);
+            return Vec::new();
+        }
         let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
         for column in self.columns.values() {
             if !wanted.contains(&(column.probe, column.change)) {
@@ -255,7 +279,17 @@ impl State {
         }
         self.surveys.dataset = Some(id);
         self.surveys.revision += 1;
+        self.train_on(id);
         Vec::new()
+    }
+
+    /// Fills a dataset in for the next training, where none is yet and it has images to train on.
+    fn train_on(&mut self, id: DatasetId) {
+        let Some(dataset) = self.library.datasets.get(&id) else { return };
+        let trains = dataset.status.ready().is_some_and(|part| part.dataset.count(Split::Train) > 0);
+        if trains && self.training.draft.data.is_none() {
+            self.training.draft.data = Some(dataset.path.clone());
+        }
     }
 
     /// A dataset is `gone`: the last of the others is looked at. Its surveys stay until another one goes,

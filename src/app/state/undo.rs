@@ -141,6 +141,7 @@ impl State {
                         requests.push(Request::CloseProbe(id));
                         self.columns.retain(|_, column| column.probe != id);
                         self.drop_lost_reference();
+                        requests.extend(self.relook());
                         Change::ProbeIn(at, id, probe, columns)
                     }
                     None => Change::ProbeOut(id),
@@ -227,6 +228,9 @@ impl State {
                 let theme = std::mem::replace(&mut settings.theme, theme);
                 let scale = std::mem::replace(&mut settings.scale, scale);
                 let before = std::mem::replace(&mut settings.device, device);
+                if self.training.draft.device == before {
+                    self.training.draft.device.clone_from(&settings.device);
+                }
                 if before != settings.device {
                     requests.extend(self.reload_backbone());
                 }

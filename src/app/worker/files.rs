@@ -90,7 +90,8 @@ impl Files {
             Request::OpenDataset { entry, path, split, .. } => {
                 clock.progress("Reading the lists", 0, None, Unit::Files);
                 let part = Arc::new(Part::new(data::open(&path).map_err(failed)?, split));
-                for note in &part.dataset.notes {
+                // Of what matters to a training alone, its plan speaks.
+                for note in part.dataset.notes.iter().filter(|note| !note.ends_with(data::UNTRAINABLE)) {
                     clock.warn(format!("{}: {note}", part.asked.dataset));
                 }
                 self.outbox.tell(Event::DatasetOpened { job, entry, part });
@@ -208,6 +209,9 @@ fn list(clock: &Clock<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(), Sto
 
 /// What a path is, by its name and what lies in it.
 fn kind(path: &Path) -> Kind {
+    if !path.exists() {
+        return Kind::Missing;
+    }
     if path.is_dir() {
         if path.join("config.json").is_file() {
             return Kind::Backbone;
@@ -228,7 +232,6 @@ fn kind(path: &Path) -> Kind {
         path if is_named_image(path) => Kind::Images,
         path if data::labelled(path) => Kind::Dataset,
         path if workspace::is_workspace(path) => Kind::Workspace,
-        path if !path.exists() => Kind::Missing,
         _ => Kind::Unknown,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Split, walk};
+use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
@@ -58,7 +58,7 @@ fn read_splits(root: &Path) -> Result<Dataset, DataError> {
         }
     }
     if dataset.count(Split::Train) == 0 {
-        dataset.notes.push("there are no training images: probes can be tested here, not trained".into());
+        dataset.notes.push(format!("there are no training images: {UNTRAINABLE}"));
     }
     Ok(dataset)
 }

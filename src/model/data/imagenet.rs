@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::mat::Value;
-use super::{DataError, Dataset, Layout, Split, cars, walk};
+use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, cars, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 const SOLUTION: &str = "LOC_val_solution.csv";
@@ -84,7 +84,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
                 found.extend(images.into_iter().map(|image| (walk::name(&class), Split::Train, image)));
             }
         }
-        None => notes.push("there is no train folder: probes can be tested here, not trained".into()),
+        None => notes.push(format!("there is no train folder: {UNTRAINABLE}")),
     }
     // Every class of the labels counts, so that a part of the images keeps the numbering.
     let labels: Vec<String> = labels.into_values().collect();

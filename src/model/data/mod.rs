@@ -119,6 +119,9 @@ pub struct Sample {
     pub split: Split,
 }
 
+/// How a note ends that matters to who would train on a dataset, and to nobody else.
+pub const UNTRAINABLE: &str = "probes can be tested here, not trained";
+
 /// A labelled set of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dataset {

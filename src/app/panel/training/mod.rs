@@ -79,8 +79,14 @@ impl Training {
             if ui.selectable_label(self.shown.is_none(), "New training").clicked() {
                 self.shown = None;
             }
-            for (folder, run) in &cx.state.training.runs {
-                let mark = if run.phase == Phase::Live { " (running)" } else { "" };
+            let training = &cx.state.training;
+            for (folder, run) in &training.runs {
+                let paused = training.live.as_ref().is_some_and(|live| live.paused);
+                let mark = match run.phase {
+                    Phase::Live if paused => " (paused)",
+                    Phase::Live => " (running)",
+                    _ => "",
+                };
                 let text = format!("{}{mark}", run.course.about.name());
                 let label = ui.selectable_label(self.shown.as_ref() == Some(folder), text);
                 if label.on_hover_text(folder.display().to_string()).clicked() {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, UNTRAINABLE, name_of, walk};
 use shard::Label;
 pub use shard::{Row, Shard};
 
@@ -127,7 +127,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         .collect();
     let classes: Vec<String> = classes.into_iter().map(|(_, name)| name).collect();
     if samples.iter().all(|sample| sample.split != Split::Train) {
-        notes.push("there are no training images: probes can be tested here, not trained".into());
+        notes.push(format!("there are no training images: {UNTRAINABLE}"));
     }
     let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
     Ok(Dataset {

@@ -1,0 +1,56 @@
+//! What takes its time beside the window: writing figures, drawing them for the clipboard.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
+
+use eframe::egui;
+use egui::ColorImage;
+
+/// What came of an export or a copy.
+pub enum Outcome {
+    /// Written here.
+    Written(PathBuf),
+    /// A picture for the clipboard.
+    Image(ColorImage),
+    /// A picture from the clipboard is this file now.
+    Pasted(PathBuf),
+    /// Nothing; why.
+    Failed(String),
+}
+
+/// Exports under way, each on a thread of its own.
+pub struct Exporter {
+    sender: SyncSender<Outcome>,
+    outcomes: Receiver<Outcome>,
+}
+
+impl Default for Exporter {
+    fn default() -> Self {
+        let (sender, outcomes) = sync_channel(16);
+        Self { sender, outcomes }
+    }
+}
+
+impl Exporter {
+    /// Does `work` and wakes the window.
+    pub fn start(
+        &self,
+        ctx: &egui::Context,
+        work: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Result<(), String> {
+        let (sender, ctx) = (self.sender.clone(), ctx.clone());
+        let run = move || {
+            // The window may be gone; then nobody wants to know.
+            sender.send(work()).ok();
+            ctx.request_repaint();
+        };
+        let thread = Builder::new().name("export".into()).spawn(run);
+        thread.map(drop).map_err(|error| format!("Cannot export: {error}"))
+    }
+
+    /// What came of one of them.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcomes.try_recv().ok()
+    }
+}

@@ -1,0 +1,181 @@
+//! How images are read follows the probes that are shown; what differs is told, and put right.
+
+use std::path::PathBuf;
+
+use eframe::egui::accesskit::Role;
+use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::command::Command;
+use ssmprobe::app::facts::{BackboneFacts, Fit, ProbeFacts};
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::{BackboneOptions, Event, ProbeId, Request};
+use ssmprobe::app::settings::Settings;
+use ssmprobe::app::state::State;
+use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::backbone::taking::{Taking, Trained};
+use ssmprobe::model::grid::Grid;
+
+use crate::state::{backbone, probe};
+use crate::window::{self, Window};
+
+const DEEP: BackboneOptions =
+    BackboneOptions { layer: Some(1), pixels: Some(224), mae_order: MaeOrder::Kept };
+
+/// A probe that was trained on tokens after layer 1 of large images, where its name says so.
+fn facts(name: &str) -> ProbeFacts {
+    let taking = Taking { layer: DEEP.layer, size: DEEP.pixels, ..Taking::default() };
+    let trained = name.starts_with("deep").then(|| Box::new(Trained { taking, preprocessing: None }));
+    ProbeFacts { trained, ..probe(name, 24) }
+}
+
+/// Plays the worker; how the backbone was opened last.
+fn play(state: &mut State, mut requests: Vec<Request>) -> Option<BackboneOptions> {
+    let mut last = None;
+    while !requests.is_empty() {
+        let mut events = Vec::new();
+        for request in std::mem::take(&mut requests) {
+            match request {
+                Request::OpenBackbone { job, entry, source, options, .. } => {
+                    last = Some(options);
+                    let facts = BackboneFacts { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                    events.extend([Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]);
+                }
+                Request::OpenProbe { job, entry, path } => {
+                    let facts = facts(&path.file_stem().unwrap().to_string_lossy());
+                    events.extend([Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]);
+                }
+                _ => {}
+            }
+        }
+        requests = events.into_iter().flat_map(|event| state.apply(event)).collect();
+    }
+    last
+}
+
+fn does(state: &mut State, command: Command) -> Option<BackboneOptions> {
+    let requests = state.dispatch(command);
+    play(state, requests)
+}
+
+fn open(state: &mut State, paths: &[&str]) -> Option<BackboneOptions> {
+    does(state, Command::OpenProbes(paths.iter().map(PathBuf::from).collect()))
+}
+
+fn id(state: &State, name: &str) -> ProbeId {
+    *state.library.probes.iter().find(|(_, probe)| probe.name() == name).expect("a probe").0
+}
+
+fn with_backbone() -> State {
+    let mut state = State::new(Settings::default());
+    does(&mut state, Command::OpenBackbone("one".into()));
+    state
+}
+
+#[test]
+fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
+    let mut state = with_backbone();
+    assert_eq!(open(&mut state, &["deep.safetensors"]), Some(DEEP));
+    // Two that differ change nothing; the silent one is told apart, and says how it would be read.
+    assert_eq!(open(&mut state, &["silent.safetensors"]), None);
+    let silent = id(&state, "silent");
+    let (why, wanted) = state.library.misread(silent).expect("it reads other tokens");
+    assert!(why.contains("does not say") && why.contains("layer 1") && why.contains("224"), "{why}");
+    assert_eq!(wanted, BackboneOptions::default());
+    assert_eq!(state.library.fit(silent), Some(Fit::Doubtful(why)));
+    // The one that reads rightly goes: the other one is read as it was trained.
+    let deep = id(&state, "deep");
+    assert_eq!(does(&mut state, Command::CloseProbe(deep)), Some(BackboneOptions::default()));
+    assert_eq!((state.library.misread(silent), state.library.fit(silent)), (None, Some(Fit::Fits)));
+    // It comes back, and what is shown is chosen.
+    assert_eq!(does(&mut state, Command::Undo), None);
+    let column = *state.columns.iter().find(|(_, column)| column.probe == silent).expect("a column").0;
+    assert_eq!(does(&mut state, Command::RemoveColumn(column)), Some(DEEP));
+    assert!(state.library.misread(deep).is_none() && state.training.draft.taking == DEEP.taking());
+}
+
+#[test]
+fn what_was_chosen_by_hand_stays_until_the_probes_say_otherwise() {
+    let mut state = with_backbone();
+    open(&mut state, &["silent.safetensors"]);
+    let chosen = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
+    assert_eq!(does(&mut state, Command::SetBackboneOptions(chosen)), Some(chosen));
+    assert_eq!(open(&mut state, &["other.safetensors"]), None, "it agrees with the one before");
+    assert_eq!(state.backbone_options, chosen);
+    assert_eq!(does(&mut state, Command::Undo), Some(BackboneOptions::default()));
+    assert_eq!(does(&mut state, Command::Redo), Some(chosen));
+
+    // A workspace reads images as it did when it was saved.
+    let workspace = state.workspace(serde_json::Value::Null);
+    let mut state = State::new(Settings::default());
+    let requests = state.restore(workspace);
+    assert_eq!(play(&mut state, requests), Some(chosen));
+    assert_eq!(state.backbone_options, chosen);
+    // And then follows the probes again.
+    for name in ["silent", "other"] {
+        let id = id(&state, name);
+        does(&mut state, Command::CloseProbe(id));
+    }
+    assert_eq!(open(&mut state, &["deep.safetensors"]), Some(DEEP));
+}
+
+#[test]
+fn probes_of_one_name_say_of_which_run_they_are() {
+    let mut state = with_backbone();
+    open(&mut state, &["RL/probes/gap.safetensors", "RUN/probes/gap.safetensors", "a/b.safetensors"]);
+    let names: Vec<_> = state.library.probes.keys().map(|id| state.library.probe_name(*id)).collect();
+    assert_eq!(names, ["gap · RL", "gap · RUN", "b"]);
+    let column = *state.columns.keys().next().expect("a column");
+    assert_eq!(state.column_title(column), "gap · RL");
+}
+
+#[test]
+fn many_files_are_remembered_as_their_folder() {
+    let mut state = with_backbone();
+    open(&mut state, &["a/one.safetensors", "a/two.safetensors"]);
+    open(&mut state, &["b/three.safetensors"]);
+    does(&mut state, Command::OpenImages(["i/x.png", "i/y.png"].map(PathBuf::from).to_vec()));
+    let recent = &state.settings.recent;
+    assert_eq!(recent.runs, [PathBuf::from("a")]);
+    assert_eq!(recent.probes, [PathBuf::from("b/three.safetensors")]);
+    assert_eq!(recent.images, [PathBuf::from("i")]);
+}
+
+#[test]
+fn what_fails_again_is_told_once() {
+    let mut state = State::new(Settings::default());
+    let mut requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
+    for _ in 0..3 {
+        let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+        state.apply(Event::Failed(job, Fault::new("bad.safetensors: is empty")));
+        requests = state.dispatch(Command::ReopenProbe(entry));
+        assert_eq!(state.jobs.len(), 1, "{:?}", state.jobs);
+    }
+}
+
+#[test]
+fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
+    const CURE: &str = "Read as it was trained";
+    let mut window = Window::ready();
+    assert!(!window.has(CURE));
+    window.harness.state_mut().dispatch(Command::SetBackboneOptions(DEEP));
+    let opened = |request| match request {
+        Request::OpenBackbone { job, entry, options, .. } => {
+            let facts = BackboneFacts { options, ..window::backbone() };
+            vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+        }
+        request => window::good(request),
+    };
+    window.answer_with(opened);
+    assert!(window.has("these numbers mean little") && window.has("224 pixels"));
+    assert!(window.has("Reading order"), "the panes stand below it");
+    window.click(CURE);
+    window.answer_with(opened);
+    assert!(!window.has(CURE) && window.harness.state().state.backbone_options == BackboneOptions::default());
+    // The backbone's own menu chooses it, too.
+    window.harness.get_by_role_and_label(Role::Button, "tiny").click();
+    window.harness.run();
+    window.click("Tokens after: last layer (2)");
+    window.click("Layer 1");
+    window.answer_with(opened);
+    assert_eq!(window.harness.state().state.backbone_options.layer, Some(1));
+    assert!(window.has(CURE));
+}
