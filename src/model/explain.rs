@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::diagnostics::{MEASURES, Sketch};
 use super::evidence::{exact, proxy, raster};
-use super::intervention::{Intervention, InterventionError};
+use super::intervention::{Intervention, InterventionError, permutation};
 use super::null::NullBands;
 use super::probe::Probe;
 use super::reading::{Direction, Form, Order, Plan, Reading};
@@ -131,7 +131,10 @@ pub fn explain_changed(
         logits: narrow(&logits),
         top: predictions.into_iter().take(question.top).collect(),
         evidence,
-        routing: routing(&reading, plan.as_deref()),
+        routing: match probe.meta.head.as_str() {
+            "bi-gru" => both_ways(change, question.draw, tokens.grid.len()),
+            _ => routing(&reading, plan.as_deref()),
+        },
         diagnostics,
     })
 }
@@ -187,6 +190,16 @@ fn routing(reading: &Reading, plan: Option<&Plan>) -> Routing {
         Order::Plan(_) => None,
     });
     orders.collect::<Option<_>>().map_or(Routing::None, Routing::Orders)
+}
+
+/// A recurrent head reads the tokens as they lie, from the first and from the last.
+fn both_ways(change: Intervention, image: u64, n: usize) -> Routing {
+    let forth: Vec<u32> = match change {
+        Intervention::Random(seed) => permutation(seed, image, n).into_iter().map(|i| i as u32).collect(),
+        _ => (0..n as u32).collect(),
+    };
+    let back = forth.iter().rev().copied().collect();
+    Routing::Orders(vec![forth, back])
 }
 
 fn diagnose(

@@ -10,7 +10,7 @@ use super::scale::{Scale, extent, number};
 use super::scene::{Box2, Identity, Raster, Scene, Stroke};
 use super::table::Table;
 use super::theme::Theme;
-use super::{Empty, Figure, Options, Rows, Size, no_order};
+use super::{Empty, Figure, Options, Rows, Size, no_plan};
 use crate::model::trace::{Matrix, Routing, Trace};
 
 /// Width of a marginal strip.
@@ -22,10 +22,7 @@ pub struct Assignment;
 fn plan(trace: &Trace) -> Result<&Matrix, Empty> {
     match &trace.routing {
         Routing::Plan(plan) => Ok(plan),
-        Routing::Orders(_) => {
-            Err(Empty(format!("{} reads in a fixed order: see the reading order instead", trace.head)))
-        }
-        Routing::None => Err(no_order(trace)),
+        Routing::Orders(_) | Routing::None => Err(no_plan(trace)),
     }
 }
 
@@ -63,6 +60,10 @@ impl Figure for Assignment {
         width * 0.87
     }
 
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        plan(trace).err()
+    }
+
     /// The few sharpest cells may share the brightest colour, or they would darken all others: the
     /// upper limit is the N/4-th largest share.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -90,7 +91,7 @@ impl Figure for Assignment {
         };
         let bar = Axis::new(shares, label, 4);
         let off = Residuals::of(plan);
-        let key = format!("|row, column sum − 1|, strip {}", number(off.most));
+        let key = format!("Row and column sums: off by at most {}", number(off.largest()));
         let top = legend::legend(
             &mut scene,
             theme,
@@ -102,7 +103,7 @@ impl Figure for Assignment {
         let top = top + STRIP + 1.0;
         let outer = Box2::new(0.0, top, size.width - beside, size.height - top);
         let downwards = Scale::linear(-0.5, n as f64 - 0.5).reversed();
-        let y = Axis::counts(downwards, name, 4);
+        let y = Axis::counts(downwards, name, 4).up_to(n);
         let frame = Frame::fit(outer, Axis::positions(n, "Position (last is read last)"), y, theme);
         let area = frame.area;
         let color = |t: f32| options.map.at(t);
@@ -154,6 +155,11 @@ impl Residuals {
         let [rows, columns] = [across, down].map(|v| v.into_iter().map(f64::abs).collect::<Vec<_>>());
         let most = rows.iter().chain(&columns).copied().fold(0.01, f64::max);
         Self { rows, columns, most }
+    }
+
+    /// The largest of all.
+    fn largest(&self) -> f64 {
+        self.rows.iter().chain(&self.columns).copied().fold(0.0, f64::max)
     }
 
     /// Row sums to the right, column sums above.

@@ -42,6 +42,14 @@ impl Figure for Evidence {
         (width * 0.34 + 34.0) * panels(trace).max(1) as f32
     }
 
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        let none = || match trace.routing {
+            Routing::None => no_order(trace),
+            _ => Empty(format!("{} has no evidence by position", trace.head)),
+        };
+        (panels(trace) == 0).then(|| trace.evidence.why_none.clone().map_or_else(none, Empty))
+    }
+
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         let raster = trace.evidence.position_raster.as_deref().unwrap_or(&[]);
         extent(trace.evidence.position.as_ref()?.iter().chain(raster).map(|&v| f64::from(v)))
@@ -55,12 +63,8 @@ impl Figure for Evidence {
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let e = &trace.evidence;
         let count = panels(trace);
-        if count == 0 {
-            let why = e.why_none.clone().map(Empty);
-            return Err(match trace.routing {
-                Routing::None => why.unwrap_or_else(|| no_order(trace)),
-                _ => why.unwrap_or_else(|| Empty(format!("{} has no evidence by position", trace.head))),
-            });
+        if let Some(why) = self.lacks(trace) {
+            return Err(why);
         }
         let mut scene = Scene::new(size.width, size.height, "Evidence by position", theme.background);
         let height = size.height / count as f32;
@@ -70,12 +74,12 @@ impl Figure for Evidence {
         let mut upper = e.position.as_ref().map(|v| {
             let room = key_exact(&mut scene, theme, trace, room(0));
             let room = Box2 { h: room.h - if count > 1 { theme.gap } else { 0.0 }, ..room };
-            panel(room, v.len(), limits.unwrap_or((0.0, 1.0)), (x, "Evidence"), theme)
+            panel(room, v.len(), limits.unwrap_or((0.0, 1.0)), (x, "Evidence (logit)"), theme)
         });
         let mut lower = e.proxy.as_ref().map(|v| {
             let limits = options.proxy_limits.or_else(|| self.proxy_limits(trace)).unwrap_or((0.0, 1.0));
             let room = key_proxy(&mut scene, theme, trace, room(count - 1));
-            panel(room, v.len(), limits, (POSITION, "Proxy"), theme)
+            panel(room, v.len(), limits, (POSITION, "Proxy (logit)"), theme)
         });
         if let (Some(upper), Some(lower)) = (&mut upper, &mut lower) {
             Frame::align(&mut [upper, lower]);
@@ -114,7 +118,7 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box
         key.push((Mark::Line(strokes(theme)[1]), "In raster order"));
     }
     if memories(trace).is_some() {
-        key.push((Mark::Patch(theme.band), "Decay |K|"));
+        key.push((Mark::Patch(theme.band), "|K|, own scale"));
     }
     below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
 }
@@ -127,7 +131,8 @@ fn strokes(theme: &Theme) -> [Stroke; 2] {
 /// Draws the key of the lower panel, and gives what is left of `room`.
 fn key_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box2 {
     let [routed, raster] = strokes(theme);
-    let mut key = vec![(Mark::Line(routed), "Proxy, as routed")];
+    let read = if matches!(trace.routing, Routing::Plan(_)) { "Proxy, as routed" } else { "Proxy, as read" };
+    let mut key = vec![(Mark::Line(routed), read)];
     if trace.evidence.proxy_raster.is_some() {
         key.push((Mark::Line(raster), "Proxy, raster order"));
     }

@@ -60,6 +60,20 @@ pub fn fit(text: &str, size: f32, room: f32) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// The same, cut in the middle: names of classes often differ at their end.
+pub fn fit_middle(text: &str, size: f32, room: f32) -> String {
+    if width(text, size) <= room {
+        return text.to_owned();
+    }
+    let letters: Vec<char> = text.chars().collect();
+    let cut = |kept: usize| -> String {
+        let (head, tail) = (kept.div_ceil(2), kept / 2);
+        letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]).collect()
+    };
+    let fitting = (0..letters.len()).rev().map(cut).find(|text| width(text, size) <= room);
+    fitting.unwrap_or_default()
+}
+
 /// `text` broken at spaces into lines no wider than `room`; a longer word keeps its own line.
 pub fn wrap(text: &str, size: f32, room: f32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -91,6 +105,8 @@ mod tests {
         let cut = fit("a rather long class name", 7.0, 40.0);
         assert!(cut.ends_with('…') && width(&cut, 7.0) <= 40.0, "{cut}");
         assert_eq!(fit("short", 7.0, 40.0), "short");
+        let [dots, checks] = ["square-dots", "square-checks"].map(|name| fit_middle(name, 7.0, 30.0));
+        assert!(dots != checks && dots.ends_with("ts") && width(&dots, 7.0) <= 30.0, "{dots} {checks}");
     }
 
     #[test]

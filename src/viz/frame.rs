@@ -20,22 +20,29 @@ pub struct Axis {
     pub ticks: usize,
     /// Whether only whole numbers get a tick.
     pub whole: bool,
+    /// The last number, which has a tick of its own, round or not.
+    pub last: Option<f64>,
 }
 
 impl Axis {
     /// An axis with a name.
     pub fn new(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
-        Self { scale, label: label.into(), ticks, whole: false }
+        Self { scale, label: label.into(), ticks, whole: false, last: None }
     }
 
     /// The positions 0 to `n - 1` of a sequence, with room for the marks of both ends.
     pub fn positions(n: usize, label: &str) -> Self {
-        Self::counts(Scale::linear(-0.5, n as f64 - 0.5), label, 5)
+        Self::counts(Scale::linear(-0.5, n as f64 - 0.5), label, 5).up_to(n)
     }
 
     /// An axis of whole numbers.
     pub fn counts(scale: Scale, label: impl Into<String>, ticks: usize) -> Self {
         Self { whole: true, ..Self::new(scale, label, ticks) }
+    }
+
+    /// The same with a tick at the last of `n` things.
+    pub fn up_to(self, n: usize) -> Self {
+        Self { last: Some(n.saturating_sub(1) as f64), ..self }
     }
 
     /// The numbers that get a tick, and how they are written.
@@ -46,6 +53,11 @@ impl Axis {
         let mut ticks = self.scale.ticks(self.ticks);
         if self.whole {
             ticks.retain(|v| (v - v.round()).abs() < 1e-6);
+        }
+        if let Some(last) = self.last {
+            let near = 0.09 * (self.scale.hi - self.scale.lo).abs();
+            ticks.retain(|v| (v - last).abs() > near);
+            ticks.push(last);
         }
         let labels = self.scale.labels(&ticks);
         (ticks, labels)
@@ -75,7 +87,10 @@ impl Frame {
         let left = named(&y) + numbered(&y, y.widest(theme));
         let bottom = numbered(&x, theme.tick * 0.8) + named(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
-        let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - 1.0, outer.h - bottom - top);
+        // Half of the last number stands beyond its tick.
+        let number = |v: f64| x.scale.labels(&[0.0, v]).pop().unwrap_or_default();
+        let right = x.last.filter(|_| x.ticks > 0).map_or(1.0, |v| font::width(&number(v), theme.tick) / 2.0);
+        let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, outer.h - bottom - top);
         Self { area, x, y }
     }
 

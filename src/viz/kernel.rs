@@ -32,6 +32,10 @@ fn quantiles(kernel: &Matrix, f: impl Fn(f64) -> f64) -> Vec<[f64; 3]> {
     rows(kernel).map(spread).collect()
 }
 
+fn no_kernel(trace: &Trace) -> Empty {
+    Empty(format!("{} has no memory kernel", trace.head))
+}
+
 impl Figure for Kernel {
     fn id(&self) -> &'static str {
         "kernel"
@@ -49,10 +53,13 @@ impl Figure for Kernel {
         width * 0.5
     }
 
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        trace.kernel.is_none().then(|| no_kernel(trace))
+    }
+
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let none = || Empty(format!("{} has no memory kernel", trace.head));
         let all: Vec<&Matrix> = kernels(trace).collect();
-        let first = all.first().copied().ok_or_else(none)?;
+        let first = all.first().copied().ok_or_else(|| no_kernel(trace))?;
         let n = first.rows;
         let sizes = all.iter().flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs()));
         let largest = sizes.fold(0.0, f64::max);
@@ -90,10 +97,12 @@ impl Figure for Kernel {
         if let Some(text) = &exponential {
             key.push((Mark::Line(decay), text));
         }
+        let unit = format!("max |K| = {}", number(largest));
+        key.push((Mark::None, &unit));
         let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
         let label = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
-        let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5);
-        let outer = Box2::new(0.0, top, size.width - 4.0, size.height - top);
+        let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
+        let outer = Box2::new(0.0, top, size.width, size.height - top);
         let frame = Frame::fit(outer, x, Axis::new(scale, label, 4), theme);
         frame.grid(&mut scene, theme);
         let curve =

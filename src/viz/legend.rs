@@ -14,6 +14,10 @@ pub enum Mark {
     Patch(Color),
     /// A dot.
     Dot(Color),
+    /// A dot of one colour in a ring of another.
+    Ring(Color, Color),
+    /// Nothing: words alone.
+    None,
     /// An upright tick.
     Tick(Stroke),
 }
@@ -23,8 +27,9 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
     let (size, swatch, row) = (theme.tick, 11.0, theme.tick + 3.0);
     let (mut x, mut y) = (at[0], at[1] + row / 2.0);
     for (mark, text) in entries {
-        let text = font::fit(text, size, room - swatch - 3.0);
-        let width = swatch + 3.0 + font::width(&text, size);
+        let before = if matches!(mark, Mark::None) { 0.0 } else { swatch + 3.0 };
+        let text = font::fit(text, size, room - before);
+        let width = before + font::width(&text, size);
         if x > at[0] && x + width > at[0] + room {
             (x, y) = (at[0], y + row);
         }
@@ -32,11 +37,15 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
             Mark::Line(stroke) => scene.line(vec![[x, y], [x + swatch, y]], stroke),
             Mark::Patch(color) => scene.fill(Box2::new(x, y - 2.5, swatch, 5.0), color),
             Mark::Dot(color) => scene.dot([x + swatch / 2.0, y], 2.2, color, None),
+            Mark::Ring(fill, ring) => {
+                scene.dot([x + swatch / 2.0, y], 2.6, fill, Some(Stroke::new(0.8, ring)));
+            }
+            Mark::None => {}
             Mark::Tick(stroke) => {
                 scene.line(vec![[x + swatch / 2.0, y - 3.0], [x + swatch / 2.0, y + 3.0]], stroke);
             }
         }
-        scene.text_mid([x + swatch + 3.0, y], text, size, theme.ink, Anchor::Start);
+        scene.text_mid([x + before, y], text, size, theme.ink, Anchor::Start);
         x += width + 9.0;
     }
     if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }

@@ -29,6 +29,7 @@ pub mod plot;
 mod polygon;
 mod predictions;
 mod ranks;
+pub mod readout;
 pub mod scale;
 mod scan_path;
 pub mod scene;
@@ -41,8 +42,10 @@ mod token_map;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::trace::Trace;
+use crate::model::trace::{Routing, Trace};
 use colormap::Map;
+use hover::Hover;
+use readout::Readout;
 use scene::Scene;
 use table::Table;
 use theme::Theme;
@@ -127,6 +130,21 @@ pub trait Figure: Sync {
 
     /// A height that suits `width`, in points; of a trace that has been checked.
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32;
+
+    /// A height beyond which room is not used, in points.
+    fn most(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        1.4 * self.height(trace, options, width)
+    }
+
+    /// Why this trace has nothing for it, told without drawing; of a trace that has been checked.
+    fn lacks(&self, _trace: &Trace) -> Option<Empty> {
+        None
+    }
+
+    /// What is pointed at, in words and numbers; of a trace that has been checked.
+    fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
+        readout::of(trace, hover)
+    }
 
     /// Smallest and largest value shown, where figures side by side should share them.
     fn limits(&self, _trace: &Trace) -> Option<(f64, f64)> {
@@ -224,4 +242,13 @@ pub fn draw_column(
 /// Why a head with this routing has no order to show.
 fn no_order(trace: &Trace) -> Empty {
     Empty(format!("{} reads no order", trace.head))
+}
+
+/// Why a head that does read in an order has no plan to show.
+fn no_plan(trace: &Trace) -> Empty {
+    match (&trace.routing, trace.head.as_str()) {
+        (Routing::None, _) => no_order(trace),
+        (_, "bi-gru") => Empty("bi-gru reads row by row, both ways; it has no router to show".to_owned()),
+        _ => Empty(format!("{} reads in a fixed order; it has no router to show", trace.head)),
+    }
 }

@@ -69,14 +69,24 @@ impl Canvas {
     /// Marks where a token or a position lies in the scene just painted: what is pointed at in one
     /// figure shows in all.
     pub fn mark(&self, ui: &Ui, scene: &Scene, hover: Hover, theme: &Theme) {
+        self.frame(ui, scene, hover, theme.ground, Stroke::new(1.0, theme.ink));
+    }
+
+    /// Marks what is held, so that it is told from what is pointed at.
+    pub fn hold(&self, ui: &Ui, scene: &Scene, held: Hover, theme: &Theme) {
+        self.frame(ui, scene, held, theme.ground, Stroke::new(2.0, theme.held()));
+    }
+
+    /// Frames the places of `hover`, in a halo of the ground.
+    fn frame(&self, ui: &Ui, scene: &Scene, hover: Hover, ground: Color, stroke: Stroke) {
         let place = self.last();
         let view =
             View { painter: ui.painter_at(place), origin: place.min, scale: place.width() / scene.width };
         for found in scene.places(hover) {
             let rect = view.rect(found).expand(0.5);
-            let halo = egui::Stroke::new(2.5, color32(theme.ground.alpha(0.8)));
+            let halo = egui::Stroke::new(stroke.width + 1.5, color32(ground.alpha(0.8)));
             view.painter.rect_stroke(rect, CornerRadius::ZERO, halo, StrokeKind::Middle);
-            let line = egui::Stroke::new(1.0, color32(theme.ink));
+            let line = egui::Stroke::new(stroke.width, color32(stroke.color));
             view.painter.rect_stroke(rect, CornerRadius::ZERO, line, StrokeKind::Middle);
         }
     }

@@ -2,15 +2,17 @@
 //! counted by `edge_mass_10` marked, and the four rank diagnostics, each beside its null band.
 
 use super::bars;
-use super::diagnostics::{Strip, strips};
+use super::diagnostics::{self, Strip, strips};
 use super::frame::{Axis, Frame};
+use super::hover::Hover;
 use super::legend::{self, Mark};
 use super::order::argmax;
+use super::readout::{self, Readout};
 use super::scale::Scale;
 use super::scene::{Box2, Identity, Scene};
 use super::table::Table;
 use super::theme::Theme;
-use super::{Empty, Figure, Options, Size, no_order};
+use super::{Empty, Figure, Options, Size, no_plan};
 use crate::model::trace::{Routing, Trace};
 
 /// The figure.
@@ -18,6 +20,11 @@ pub struct Ranks;
 
 /// Names of the diagnostics below the histogram.
 const BELOW: [&str; 5] = ["rank_coverage", "argmax_entropy", "edge_mass_10", "row_max_mean", "row_max_p95"];
+
+/// Height of so many rows, their heads and key, and of the gap above them.
+fn under(rows: f32) -> f32 {
+    rows * 12.0 + 30.0
+}
 
 /// How many tokens have each position as their best.
 fn histogram(trace: &Trace) -> Option<Vec<usize>> {
@@ -30,7 +37,7 @@ fn histogram(trace: &Trace) -> Option<Vec<usize>> {
 }
 
 /// The strips below, of what the trace has.
-fn below(trace: &Trace) -> Vec<Strip<'_>> {
+fn below(trace: &Trace) -> Vec<Strip> {
     BELOW.iter().filter_map(|name| Strip::of(name, trace.diagnostics.get(*name)?)).collect()
 }
 
@@ -49,7 +56,18 @@ impl Figure for Ranks {
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         let strips = below(trace).len() as f32;
-        width * 0.3 + 40.0 + if strips > 0.0 { strips * 12.0 + 16.0 } else { 0.0 }
+        width * 0.3 + 40.0 + if strips > 0.0 { under(strips) } else { 0.0 }
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        (!matches!(trace.routing, Routing::Plan(_))).then(|| no_plan(trace))
+    }
+
+    fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
+        match hover.item {
+            Some(at) => below(trace).get(at).map(diagnostics::readout).unwrap_or_default(),
+            None => readout::of(trace, hover),
+        }
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -57,16 +75,13 @@ impl Figure for Ranks {
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let counts = histogram(trace).ok_or_else(|| match trace.routing {
-            Routing::Orders(_) => Empty(format!("{} gives every position to exactly one token", trace.head)),
-            _ => no_order(trace),
-        })?;
+        let counts = histogram(trace).ok_or_else(|| no_plan(trace))?;
         let n = counts.len();
         let strip_data = below(trace);
-        let under = if strip_data.is_empty() { 0.0 } else { strip_data.len() as f32 * 12.0 + 16.0 };
+        let under = if strip_data.is_empty() { 0.0 } else { under(strip_data.len() as f32) };
         let mut scene = Scene::new(size.width, size.height, "Rank use", theme.background);
         let edge = (n / 10).max(1);
-        let edge_name = format!("First, last {edge}");
+        let edge_name = format!("First and last {edge} positions");
         let entries = [
             (Mark::Patch(theme.series(0)), "Tokens by best position"),
             (Mark::Patch(theme.band), &*edge_name),
@@ -75,7 +90,7 @@ impl Figure for Ranks {
         let most = options.limits.or_else(|| self.limits(trace)).map_or(1.0, |(_, hi)| hi.max(1.0));
         let y = Axis::counts(Scale::linear(0.0, most * 1.04), "Tokens", 4);
         let outer = Box2::new(0.0, top, size.width, size.height - top - under);
-        let frame = Frame::fit(outer, Axis::positions(n, "Position (last is read last)"), y, theme);
+        let frame = Frame::fit(outer, Axis::positions(n, "Best position (the last is read last)"), y, theme);
         let area = frame.area;
         let cell = area.w / n as f32;
         for x in [area.x, area.right() - edge as f32 * cell] {

@@ -4,7 +4,7 @@
 //! plan as `sum_k P[i,k] |K[step-1-k]|`, divided by the largest.
 
 use super::frame::{self, Axis};
-use super::legend;
+use super::legend::{self, Mark};
 use super::order;
 use super::picture;
 use super::scale::Scale;
@@ -32,8 +32,19 @@ fn bar(trace: &Trace, memory: bool) -> Axis {
     if memory {
         Axis::new(Scale::linear(0.0, 1.0), "Memory (share of the best kept)", 4)
     } else {
-        Axis::counts(Scale::linear(0.0, trace.grid.len() as f64 - 1.0), "Step (last is read last)", 5)
+        let n = trace.grid.len();
+        Axis::counts(Scale::linear(0.0, n as f64 - 1.0), "Step (last is read last)", 5).up_to(n)
     }
+}
+
+/// How many tokens have been read, where a memory says what is held of them.
+fn step(trace: &Trace, options: &Options) -> Option<usize> {
+    options.step.filter(|_| order::memory(trace, 0).is_some())
+}
+
+/// Room below the panels for the key of a path.
+fn foot(theme: &Theme, memory: bool) -> f32 {
+    if memory { 0.0 } else { theme.tick + 6.0 }
 }
 
 /// Width of one panel.
@@ -45,7 +56,7 @@ fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
 
 fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
     match &trace.routing {
-        Routing::Plan(_) => format!("Hard order; line: the last {} steps", sweep::tail(trace)),
+        Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),
         _ if of == 1 => trace.head.clone(),
         _ if width < NARROW => format!("{} of {of}", sweep + 1),
         _ => format!("Sweep {} of {of}", sweep + 1),
@@ -62,17 +73,19 @@ impl Figure for ScanPath {
     }
 
     fn about(&self) -> &'static str {
-        "The path over the patches, coloured by step: the ring is read first, the dot last"
+        "The path over the patches, coloured by step: the white dot is read first, the black one last"
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
         let (columns, rows) = layout(order::orders(trace).len(), width);
-        rows as f32
-            * (side(&theme, width, columns, &bar(trace, options.step.is_some())) * picture::aspect(trace)
-                + theme.label
-                + 6.5)
-            - 4.0
+        let memory = step(trace, options).is_some();
+        let side = side(&theme, width, columns, &bar(trace, memory));
+        rows as f32 * (side * picture::aspect(trace) + theme.label + 6.5) - 4.0 + foot(&theme, memory)
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        matches!(trace.routing, Routing::None).then(|| no_order(trace))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -80,19 +93,18 @@ impl Figure for ScanPath {
         if orders.is_empty() {
             return Err(no_order(trace));
         }
-        if options.step.is_some() && order::memory(trace, 0).is_none() {
-            return Err(Empty(format!("{} has no memory kernel", trace.head)));
-        }
         let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
         let (columns, rows) = layout(orders.len(), size.width);
-        let axis = bar(trace, options.step.is_some());
+        let step = step(trace, options);
+        let axis = bar(trace, step.is_some());
         let (w, head) = (side(theme, size.width, columns, &axis), theme.label + 2.5);
-        let row = (size.height + 4.0) / rows as f32;
+        let foot = foot(theme, step.is_some());
+        let row = (size.height - foot + 4.0) / rows as f32;
         let panel = Box2::new(0.0, head, w, row - head - 4.0).largest(1.0, picture::aspect(trace));
         for (s, order) in orders.iter().enumerate() {
             let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
             let rect = Box2 { x, y: y + head, ..panel };
-            let memory = options.step.and_then(|step| Some((step, order::memory(trace, s)?)));
+            let memory = step.and_then(|step| Some((step, order::memory(trace, s)?)));
             let title = match &memory {
                 Some((step, _)) => {
                     format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
@@ -112,12 +124,13 @@ impl Figure for ScanPath {
             columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap,
             (rows - 1) as f32 * row + panel.h,
         );
+        if step.is_none() {
+            let [first, last] = sweep::ends();
+            let key = [(Mark::Ring(first, last), "First read"), (Mark::Ring(last, first), "Last read")];
+            legend::legend(&mut scene, theme, [0.0, all.bottom() + 3.0], size.width, &key);
+        }
         legend::color_bar(&mut scene, theme, all, &axis, |t| {
-            if options.step.is_some() {
-                sweep::held(theme, options, t)
-            } else {
-                sweep::color(theme, options, t)
-            }
+            if step.is_some() { sweep::held(theme, options, t) } else { sweep::color(theme, options, t) }
         });
         Ok(scene)
     }

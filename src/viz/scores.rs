@@ -17,6 +17,10 @@ pub struct Scores;
 /// Bins of the histogram.
 const BINS: usize = 24;
 
+fn no_scores(trace: &Trace) -> String {
+    format!("{} gives its tokens no scores", trace.head)
+}
+
 impl Figure for Scores {
     fn id(&self) -> &'static str {
         "scores"
@@ -34,12 +38,16 @@ impl Figure for Scores {
         width * 0.5
     }
 
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        trace.scores.is_none().then(|| Empty(no_scores(trace)))
+    }
+
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         extent(trace.scores.as_ref()?.iter().map(|&s| f64::from(s)))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let none = || Empty(format!("{} gives its tokens no scores", trace.head));
+        let none = || Empty(no_scores(trace));
         let scores: Vec<f64> =
             trace.scores.as_ref().ok_or_else(none)?.iter().map(|&s| f64::from(s)).collect();
         let n = scores.len();
@@ -54,7 +62,7 @@ impl Figure for Scores {
         let outer = Box2::new(0.0, top, split, size.height - top);
         let frame = Frame::fit(
             outer,
-            Axis::positions(n, "Rank (highest goes last)"),
+            Axis::positions(n, "Rank by score (the highest is read last)"),
             Axis::new(y, "Score (standardised)", 5),
             theme,
         );

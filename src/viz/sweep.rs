@@ -31,6 +31,13 @@ pub fn held(theme: &Theme, options: &Options, share: f32) -> Color {
     color(theme, options, share).alpha(0.1 + 0.9 * share)
 }
 
+/// The colours of the marks on the first and the last token: the same in every look, so that a figure
+/// is read the same way.
+pub fn ends() -> [Color; 2] {
+    let light = Theme::light();
+    [light.ground, light.ink]
+}
+
 /// How many of the last steps of a learned order are drawn as a line: those the memory keeps best.
 pub fn tail(trace: &Trace) -> usize {
     (trace.grid.len() / 10).max(1)
@@ -61,9 +68,9 @@ impl Sweep<'_> {
         }
         if let (Some(&first), Some(&last)) = (self.order.first(), self.order.last()) {
             let radius = (self.cell() * 0.34).clamp(1.6, 4.0);
-            let [ink, ground] = [self.theme.ink, self.theme.ground];
-            scene.dot(self.middle(first), radius, ground, Some(Stroke::new(0.8, ink)));
-            scene.dot(self.middle(last), radius, ink, Some(Stroke::new(0.8, ground)));
+            let [white, black] = ends();
+            scene.dot(self.middle(first), radius, white, Some(Stroke::new(0.8, black)));
+            scene.dot(self.middle(last), radius, black, Some(Stroke::new(0.8, white)));
         }
     }
 

@@ -52,6 +52,30 @@ impl Table {
         self
     }
 
+    /// It as text, a tab between columns, heads first; what is not known is empty.
+    pub fn tsv(&self) -> String {
+        let tabless = |text: &str| text.replace(['\t', '\n'], " ");
+        let number = |v: f64| if v.is_finite() { v.to_string() } else { String::new() };
+        let mut heads: Vec<String> = self.columns.iter().map(|(name, _)| tabless(name)).collect();
+        if let Some((name, matrix)) = &self.matrix {
+            heads.extend((0..matrix.cols).map(|at| format!("{name}_{at}")));
+        }
+        let mut text = heads.join("\t") + "\n";
+        for at in 0..self.rows() {
+            let cell = |(_, column): &(String, Column)| match column {
+                Column::Numbers(v) => v.get(at).map_or_else(String::new, |v| number(*v)),
+                Column::Words(v) => v.get(at).map_or_else(String::new, |v| tabless(v)),
+            };
+            let mut cells: Vec<String> = self.columns.iter().map(cell).collect();
+            if let Some((_, matrix)) = &self.matrix {
+                let row = matrix.data.get(at * matrix.cols..(at + 1) * matrix.cols).unwrap_or_default();
+                cells.extend(row.iter().map(|v| if v.is_finite() { v.to_string() } else { String::new() }));
+            }
+            text += &(cells.join("\t") + "\n");
+        }
+        text
+    }
+
     /// Number of rows: of the longest column.
     pub fn rows(&self) -> usize {
         let length = |c: &Column| match c {
@@ -59,5 +83,18 @@ impl Table {
             Column::Words(v) => v.len(),
         };
         self.columns.iter().map(|(_, c)| length(c)).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spreadsheet_takes_it_line_by_line() {
+        let matrix = Matrix { rows: 2, cols: 2, data: vec![0.5, 0.25, f32::NAN, 1.0] };
+        let table =
+            Table::counted("token", 2).words("class", ["a\tb".into(), "c".into()]).matrix("plan", matrix);
+        assert_eq!(table.tsv(), "token\tclass\tplan_0\tplan_1\n0\ta b\t0.5\t0.25\n1\tc\t\t1\n");
     }
 }

@@ -139,6 +139,11 @@ impl Theme {
         Self { background: None, ..Self::light() }
     }
 
+    /// The frame of what is held: of a hue that no map and no evidence has.
+    pub fn held(&self) -> Color {
+        self.series[3]
+    }
+
     /// The categorical colour of the `i`-th series; they repeat.
     pub fn series(&self, i: usize) -> Color {
         self.series[i % self.series.len()]

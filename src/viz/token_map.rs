@@ -21,6 +21,12 @@ pub fn class_name(trace: &Trace) -> String {
     known.map_or_else(|| format!("class {class}"), |p| p.name.clone())
 }
 
+/// Why there is no evidence by token.
+fn none(trace: &Trace) -> Empty {
+    let why = trace.evidence.why_none.clone();
+    Empty(why.unwrap_or_else(|| format!("{} has no exact evidence by token", trace.head)))
+}
+
 /// The scale of the colour bar, around zero.
 fn bar(limits: Option<(f64, f64)>) -> Axis {
     let (lo, hi) = limits.unwrap_or((-1.0, 1.0));
@@ -53,15 +59,16 @@ impl Figure for TokenMap {
             + 1.0
     }
 
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        trace.evidence.token.is_none().then(|| none(trace))
+    }
+
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
         extent(trace.evidence.token.as_ref()?.iter().map(|&v| f64::from(v)))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let values = trace.evidence.token.as_ref().ok_or_else(|| {
-            let why = trace.evidence.why_none.clone();
-            Empty(why.unwrap_or_else(|| format!("{} has no exact evidence by token", trace.head)))
-        })?;
+        let values = trace.evidence.token.as_ref().ok_or_else(|| none(trace))?;
         let mut scene = Scene::new(size.width, size.height, "Evidence by token", theme.background);
         let line = theme.label + 2.5;
         let axis = bar(options.limits.or_else(|| self.limits(trace)));

@@ -151,6 +151,33 @@ fn a_convolution_behind_a_scrambled_order_agrees_with_the_definition() {
 }
 
 #[test]
+fn the_trace_of_a_recurrent_head_holds_both_ways_it_reads() {
+    use ssmprobe::model::{explain, trace::Picture, trace::Routing};
+    let (tokens, probe) = (tokens(3), probe("bi-gru", Sharing::Shared));
+    let pixels = Picture { width: 4, height: 3, rgb: vec![0; 36] };
+    let read = |change: Intervention| {
+        let (image, name) = (String::new(), String::new());
+        let question = explain::Question {
+            image,
+            probe: name,
+            class: None,
+            rho: None,
+            draw: IMAGE,
+            nulls: None,
+            top: 3,
+        };
+        explain::explain_changed(&probe, change, &tokens, pixels.clone(), question).unwrap().routing
+    };
+    let both = |forth: Vec<u32>| {
+        let back = forth.iter().rev().copied().collect();
+        Routing::Orders(vec![forth, back])
+    };
+    assert_eq!(read(Intervention::None), both((0..GRID.len() as u32).collect()));
+    let random = permutation(SEED, IMAGE, GRID.len()).into_iter().map(|i| i as u32);
+    assert_eq!(read(Intervention::Random(SEED)), both(random.collect()));
+}
+
+#[test]
 fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
     let tokens = tokens(3);
     let pi = permutation(SEED, IMAGE, GRID.len());

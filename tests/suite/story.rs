@@ -142,7 +142,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     let own = sitting.0.query_all_by_label("scenes").max_by_key(|node| place(node.rect()));
     own.expect("the dataset").click();
     sitting.steps();
-    sitting.click("Settings and places");
+    sitting.click("Advanced");
     sitting.fill(Role::TextInput, "Token cache", &disk.path("cache").display().to_string());
     sitting.fill(Role::TextInput, "Head settings", "state_dim=8 iterations=5");
     sitting.fill(Role::TextInput, "Output folder", &disk.path("run").display().to_string());

@@ -496,7 +496,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         assert!(window.has("Open a dataset to see what probes make of all its images"), "{id}");
         opened(&mut window, &part);
         assert!(window.has("Not asked yet about the 9 test images of birds"), "{id}");
-        window.harness.query_all_by_label("Ask the shown probes about the dataset").next().unwrap().click();
+        window.harness.query_all_by_label("Evaluate shown probes on the dataset").next().unwrap().click();
         window.harness.run();
         let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
         let Some(Request::Survey(ask)) = asked.iter().find(|r| matches!(r, Request::Survey(_))) else {
@@ -579,6 +579,30 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     assert_eq!(state.sieved(focus).len(), 2);
     window.click("Show all");
     assert!(window.harness.state().state.sieve.is_open());
+}
+
+#[test]
+fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is() {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    surveyed(&mut window, &part);
+    window.harness.state_mut().desk.show("asked");
+    window.harness.run();
+    let right = format!("{:.1}", survey(&part, "gap").accuracy());
+    assert!(window.has("Right (%)") && window.has("Own class probability") && window.has(&right));
+    let image = {
+        let state = &window.harness.state().state;
+        state.image_at(state.dataset().unwrap().0, 0).unwrap()
+    };
+    window.harness.state_mut().dispatch(Command::SelectImage(image));
+    window.answer();
+    let class = &part.asked.classes[part.asked.class[0] as usize];
+    assert!(window.has(class), "the line above the panes says {class}");
+    window.harness.state_mut().desk.show("predictions");
+    window.harness.run();
+    assert!(window.has(&format!("It is {class}")));
 }
 
 #[test]

@@ -504,6 +504,26 @@ fn a_token_is_found_again_in_every_figure_that_shows_it() {
 }
 
 #[test]
+fn what_is_pointed_at_is_told_in_numbers() {
+    let trace = &all()[0];
+    let read = |id: &str, hover: Hover| find(id).unwrap().readout(trace, hover);
+    let names = |readout: ssmprobe::viz::readout::Readout| -> Vec<String> {
+        readout.lines.into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
+    };
+    let cell = read("assignment", Hover { token: Some(100), position: Some(7), item: None });
+    assert_eq!(cell.title, "Token 100 (row 7, column 2)");
+    assert!(cell.lines[0].0 == "Share at position 7" && cell.lines.len() == 7, "{cell:?}");
+    let position = names(read("evidence", Hover { position: Some(190), ..Hover::default() }));
+    assert!(position.iter().any(|line| line.starts_with("Holds of token")), "{position:?}");
+    assert!(position.iter().any(|line| line.starts_with("Evidence: ")), "{position:?}");
+    let first = Hover { item: Some(0), ..Hover::default() };
+    let diagnostic = read("diagnostics", first);
+    assert!(diagnostic.title == "Rank coverage" && diagnostic.note.contains("best positions"));
+    assert!(names(read("predictions", first))[1].starts_with("Probability: "));
+    assert!(read("photo", Hover { token: Some(999), ..Hover::default() }).is_empty());
+}
+
+#[test]
 fn textures_are_kept_while_shown_and_given_back_after() {
     let photo = column("photo", &all()[0], &Options::default()).unwrap();
     let mut harness = window(photo);

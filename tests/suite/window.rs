@@ -360,6 +360,54 @@ fn a_token_that_is_pointed_at_is_lit_in_every_figure() {
 }
 
 #[test]
+fn what_is_pointed_at_is_read_out_and_a_click_holds_it() {
+    let mut window = Window::ready();
+    let figure = window.place("Picture and token weights");
+    let patch = figure.left_top() + egui::vec2(figure.width() * 0.2, figure.height() * 0.25);
+    window.harness.hover_at(patch);
+    window.harness.run();
+    for text in ["Token ", "Score", "Rank by mean position", "Best position", "Mean position", "Weight"] {
+        assert!(window.has(text), "{text} is not read out");
+    }
+    let token = window.harness.state().state.selection.hover.token.unwrap();
+    for pressed in [true, false] {
+        let (button, modifiers) = (egui::PointerButton::Primary, Modifiers::NONE);
+        window.harness.event(egui::Event::PointerButton { pos: patch, button, pressed, modifiers });
+        window.harness.run();
+    }
+    window.harness.hover_at(egui::pos2(700.0, 5.0));
+    window.harness.run();
+    assert!(window.has("Held") && window.has(&format!("Token {token} (row")), "it stays without the pointer");
+    window.click("Token table");
+    let row = format!("Token {token}");
+    assert!(window.has(&row), "the held row is scrolled to");
+    window.press(Modifiers::NONE, Key::ArrowDown);
+    window.harness.run();
+    assert!(window.has(&format!("Token {} (row", token + 1)), "the arrow moves on to the next row");
+    window.press(Modifiers::NONE, Key::Escape);
+    assert!(!window.has("Held"));
+    assert!(window.idle());
+}
+
+#[test]
+fn panes_with_nothing_to_show_give_their_room_to_the_others() {
+    let mut window = Window::ready();
+    assert!(window.has("Assignment matrix") && window.has("Diagnostics"));
+    window.click("gap");
+    assert!(window.has("Picture") && window.has("Predictions"));
+    assert!(
+        !window.has("Assignment matrix") && !window.has("Diagnostics") && !window.has("gap reads no order")
+    );
+    // Who asks for one is told why it is empty.
+    window.harness.state_mut().desk.show("assignment");
+    window.harness.run();
+    assert!(window.has("gap reads no order"));
+    window.click("sinkhorn");
+    assert!(window.has("Assignment matrix") && window.has("Diagnostics"));
+    assert!(window.idle());
+}
+
+#[test]
 fn a_figure_is_exported_with_its_trace() {
     let mut window = Window::ready();
     let folder = tempfile::tempdir().unwrap();
@@ -400,7 +448,7 @@ fn a_figure_is_exported_with_its_trace() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let svg = std::fs::read_to_string(&file).unwrap();
-    assert!(svg.contains("<svg") && svg.contains("Hard order"));
+    assert!(svg.contains("<svg") && svg.contains("By mean position"));
     let trace: Trace = serde_json::from_slice(&std::fs::read(&stored).unwrap()).unwrap();
     assert_eq!(trace, traces::sinkhorn_trace());
     let said = |c: &egui::OutputCommand| matches!(c, egui::OutputCommand::CopyText(t) if t.contains("--figure scan_path"));

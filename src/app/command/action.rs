@@ -85,6 +85,9 @@ impl Shortcut {
     /// It as a menu shows it: `Ctrl+Shift+O`.
     pub fn text(self) -> String {
         let Self { ctrl, shift, key } = self;
+        let signs =
+            [("ArrowRight", "Right"), ("ArrowLeft", "Left"), ("Period", "."), ("Plus", "+"), ("Minus", "−")];
+        let key = signs.iter().find(|(name, _)| *name == key).map_or(key, |(_, sign)| sign);
         let command = if cfg!(target_os = "macos") { "Cmd+" } else { "Ctrl+" };
         format!("{}{}{key}", if ctrl { command } else { "" }, if shift { "Shift+" } else { "" })
     }
@@ -351,9 +354,9 @@ impl Action {
             Self::PreviousImage => (Look, "Previous image", "The one before the current one", Some(plain("ArrowLeft"))),
             Self::FirstImage => (Look, "First image", "The first of the library", Some(plain("Home"))),
             Self::LastImage => (Look, "Last image", "The last of the library", Some(plain("End"))),
-            Self::Retry => (Look, "Look again", "Try again what failed", Some(ctrl("R"))),
-            Self::AskShown => (Look, "Ask the shown probes about the dataset", "Every image of it, through every column", Some(ctrl("J"))),
-            Self::AskAll => (Look, "Ask all probes about the dataset", "Every image of it, through every probe that fits", Some(ctrl_shift("J"))),
+            Self::Retry => (Look, "Retry", "Try again what failed", Some(ctrl("R"))),
+            Self::AskShown => (Look, "Evaluate shown probes on the dataset", "Every image of it, through every column", Some(ctrl("J"))),
+            Self::AskAll => (Look, "Evaluate all probes on the dataset", "Every image of it, through every probe that fits", Some(ctrl_shift("J"))),
             Self::PredictedClass => (Look, "Evidence for the predicted class", "Each probe for its own", Some(ctrl("E"))),
             Self::Unpin => (Look, "Unpin the reference", "Compare with no column", Some(ctrl("U"))),
             Self::ToggleShared => (Look, "Share limits between columns", "The same colour means the same value everywhere", Some(ctrl("L"))),

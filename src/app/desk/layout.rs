@@ -5,6 +5,7 @@ use egui::Ui;
 use egui_tiles::{EditAction, Tile, Tree};
 use serde_json::Value;
 
+use super::sight::Sight;
 use super::tiles::{self, Pane, Panes};
 use crate::app::command::Command;
 use crate::app::panel::{Cx, Panel, notice};
@@ -19,11 +20,12 @@ pub struct Layout {
     resized: Option<Tree<Pane>>,
     /// How often the state had changed it when it was last looked at.
     seen: u64,
+    sight: Sight,
 }
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { tree: tiles::first(), told: Vec::new(), resized: None, seen: 0 }
+        Self { tree: tiles::first(), told: Vec::new(), resized: None, seen: 0, sight: Sight::default() }
     }
 }
 
@@ -49,6 +51,7 @@ impl Layout {
 
     /// Shows the pane of a panel, opening it where it was closed.
     pub fn show(&mut self, panel: &dyn Panel) {
+        self.sight.ask(panel.id());
         if self.is_open(panel.id()) {
             return tiles::show(&mut self.tree, panel.id()); // a tab that is chosen is no change
         }
@@ -89,6 +92,7 @@ impl Layout {
         if self.tree.is_empty() {
             return notice::empty(ui, "All panes are closed; the menu Panes opens them again");
         }
+        self.sight.arrange(&mut self.tree, cx);
         let before = self.tree.clone();
         let dragged = self.tree.dragged_id(ui.ctx());
         let mut panes = Panes { panels, cx, closed: None, edited: None };

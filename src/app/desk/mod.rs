@@ -10,6 +10,7 @@ mod dropping;
 mod export;
 mod exporter;
 mod files;
+mod held;
 mod hub;
 mod layout;
 mod leave;
@@ -19,6 +20,7 @@ mod misread;
 mod palette;
 mod paste;
 mod path;
+mod sight;
 mod status;
 mod strip;
 mod tiles;
@@ -68,6 +70,7 @@ pub struct Desk {
     panels: Vec<Box<dyn Panel>>,
     layout: Layout,
     focus: Option<ColumnId>,
+    held: held::Held,
     jobs: bool,
     /// Height of the jobs below the panes.
     below: f32,
@@ -89,6 +92,7 @@ impl Default for Desk {
             panels: panel::all(),
             layout: Layout::default(),
             focus: None,
+            held: held::Held::default(),
             jobs: false,
             below: 0.0,
             class_filter: String::new(),
@@ -151,9 +155,12 @@ impl Desk {
     /// Draws everything.
     pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<Order> {
         self.focus = self.focus.filter(|id| state.columns.contains_key(id));
-        self.focus = self.focus.or_else(|| first_to_see(state));
+        self.focus = self.focus.or_else(|| sight::first_to_see(state));
         let theme = look::theme(ui);
-        let mut lit = Lit::of(state.selection.hover.token);
+        let dialog =
+            self.palette.is_some() || self.hub.is_some() || self.export.is_some() || self.locate.is_some();
+        self.held.keys(ui, dialog);
+        let mut lit = Lit::of(state.selection.hover.token, self.held.token);
         let mut wishes = Vec::new();
         let mut cx = Cx { state, theme: &theme, focus: self.focus, lit: &mut lit, wishes: &mut wishes };
         if self.palette.is_none() {
@@ -169,6 +176,10 @@ impl Desk {
         self.leave.ui(ui, state, &mut wishes);
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             dropping::ui(ui, &theme);
+        }
+        if let Some(token) = lit.clicked() {
+            self.held.click(token);
+            ui.ctx().request_repaint();
         }
         let token = lit.found();
         if token != state.selection.hover.token {
@@ -187,7 +198,7 @@ impl Desk {
         let panel = color32(look::panel(cx.theme));
         let frame = |x: i8, y: i8| Frame::new().fill(panel).inner_margin(Margin::symmetric(x, y));
         egui::Panel::top("menu").frame(frame(8, 4)).show(ui, |ui| menu::bar(self, ui, cx));
-        egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx));
+        egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx, &mut self.held));
         if self.jobs {
             let below = egui::Panel::bottom("jobs").frame(frame(10, 4)).resizable(true).default_size(190.0);
             self.below = below.show(ui, |ui| self.place(ui, cx, Place::Below)).response.rect.height();
@@ -322,13 +333,4 @@ impl Desk {
             _ => self.toasts.fault = self.chooser.ask(ctx, For::Ask(ask)).err(),
         }
     }
-}
-
-/// The column to look at where none was chosen: the first that learned an order, which has most to
-/// show.
-fn first_to_see(state: &State) -> Option<ColumnId> {
-    let routed =
-        |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
-    let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
-    found.or_else(|| state.columns.first()).map(|(id, _)| *id)
 }

@@ -3,6 +3,7 @@
 use eframe::egui;
 use egui::{Align, Layout, RichText, Ui};
 
+use super::held::Held;
 use crate::app::command::{Action, Command};
 use crate::app::look;
 use crate::app::memory;
@@ -14,7 +15,7 @@ use crate::viz::font;
 use crate::viz::paint::color32;
 
 /// Draws the bar.
-pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
+pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>, held: &mut Held) {
     ui.horizontal(|ui| {
         device(ui, cx);
         if let Some((_, facts)) = cx.backbone() {
@@ -32,7 +33,10 @@ pub fn ui(ui: &mut Ui, cx: &mut Cx<'_>) {
             let text = RichText::new(text::bytes(bytes)).small().weak();
             ui.label(text).on_hover_text("Memory of the program");
         }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| jobs(ui, cx));
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            jobs(ui, cx);
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| held.ui(ui, cx));
+        });
     });
 }
 

@@ -6,14 +6,14 @@ use egui::{ComboBox, ScrollArea, Ui};
 use super::Desk;
 use crate::app::command::{Action, Command};
 use crate::app::job::ClassChoice;
-use crate::app::panel::{Cx, Wish, interventions};
+use crate::app::panel::{Cx, Wish, interventions, own_class};
 use crate::model::data::Place;
 use crate::model::intervention::Intervention;
 use crate::model::trace::Routing;
 use crate::viz::font;
 
 /// Width from which all has the room it likes.
-const WIDE: f32 = 960.0;
+const WIDE: f32 = 1150.0;
 /// What does not shrink.
 const RIGID: f32 = 330.0;
 
@@ -52,6 +52,10 @@ fn image(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
         None => image.name(),
     };
     ui.label(font::fit(&name, 13.5, 190.0 * room)).on_hover_text(image.place.to_string());
+    if let Some(class) = own_class(cx.state, image) {
+        ui.weak("·");
+        ui.label(font::fit(class, 13.5, 110.0 * room)).on_hover_text(format!("It is {class}"));
+    }
     ui.weak(format!("{at} of {}", images.len()));
 }
 
@@ -79,7 +83,7 @@ fn probe(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
 
 /// The name before a choice, where there is room for it.
 fn name(ui: &mut Ui, text: &str, room: f32) -> Option<egui::Id> {
-    (room > 0.75).then(|| ui.label(text).id)
+    (room > 0.6).then(|| ui.label(text).id)
 }
 
 /// The choice, by the name before it or by `text`.
@@ -102,7 +106,7 @@ fn reading(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
     }
     let change = column.change;
     let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready()).cloned();
-    let label = name(ui, "Reads", room);
+    let label = name(ui, "Order", room);
     let all = [vec![("As trained", Intervention::None)], interventions(facts.as_deref())].concat();
     let shown = all
         .iter()
@@ -120,12 +124,17 @@ fn reading(ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
             }
         }
     };
-    let response = named(combo.show_ui(ui, list).response, label, "Reads");
+    let response = named(combo.show_ui(ui, list).response, label, "Order");
     response.on_hover_text("One thing changed in how the probe reads; it is not retrained");
 }
 
 /// The class evidence is for.
 fn class(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
+    // The name and its choice stay on one line.
+    let needed = 180.0 * room + if room > 0.6 { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
+    if ui.available_size_before_wrap().x < needed {
+        ui.end_row();
+    }
     let label = name(ui, "Evidence for", room);
     let shown = match &cx.state.selection.class {
         ClassChoice::Predicted => "the predicted class".to_owned(),
@@ -142,6 +151,15 @@ fn class(desk: &mut Desk, ui: &mut Ui, cx: &mut Cx<'_>, room: f32) {
         if ui.selectable_label(predicted, "The predicted class").clicked() {
             cx.send(Command::SetClass(ClassChoice::Predicted));
             ui.close();
+        }
+        if let Some(own) =
+            cx.state.current_image().and_then(|image| own_class(cx.state, image)).map(str::to_owned)
+        {
+            let chosen = cx.state.selection.class == ClassChoice::Named(own.clone());
+            if ui.selectable_label(chosen, format!("What this image is: {own}")).clicked() {
+                cx.send(Command::SetClass(ClassChoice::Named(own)));
+                ui.close();
+            }
         }
         let classes = cx.state.library.classes();
         if classes.is_empty() {

@@ -60,8 +60,9 @@ fn overviews(tiles: &mut Tiles<Pane>) -> TileId {
         let panes = ids.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
         tiles.insert_tab_tile(panes)
     };
-    let columns = [["class_diagnostics", "confusion"], ["scatter", "routing_maps"]]
-        .map(|ids| ids.map(|id| column(&[id])));
+    let columns: [[&[&str]; 2]; 2] =
+        [[&["asked", "class_diagnostics"], &["confusion"]], [&["scatter"], &["routing_maps"]]];
+    let columns = columns.map(|groups| groups.map(&mut column));
     let columns = columns
         .map(|rows| tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into()))));
     let mut whole = Linear::new(LinearDir::Horizontal, columns.into());

@@ -1,15 +1,17 @@
 //! One figure of one trace in a box: its scene kept until the trace, the options, the look or the
-//! box change, and the token that is pointed at anywhere lit.
+//! box change, and the token that is pointed at anywhere lit. What is pointed at here is read out beside
+//! the pointer; a click holds its token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Rect, Response, Ui, Vec2};
+use egui::{Align, Grid, Layout, Rect, Response, Tooltip, Ui, Vec2};
 
 use super::notice;
 use crate::model::trace::Trace;
 use crate::viz::paint::Canvas;
+use crate::viz::readout::Readout;
 use crate::viz::scene::{Hover, Scene};
 use crate::viz::theme::Theme;
 use crate::viz::{Empty, Figure, Options, Size, draw, order};
@@ -22,14 +24,28 @@ const LEAST: Vec2 = Vec2::new(150.0, 70.0);
 pub struct Lit {
     /// As the last frame left it.
     pub token: Option<usize>,
+    /// Held by a click, until another or Escape.
+    pub held: Option<usize>,
     /// As this frame finds it.
     found: Option<usize>,
+    /// What a person clicks in this frame.
+    clicked: Option<usize>,
 }
 
 impl Lit {
     /// With this token lit as the last frame left it.
-    pub fn of(token: Option<usize>) -> Self {
-        Self { token, found: None }
+    pub fn of(token: Option<usize>, held: Option<usize>) -> Self {
+        Self { token, held, found: None, clicked: None }
+    }
+
+    /// The token this frame clicks.
+    pub fn clicked(&self) -> Option<usize> {
+        self.clicked
+    }
+
+    /// Clicks a token.
+    pub fn click(&mut self, token: usize) {
+        self.clicked = Some(token);
     }
 
     /// The token this frame points at.
@@ -60,6 +76,8 @@ pub struct Cell {
     /// The trace is held, so that its address names it.
     kept: Option<(Key, Arc<Trace>, Result<Scene, Empty>)>,
     positions: Positions,
+    /// What was read out last, and of what.
+    read: Option<(Hover, Readout)>,
 }
 
 impl Cell {
@@ -86,10 +104,11 @@ impl Cell {
         };
         if self.kept.as_ref().is_none_or(|(kept, ..)| *kept != key) {
             let natural = figure.height(trace, options, size.x);
-            let size = Size { width: size.x, height: size.y.min(natural.max(LEAST.y) * 1.4) };
+            let most = figure.most(trace, options, size.x).max(1.4 * natural.max(LEAST.y));
+            let size = Size { width: size.x, height: size.y.min(most) };
             let drawn = draw(figure, trace, options, theme, size);
             self.kept = Some((key, trace.clone(), drawn));
-            self.positions = Positions::default();
+            (self.positions, self.read) = (Positions::default(), None);
         }
         let (_, _, drawn) = self.kept.as_ref()?;
         let scene = match drawn {
@@ -105,13 +124,52 @@ impl Cell {
         if let Some(hover) = painted.hover {
             let token = hover.token.or_else(|| self.positions.token(trace, hover.position?));
             token.into_iter().for_each(|token| lit.point(token));
+            if let Some(token) = token.filter(|_| painted.response.clicked()) {
+                lit.click(token);
+            }
+            if self.read.as_ref().is_none_or(|(read, _)| *read != hover) {
+                self.read = Some((hover, figure.readout(trace, hover)));
+            }
+            if let Some((_, readout)) = &self.read {
+                tip(&painted.response, readout);
+            }
         }
-        if let Some(token) = lit.token {
-            let position = self.positions.position(trace, token);
-            self.canvas.mark(ui, scene, Hover { token: Some(token), position, item: None }, theme);
+        let mut place =
+            |token| Hover { token: Some(token), position: self.positions.position(trace, token), item: None };
+        if let Some(held) = lit.held {
+            self.canvas.hold(ui, scene, place(held), theme);
+        }
+        if let Some(token) = lit.token.filter(|token| lit.held != Some(*token)) {
+            self.canvas.mark(ui, scene, place(token), theme);
         }
         Some(painted.response)
     }
+}
+
+/// Widest read-out.
+const WIDE: f32 = 300.0;
+
+/// Reads out what is pointed at, at once: a person who moves over a figure looks for numbers.
+fn tip(response: &Response, readout: &Readout) {
+    if readout.is_empty() || !response.hovered() {
+        return;
+    }
+    Tooltip::for_widget(response).at_pointer().gap(16.0).width(WIDE).show(|ui| {
+        ui.spacing_mut().item_spacing.y = 3.0;
+        ui.strong(&readout.title);
+        if !readout.lines.is_empty() {
+            Grid::new("readout").num_columns(2).spacing([16.0, 1.0]).min_row_height(0.0).show(ui, |ui| {
+                for (name, value) in &readout.lines {
+                    ui.weak(name);
+                    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(value));
+                    ui.end_row();
+                }
+            });
+        }
+        if !readout.note.is_empty() {
+            ui.weak(&readout.note);
+        }
+    });
 }
 
 /// Which position of a trace is which token, computed once somebody points.

@@ -9,7 +9,7 @@ use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2
 
 use super::cell::Cell;
 use super::difference::{self, Differences};
-use super::{Cx, Panel, Place, Wish, notice};
+use super::{Cx, Panel, Place, Wish, notice, own};
 use crate::app::command::Command;
 use crate::app::facts::ProbeFacts;
 use crate::app::job::{ClassChoice, ColumnId};
@@ -69,6 +69,7 @@ impl Panel for Compare {
         Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
             ui.horizontal_wrapped(|ui| self.choose_rows(ui, cx));
+            own::one_for_all(ui, cx);
         });
         self.cells.retain(|(column, figure), _| {
             cx.state.columns.contains_key(column) && self.rows.contains(figure)
@@ -311,7 +312,7 @@ fn accuracy(cx: &Cx<'_>, id: ColumnId) -> Option<String> {
     Some(match trained {
         Some(trained) => {
             let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");
-            format!("Dataset: {own:.1} % right, {change} against as trained")
+            format!("Dataset: {own:.1} % right, {change} points against as trained")
         }
         None => format!("Dataset: {own:.1} % right"),
     })
@@ -356,6 +357,9 @@ fn more(ui: &mut Ui, cx: &mut Cx<'_>, id: ColumnId) {
 
 /// What can be changed in how a probe reads.
 pub fn interventions(facts: Option<&ProbeFacts>) -> Vec<(&'static str, Intervention)> {
+    if facts.is_some_and(|facts| facts.head == "bi-gru") {
+        return vec![("Random order", Intervention::Random(0))];
+    }
     let mut all = vec![
         ("Scrambled after routing", Intervention::Scrambled(0)),
         ("No routing: row by row", Intervention::NoRouting),

@@ -37,6 +37,11 @@ fn heeded(figure: &str) -> &'static [Control] {
     }
 }
 
+/// Whether a memory reads the tokens step by step.
+fn scrubs(trace: &Trace) -> bool {
+    !matches!(trace.routing, Routing::None) && trace.kernel.is_some()
+}
+
 /// Draws the controls of `figure`; sends the options once they change. `playing` is when a path
 /// began to be played, and from which step.
 pub fn show(
@@ -47,7 +52,7 @@ pub fn show(
     playing: &mut Option<(f64, usize)>,
 ) {
     let controls = heeded(figure);
-    if controls.is_empty() || (figure == "scan_path" && trace.routing == Routing::None) {
+    if controls.is_empty() || (figure == "scan_path" && !scrubs(trace)) {
         return;
     }
     let before = cx.state.views.of(figure);

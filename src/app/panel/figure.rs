@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::Ui;
 
 use super::cell::Cell;
-use super::{Cx, Panel, Place, controls};
+use super::{Cx, Panel, Place, controls, own};
 use crate::viz::Figure;
 
 /// Room around a figure.
@@ -44,6 +44,9 @@ impl Panel for View {
     fn ui(&mut self, ui: &mut Ui, cx: &mut Cx<'_>) {
         let Some(trace) = cx.trace(ui) else { return };
         ui.add_space(6.0);
+        if self.figure.id() == "predictions" {
+            own::ui(ui, cx, &trace);
+        }
         controls::show(ui, cx, self.figure.id(), &trace, &mut self.playing);
         let rect = ui.available_rect_before_wrap().shrink(EDGE);
         let zoom = zoom(rect.width());

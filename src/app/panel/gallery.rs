@@ -15,7 +15,7 @@ use crate::app::command::{Action, Command};
 use crate::app::job::survey::Part;
 use crate::app::job::{ColumnId, ImageId};
 use crate::app::look;
-use crate::app::state::{Label, Sieve, Thumbnail};
+use crate::app::state::{Image, Label, Sieve, Thumbnail};
 use crate::model::survey::CONFIDENCE;
 use crate::model::trace::Picture;
 use crate::viz::font;
@@ -150,6 +150,7 @@ impl Gallery {
             let stroke = Stroke::new(1.5, color32(theme.axis));
             ui.painter().rect_stroke(rect, 4.0, stroke, StrokeKind::Inside);
         }
+        verdict(ui, cx, image, rect);
         let response = response.on_hover_ui(|ui| {
             ui.label(&name);
             match image.label.zip(cx.state.dataset()) {
@@ -186,6 +187,17 @@ impl Gallery {
         self.textures.insert(id, (picture.clone(), handle.clone()));
         handle
     }
+}
+
+/// A corner that says whether the chosen probe took the image for what it is.
+fn verdict(ui: &Ui, cx: &Cx<'_>, image: &Image, rect: Rect) {
+    let known = cx.state.dataset().map(|(dataset, _)| dataset);
+    let Some(label) = image.label.filter(|label| known == Some(label.dataset)) else { return };
+    let survey = cx.focus.and_then(|column| cx.state.survey_of(column)).and_then(Result::ok);
+    let Some(right) = survey.and_then(|survey| survey.right(label.at)) else { return };
+    let color = if right { look::fine(cx.theme) } else { look::failed(cx.theme) };
+    let at = Pos2::new(rect.right() - 11.0, rect.top() + 11.0);
+    ui.painter().circle(at, 6.0, color32(color), Stroke::new(1.5, color32(cx.theme.ground)));
 }
 
 /// What an image of the dataset is, and what the chosen probe took it for.

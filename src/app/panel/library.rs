@@ -75,7 +75,7 @@ fn datasets(ui: &mut Ui, cx: &mut Cx<'_>) {
     if cx.state.dataset().is_some() {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
-            for (action, text) in [(Action::AskShown, "Ask shown probes"), (Action::AskAll, "Ask all")] {
+            for (action, text) in [(Action::AskShown, "Evaluate shown"), (Action::AskAll, "Evaluate all")] {
                 let button = egui::Button::new(text).small();
                 let enabled = action.enabled(cx.state) && cx.state.surveys.asking.is_none();
                 if ui.add_enabled(enabled, button).on_hover_text(action.tooltip()).clicked() {

@@ -2,6 +2,8 @@
 //!
 //! A panel reads the [`State`] and says what it wants as [`Wish`]es; it changes nothing itself.
 
+mod asked;
+mod begin;
 mod cell;
 mod compare;
 mod controls;
@@ -13,6 +15,7 @@ mod jobs;
 mod library;
 pub mod notice;
 mod overview;
+mod own;
 mod plotted;
 mod reads;
 mod sieve;
@@ -26,8 +29,10 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Response, Ui};
 
+pub use self::asked::any as any_asked;
 pub use self::cell::Lit;
 pub use self::compare::interventions;
+pub use self::own::class as own_class;
 use super::command::{Action, Ask, Command, Effect};
 use super::facts::BackboneFacts;
 use super::fault::Fault;
@@ -79,10 +84,14 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     panels.push(Box::new(tokens::Tokens::default()));
     panels.push(Box::new(stability::Pane::default()));
     panels.extend(OVERVIEWS.iter().map(|one| Box::new(overview::Pane::new(*one)) as Box<dyn Panel>));
+    panels.push(Box::new(asked::Asked::default()));
     panels.push(Box::new(training::Training::default()));
     panels.push(Box::new(jobs::Jobs));
     panels
 }
+
+/// What copying numbers gives.
+const NUMBERS: &str = "The numbers behind it, a tab between columns, as a spreadsheet takes them";
 
 /// What a person wants, as a panel hears it.
 #[derive(Clone)]
@@ -175,30 +184,11 @@ impl Cx<'_> {
 
     /// Says what is missing before anything can be shown, and offers to open it.
     pub fn hint(&mut self, ui: &mut Ui) {
-        let library = &self.state.library;
-        let missing = if library.backbones.is_empty() {
-            Some(("Open a backbone: the frozen model whose tokens are read", Action::OpenBackbone))
-        } else if library.probes.is_empty() {
-            Some(("Open probes that were trained on this backbone", Action::OpenProbes))
-        } else if library.images.is_empty() {
-            Some(("Open images, or drop them here", Action::OpenImages))
-        } else {
-            None
-        };
-        match missing {
-            Some((hint, action)) => {
-                if notice::invite(ui, hint, action.text()) {
-                    self.choose(action);
-                }
-            }
-            None => {
-                let why = self.focus.map(|id| self.state.why_nothing(id));
-                notice::empty(
-                    ui,
-                    why.as_deref().unwrap_or("Choose a probe in the library to look through it"),
-                );
-            }
+        if begin::needed(self.state) {
+            return begin::ui(ui, self);
         }
+        let why = self.focus.map(|id| self.state.why_nothing(id));
+        notice::empty(ui, why.as_deref().unwrap_or("Choose a probe in the library to look through it"));
     }
 
     /// How a figure is drawn, limits shared by all columns included.
@@ -220,6 +210,9 @@ impl Cx<'_> {
             }
             if ui.button("Copy image").clicked() {
                 self.wishes.push(Wish::CopyImage(figure.id(), trace.clone(), limits));
+            }
+            if ui.button("Copy numbers").on_hover_text(NUMBERS).clicked() {
+                ui.ctx().copy_text(figure.table(trace).tsv());
             }
         });
     }

@@ -101,6 +101,11 @@ impl Pane {
                 "scatter" => {
                     pick(ui, "Across", "across", survey, &mut choice.measure);
                     pick(ui, "Upwards", "upwards", other, &mut choice.against);
+                    // The word and its choice stay on one line.
+                    if ui.available_size_before_wrap().x < 165.0 {
+                        ui.end_row();
+                        ui.add_space(8.0);
+                    }
                     self.upwards(ui, cx);
                 }
                 _ => {}
@@ -173,7 +178,7 @@ fn colors(ui: &mut Ui, map: &mut Map, salt: &str) {
 }
 
 /// What the focused column's probe made of the dataset; where that is nothing, says why and what to do.
-fn survey(ui: &mut Ui, cx: &mut Cx<'_>) -> Option<(DatasetId, Arc<Survey>)> {
+pub fn survey(ui: &mut Ui, cx: &mut Cx<'_>) -> Option<(DatasetId, Arc<Survey>)> {
     let state = cx.state;
     let Some((dataset, part)) = state.dataset() else {
         let opening = state.library.datasets.values().find_map(|dataset| match &dataset.status {

@@ -7,7 +7,7 @@ use eframe::egui;
 use egui::{Rect, Response, Ui, Vec2};
 
 use super::figure::zoom;
-use super::{Cx, Wish, notice};
+use super::{Cx, NUMBERS, Wish, notice};
 use crate::viz::paint::Canvas;
 use crate::viz::plot::{self, Plot};
 use crate::viz::scene::{Hover, Scene};
@@ -74,6 +74,9 @@ impl<K: PartialEq, P: Plot + 'static> Plotted<K, P> {
             }
             if ui.button("Copy image").clicked() {
                 cx.wishes.push(Wish::CopyPlot(Arc::new(export(plot))));
+            }
+            if ui.button("Copy numbers").on_hover_text(NUMBERS).clicked() {
+                ui.ctx().copy_text(plot.table().tsv());
             }
         });
         let item = painted.hover.and_then(|hover| hover.item)?;

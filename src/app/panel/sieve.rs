@@ -101,7 +101,7 @@ fn order(ui: &mut Ui, cx: &Cx<'_>, sieve: &mut Sieve) {
             }
         });
         list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the images"));
-        let text = if sieve.rising { "Rising" } else { "Falling" };
+        let text = if sieve.rising { "Ascending" } else { "Descending" };
         let enabled = sieve.sort != Sort::Opened;
         if ui.add_enabled(enabled, egui::Button::new(text)).on_hover_text("Which end comes first").clicked() {
             sieve.rising = !sieve.rising;

@@ -1,4 +1,5 @@
-//! Every token of the shown image in numbers: where it lies, when it is read, what it counts.
+//! Every token of the shown image in numbers: where it lies, when it is read, what it counts. A click
+//! holds a token, the arrow keys move on from it, Ctrl+C copies the table.
 
 use std::sync::Arc;
 
@@ -8,25 +9,31 @@ use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, Wi
 use super::{Cx, Panel, Place, notice};
 use crate::app::look;
 use crate::model::trace::Trace;
-use crate::viz::order;
 use crate::viz::paint::color32;
+use crate::viz::readout;
 
 /// Height of a row.
 const ROW: f32 = 22.0;
 
 /// What a column holds; the numbers are absent where the head has no such thing.
-const COLUMNS: [(&str, &str); 7] = [
+const COLUMNS: [(&str, &str); WIDTH] = [
     ("Token", "Number of the patch, row by row from the top left"),
     ("Row", "Row of the patch grid"),
     ("Column", "Column of the patch grid"),
-    ("Position", "When it is read; the last read is last"),
+    ("Rank", "Place in the order by mean position, or the step of a fixed order; the last is read last"),
+    ("Best position", "The position that holds most of the token"),
+    ("Mean position", "The mean over positions, by the share of the token at each"),
     ("Score", "Standardised score of the router"),
     ("Weight", "What the token counts in the sum the classifier sees"),
     ("Evidence", "What the token adds to the logit of the class"),
 ];
+/// How many columns there are.
+const WIDTH: usize = 9;
+/// Columns of whole numbers: these first.
+const WHOLE: usize = 5;
 
 /// The numbers of every token, one a column.
-type Rows = Vec<[f64; 7]>;
+type Rows = Vec<[f64; WIDTH]>;
 
 /// The panel.
 #[derive(Default)]
@@ -34,8 +41,10 @@ pub struct Tokens {
     sort: usize,
     down: bool,
     /// The trace, its numbers, and with how many places they are shown.
-    kept: Option<(Arc<Trace>, Rows, [usize; 7])>,
+    kept: Option<(Arc<Trace>, Rows, [usize; WIDTH])>,
     sorted: Option<(usize, bool, Vec<usize>)>,
+    /// The held token that was last scrolled to.
+    shown: Option<usize>,
 }
 
 impl Panel for Tokens {
@@ -78,46 +87,97 @@ impl Panel for Tokens {
             });
             self.sorted = Some((self.sort, self.down, order));
         }
-        let width = (ui.available_width() / COLUMNS.len() as f32).clamp(64.0, 160.0);
+        let width = (ui.available_width() / COLUMNS.len() as f32).clamp(64.0, 240.0);
         if let Some(column) = head(ui, width, self.sort, self.down) {
-            self.down = if column == self.sort { !self.down } else { column > 3 };
+            self.down = if column == self.sort { !self.down } else { column >= WHOLE };
             self.sort = column;
         }
         let Some((_, _, order)) = &self.sorted else { return };
         ui.spacing_mut().item_spacing.y = 0.0;
-        ScrollArea::both().auto_shrink(false).show_rows(ui, ROW, order.len(), |ui, shown| {
+        step(ui, cx, order);
+        let mut area = ScrollArea::both().auto_shrink(false);
+        // What is held anywhere is scrolled to, once.
+        if cx.lit.held != self.shown {
+            self.shown = cx.lit.held;
+            let at = self.shown.and_then(|token| order.iter().position(|t| *t == token));
+            if let Some(at) = at {
+                let middle = 0.5 * (ui.available_height() - ROW);
+                area = area.vertical_scroll_offset((at as f32 * ROW - middle).max(0.0));
+            }
+        }
+        let rect = ui.available_rect_before_wrap();
+        let text = || tsv(order, rows);
+        area.show_rows(ui, ROW, order.len(), |ui, shown| {
             for at in shown {
                 let token = order[at];
-                if row(ui, width, &rows[token], places, cx.lit.token == Some(token), at).hovered() {
+                let state = [cx.lit.held == Some(token), cx.lit.token == Some(token)];
+                let response = row(ui, width, &rows[token], places, state, at);
+                if response.hovered() {
                     cx.lit.point(token);
                 }
+                if response.clicked() {
+                    cx.lit.click(token);
+                    self.shown = Some(token); // it is in sight where it was clicked
+                }
+                response.context_menu(|ui| {
+                    if ui
+                        .button("Copy table")
+                        .on_hover_text("All rows, as a spreadsheet takes them")
+                        .clicked()
+                    {
+                        ui.ctx().copy_text(text());
+                    }
+                });
             }
         });
+        let over = ui.rect_contains_pointer(rect) && !ui.ctx().egui_wants_keyboard_input();
+        if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
+            ui.ctx().copy_text(text());
+        }
     }
+}
+
+/// Moves what is held to the row above or below.
+fn step(ui: &Ui, cx: &mut Cx<'_>, order: &[usize]) {
+    let Some(at) = cx.lit.held.and_then(|held| order.iter().position(|token| *token == held)) else { return };
+    if ui.ctx().egui_wants_keyboard_input() {
+        return;
+    }
+    let pressed = |key| ui.input_mut(|i| i.consume_key(egui::Modifiers::NONE, key));
+    let by = isize::from(pressed(egui::Key::ArrowDown)) - isize::from(pressed(egui::Key::ArrowUp));
+    if let Some(token) = at.checked_add_signed(by).and_then(|at| order.get(at)).filter(|_| by != 0) {
+        cx.lit.click(*token);
+    }
+}
+
+/// The table as text, a tab between columns; what is not known is empty.
+fn tsv(order: &[usize], rows: &Rows) -> String {
+    let mut text = COLUMNS.map(|(name, _)| name).join("\t") + "\n";
+    for token in order {
+        let cells = rows[*token].map(|v| if v.is_nan() { String::new() } else { v.to_string() });
+        text += &(cells.join("\t") + "\n");
+    }
+    text
 }
 
 /// The numbers of every token.
 fn rows(trace: &Trace) -> Rows {
-    let n = trace.grid.len();
-    let mut position = vec![f64::NAN; n];
-    if let [order] = &order::orders(trace)[..] {
-        for (k, &token) in order.iter().enumerate() {
-            if let Some(position) = position.get_mut(token) {
-                *position = k as f64;
-            }
-        }
-    }
+    let places = readout::places(trace);
+    let whole = |values: &Option<Vec<usize>>, i: usize| {
+        values.as_ref().and_then(|v| v.get(i)).map_or(f64::NAN, |v| *v as f64)
+    };
     let of = |values: &Option<Vec<f32>>, i: usize| {
         values.as_ref().and_then(|v| v.get(i)).map_or(f64::NAN, |v| f64::from(*v))
     };
     let cols = trace.grid.cols.max(1);
-    (0..n)
-        .map(|i| {
-            let (score, weight) = (of(&trace.scores, i), of(&trace.token_weight, i));
-            let place = [i as f64, (i / cols) as f64, (i % cols) as f64];
-            [place[0], place[1], place[2], position[i], score, weight, of(&trace.evidence.token, i)]
-        })
-        .collect()
+    let row = |i: usize| {
+        let mean = places.mean.as_ref().and_then(|v| v.get(i)).copied().unwrap_or(f64::NAN);
+        let [score, weight] = [&trace.scores, &trace.token_weight].map(|values| of(values, i));
+        let [rank, best] = [&places.rank, &places.best].map(|values| whole(values, i));
+        let (down, across) = ((i / cols) as f64, (i % cols) as f64);
+        [i as f64, down, across, rank, best, mean, score, weight, of(&trace.evidence.token, i)]
+    };
+    (0..trace.grid.len()).map(row).collect()
 }
 
 /// Where the numbers of a column end, and its head.
@@ -156,25 +216,37 @@ fn arrow(ui: &Ui, at: egui::Pos2, down: bool, color: egui::Color32) {
 }
 
 /// How many places behind the point tell the values of a column apart.
-fn places(rows: &[[f64; 7]], column: usize) -> usize {
+fn places(rows: &[[f64; WIDTH]], column: usize) -> usize {
     let largest = rows.iter().map(|row| row[column].abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
     if largest > 0.0 { (3.0 - largest.log10().floor()).clamp(2.0, 8.0) as usize } else { 2 }
 }
 
-fn row(ui: &mut Ui, width: f32, values: &[f64; 7], places: &[usize; 7], lit: bool, at: usize) -> Response {
+fn row(
+    ui: &mut Ui,
+    width: f32,
+    values: &[f64; WIDTH],
+    places: &[usize; WIDTH],
+    [held, lit]: [bool; 2],
+    at: usize,
+) -> Response {
     let size = Vec2::new(width * COLUMNS.len() as f32, ROW);
-    let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Token {}", values[0])));
+    let (rect, response) = ui.allocate_exact_size(size, Sense::click());
+    response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, held, format!("Token {}", values[0])));
     let theme = look::theme(ui);
-    if lit {
+    if held || lit {
         ui.painter().rect_filled(rect, 3.0, ui.visuals().selection.bg_fill);
     } else if at % 2 == 1 {
         ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
     }
+    if held {
+        let stroke = egui::Stroke::new(1.5, color32(theme.held()));
+        ui.painter().rect_stroke(rect.shrink(0.5), 3.0, stroke, egui::StrokeKind::Inside);
+    }
     for (i, value) in values.iter().enumerate() {
         let (text, color) = match (value.is_nan(), i) {
             (true, _) => ("–".to_owned(), theme.muted),
-            (_, 0..=3) => (format!("{value}"), theme.ink),
+            (_, 0..WHOLE) => (format!("{value}"), theme.ink),
+            (_, WHOLE) => (format!("{value:.1}"), theme.ink),
             _ => (format!("{value:+.*}", places[i]).replace('-', "−"), theme.ink),
         };
         let at = egui::Pos2::new(end(rect.left(), width, i), rect.center().y);

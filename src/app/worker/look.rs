@@ -22,7 +22,7 @@ use crate::model::trace::Trace;
 /// Images in one forward pass.
 const BATCH: usize = 16;
 /// Predictions kept in a trace.
-const TOP: usize = 5;
+const TOP: usize = 24;
 
 /// Images by backbone and path: what is known of each, or why nothing is.
 type Images = HashMap<(BackboneId, Place), Result<Arc<Known>, Fault>>;

@@ -130,7 +130,7 @@ impl Overview for RoutingMaps {
             let x = (at % columns) as f32 * (side + GAP);
             let y = (at / columns) as f32 * (side * aspect(survey) + head + GAP);
             let rect = Box2::new(x, y + head, side, side * aspect(survey));
-            let text = font::fit(name, theme.tick, side);
+            let text = font::fit_middle(name, theme.tick, side);
             scene.text([x, y + theme.tick * font::CAP + 1.0], text, theme.tick, theme.ink, Anchor::Start);
             let pixels = values.iter().map(|v| color(axis.scale.at(f64::from(*v))));
             let raster = Raster::new(survey.grid.cols, survey.grid.rows, pixels);
@@ -182,7 +182,9 @@ fn note(view: View<'_>, maps: &ClassMaps, drawn: &[usize]) -> String {
     let chance = match view.choice.maps {
         MapOf::Positions => {
             let spread = 1.645 / (12.0 * f64::from(fewest)).sqrt();
-            format!("Chance, mean of {fewest} random orders: 0.5 ± {}", number(spread))
+            let [low, high] = [0.5 - spread, 0.5 + spread].map(|end| number((end * 1000.0).round() / 1000.0));
+            let s = if fewest == 1 { "" } else { "s" };
+            format!("Chance: {low} to {high} (5 to 95 %, mean of {fewest} random order{s})")
         }
         MapOf::Weights => String::new(),
     };

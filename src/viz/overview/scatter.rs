@@ -63,9 +63,10 @@ impl Overview for Scatter {
         if x.2.is_some() || y.2.is_some() {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
         }
-        let rank = spearman(x.0, y.0).map(|rho| format!("Spearman {}", number(rho)));
+        let both = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
+        let rank = spearman(x.0, y.0).map(|rho| format!("Spearman {} (n = {both})", number(rho)));
         if let Some(rank) = &rank {
-            key.push((Mark::Patch(theme.ground.alpha(0.0)), rank));
+            key.push((Mark::None, rank));
         }
         let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
         // The last number may stand half beyond its axis.
@@ -127,6 +128,12 @@ impl Overview for Scatter {
             return (String::new(), Vec::new());
         }
         let name = &survey.asked.images[item];
-        (format!("{name}: {}, taken for {}", class(item), survey.predicted_name(item)), vec![item])
+        let Axes { x, y } = axes(view);
+        let at = |(values, of, _): (&[f32], String, _)| {
+            let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));
+            format!("\n{of}: {}", number(value))
+        };
+        let taken = survey.predicted_name(item);
+        (format!("{name}: {}, taken for {taken}{}{}", class(item), at(x), at(y)), vec![item])
     }
 }

@@ -23,7 +23,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
 /// Predictions kept in the results.
-const TOP: usize = 5;
+const TOP: usize = 24;
 
 /// A probe, where it came from, what its results are called and which class is asked for.
 pub struct Loaded {

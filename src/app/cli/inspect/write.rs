@@ -105,7 +105,7 @@ pub fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Va
         "backbone": trace.backbone,
         "grid": trace.grid,
         "radius": trace.radius,
-        "prediction": trace.top.iter().map(prediction).collect::<Vec<_>>(),
+        "prediction": trace.top.iter().take(5).map(prediction).collect::<Vec<_>>(),
         "class": {
             "index": trace.evidence.class,
             "name": class,

@@ -38,7 +38,7 @@ impl Form {
         });
         ui.add_space(6.0);
         let mut settled = protocol(ui, cx, &mut edited);
-        CollapsingHeader::new("Settings and places").show(ui, |ui| settled &= places(ui, cx, &mut edited));
+        CollapsingHeader::new("Advanced").show(ui, |ui| settled &= places(ui, cx, &mut edited));
         ui.add_space(8.0);
         let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
         let without_cls = known.and_then(|known| known.status.ready()).filter(|facts| !facts.cls);

@@ -18,6 +18,7 @@ use crate::model::intervention::Intervention;
 use crate::model::run::Which;
 use crate::viz::font;
 use crate::viz::paint::color32;
+use crate::viz::scale::number;
 use crate::viz::theme::Theme;
 
 /// Height of a row.
@@ -28,9 +29,9 @@ pub const HEAD: f32 = 30.0;
 /// Columns of numbers: name, width, what it is.
 const COLUMNS: [(&str, f32, &str); 4] = [
     ("Loss", 64.0, "Training loss over the last epoch, mean over seeds"),
-    ("Train", 64.0, "Training accuracy over the last epoch, in percent"),
-    ("Test, last", 96.0, "Test accuracy after the last epoch, in percent"),
-    ("Test, best", 96.0, "Test accuracy at the epoch that was best on the selection images, in percent"),
+    ("Train (%)", 74.0, "Training accuracy over the last epoch, in percent"),
+    ("Test, last (%)", 104.0, "Test accuracy after the last epoch, in percent"),
+    ("Test, best (%)", 104.0, "Test accuracy at the epoch that was best on the selection images, in percent"),
 ];
 /// Width of the name, its line included.
 const NAME: f32 = 190.0;
@@ -100,7 +101,7 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, run: &Followed, head: usize, hidden: &mut H
         };
         let texts = score.map(|score| {
             [
-                format!("{:.3}", score.loss),
+                number(score.loss),
                 format!("{:.1}", score.train),
                 spread(score.last, score.seeds),
                 spread(score.best, score.seeds),

@@ -1,0 +1,170 @@
+//! What is pointed at, in words and numbers: a token with all that is known of it, a position with the
+//! tokens it holds most of.
+
+use super::hover::Hover;
+use super::order::{argmax, expected, memories, orders, rows};
+use super::scale::number;
+use crate::model::trace::{Routing, Trace};
+
+/// A title, and named numbers below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readout {
+    /// What it is.
+    pub title: String,
+    /// What is known of it: name, and number as text.
+    pub lines: Vec<(String, String)>,
+    /// What it means, in a sentence; empty where that is plain.
+    pub note: String,
+}
+
+impl Readout {
+    /// With this title alone.
+    pub fn titled(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// With a line more.
+    pub fn line(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.lines.push((name.into(), value.into()));
+        self
+    }
+
+    /// With what it means.
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
+    /// With a number more, where there is one.
+    fn number(self, name: &str, value: Option<f64>) -> Self {
+        match value {
+            Some(value) => self.line(name, number(value)),
+            None => self,
+        }
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.title.is_empty()
+    }
+
+    /// It in one line.
+    pub fn text(&self) -> String {
+        let lines = self.lines.iter().map(|(name, value)| format!("{} {value}", name.to_lowercase()));
+        std::iter::once(self.title.clone()).chain(lines).collect::<Vec<_>>().join(" · ")
+    }
+}
+
+/// How many tokens are named of those a position holds.
+const HOLDS: usize = 3;
+
+/// Of a token, of a position, or of the share of one at the other.
+pub fn of(trace: &Trace, hover: Hover) -> Readout {
+    let n = trace.grid.len();
+    let token = hover.token.filter(|i| *i < n);
+    match (token, hover.position.filter(|k| *k < n)) {
+        (Some(i), Some(k)) => {
+            let share = match &trace.routing {
+                Routing::Plan(plan) => plan.data.get(i * plan.cols + k).map(|p| f64::from(*p)),
+                _ => None,
+            };
+            let at = Readout::titled(name(trace, i)).number(&format!("Share at position {k}"), share);
+            known(at, trace, i)
+        }
+        (Some(i), None) => known(Readout::titled(name(trace, i)), trace, i),
+        (None, Some(k)) => position(trace, k),
+        (None, None) => Readout::default(),
+    }
+}
+
+/// `Token 47 (row 3, column 5)`.
+fn name(trace: &Trace, i: usize) -> String {
+    let cols = trace.grid.cols.max(1);
+    format!("Token {i} (row {}, column {})", i / cols, i % cols)
+}
+
+/// The value of token or position `i` where there is one.
+fn value(values: Option<&Vec<f32>>, i: usize) -> Option<f64> {
+    values?.get(i).map(|v| f64::from(*v))
+}
+
+/// Where a token comes: its rank in the order that is read, its best and its mean position. What a
+/// trace does not say is absent, as is the rank where there are several sweeps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Places {
+    /// By token.
+    pub rank: Option<Vec<usize>>,
+    /// By token.
+    pub best: Option<Vec<usize>>,
+    /// By token.
+    pub mean: Option<Vec<f64>>,
+}
+
+/// Where all tokens come.
+pub fn places(trace: &Trace) -> Places {
+    let rank = match &orders(trace)[..] {
+        [order] => {
+            let mut rank = vec![0; order.len()];
+            for (k, &i) in order.iter().enumerate() {
+                if let Some(place) = rank.get_mut(i) {
+                    *place = k;
+                }
+            }
+            Some(rank)
+        }
+        _ => None,
+    };
+    match &trace.routing {
+        Routing::Plan(plan) => Places { rank, best: Some(argmax(plan)), mean: Some(expected(trace, plan)) },
+        _ => Places { rank, ..Places::default() },
+    }
+}
+
+/// Everything that is known of a token.
+fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
+    let places = places(trace);
+    let whole = |values: &Option<Vec<usize>>| Some(*values.as_ref()?.get(i)? as f64);
+    let rank = if places.mean.is_some() { "Rank by mean position" } else { "Step" };
+    readout
+        .number("Score", value(trace.scores.as_ref(), i))
+        .number(rank, whole(&places.rank))
+        .number("Best position", whole(&places.best))
+        .number("Mean position", places.mean.as_ref().and_then(|mean| mean.get(i).copied()))
+        .number("Weight", value(trace.token_weight.as_ref(), i))
+        .number("Evidence", value(trace.evidence.token.as_ref(), i))
+}
+
+/// Everything that is known of a position.
+fn position(trace: &Trace, k: usize) -> Readout {
+    let n = trace.grid.len();
+    let mut readout = Readout::titled(format!("Position {k} of 0 to {}", n.saturating_sub(1)));
+    match &trace.routing {
+        Routing::Plan(plan) => {
+            let mut column: Vec<(usize, f32)> =
+                rows(plan).map(|row| row.get(k).copied().unwrap_or(0.0)).enumerate().collect();
+            column.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            let best = argmax(plan).iter().filter(|best| **best == k).count();
+            readout =
+                readout.line("Best position of", format!("{best} token{}", if best == 1 { "" } else { "s" }));
+            for (i, share) in column.into_iter().take(HOLDS) {
+                readout = readout
+                    .line(format!("Holds of token {i}"), format!("{} %", number(100.0 * f64::from(share))));
+            }
+        }
+        Routing::Orders(orders) => {
+            for (at, order) in orders.iter().enumerate() {
+                let name =
+                    if orders.len() == 1 { "Reads".to_owned() } else { format!("Sweep {} reads", at + 1) };
+                if let Some(token) = order.get(k) {
+                    readout = readout.line(name, format!("token {token}"));
+                }
+            }
+        }
+        Routing::None => {}
+    }
+    let kept = memories(trace).and_then(|kept| kept.get(n - 1 - k).copied());
+    readout
+        .number("Evidence", value(trace.evidence.position.as_ref(), k))
+        .number("Evidence in raster order", value(trace.evidence.position_raster.as_ref(), k))
+        .number("Proxy", value(trace.evidence.proxy.as_ref(), k))
+        .number("Memory, |K| / max |K|", kept)
+}
