@@ -314,7 +314,7 @@ fn the_palette_finds_every_action() {
         ("copy reading", "Copy image of Reading order"),
         ("sinkhorn", "Show probe sinkhorn"),
         ("c.png", "Go to image"),
-        ("evaluate", "Ask all probes"),
+        ("evaluate all", "Evaluate all probes"),
     ] {
         window.press(Modifiers::COMMAND, Key::K);
         window.harness.event(egui::Event::Text(typed.to_owned()));
