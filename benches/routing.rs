@@ -43,7 +43,7 @@ fn plans_on_the_host(c: &mut Criterion) {
     group.bench_function("sinkhorn in the log domain", |b| b.iter(|| cold.plan(black_box(&scores))));
     let gain = values(TOKENS);
     group.bench_function("sinkhorn, token weights only", |b| {
-        b.iter(|| Sinkhorn::default().token_weights_host(black_box(&scores), &gain));
+        b.iter(|| Sinkhorn::default().route(black_box(&scores), None).weights(&gain));
     });
     group.finish();
 }

@@ -7,14 +7,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::IndexMap;
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::diagnostics::{MEASURES, measure, quantile};
+use super::diagnostics::{MEASURES, measure};
 use super::grid::Grid;
 use super::head::scorer;
 use super::router::{Router, standardise};
+use super::stats::{normal, quantiles};
 use super::tokens::Tokens;
 
 /// Random scores a band is made of, unless asked otherwise.
@@ -157,7 +158,7 @@ fn columns(
 
 /// 5th and 95th percentile.
 fn ends(values: &[f64]) -> (f64, f64) {
-    (quantile(values, 0.05), quantile(values, 0.95))
+    quantiles(values, [0.05, 0.95]).into()
 }
 
 /// 5th and 95th percentile of every diagnostic over `draws` sets of seeded Gaussian scores.
@@ -170,13 +171,7 @@ pub fn band(router: &dyn Router, grid: Grid, draws: usize, seed: u64) -> Vec<(f6
 fn gaussian_scores(n: usize, seed: u64, draw: u64) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(draw);
-    let raw: Vec<f64> = (0..n)
-        .map(|_| {
-            let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-            radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
-        })
-        .collect();
-    standardise(&raw)
+    standardise(&(0..n).map(|_| normal(&mut rng)).collect::<Vec<_>>())
 }
 
 /// Standardised scores of an image, `[N]`, by each of `scorers` scorers as training begins with them.

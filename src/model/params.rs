@@ -11,6 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 
 use super::array::{Array, Arrays};
+use super::stats;
 
 /// How a parameter starts.
 #[derive(Clone, Debug)]
@@ -95,13 +96,9 @@ impl Spec {
             Init::Uniform(bound) => {
                 (0..self.len()).map(|_| rng.random_range(-1.0..=1.0_f32) * bound).collect()
             }
-            Init::Normal(deviation) => (0..self.len())
-                .map(|_| {
-                    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-                    let angle = std::f64::consts::TAU * rng.random::<f64>();
-                    (radius * angle.cos()) as f32 * deviation
-                })
-                .collect(),
+            Init::Normal(deviation) => {
+                (0..self.len()).map(|_| stats::normal(&mut rng) as f32 * deviation).collect()
+            }
             Init::Values(values) => values.clone(),
         };
         Array::new(self.shape.clone(), data)

@@ -12,6 +12,12 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
 }
 
+/// A draw from the standard normal distribution, by Box and Muller's cosine.
+pub fn normal(rng: &mut impl Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
+}
+
 /// Exact two-sided McNemar test on paired right/wrong answers: the probability that heads of equal
 /// accuracy disagree at least this unevenly. `first` and `second` hold one answer an image.
 pub fn mcnemar(first: &[bool], second: &[bool]) -> f64 {
@@ -47,19 +53,22 @@ pub fn bootstrap_mean(values: &[Vec<f64>], seed: u64) -> (f64, f64) {
         }
         (0..n).map(|_| means[rng.random_range(0..n)]).sum::<f64>() / n as f64
     };
-    let mut found: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
-    found.sort_by(f64::total_cmp);
-    (quantile(&found, 0.025), quantile(&found, 0.975))
+    let [low, high] = quantiles(&(0..RESAMPLES).map(|_| resample()).collect::<Vec<_>>(), [0.025, 0.975]);
+    (low, high)
 }
 
-/// Linearly interpolated quantile of sorted values.
+/// Linearly interpolated quantiles, each from 0 to 1, of at least one value.
 ///
 /// # Panics
 /// If there is no value: a bug of the caller.
-pub fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let at = q * (sorted.len() - 1) as f64;
-    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    low + (high - low) * at.fract()
+pub fn quantiles<const M: usize>(values: &[f64], at: [f64; M]) -> [f64; M] {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    at.map(|q| {
+        let at = q * (sorted.len() - 1) as f64;
+        let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+        low + (high - low) * at.fract()
+    })
 }
 
 /// Area under the ROC curve of `scores` finding `truth`: the probability that a token on the object
@@ -95,6 +104,13 @@ mod tests {
     fn spread_is_the_sample_deviation() {
         assert_eq!(mean_and_deviation(&[2.0, 4.0, 6.0]), (4.0, Some(2.0)));
         assert_eq!(mean_and_deviation(&[5.0]), (5.0, None));
+    }
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(quantiles(&[4.0, 1.0, 3.0, 2.0], [0.5, 0.0]), [2.5, 1.0]);
+        assert_eq!(quantiles(&[7.0], [0.95]), [7.0]);
+        assert!((quantiles(&[0.0, 10.0], [0.95])[0] - 9.5).abs() < 1e-12);
     }
 
     #[test]

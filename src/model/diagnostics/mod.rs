@@ -17,6 +17,7 @@ use self::order::{Row, order_of};
 pub use self::order::{hard_order, kendall_tau, path_length};
 use super::grid::Grid;
 use super::reading::{Rows, blocks};
+use super::stats::quantiles;
 use super::vectorise::vectorised;
 
 /// An entry of the list of diagnostics.
@@ -68,7 +69,7 @@ pub const MEASURES: &[Measure] = &[
         label: "Row maximum, p95",
         higher: "the most decidedly placed tokens are placed more decidedly",
         meaning: "95th percentile over tokens of the largest share a position gets",
-        of: |s| quantile(&s.row_max, 0.95),
+        of: |s| quantiles(&s.row_max, [0.95])[0],
     },
     Measure {
         name: "row_marginal_error",
@@ -222,15 +223,6 @@ vectorised! {
     }
 }
 
-/// Linear-interpolated quantile, `0 <= q <= 1`, of at least one value.
-pub fn quantile(values: &[f64], q: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = q * (sorted.len() - 1) as f64;
-    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    low + (high - low) * at.fract()
-}
-
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -336,12 +328,5 @@ mod tests {
                 assert!((found - expected).abs() < 1e-12 * expected, "{found} {expected}");
             }
         }
-    }
-
-    #[test]
-    fn quantiles_interpolate() {
-        assert_eq!(quantile(&[4.0, 1.0, 3.0, 2.0], 0.5), 2.5);
-        assert_eq!(quantile(&[7.0], 0.95), 7.0);
-        assert!((quantile(&[0.0, 10.0], 0.95) - 9.5).abs() < 1e-12);
     }
 }

@@ -57,10 +57,6 @@ impl Router for GumbelSinkhorn {
         self.sinkhorn.token_weights(scores, gain)
     }
 
-    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
-        self.sinkhorn.token_weights_host(scores, gain)
-    }
-
     fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {
         let noise = self.noise(scores.dims(), draws);
         self.sinkhorn.noisy_plans(scores, noise)

@@ -62,12 +62,6 @@ pub trait Router: Send + Sync {
         weigh(self.plans(scores), gain)
     }
 
-    /// [`token_weights`](Router::token_weights) of one image in float64. `scores`, `gain`: `[N]`.
-    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
-        let plan = self.plan(scores);
-        (0..plan.n).map(|i| plan.row(i).iter().zip(gain).map(|(p, q)| p * q).sum()).collect()
-    }
-
     /// [`plans`](Router::plans) while training: routers that explore draw their noise from
     /// `draws`, one seed an image; the others need none.
     fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {

@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::model::grid::Grid;
+use crate::model::stats::normal;
 use crate::model::trace::Picture;
 
 /// One change.
@@ -85,11 +86,8 @@ impl Perturbation {
             Self::Brightness(factor) => rgb.extend(seen.rgb.iter().map(|v| level(f64::from(*v) * factor))),
             Self::Noise { levels, seed } => {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                rgb.extend(seen.rgb.iter().map(|v| {
-                    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-                    let normal = radius * (std::f64::consts::TAU * rng.random::<f64>()).cos();
-                    level(f64::from(*v) + levels * normal)
-                }));
+                let noisy = |v: &u8| level(f64::from(*v) + levels * normal(&mut rng));
+                rgb.extend(seen.rgb.iter().map(noisy));
             }
             Self::Crop { side, at } => {
                 // Of a pixel's middle: between which pixels of the whole it lies, and how far.

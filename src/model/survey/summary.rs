@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{OTHER, Survey};
-use crate::model::stats::quantile;
+use crate::model::stats::quantiles;
 
 /// A measure over the images of one class.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +46,8 @@ impl Survey {
         for (&class, &value) in self.asked.class.iter().zip(values).filter(|(_, v)| v.is_finite()) {
             of[class as usize].push(f64::from(value));
         }
-        let row = |(class, mut values): (usize, Vec<f64>)| {
-            values.sort_by(f64::total_cmp);
-            let quantiles = [0.05, 0.25, 0.5, 0.75, 0.95].map(|q| quantile(&values, q));
+        let row = |(class, values): (usize, Vec<f64>)| {
+            let quantiles = quantiles(&values, [0.05, 0.25, 0.5, 0.75, 0.95]);
             ClassRow { class, count: values.len(), quantiles }
         };
         of.into_iter().enumerate().filter(|(_, values)| !values.is_empty()).map(row).collect()

@@ -16,6 +16,7 @@ fn rows_of(case: &Value, plan: &[f64]) -> Vec<f64> {
 fn plans_on_the_host_match_the_original() {
     let reference = Reference::open();
     let mut bound = Bound::new("plans on the host", HOST);
+    let mut training = Bound::new("images routed for training", PLAN);
     for case in reference.cases("plans") {
         let name = text(case, "name");
         let [scores, gain, cotangent] = inputs(&reference, case);
@@ -24,7 +25,10 @@ fn plans_on_the_host_match_the_original() {
         bound.see(name, apart(&rows_of(case, &plan.share), &reference.get(&format!("{name}/rows"))));
         let weights = reference.get(&format!("{name}/weights"));
         bound.see(name, apart(&product(&plan.share, &gain), &weights));
-        bound.see(name, apart(&router.token_weights_host(&scores, &gain), &weights));
+        let routed = router.route(&scores, None); // as training reads an image: float32 where that does
+        training.see(name, apart(&routed.weights(&gain), &weights));
+        let table: Vec<f64> = routed.table().into_iter().map(f64::from).collect();
+        training.see(name, apart(&rows_of(case, &table), &reference.get(&format!("{name}/rows"))));
         let columns = reference.get(&format!("{name}/columns"));
         bound.see(name, apart(&product_left(&cotangent, &plan.share), &columns));
     }
@@ -104,7 +108,7 @@ fn gradients_match_finite_differences_on_the_host() {
         let [scores, gain, cotangent] = inputs(&reference, case);
         let router = router_of(case);
         let loss = |scores: &[f64]| -> f64 {
-            let weights = router.token_weights_host(scores, &gain);
+            let weights = product(&router.plan(scores).share, &gain);
             weights.iter().zip(&cotangent).map(|(w, c)| w * c).sum()
         };
         let difference = |i: usize| {

@@ -19,7 +19,7 @@ fn a_batch_is_its_images() {
         let router = (kind.build)(&Config::default()).unwrap();
         let batch = router.token_weights(matrix(&scores, 50, &device), vector(&gain, &device));
         let one_by_one: Vec<f64> =
-            scores.chunks(50).flat_map(|scores| router.token_weights_host(scores, &gain)).collect();
+            scores.chunks(50).flat_map(|scores| router.route(scores, None).weights(&gain)).collect();
         assert!(apart(&host(batch), &one_by_one) < PLAN, "{}", kind.id);
     }
 }

@@ -147,10 +147,6 @@ impl Router for Sinkhorn {
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
         self.noisy_token_weights(scores, gain, vec![])
     }
-
-    fn token_weights_host(&self, scores: &[f64], gain: &[f64]) -> Vec<f64> {
-        self.transport(scores, &[], Way::Double).weights(gain)
-    }
 }
 
 /// Noise for a batch of scores, `[B, N, N]`; none where there is none.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cpu_time::ThreadTime;
 use serde_json::{Map, Value};
 
-use crate::model::stats::quantile;
+use crate::model::stats::quantiles;
 
 /// What came out, by name, in the order it was measured.
 #[derive(Default)]
@@ -66,11 +66,12 @@ impl Frames {
         self.taken.len()
     }
 
-    /// The quantile of what they took, and a new start; not a number where none was measured.
-    pub fn take(&mut self, qs: &[f64]) -> Vec<f64> {
-        let mut taken = std::mem::take(&mut self.taken);
-        taken.sort_by(f64::total_cmp);
-        qs.iter().map(|q| if taken.is_empty() { f64::NAN } else { quantile(&taken, *q) }).collect()
+    /// Quantiles of what they took, and a new start; not numbers where none was measured.
+    pub fn take<const M: usize>(&mut self, at: [f64; M]) -> [f64; M] {
+        match std::mem::take(&mut self.taken) {
+            taken if taken.is_empty() => [f64::NAN; M],
+            taken => quantiles(&taken, at),
+        }
     }
 }
 

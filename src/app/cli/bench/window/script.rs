@@ -120,7 +120,7 @@ impl Driver {
                     Some(image) => left.push(image),
                     None if ready => {
                         let images = self.app.state.library.images.keys().copied().take(IMAGES).collect();
-                        self.frames.take(&[]);
+                        self.frames.take([]);
                         return self.go_to(Stage::Select(images, None, Default::default()));
                     }
                     None => {}
@@ -132,7 +132,7 @@ impl Driver {
                 self.stage = Stage::Columns;
                 let ready = shown(&self.app.state) && quiet(&self.app.state);
                 if self.drawn(ready) {
-                    self.frames.take(&[]);
+                    self.frames.take([]);
                     self.go_to(Stage::Hover);
                 }
             }
@@ -146,7 +146,7 @@ impl Driver {
                 let library = &self.app.state.library;
                 let there = library.images.len() >= crowd.images && quiet(&self.app.state);
                 if self.drawn(there) {
-                    self.frames.take(&[]);
+                    self.frames.take([]);
                     self.go_to(Stage::Scroll);
                 }
             }
@@ -205,7 +205,7 @@ impl Driver {
             self.sheet().put("select_known_ms", median(&known));
             self.sheet().put("select_ms", median(&drawn));
             self.sheet().put("select_ms_max", drawn.last().copied().unwrap_or(f64::NAN));
-            let frame = self.frames.take(&[1.0])[0];
+            let frame = self.frames.take([1.0])[0];
             self.sheet().put("select_frame_ms_max", frame);
             self.add_columns();
             self.go_to(Stage::Columns);
@@ -239,7 +239,7 @@ impl Driver {
             self.events.push(Event::PointerMoved(Pos2::new(340.0 + 1060.0 * t, 460.0 + 320.0 * sway)));
             return;
         }
-        let found = self.frames.take(&[0.99, 0.5]);
+        let found = self.frames.take([0.99, 0.5]);
         self.sheet().put("frame_ms_p99", found[0]);
         self.sheet().put("frame_ms_p50", found[1]);
         let columns = self.app.state.columns.len() as f64;
@@ -270,7 +270,7 @@ impl Driver {
             self.events.push(Event::MouseWheel { unit, delta, phase, source, modifiers });
             return;
         }
-        let found = self.frames.take(&[0.99, 0.5]);
+        let found = self.frames.take([0.99, 0.5]);
         let library = &self.app.state.library;
         let (images, probes) = (library.images.len() as f64, library.probes.len() as f64);
         let thumbnails = self.app.state.thumbnails.len() as f64;
