@@ -78,15 +78,13 @@ pub fn one_for_all(ui: &mut Ui, cx: &mut Cx<'_>) {
     let image = cx.state.current_image().and_then(|image| class(cx.state, image)).map(str::to_owned);
     let offers: Vec<String> = image.into_iter().chain(shown(first)).collect();
     ui.horizontal_wrapped(|ui| {
-        let text = RichText::new("Evidence is for another class in every column. One for all:");
-        ui.label(text.color(color32(cx.theme.series(1))));
+        ui.weak("Columns show evidence for different classes. For one in all:");
         for (at, name) in
             offers.iter().enumerate().filter(|(at, name)| offers.iter().position(|o| o == *name) == Some(*at))
         {
-            let button = egui::Button::new(name).fill(ui.visuals().selection.bg_fill);
             let about =
                 if at + 1 == offers.len() { "What the first column predicts" } else { "What the image is" };
-            if ui.add(button).on_hover_text(about).clicked() {
+            if ui.button(name).on_hover_text(about).clicked() {
                 cx.send(Command::SetClass(ClassChoice::Named(name.clone())));
             }
         }
