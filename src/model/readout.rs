@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::reading::{Direction, Form, Gain, Order, Plan, Reading, blocks};
 use super::tokens::Tokens;
-use super::vectorise::vectorised;
+use super::vectorise::{self, vectorised};
 
 /// Features of the image, `[F]`.
 pub fn features(reading: &Reading, tokens: &Tokens) -> Vec<f64> {
@@ -83,7 +83,7 @@ pub(super) fn by_token(order: &Order, gain: &[f64]) -> Vec<f64> {
         Order::Plan(plan) => {
             let parts = blocks(plan.n)
                 .into_par_iter()
-                .flat_map_iter(|tokens| tokens.map(|i| product_of(plan.row(i), gain)));
+                .flat_map_iter(|tokens| tokens.map(|i| vectorise::dot(plan.row(i), gain)));
             parts.collect()
         }
     }
@@ -101,18 +101,6 @@ pub(super) fn by_position(order: &Order, values: &[f64]) -> Vec<f64> {
             });
             sum(parts.collect(), plan.n)
         }
-    }
-}
-
-vectorised! {
-    /// `a . b`, in sums that run side by side.
-    fn product_of<const FUSED: bool>(a: &[f64], b: &[f64]) -> f64 {
-        let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
-        let mut sums = [0.0; 16];
-        for (a, b) in a.iter().zip(b) {
-            (0..16).for_each(|lane| sums[lane] += a[lane] * b[lane]);
-        }
-        sums.into_iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
     }
 }
 

@@ -1,5 +1,8 @@
 //! Compiles a numeric loop for several instruction sets and takes the best this machine has.
 
+use std::iter::Sum;
+use std::ops::{Add, Mul};
+
 /// Defines a function whose body is compiled for AVX-512, AVX2 with fused multiply-add, and the
 /// target's baseline; a call takes the first the processor has. `FUSED` is the name of a constant
 /// of the body: whether `mul_add` is one instruction. `T: Real` after it makes the body generic.
@@ -38,13 +41,48 @@ pub(crate) use vectorised;
 
 vectorised! {
     /// `into += values`.
-    pub(crate) fn add<const FUSED: bool>(values: &[f32], into: &mut [f32]) {
-        into.iter_mut().zip(values).for_each(|(into, x)| *into += x);
+    pub(crate) fn add<const FUSED: bool, T: Real>(values: &[T], into: &mut [T]) {
+        into.iter_mut().zip(values).for_each(|(into, &x)| *into = *into + x);
+    }
+}
+
+vectorised! {
+    /// `into += factor values`.
+    pub(crate) fn add_scaled<const FUSED: bool, T: Real>(factor: T, values: &[T], into: &mut [T]) {
+        for (into, &x) in into.iter_mut().zip(values) {
+            *into = T::multiply_add::<FUSED>(factor, x, *into);
+        }
+    }
+}
+
+vectorised! {
+    /// `into += a b`.
+    pub(crate) fn add_product<const FUSED: bool, T: Real>(a: &[T], b: &[T], into: &mut [T]) {
+        for ((into, &a), &b) in into.iter_mut().zip(a).zip(b) {
+            *into = T::multiply_add::<FUSED>(a, b, *into);
+        }
+    }
+}
+
+/// Lanes that sums are kept in until the end, so that they go through wide registers.
+const LANES: usize = 16;
+
+vectorised! {
+    /// `a . b`.
+    pub(crate) fn dot<const FUSED: bool, T: Real>(a: &[T], b: &[T]) -> T {
+        let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+        let mut sums = [T::default(); LANES];
+        for (a, b) in a.iter().zip(b) {
+            (0..LANES).for_each(|lane| sums[lane] = sums[lane] + a[lane] * b[lane]);
+        }
+        sums.into_iter().sum::<T>() + a_rest.iter().zip(b_rest).map(|(&a, &b)| a * b).sum::<T>()
     }
 }
 
 /// A precision that loops are written for.
-pub(crate) trait Real: Copy + Default + Send + Sync + std::ops::Mul<Output = Self> {
+pub(crate) trait Real:
+    Copy + Default + Send + Sync + Add<Output = Self> + Mul<Output = Self> + Sum
+{
     /// `a b + c`, in one rounding where the processor has an instruction for it.
     fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self;
     /// The nearest value.

@@ -76,16 +76,15 @@ pub fn one_for_all(ui: &mut Ui, cx: &mut Cx<'_>) {
         return;
     }
     let image = cx.state.current_image().and_then(|image| class(cx.state, image)).map(str::to_owned);
-    let offers: Vec<String> = image.into_iter().chain(shown(first)).collect();
+    let image = image.map(|name| (name, "What the image is"));
+    let mut offers: Vec<_> =
+        image.into_iter().chain(shown(first).map(|name| (name, "What the first column predicts"))).collect();
+    offers.dedup_by(|later, earlier| later.0 == earlier.0);
     ui.horizontal_wrapped(|ui| {
         ui.weak("Columns show evidence for different classes. For one in all:");
-        for (at, name) in
-            offers.iter().enumerate().filter(|(at, name)| offers.iter().position(|o| o == *name) == Some(*at))
-        {
-            let about =
-                if at + 1 == offers.len() { "What the first column predicts" } else { "What the image is" };
-            if ui.button(name).on_hover_text(about).clicked() {
-                cx.send(Command::SetClass(ClassChoice::Named(name.clone())));
+        for (name, about) in offers {
+            if ui.button(&name).on_hover_text(about).clicked() {
+                cx.send(Command::SetClass(ClassChoice::Named(name)));
             }
         }
     });

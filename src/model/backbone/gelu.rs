@@ -8,13 +8,23 @@ use crate::model::pooling::{flex, on_cpu};
 use crate::model::vectorise::{exp_single, multiply_add, vectorised};
 
 /// Values a thread takes at once.
-pub(super) const PART: usize = 1 << 13;
+const PART: usize = 1 << 13;
 
 /// GELU of every value; in place on the CPU where nobody else holds them.
 pub(super) fn gelu(x: Tensor<2>) -> Tensor<2> {
+    in_parts(x, each, activation::gelu)
+}
+
+/// `each` of the values, in place and in parts on the CPU where nobody else holds them; `elementary`
+/// elsewhere.
+pub(super) fn in_parts(
+    x: Tensor<2>,
+    each: impl Fn(&mut [f32]) + Send + Sync,
+    elementary: impl FnOnce(Tensor<2>) -> Tensor<2>,
+) -> Tensor<2> {
     let device = x.device();
     if !on_cpu(&device) || device.is_autodiff() || x.dtype() != DType::F32 {
-        return activation::gelu(x);
+        return elementary(x);
     }
     let mut x = flex(x).to_contiguous();
     x.storage_mut::<f32>().par_chunks_mut(PART).for_each(each);

@@ -2,12 +2,9 @@
 //! `s = 1.702 x`, GELU by its tanh approximation with `s = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, because
 //! `(1 + tanh u) / 2 = sigmoid(2 u)`.
 
-use burn::backend::Flex;
-use burn::tensor::{DType, Tensor, activation};
-use rayon::prelude::*;
+use burn::tensor::{Tensor, activation};
 
-use super::gelu::PART;
-use crate::model::pooling::{flex, on_cpu};
+use super::gelu::in_parts;
 use crate::model::vectorise::{exp_single, multiply_add, vectorised};
 
 /// `s(x) = linear x + cubic x^3`.
@@ -29,13 +26,7 @@ pub(super) const TANH: Slope = {
 
 /// `x sigmoid(s(x))` of every value; in place on the CPU where nobody else holds them.
 pub(super) fn swish(x: Tensor<2>, slope: Slope) -> Tensor<2> {
-    let device = x.device();
-    if !on_cpu(&device) || device.is_autodiff() || x.dtype() != DType::F32 {
-        return elementary(x, slope);
-    }
-    let mut x = flex(x).to_contiguous();
-    x.storage_mut::<f32>().par_chunks_mut(PART).for_each(|part| each(part, slope));
-    Tensor::from_primitive::<Flex>(x)
+    in_parts(x, |part| each(part, slope), |x| elementary(x, slope))
 }
 
 fn elementary(x: Tensor<2>, Slope { linear, cubic }: Slope) -> Tensor<2> {

@@ -23,7 +23,7 @@ use super::tokens::Tokens;
 use super::{on_cpu, tensor};
 use crate::model::product::Matrix;
 use crate::model::router::{Routed, Router, pull_standardised, standardise, standardise_batch};
-use crate::model::vectorise::{add, multiply_add, vectorised};
+use crate::model::vectorise::{add, add_product};
 
 /// Parts a batch is cut into, each with a gradient of its own, summed in order at the end.
 const PARTS: usize = 16;
@@ -285,13 +285,4 @@ impl Channels {
 
 fn values(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice::<f32>().expect("float32 parameters")
-}
-
-vectorised! {
-    /// `into += a b`.
-    fn add_product<const FUSED: bool>(a: &[f32], b: &[f32], into: &mut [f32]) {
-        for ((into, &a), &b) in into.iter_mut().zip(a).zip(b) {
-            *into = multiply_add::<FUSED, f32>(a, b, *into);
-        }
-    }
 }

@@ -8,7 +8,7 @@
 //! the gain is `mu_k`.
 
 use super::Routed;
-use crate::model::vectorise::{exp, vectorised};
+use crate::model::vectorise::{dot, exp, vectorised};
 
 /// The logits of every column.
 pub(super) enum Logits {
@@ -186,18 +186,5 @@ vectorised! {
     /// `into += scale column (by - mean)`.
     fn owe<const FUSED: bool>(scale: f64, mean: f64, by: &[f64], column: &[f64], into: &mut [f64]) {
         into.iter_mut().zip(column).zip(by).for_each(|((into, p), by)| *into += scale * p * (by - mean));
-    }
-}
-
-vectorised! {
-    /// `a . b`.
-    fn dot<const FUSED: bool>(a: &[f64], b: &[f64]) -> f64 {
-        let (a, a_rest) = a.as_chunks::<LANES>();
-        let (b, b_rest) = b.as_chunks::<LANES>();
-        let mut sums = [0.0; LANES];
-        for (a, b) in a.iter().zip(b) {
-            (0..LANES).for_each(|lane| sums[lane] += a[lane] * b[lane]);
-        }
-        sums.into_iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
     }
 }

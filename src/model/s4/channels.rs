@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::discrete::Discrete;
 use super::fused::Gradients;
 use crate::model::product::Matrix;
-use crate::model::vectorise::{multiply_add, vectorised};
+use crate::model::vectorise::{add, add_product};
 
 /// Channels taken together: the vectors of a step fit the second-level cache.
 const TOGETHER: usize = 32;
@@ -194,17 +194,4 @@ fn go_back(
         see(at - 1, after);
         back.times(Matrix::new(after, width), before);
     }
-}
-
-vectorised! {
-    /// `into += a b`.
-    fn add_product<const FUSED: bool>(a: &[f64], b: &[f64], into: &mut [f64]) {
-        for ((into, &a), &b) in into.iter_mut().zip(a).zip(b) {
-            *into = multiply_add::<FUSED, f64>(a, b, *into);
-        }
-    }
-}
-
-fn add(values: &[f64], into: &mut [f64]) {
-    into.iter_mut().zip(values).for_each(|(into, x)| *into += x);
 }

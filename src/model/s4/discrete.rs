@@ -5,7 +5,6 @@
 
 use super::solve;
 use crate::model::product::Matrix;
-use crate::model::vectorise::{multiply_add, vectorised};
 
 /// A discretised system.
 pub(super) struct Discrete {
@@ -67,14 +66,5 @@ impl Discrete {
             }
         }
         (by_a, by_b, by_step)
-    }
-}
-
-vectorised! {
-    /// `into += factor values`.
-    pub(super) fn add<const FUSED: bool>(factor: f64, values: &[f64], into: &mut [f64]) {
-        for (into, &x) in into.iter_mut().zip(values) {
-            *into = multiply_add::<FUSED, f64>(factor, x, *into);
-        }
     }
 }

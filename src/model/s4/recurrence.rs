@@ -4,9 +4,10 @@
 //! they could be folded into: `x_0 = Bbar`, `x_{j+1} = Abar x_j`, `K[j] = C x_j`. Back, with `y_j` what
 //! state `j` is owed: `y_j = dK[j] C + Abar^T y_{j+1}` and `dAbar = sum_j y_{j+1} x_j^T`.
 
-use super::discrete::{Discrete, add};
+use super::discrete::Discrete;
 use super::fused::Gradients;
 use crate::model::product::Matrix;
+use crate::model::vectorise::add_scaled;
 
 /// The states an impulse goes through.
 pub(super) struct Recurrence {
@@ -30,7 +31,7 @@ impl Recurrence {
             let (before, after) = path[(at - 1) * states..].split_at_mut(states);
             let after = &mut after[..states];
             for (k, &x) in before.iter().enumerate() {
-                add(x, &columns[k * states + k..(k + 1) * states], &mut after[k..]);
+                add_scaled(x, &columns[k * states + k..(k + 1) * states], &mut after[k..]);
             }
         }
         Self { system, c, path }
@@ -47,11 +48,11 @@ impl Recurrence {
         let (states, n) = (self.system.states, by_kernel.len());
         let (mut by_c, mut owed) = (vec![0.0; states], vec![0.0; n * states]);
         for j in (0..n).rev() {
-            add(by_kernel[j], &self.path[j * states..(j + 1) * states], &mut by_c);
+            add_scaled(by_kernel[j], &self.path[j * states..(j + 1) * states], &mut by_c);
             let (own, later) = owed[j * states..].split_at_mut(states);
-            add(by_kernel[j], &self.c, own);
+            add_scaled(by_kernel[j], &self.c, own);
             for (row, &y) in later.iter().take(states).enumerate() {
-                add(y, &self.system.transition[row * states..=row * (states + 1)], &mut own[..=row]);
+                add_scaled(y, &self.system.transition[row * states..=row * (states + 1)], &mut own[..=row]);
             }
         }
         let (first, later) = owed.split_at(states.min(owed.len()));

@@ -25,10 +25,10 @@ use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::vectors::{add_scaled, centred, dot, pull, sum};
+use super::vectors::{centred, pull, sum};
 use crate::model::pooling::tensor;
 use crate::model::product::Matrix;
-use crate::model::vectorise::add;
+use crate::model::vectorise::{add, add_scaled, dot};
 
 /// Tokens taken together.
 const TOKENS: usize = 128;

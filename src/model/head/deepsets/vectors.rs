@@ -1,22 +1,9 @@
 //! Loops over a token's values, for the widest registers there are.
 
-use crate::model::vectorise::{multiply_add, vectorised};
+use crate::model::vectorise::vectorised;
 
 /// Lanes that sums are kept in until the end.
 const LANES: usize = 16;
-
-vectorised! {
-    /// `a . b`.
-    pub(super) fn dot<const FUSED: bool>(a: &[f32], b: &[f32]) -> f32 {
-        let (a, a_rest) = a.as_chunks::<LANES>();
-        let (b, b_rest) = b.as_chunks::<LANES>();
-        let mut sums = [0.0; LANES];
-        for (a, b) in a.iter().zip(b) {
-            (0..LANES).for_each(|lane| sums[lane] += a[lane] * b[lane]);
-        }
-        sums.into_iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
-    }
-}
 
 vectorised! {
     /// The sum.
@@ -27,15 +14,6 @@ vectorised! {
             (0..LANES).for_each(|lane| sums[lane] += block[lane]);
         }
         sums.into_iter().sum::<f32>() + rest.iter().sum::<f32>()
-    }
-}
-
-vectorised! {
-    /// `into += factor values`.
-    pub(super) fn add_scaled<const FUSED: bool>(factor: f32, values: &[f32], into: &mut [f32]) {
-        for (into, &x) in into.iter_mut().zip(values) {
-            *into = multiply_add::<FUSED, f32>(factor, x, *into);
-        }
     }
 }
 
