@@ -287,13 +287,19 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn pages_link_to_files_that_are_there() {
     assert_eq!(links("a [b](c/d.md), [e](https://f.g)").collect::<Vec<_>>(), ["c/d.md"]);
-    for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/definitions.md"] {
+    let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
+    let docs = files("docs", &is_page).into_iter().map(|(short, _)| short);
+    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned);
+    for page in docs.chain(top) {
+        let page = Path::new(&page);
         let text = fs::read_to_string(root().join(page)).unwrap();
         for target in links(&text) {
             let file = target.split('#').next().unwrap();
+            let place = root().join(page.parent().unwrap()).join(file);
             assert!(
-                file.is_empty() || root().join(file).exists(),
-                "{page} links to {file}, which is not there"
+                file.is_empty() || place.exists(),
+                "{} links to {file}, which is not there",
+                page.display()
             );
         }
     }

@@ -114,7 +114,7 @@ pub enum DeviceError {
     },
     /// This program was built without CUDA.
     #[error(
-        "this program was built without CUDA; `cargo build --release --features cuda` builds it in (README, \"GPUs\"). There is: {there}"
+        "this program was built without CUDA; `cargo build --release --features cuda` builds it in (docs/guide.md, \"GPUs\"). There is: {there}"
     )]
     NotCompiled {
         /// What is there.
