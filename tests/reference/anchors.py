@@ -1,6 +1,6 @@
 """Nearest neighbours and logistic regression by scikit-learn, for `src/model/anchors`.
 
-    python tests/reference/anchors.py tests/fixtures/anchors
+    python tests/reference/anchors.py
 
 Needs numpy and scikit-learn. Writes `anchors.json`: training and test vectors (float32), the training
 classes, and what scikit-learn answers. The classes overlap, and the channels have scales from 0.01 to
@@ -8,13 +8,14 @@ classes, and what scikit-learn answers. The classes overlap, and the channels ha
 """
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
+
+from place import FIXTURES
 
 CLASSES, WIDTH, TRAIN, TEST = 5, 12, 150, 60
 K, TEMPERATURE, C = 20, 0.07, 1.0
@@ -54,7 +55,8 @@ def main(out: Path) -> None:
         "logreg": logreg.predict(scaled).tolist(),
         "logreg_probabilities": np.round(logreg.predict_proba(scaled), 9).ravel().tolist(),
     }
+    out.mkdir(parents=True, exist_ok=True)
     (out / "anchors.json").write_text(json.dumps(document) + "\n")
 
 
-main(Path(sys.argv[1]))
+main(FIXTURES / "anchors")

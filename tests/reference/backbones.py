@@ -36,6 +36,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from images import photo
+from place import FIXTURES
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import (
@@ -80,7 +81,7 @@ from transformers import (
 )
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
-OUT = Path(__file__).resolve().parent.parent / "fixtures" / "backbones"
+OUT = FIXTURES / "backbones"
 
 
 def hashed(name, count):

@@ -13,14 +13,15 @@ It writes tests/fixtures/evidence/{diagnostics,evidence}.json and gives the same
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.special import logsumexp
 from scipy.stats import kendalltau
 
-HERE = Path(__file__).resolve().parent.parent / "fixtures" / "evidence"
+from place import FIXTURES
+
+HERE = FIXTURES / "evidence"
 torch.set_default_dtype(torch.float64)
 
 

@@ -14,14 +14,15 @@ is that of what it trains. Deterministic.
 
 import json
 import math
-from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
-OUT = Path(__file__).resolve().parent.parent / "fixtures" / "heads"
+from place import FIXTURES
+
+OUT = FIXTURES / "heads"
 D, C, S, B, SEED = 24, 5, 16, 3, 7
 GRIDS = {"3x3": (3, 3), "2x6": (2, 6)}
 LABELS = torch.tensor([0, 3, 1])

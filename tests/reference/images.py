@@ -15,12 +15,13 @@ processed/   CASE.json is a preprocessor_config.json, processed.npz holds
 import io
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
-OUT = Path(__file__).resolve().parent.parent / "fixtures" / "images"
+from place import FIXTURES
+
+OUT = FIXTURES / "images"
 FILES = OUT / "files"
 
 

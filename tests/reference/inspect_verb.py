@@ -11,7 +11,6 @@ It writes tests/fixtures/inspect/ and gives the same bytes every time.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,8 +19,9 @@ from safetensors.torch import save_file
 from transformers import ViTConfig, ViTModel
 
 import evidence
+from place import FIXTURES
 
-HERE = Path(__file__).resolve().parent.parent / "fixtures" / "inspect"
+HERE = FIXTURES / "inspect"
 WIDTH, SIDE, PATCH, CLASSES, STATES = 24, 32, 8, 7, 8
 GRID = SIDE // PATCH
 N = GRID * GRID

@@ -4,12 +4,13 @@
 """
 
 import struct
-from pathlib import Path
 
 import numpy as np
 from scipy.io import savemat
 
-OUT = Path(__file__).resolve().parent.parent / "fixtures" / "mat"
+from place import FIXTURES
+
+OUT = FIXTURES / "mat"
 
 
 def save(name, variables, compress=True):

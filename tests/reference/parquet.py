@@ -1,7 +1,7 @@
 """Parquet files as Hugging Face's datasets have them, small, written by pyarrow.
 
     pip install pyarrow pillow
-    python tests/reference/parquet.py tests/fixtures/parquet
+    python tests/reference/parquet.py
 
 Two shards for training and one for testing with class names (`hub`), text as labels with gzip and
 version-2 pages (`text`), plain bytes and 32-bit labels with no dictionary and no packing (`plain`),
@@ -11,13 +11,14 @@ and a Zstandard one that is refused (`packed`). `expected.json` holds label and 
 import hashlib
 import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
+
+from place import FIXTURES
 
 NAMES = ["apple", "pear", "quince"]
 rng = np.random.default_rng(7)
@@ -89,4 +90,4 @@ def main(out):
     (out / "expected.json").write_text(json.dumps(expected, indent=0) + "\n")
 
 
-main(Path(sys.argv[1]))
+main(FIXTURES / "parquet")

@@ -13,16 +13,17 @@ Plans of N > 9 tokens are kept as three rows and two products: `P q` and `c P`.
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.numpy import save_file
 
+from place import FIXTURES
+
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(2)
 
-OUT = Path(__file__).resolve().parent.parent / "fixtures" / "routing" / "routing.safetensors"
+OUT = FIXTURES / "routing" / "routing.safetensors"
 arrays: dict[str, np.ndarray] = {}
 cases: dict[str, list] = {"plans": [], "kernels": [], "readouts": []}
 

@@ -13,12 +13,13 @@ import re
 import struct
 import zipfile
 from collections import OrderedDict
-from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
-OUT = Path(__file__).parent.parent / "fixtures" / "weights"
+from place import FIXTURES
+
+OUT = FIXTURES / "weights"
 POOL = []
 
 
