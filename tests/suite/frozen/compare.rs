@@ -1,0 +1,189 @@
+//! Holds a file against one that was frozen, by what it says: text, pixels and the bits of numbers. What
+//! a later version adds (another key, array or column) is no difference; what it leaves out is.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use ndarray::ArrayD;
+use ndarray_npy::NpzReader;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+/// What another day or another version may say otherwise.
+const FREE: &[&str] = &["seconds", "program"];
+
+/// What numbers may differ by, of themselves and absolutely; nothing where it is 0.
+pub struct Slack(pub f64);
+
+impl Slack {
+    /// The same bits, or near enough.
+    fn near(&self, old: f64, new: f64) -> bool {
+        old.to_bits() == new.to_bits() || self.0 > 0.0 && (old - new).abs() <= self.0 * (1.0 + old.abs())
+    }
+
+    /// Where the file `new` says something else than `old`; nothing where it does not.
+    pub fn difference(&self, old: &Path, new: &Path) -> Option<String> {
+        let (before, Ok(now)) = (fs::read(old).expect("a frozen file"), fs::read(new)) else {
+            return Some("is not written".to_owned());
+        };
+        if before == now {
+            return None;
+        }
+        match old.extension().and_then(|ending| ending.to_str()) {
+            Some("json" | "ssmprobe") => self.value("", &parse(&before), &parse(&now)),
+            Some("jsonl") => self.value("", &lines(&before), &lines(&now)),
+            Some("csv") => self.table(&before, &now),
+            Some("safetensors") => self.tensors(&before, &now),
+            Some("npz") => self.arrays(old, new),
+            Some("png") => (pixels(&before) != pixels(&now)).then(|| "has other pixels".to_owned()),
+            _ => {
+                let at = before.iter().zip(&now).take_while(|(a, b)| a == b).count();
+                let of = |bytes: &[u8]| {
+                    String::from_utf8_lossy(&bytes[at.saturating_sub(20)..bytes.len().min(at + 40)])
+                        .into_owned()
+                };
+                Some(format!("differs at byte {at}: {:?} was {:?}", of(&now), of(&before)))
+            }
+        }
+    }
+
+    fn value(&self, place: &str, old: &Value, new: &Value) -> Option<String> {
+        match (old, new) {
+            (Value::Object(before), Value::Object(now)) => {
+                before.iter().filter(|(key, _)| !FREE.contains(&key.as_str())).find_map(|(key, old)| {
+                    let place = format!("{place}/{key}");
+                    match now.get(key) {
+                        Some(new) => self.value(&place, old, new),
+                        None => Some(format!("{place} is missing")),
+                    }
+                })
+            }
+            (Value::Array(before), Value::Array(now)) if before.len() == now.len() => {
+                let pairs = before.iter().zip(now).enumerate();
+                pairs.into_iter().find_map(|(at, (old, new))| self.value(&format!("{place}/{at}"), old, new))
+            }
+            (Value::Number(before), Value::Number(now))
+                if self.near(before.as_f64().unwrap_or(f64::NAN), now.as_f64().unwrap_or(f64::NAN)) =>
+            {
+                None
+            }
+            _ if old == new => None,
+            _ => Some(format!("{place} is {new}, was {old}")),
+        }
+    }
+
+    fn table(&self, old: &[u8], new: &[u8]) -> Option<String> {
+        let (notes_before, header_before, before) = records(old);
+        let (notes, header, now) = records(new);
+        if notes_before != notes || before.len() != now.len() {
+            return Some(format!("has {} rows, had {}; notes {notes:?}", now.len(), before.len()));
+        }
+        for (column, name) in header_before.iter().enumerate() {
+            let Some(here) = header.iter().position(|other| other == name) else {
+                return Some(format!("has no column {name}"));
+            };
+            for (row, (old, new)) in before.iter().zip(&now).enumerate() {
+                let (old, new) = (&old[column], &new[here]);
+                let numbers = (old.parse(), new.parse());
+                let same = old == new || matches!(numbers, (Ok(old), Ok(new)) if self.near(old, new));
+                if !same && !FREE.contains(&name.as_str()) {
+                    return Some(format!("{name} of row {row} is {new}, was {old}"));
+                }
+            }
+        }
+        None
+    }
+
+    fn tensors(&self, old: &[u8], new: &[u8]) -> Option<String> {
+        let (before, now) =
+            (SafeTensors::deserialize(old).expect("safetensors"), SafeTensors::deserialize(new));
+        let Ok(now) = now else { return Some("is no safetensors file".to_owned()) };
+        for (name, tensor) in before.tensors() {
+            let Ok(other) = now.tensor(&name) else { return Some(format!("{name} is missing")) };
+            if (tensor.dtype(), tensor.shape()) != (other.dtype(), other.shape()) {
+                return Some(format!("{name} is {:?} {:?}", other.dtype(), other.shape()));
+            }
+            if tensor.data() == other.data() {
+                continue;
+            }
+            // Half of a step of float16 is more than any other slack.
+            let slack = if tensor.dtype() == Dtype::F16 && self.0 > 0.0 { Self(1e-3) } else { Self(self.0) };
+            let pairs =
+                numbers(tensor.dtype(), tensor.data()).into_iter().zip(numbers(other.dtype(), other.data()));
+            // The clock's share of what a checkpoint keeps.
+            let clock = name.ends_with("/running");
+            let pairs = pairs.enumerate().filter(|(at, _)| !(clock && *at == 3));
+            for (at, (old, new)) in pairs {
+                if !slack.near(old, new) {
+                    return Some(format!("{name}[{at}] is {new}, was {old}"));
+                }
+            }
+        }
+        let said = |bytes: &[u8]| {
+            let (_, metadata) = SafeTensors::read_metadata(bytes).expect("a header");
+            metadata.metadata().clone().unwrap_or_default()
+        };
+        let (before, now): (HashMap<_, _>, HashMap<_, _>) = (said(old), said(new));
+        before.iter().find_map(|(key, old)| {
+            let new = now.get(key).map_or("", String::as_str);
+            match (serde_json::from_str(old), serde_json::from_str(new)) {
+                (Ok(old), Ok(new)) => self.value(key, &old, &new),
+                _ => (old != new).then(|| format!("{key} is {new:?}, was {old:?}")),
+            }
+        })
+    }
+
+    fn arrays(&self, old: &Path, new: &Path) -> Option<String> {
+        let open = |path| NpzReader::new(fs::File::open(path).expect("a file"));
+        let (mut before, Ok(mut now)) = (open(old).expect("an archive"), open(new)) else {
+            return Some("is no archive of arrays".to_owned());
+        };
+        before.names().expect("names").iter().find_map(|name| {
+            let old: ArrayD<f32> = before.by_name(name).expect("an array");
+            let Ok(new) = now.by_name::<ndarray::OwnedRepr<f32>, ndarray::IxDyn>(name) else {
+                return Some(format!("{name} is missing"));
+            };
+            let same = old.shape() == new.shape()
+                && old.iter().zip(&new).all(|(old, new)| self.near(f64::from(*old), f64::from(*new)));
+            (!same).then(|| format!("{name} is {new}, was {old}"))
+        })
+    }
+}
+
+fn parse(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|error| Value::String(format!("no JSON: {error}")))
+}
+
+fn lines(bytes: &[u8]) -> Value {
+    String::from_utf8_lossy(bytes).lines().map(|line| parse(line.as_bytes())).collect()
+}
+
+fn pixels(bytes: &[u8]) -> Option<image::RgbaImage> {
+    image::load_from_memory(bytes).ok().map(|image| image.to_rgba8())
+}
+
+/// The lines before a table's header, the header, and the rows.
+fn records(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<Vec<String>>) {
+    let text = String::from_utf8_lossy(bytes);
+    let notes = text.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
+    let mut table = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(bytes);
+    let owned = |row: &csv::StringRecord| row.iter().map(str::to_owned).collect::<Vec<_>>();
+    let header = owned(table.headers().expect("a header"));
+    (notes, header, table.records().map(|row| owned(&row.expect("a row"))).collect())
+}
+
+/// The values of a tensor.
+fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
+    fn each<const N: usize>(bytes: &[u8], of: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        bytes.as_chunks::<N>().0.iter().map(|chunk| of(*chunk)).collect()
+    }
+    match dtype {
+        Dtype::F16 => each(bytes, |b| half::f16::from_le_bytes(b).to_f64()),
+        Dtype::F32 => each(bytes, |b| f64::from(f32::from_le_bytes(b))),
+        Dtype::F64 => each(bytes, f64::from_le_bytes),
+        Dtype::U32 => each(bytes, |b| f64::from(u32::from_le_bytes(b))),
+        Dtype::I64 => each(bytes, |b| i64::from_le_bytes(b) as f64),
+        other => panic!("no file of ours holds {other:?}"),
+    }
+}

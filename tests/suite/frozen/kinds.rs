@@ -1,0 +1,281 @@
+//! What the window keeps, and that nothing is left out: every head, figure, table and format, and
+//! every kind of file is there, and is read and written again as it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use eframe::egui::accesskit::Role;
+use egui_kittest::kittest::Queryable as _;
+use serde_json::json;
+use ssmprobe::app::job::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ImageId, LookSettings, ProbeId,
+};
+use ssmprobe::app::report::{FORMATS, TABLES};
+use ssmprobe::app::settings::{Recent, Settings, ThemeChoice};
+use ssmprobe::app::state::{Selection, State, Views};
+use ssmprobe::app::training::Draft;
+use ssmprobe::app::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
+use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::head::HEADS;
+use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::stability::Stability;
+use ssmprobe::model::survey::Survey;
+use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::curves::Part;
+use ssmprobe::viz::overview::{Choice, MapOf, OVERVIEWS};
+use ssmprobe::viz::{FIGURES, Options, Rows, colormap, stability};
+
+use super::compare::Slack;
+use super::{FREEZE, frozen, step, walk};
+use crate::window::Window;
+
+/// Everything a workspace can hold, nothing of it as it is by default.
+fn workspace(desk: &Path) -> Workspace {
+    let options = BackboneOptions { layer: Some(1), pixels: Some(48), mae_order: MaeOrder::Shuffled(3) };
+    let fingerprint = |digit: &str| Some(digit.repeat(64));
+    let drawn = Options {
+        map: colormap::Map::Viridis,
+        log: true,
+        rows: Rows::Score,
+        opacity: 0.25,
+        grid: true,
+        step: Some(3),
+        limits: Some((-1.5, 2.25)),
+        proxy_limits: Some((-0.5, 0.125)),
+    };
+    let changes = [
+        Intervention::Scrambled(7),
+        Intervention::NoRouting,
+        Intervention::Random(8),
+        Intervention::Temperature(0.375),
+        Intervention::Iterations(9),
+    ];
+    let column = |(at, change)| SavedColumn {
+        id: ColumnId(20 + at as u64),
+        probe: ProbeId(3),
+        image: (at % 2 == 0).then_some(ImageId(5)),
+        change,
+    };
+    Workspace {
+        format: 1,
+        backbones: vec![
+            SavedBackbone {
+                id: BackboneId(1),
+                source: desk.join("./heads").display().to_string(),
+                fingerprint: fingerprint("a"),
+                open: true,
+            },
+            SavedBackbone {
+                id: BackboneId(2),
+                source: "owner/name@main".into(),
+                fingerprint: None,
+                open: false,
+            },
+        ],
+        probes: vec![SavedProbe {
+            id: ProbeId(3),
+            path: desk.join("heads/probes/sinkhorn-s0-last.safetensors"),
+            fingerprint: fingerprint("b"),
+        }],
+        images: vec![
+            SavedImage { id: ImageId(4), place: desk.join("data/val/disc-stripes/24.png").into() },
+            SavedImage {
+                id: ImageId(5),
+                place: ssmprobe::model::data::Place {
+                    path: desk.join("data/val/disc-stripes/27.png"),
+                    row: Some(6),
+                },
+            },
+        ],
+        datasets: vec![SavedDataset {
+            id: DatasetId(6),
+            path: desk.join("data"),
+            split: Some("train".into()),
+        }],
+        columns: changes.into_iter().enumerate().map(column).collect(),
+        selection: Selection {
+            image: Some(ImageId(5)),
+            reference: Some(ColumnId(21)),
+            class: ClassChoice::Named("disc-dots".into()),
+            ..Selection::default()
+        },
+        views: Views {
+            options: BTreeMap::from([("assignment".to_owned(), drawn)]),
+            shared: false,
+            difference: true,
+            overview: Choice {
+                measure: "edge_mass_10".into(),
+                against: "path_length".into(),
+                maps: MapOf::Weights,
+                map: colormap::Map::Viridis,
+            },
+        },
+        look: LookSettings { rho: Some(0.75), null_draws: 33, seed: 4 },
+        backbone_options: options,
+        runs: vec![desk.join("run")],
+        training: Draft {
+            backbone: "backbone".into(),
+            data: Some("data".into()),
+            heads: vec!["gap".into(), "softsort".into()],
+            settings: "softsort.power=1".into(),
+            epochs: 7,
+            batch: 6,
+            rate: 0.0025,
+            seeds: 3,
+            selection: Some(0.25),
+            device: "cpu".into(),
+            out: Some("somewhere".into()),
+            cache: Some("tokens".into()),
+            recompute: true,
+            taking: options.taking(),
+        },
+        layout: json!(null),
+    }
+}
+
+fn settings() -> Settings {
+    let paths = |name: &str| [1, 2].map(|number| PathBuf::from(format!("{name}-{number}"))).into();
+    let recent = Recent {
+        backbones: ["owner/name".to_owned(), "backbone".to_owned()].into(),
+        probes: paths("probe.safetensors"),
+        runs: paths("run"),
+        images: paths("image.png"),
+        datasets: paths("data"),
+        workspaces: paths("work.ssmprobe"),
+    };
+    Settings { theme: ThemeChoice::Dark, scale: 1.25, device: "cpu".into(), recent }
+}
+
+/// The panes of a window in which one was closed.
+fn rearranged() -> serde_json::Value {
+    let mut window = Window::new();
+    window.click("Panes");
+    window.harness.get_by_role_and_label(Role::CheckBox, "Memory kernel").click();
+    window.harness.run();
+    window.harness.state().state.layout.clone()
+}
+
+#[test]
+fn a_workspace_is_read_and_written_again() {
+    step("workspace", |desk, _| {
+        let path = desk.join("work.ssmprobe");
+        let expected = workspace(desk);
+        let kept = if std::env::var(FREEZE).is_ok() {
+            Workspace { layout: rearranged(), ..expected }
+        } else {
+            super::copy(&frozen("work.ssmprobe"), &path, ["", ""]);
+            let loaded = Workspace::load(&path).expect("a workspace");
+            assert_eq!(Workspace { layout: json!(null), ..loaded.clone() }, expected);
+            loaded
+        };
+        let mut state = State::new(settings());
+        state.restore(kept.clone());
+        // A run is part of the state once its folder is read.
+        let again = Workspace { runs: kept.runs, ..state.workspace(kept.layout) };
+        again.save(&path).expect("saved");
+    });
+    if std::env::var(FREEZE).is_err() {
+        let mut window = Window::new();
+        let tabs = |window: &Window| {
+            ["Memory kernel", "Scores"]
+                .map(|title| window.harness.query_all_by_role_and_label(Role::Button, title).next().is_some())
+        };
+        assert_eq!(tabs(&window), [true, true]);
+        window.harness.state_mut().open_workspace(&frozen("work.ssmprobe"));
+        window.harness.run();
+        assert_eq!(tabs(&window), [false, true], "the layout is not as it was kept");
+    }
+}
+
+#[test]
+fn settings_are_read_and_written_again() {
+    step("settings", |desk, _| {
+        let path = desk.join("settings.json");
+        if std::env::var(FREEZE).is_err() {
+            super::copy(&frozen("settings.json"), &path, ["", ""]);
+            assert_eq!(Settings::load(&path).expect("settings"), settings());
+        } else {
+            settings().save(&path).expect("saved");
+        }
+        Settings::load(&path).expect("settings").save(&path).expect("saved");
+    });
+}
+
+#[test]
+fn what_was_kept_is_read_and_written_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let again = folder.path().join("again");
+    let text = |path: &Path| fs::read_to_string(path).expect("text");
+    let mut counts = BTreeMap::new();
+    for path in walk(&frozen("")) {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let kind = if path.parent().is_some_and(|parent| parent.ends_with("probes")) {
+            Probe::load(&path).and_then(|probe| probe.save(&again)).expect("a probe");
+            "probe"
+        } else if name.ends_with(".trace.json") {
+            let trace: Trace = serde_json::from_str(&text(&path)).expect("a trace");
+            fs::write(&again, serde_json::to_vec(&trace).expect("JSON")).expect("written");
+            "trace"
+        } else if name.ends_with(".stability.json") {
+            let stability: Stability = serde_json::from_str(&text(&path)).expect("a stability");
+            fs::write(&again, serde_json::to_vec(&stability).expect("JSON")).expect("written");
+            "stability"
+        } else if name.ends_with(".survey.json") {
+            let survey = Survey::from_json(&text(&path)).expect("a survey");
+            fs::write(&again, survey.to_json().expect("JSON")).expect("written");
+            "survey"
+        } else {
+            continue;
+        };
+        *counts.entry(kind).or_insert(0) += 1;
+        // What reads decimal digits may miss the last bit of a float64.
+        let slack = Slack(if kind == "probe" { 0.0 } else { 1e-15 });
+        assert_eq!(slack.difference(&path, &again), None, "{}", path.display());
+    }
+    assert_eq!(counts.len(), 4, "{counts:?}");
+}
+
+#[test]
+fn every_kind_of_file_is_frozen() {
+    let names: Vec<String> = walk(&frozen(""))
+        .iter()
+        .map(|path| path.strip_prefix(frozen("")).expect("below").to_string_lossy().into_owned())
+        .collect();
+    let has =
+        |start: &str, end: &str| names.iter().any(|name| name.starts_with(start) && name.ends_with(end));
+    for head in HEADS {
+        assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
+    }
+    let ids = FIGURES.iter().map(|figure| figure.id()).chain(Part::ALL.map(|(_, id, _)| id));
+    for id in ids.chain(OVERVIEWS.iter().map(|overview| overview.id())).chain([stability::ID]) {
+        assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");
+    }
+    for table in TABLES {
+        for format in FORMATS {
+            assert!(
+                has(&format!("tables/{}", table.id), &format!(".{}", format.extension)),
+                "no table {}",
+                table.id
+            );
+        }
+    }
+    for ending in [
+        "run.json",
+        "metrics.jsonl",
+        "results.csv",
+        "truth.json",
+        "checkpoint.safetensors",
+        "evaluation.json",
+        "manifest.json",
+        "scenes.json",
+        "summary.csv",
+        ".npz",
+        ".pdf",
+        ".png",
+        ".csv",
+    ] {
+        assert!(has("", ending), "no {ending}");
+    }
+}

@@ -1,0 +1,310 @@
+//! What an earlier version wrote, one small file of every kind, in `tests/fixtures/frozen`: this version
+//! reads it, makes the same of it, and writes the same again: numbers to the bit, pictures to the byte.
+//! `scripts/freeze` makes it; the folder's README says when.
+
+mod compare;
+mod kinds;
+
+use std::fs::{self, File};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use ssmprobe::app::training::{self, Draft, Event};
+use ssmprobe::model::run::Run;
+use ssmprobe::model::scenes;
+use tempfile::TempDir;
+
+use self::compare::Slack;
+use crate::run::{backbone, done, lines, program};
+
+/// Where it is set, to the revision at work, a step puts its files in the place of those that were frozen.
+const FREEZE: &str = "SSMPROBE_FREEZE";
+/// Stands in frozen files for the folder they were made in.
+const DESK: &str = "DESK";
+/// What numbers may differ by on a processor with other instructions, which round otherwise: float32 tokens of the
+/// backbone come to 2e-6 of a score, steps of AdamW to 1.4e-5 (measured with AVX2 and with neither, emulated).
+const ELSEWHERE: f64 = 1e-4;
+
+/// How some of the files came about.
+#[derive(Clone, Serialize, Deserialize)]
+struct Step {
+    /// The program's version, and the revision of the source.
+    program: String,
+    /// The instructions it computed with.
+    processor: String,
+    /// What was run, in a folder with the steps before, the backbone and the images.
+    commands: Vec<String>,
+    /// A folder that is copied before, and the copy's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    copy: Option<[String; 2]>,
+    /// The files and folders that came of it.
+    writes: Vec<String>,
+    /// Of those only files whose names end so.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    only: String,
+}
+
+fn frozen(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen").join(name)
+}
+
+fn manifest() -> IndexMap<String, Step> {
+    serde_json::from_slice(&fs::read(frozen("manifest.json")).expect("a manifest")).expect("steps")
+}
+
+/// What numbers depend on beside the program: the instructions of `model::vectorise` and of its peers.
+fn processor() -> String {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let has = |all: &[bool]| all.iter().all(|has| *has);
+        let wide = [is_x86_feature_detected!("avx2"), is_x86_feature_detected!("fma")];
+        let widest = [
+            is_x86_feature_detected!("avx512f"),
+            is_x86_feature_detected!("avx512dq"),
+            is_x86_feature_detected!("avx512vl"),
+        ];
+        let level = match (has(&wide), has(&widest)) {
+            (true, true) => "AVX-512",
+            (true, false) => "AVX2",
+            _ => "baseline",
+        };
+        format!("x86_64, {level}")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::env::consts::ARCH.to_owned()
+}
+
+/// Every file in `folder` and below, or `folder` itself where it is one.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    if folder.is_file() {
+        return vec![folder.to_owned()];
+    }
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.flat_map(|entry| walk(&entry.expect("an entry").path())).collect();
+    paths.sort();
+    paths
+}
+
+/// Copies `from` to `to` with `from` of its text in the place of `to` of it.
+fn copy(from: &Path, to: &Path, [this, that]: [&str; 2]) {
+    fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+    let bytes = fs::read(from).expect("a file");
+    let is_text =
+        ["json", "ssmprobe", "csv"].iter().any(|ending| from.extension().is_some_and(|e| e == *ending));
+    match String::from_utf8(bytes) {
+        Ok(text) if is_text => fs::write(to, text.replace(this, that)),
+        Ok(text) => fs::write(to, text),
+        Err(binary) => fs::write(to, binary.into_bytes()),
+    }
+    .expect("written");
+}
+
+/// A folder with everything that is frozen, the backbone, and the images with the times they had.
+fn desk() -> TempDir {
+    let desk = TempDir::new().expect("a folder");
+    let place = desk.path().to_str().expect("text");
+    for (from, name) in [(frozen(""), ""), (backbone(), "backbone")] {
+        for path in walk(&from) {
+            let below = path.strip_prefix(&from).expect("below");
+            let to = desk.path().join(name).join(below);
+            copy(&path, &to, [DESK, place]);
+            if below.starts_with("data") {
+                let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_750_000_000);
+                File::options()
+                    .write(true)
+                    .open(&to)
+                    .and_then(|file| file.set_modified(then))
+                    .expect("its time");
+            }
+        }
+    }
+    desk
+}
+
+/// Makes the files of a step anew with `make`, given the desk, and holds them against the frozen ones.
+fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
+    let mut steps = manifest();
+    let step = steps[name].clone();
+    let desk = desk();
+    let gone = |path: PathBuf| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    step.writes.iter().for_each(|path| gone(desk.path().join(path)).unwrap_or_default());
+    if let Some([from, to]) = &step.copy {
+        let from = desk.path().join(from);
+        for path in walk(&from) {
+            copy(&path, &desk.path().join(to).join(path.strip_prefix(&from).expect("below")), ["", ""]);
+        }
+    }
+    make(desk.path(), &step);
+    let below = |root: &Path| -> Vec<PathBuf> {
+        let all = step.writes.iter().flat_map(|path| walk(&root.join(path)));
+        all.filter(|path| path.to_string_lossy().ends_with(&step.only)).collect()
+    };
+    if let Ok(revision) = std::env::var(FREEZE) {
+        let place = desk.path().to_str().expect("text");
+        step.writes.iter().for_each(|path| gone(frozen(path)).unwrap_or_default());
+        for path in
+            below(desk.path()).into_iter().filter(|path| path.extension().is_some_and(|e| e != "lock"))
+        {
+            let to = frozen("").join(path.strip_prefix(desk.path()).expect("below"));
+            copy(&path, &to, [place, DESK]);
+            let kept = String::from_utf8_lossy(&fs::read(&to).expect("a file")).into_owned();
+            assert!(!kept.contains(place), "{} says where it was made", to.display());
+        }
+        let now = &mut steps[name];
+        now.program = format!("ssmprobe {} ({revision})", env!("CARGO_PKG_VERSION"));
+        now.processor = processor();
+        fs::write(frozen("manifest.json"), serde_json::to_string_pretty(&steps).expect("JSON") + "\n")
+            .expect("written");
+        return;
+    }
+    let slack = Slack(if step.processor == processor() { 0.0 } else { ELSEWHERE });
+    let old = below(&frozen(""));
+    assert!(!old.is_empty(), "nothing is frozen of {name}");
+    let differences: Vec<String> = old
+        .iter()
+        .filter_map(|old| {
+            let name = old.strip_prefix(frozen("")).expect("below");
+            let new = desk.path().join(name);
+            if new.is_file() {
+                copy(&new, &new, [desk.path().to_str().expect("text"), DESK]);
+            }
+            Some(format!("{}: {}", name.display(), slack.difference(old, &new)?))
+        })
+        .collect();
+    let count = differences.len();
+    assert!(count == 0, "{count} of {} files differ\n{}", old.len(), differences.join("\n"));
+}
+
+/// Runs the commands of a step.
+fn commands(desk: &Path, step: &Step) {
+    for command in &step.commands {
+        done(program().current_dir(desk).args(command.split_whitespace()));
+    }
+}
+
+/// Small pictures of three classes of scenes, and the masks of their objects: each pixel the mean of
+/// a square.
+#[test]
+fn pictures() {
+    const SIDE: usize = 16;
+    const SQUARE: usize = scenes::SIDE / SIDE;
+    step("pictures", |desk, _| {
+        let few = (0..).filter(|index| index % scenes::CLASSES as u64 % 4 == 0);
+        for (at, index) in few.take(36).enumerate() {
+            let scene = scenes::draw(5, index);
+            let mean = |value: &dyn Fn(usize) -> usize, pixel: usize| {
+                let corner = pixel / SIDE * SQUARE * scenes::SIDE + pixel % SIDE * SQUARE;
+                let square = (0..SQUARE * SQUARE).map(|i| corner + i / SQUARE * scenes::SIDE + i % SQUARE);
+                (square.map(value).sum::<usize>() / (SQUARE * SQUARE)) as u8
+            };
+            let colour = |i: usize| mean(&|pixel| scene.picture.rgb[3 * pixel + i % 3] as usize, i / 3);
+            let mask =
+                |i: usize| if mean(&|pixel| 255 * usize::from(scene.mask[pixel]), i) > 127 { 255 } else { 0 };
+            let class = scenes::class_name(scene.class);
+            let save = |folder: &str, pixels: Vec<u8>, kind| {
+                let path = desk.join(format!("data/{folder}/{class}/{at:02}.png"));
+                fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+                image::save_buffer(&path, &pixels, SIDE as u32, SIDE as u32, kind).expect("an image");
+            };
+            let split = if at < 24 { "train" } else { "val" };
+            save(split, (0..3 * SIDE * SIDE).map(colour).collect(), image::ColorType::Rgb8);
+            if at >= 24 {
+                save("masks/val", (0..SIDE * SIDE).map(mask).collect(), image::ColorType::L8);
+            }
+        }
+    });
+}
+
+#[test]
+fn scenes_and_their_masks() {
+    step("scenes", commands);
+}
+
+#[test]
+fn tokens() {
+    step("tokens", |desk, step| {
+        commands(desk, step);
+        // What was kept is found, and nothing is left to be done.
+        let kept = desk.join("kept");
+        for path in walk(&frozen("tokens")) {
+            copy(&path, &kept.join(path.strip_prefix(frozen("tokens")).expect("below")), ["", ""]);
+        }
+        let plan = step.commands[0].replace("--cache tokens", "--cache kept --plan --json");
+        if std::env::var(FREEZE).is_err() {
+            let plan = lines(&done(program().current_dir(desk).args(plan.split_whitespace())));
+            assert_eq!((&plan[0]["images"], &plan[0]["done"]), (&36.into(), &36.into()));
+        }
+    });
+}
+
+#[test]
+fn probes_of_every_head() {
+    step("heads", commands);
+}
+
+#[test]
+fn a_run() {
+    step("run", commands);
+}
+
+#[test]
+fn an_evaluation_and_surveys() {
+    step("evaluation", commands);
+}
+
+#[test]
+fn sweeps() {
+    step("sweeps", commands);
+}
+
+#[test]
+fn tables_of_a_report() {
+    step("tables", commands);
+}
+
+#[test]
+fn a_stopped_run() {
+    step("stopped", |desk, _| {
+        let draft = Draft {
+            backbone: desk.join("backbone").display().to_string(),
+            data: Some(desk.join("data")),
+            heads: ["linear-bn", "sinkhorn"].map(str::to_owned).into(),
+            settings: "state_dim=4".into(),
+            epochs: 3,
+            batch: 8,
+            seeds: 1,
+            device: "cpu".into(),
+            cache: Some(desk.join("tokens")),
+            ..Draft::default()
+        };
+        let order = draft.order(desk.join("backbone")).expect("an order");
+        let end = training::start(&order, &desk.join("stopped"), false, &mut |event| match event {
+            Event::Epoch { position, .. } if position.epoch == 2 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        assert!(!end.expect("a training").finished);
+    });
+}
+
+#[test]
+fn a_stopped_run_goes_on_to_the_same_bits() {
+    step("resumed", |desk, step| {
+        let checkpoint =
+            Run::open(&desk.join("resumed")).and_then(|run| run.checkpoint()).expect("a checkpoint");
+        assert_eq!((checkpoint.position.epoch, checkpoint.learners.len()), (2, 2));
+        commands(desk, step);
+    });
+}
+
+#[test]
+fn explanations_traces_and_stabilities() {
+    step("explained", commands);
+}
+
+#[test]
+fn figures() {
+    step("figures", commands);
+}
