@@ -1,0 +1,108 @@
+//! Tokens are taken from a cache of the very same making alone.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use ssmprobe::app::extract::{Plan, Wanted};
+use ssmprobe::model::backbone::arithmetic::Arithmetic;
+use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::backbone::taking::Taking;
+use ssmprobe::model::features::Precision;
+
+use super::Desk;
+
+/// A copy of the desk's backbone with some fields of its preprocessing changed.
+fn copy(desk: &Desk, name: &str, changes: &Value) -> Wanted {
+    let to = desk.path(name);
+    fs::create_dir_all(&to).expect("a folder");
+    for file in ["config.json", "preprocessor_config.json", "model.safetensors"] {
+        fs::copy(crate::run::backbone().join(file), to.join(file)).expect("a copy");
+    }
+    let path = to.join("preprocessor_config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    let fields = config.as_object_mut().expect("an object");
+    fields.extend(changes.as_object().expect("an object").clone());
+    fs::write(&path, config.to_string()).expect("room");
+    Wanted { backbone: to, ..desk.wanted() }
+}
+
+#[test]
+fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
+    let desk = Desk::new();
+    let dataset = desk.dataset();
+    let plan = |wanted: &Wanted| Plan::new(wanted.clone(), &dataset).expect("a plan");
+    // The same backbone elsewhere has the same tokens.
+    assert!(plan(&copy(&desk, "same", &json!({}))).complete());
+
+    let mut all: Vec<(String, Wanted)> = Vec::new();
+    for changes in [
+        json!({"image_mean": [0.5, 0.5, 0.4]}),
+        json!({"image_mean": [0.4, 0.5, 0.5]}),
+        json!({"image_std": [0.5, 0.6, 0.5]}),
+        json!({"do_normalize": false}),
+        json!({"rescale_factor": 0.0078125}),
+        json!({"do_rescale": false}),
+        json!({"resample": 3}),
+        json!({"resample": 1}),
+        json!({"size": {"height": 40, "width": 40}, "do_center_crop": true, "crop_size": {"height": 32, "width": 32}}),
+        json!({"size": {"shortest_edge": 32}, "do_center_crop": true, "crop_size": {"height": 32, "width": 32}}),
+        json!({"size": {"shortest_edge": 36}, "do_center_crop": true, "crop_size": {"height": 32, "width": 32}}),
+    ] {
+        let name = format!("{}", all.len());
+        all.push((changes.to_string(), copy(&desk, &name, &changes)));
+    }
+    let taken = |taking: Taking| Wanted { taking, ..desk.wanted() };
+    all.push(("layer".into(), taken(Taking { layer: Some(1), ..Taking::default() })));
+    all.push(("size".into(), taken(Taking { size: Some(64), ..Taking::default() })));
+    all.push(("arithmetic".into(), taken(Taking { arithmetic: Arithmetic::Float16, ..Taking::default() })));
+    all.push(("precision".into(), Wanted { precision: Precision::Float32, ..desk.wanted() }));
+    let weights = copy(&desk, "weights", &json!({}));
+    let path = weights.backbone.join("model.safetensors");
+    let mut bytes = fs::read(&path).expect("weights");
+    *bytes.last_mut().expect("some") ^= 1;
+    fs::write(&path, bytes).expect("room");
+    all.push(("weights".into(), weights));
+    // Only ViT-MAE hands out its tokens in more than one order.
+    for mae_order in [MaeOrder::Kept, MaeOrder::Shuffled(0), MaeOrder::Shuffled(1)] {
+        let backbone = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/mae");
+        all.push((
+            format!("{mae_order:?}"),
+            Wanted { backbone, ..taken(Taking { mae_order, ..Taking::default() }) },
+        ));
+    }
+
+    let mut known = HashMap::from([(plan(&desk.wanted()).folder(), "as it was".to_owned())]);
+    for (change, wanted) in all {
+        let plan = plan(&wanted);
+        assert!(plan.done == 0 && !plan.complete(), "{change}: tokens of another making");
+        if let Some(other) = known.insert(plan.folder(), change.clone()) {
+            panic!("{change}: the same cache as {other}");
+        }
+    }
+
+    // An image that became another, and one more.
+    let image = dataset.samples[0].source.file();
+    image::save_buffer(image, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
+    assert!(!desk.plan().complete(), "an image that changed");
+    let other = Desk::new();
+    let more = other.data().join("train/ant/more.png");
+    image::save_buffer(more, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
+    assert_eq!(other.plan().done, 0, "one image more");
+}
+
+/// What was cached under the old mean is read again under the new one: the pixels, and so the tokens, are others.
+#[test]
+fn a_training_after_the_mean_was_changed_takes_its_tokens_anew() {
+    let desk = Desk::new();
+    let mut order = desk.order(&["gap"]);
+    (order.seeds, order.protocol.epochs) = (vec![0], 1);
+    let first = desk.trained(&order, "first");
+    order.tokens = copy(&desk, "other", &json!({"image_mean": [0.1, 0.2, 0.3]}));
+    let second = desk.trained(&order, "second");
+    assert_ne!(first.manifest.tokens.preprocessing, second.manifest.tokens.preprocessing);
+    let [first, second] = [first, second].map(|run| run.losses(0).expect("losses").expect("some").heads);
+    assert_ne!(first, second);
+    assert_eq!(fs::read_dir(desk.path("tokens")).expect("a folder").count(), 2, "two caches");
+}

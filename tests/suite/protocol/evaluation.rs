@@ -1,0 +1,125 @@
+//! Evaluation does not train, draws nothing that training draws, and is what the probe files say afterwards: for every
+//! head there is.
+
+use std::ops::ControlFlow;
+
+use ssmprobe::app::training::Event;
+use ssmprobe::model::array::Arrays;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::readout;
+use ssmprobe::model::run::{Outcome, Run, Which};
+
+use super::Desk;
+use crate::close::assert_close;
+
+/// Two logits as near to each other may change places between float32 and float64.
+const DOUBT: f64 = 1e-3;
+
+/// What a probe file's float64 reading says of images, with their classes, each drawn by its number in the dataset.
+struct Said {
+    logits: Vec<Vec<f64>>,
+    classes: Vec<usize>,
+}
+
+impl Said {
+    fn by(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
+        let logits = |&image: &usize| {
+            let tokens = desk.tokens(image);
+            let reading = probe.reading(&tokens, image as u64).expect("a reading");
+            readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias)
+        };
+        Self { logits: images.iter().map(logits).collect(), classes: classes.to_vec() }
+    }
+
+    /// How far each image's class lies above the best other one.
+    fn margins(&self, classes: impl Iterator<Item = usize>) -> Vec<f64> {
+        let margin = |(logits, class): (&Vec<f64>, usize)| {
+            let others = logits.iter().enumerate().filter(|(other, _)| *other != class);
+            logits[class] - others.map(|(_, logit)| *logit).fold(f64::NEG_INFINITY, f64::max)
+        };
+        self.logits.iter().zip(classes).map(margin).collect()
+    }
+
+    fn assert_accuracy(&self, name: &str, percent: f64) {
+        let margins = self.margins(self.classes.iter().copied());
+        let above = |least: f64| margins.iter().filter(|margin| **margin > least).count() as f64;
+        let (sure, at_most) = (above(DOUBT), above(-DOUBT));
+        let right = percent / 100.0 * margins.len() as f64;
+        assert_close(name, right, right.round(), 1e-6);
+        assert!(
+            sure - 1e-6 <= right && right <= at_most + 1e-6,
+            "{name}: {right}, not from {sure} to {at_most}"
+        );
+    }
+
+    fn assert_answers(&self, name: &str, answers: &[u32]) {
+        let margins = self.margins(answers.iter().map(|&answer| answer as usize));
+        assert_eq!(margins.len(), answers.len(), "{name}");
+        assert!(margins.iter().all(|margin| *margin > -DOUBT), "{name}: {margins:?}");
+    }
+}
+
+fn file(run: &Run, outcome: &Outcome, which: Which) -> Probe {
+    Probe::load(run.probe(&outcome.head, outcome.seed, which)).expect("a probe")
+}
+
+#[test]
+fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
+    let desk = Desk::new();
+    let run = desk.trained(&desk.order(&["all"]), "run");
+    let parts = ssmprobe::app::training::Parts::of(&desk.dataset(), None).expect("parts");
+    assert_ne!(parts.select, parts.test);
+    let mut apart = 0;
+    for outcome in run.outcomes().expect("answers") {
+        let best = outcome.best_epoch.expect("an epoch");
+        let select: Vec<f64> = outcome.epochs.iter().map(|epoch| epoch.select).collect();
+        let name = format!("{}, seed {}", outcome.head, outcome.seed);
+        assert!(select.iter().all(|&x| x <= select[best]), "{name}: {best} is not the best of {select:?}");
+        assert!(
+            select[..best].iter().all(|&x| x < select[best]),
+            "{name}: {best} is not the first of {select:?}"
+        );
+        for (which, epoch, answers) in
+            [(Which::Best, best, &outcome.best), (Which::Last, outcome.epochs.len() - 1, &outcome.last)]
+        {
+            let (probe, told) = (file(&run, &outcome, which), &outcome.epochs[epoch]);
+            let name = format!("{name}, {}", which.name());
+            let test = Said::by(&probe, &desk, &parts.test.images, &parts.test.classes);
+            test.assert_answers(&name, answers);
+            test.assert_accuracy(&format!("{name}, test"), told.test);
+            let select = Said::by(&probe, &desk, &parts.select.images, &parts.select.classes);
+            select.assert_accuracy(&format!("{name}, selection"), told.select);
+            let training = probe.meta.training.as_ref().expect("what it was trained on");
+            assert_eq!(training["epoch"]["epoch"], epoch + 1, "{name}");
+            assert_close(&name, training["epoch"]["test"].as_f64().expect("a number"), told.test, 1e-6);
+        }
+        let [first, last] = Which::BOTH.map(|which| file(&run, &outcome, which).classifier);
+        assert_eq!(first == last, best + 1 == outcome.epochs.len(), "{name}");
+        apart += usize::from(first != last);
+    }
+    assert!(apart > 20, "only {apart} probes are best before the end: the test tells little apart");
+}
+
+#[test]
+fn evaluation_changes_neither_parameters_nor_moments() {
+    let desk = Desk::new();
+    let mut order = desk.order(&["linear-bn", "random-dynamic", "gumbel-sinkhorn", "transformer"]);
+    order.seeds.truncate(1);
+    let mut before: Vec<(Arrays, Arrays)> = Vec::new();
+    let mut compared = 0;
+    desk.train(&order, "run", &mut |event| {
+        let (Event::Step { learners, .. } | Event::Epoch { learners, .. }) = &event else {
+            return ControlFlow::Continue(());
+        };
+        let now = learners.iter().map(|l| (l.model.params().to_trained(), l.adam.to_arrays())).collect();
+        if matches!(event, Event::Epoch { .. }) {
+            assert!(now == before);
+            compared += 1;
+        } else {
+            assert!(now != before, "a step that moves nothing");
+        }
+        before = now;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(compared, 4);
+}

@@ -1,0 +1,209 @@
+//! The training protocol, held to a run in float64 PyTorch (`tests/reference/protocol.py`) and to what it promises:
+//! `train`'s own entry on the peer's tokens, which lie in a cache as an extraction leaves them.
+
+mod cache;
+mod draws;
+mod evaluation;
+mod parts;
+mod peer;
+mod resume;
+mod shuffle;
+
+use std::cell::RefCell;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use ssmprobe::app::extract::{Plan, Wanted};
+use ssmprobe::app::training::{self, Event, Order, Summary, order::variants};
+use ssmprobe::model::array::{Array, Arrays};
+use ssmprobe::model::backbone::taking::Taking;
+use ssmprobe::model::data::{self, Dataset};
+use ssmprobe::model::features::{Batches, Precision, Rows, Supply, Writer};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::run::Run;
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::Protocol;
+use tempfile::TempDir;
+
+pub const GRID: Grid = Grid::new(4, 4);
+pub const WIDTH: usize = 24;
+/// The seeds of the peer's run.
+const SEEDS: [u64; 2] = [0, 1];
+/// Settings of the peer's heads.
+const STATES: &str = "state_dim=8";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/protocol")
+}
+
+/// What the peer says beside its arrays.
+fn peer() -> Value {
+    let text = fs::read(folder().join("peer.json")).expect("the peer's run");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// The arrays of a file of the fixture.
+fn arrays(file: &str) -> Arrays {
+    let bytes = fs::read(folder().join(file)).expect("a file of the fixture");
+    let tensors = SafeTensors::deserialize(&bytes).expect("a safetensors file");
+    let values = |name: &str| {
+        let view = tensors.tensor(name).expect("listed");
+        let data: Vec<f32> = match view.dtype() {
+            Dtype::F16 => view.data().as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
+            Dtype::F32 => view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+            Dtype::U32 => view.data().as_chunks().0.iter().map(|b| u32::from_le_bytes(*b) as f32).collect(),
+            other => panic!("{name} has type {other}"),
+        };
+        Array::new(view.shape(), data)
+    };
+    tensors.names().into_iter().map(|name| (name.to_owned(), values(name))).collect()
+}
+
+/// Those of `all` whose names begin with `prefix`, without it.
+fn below(all: &Arrays, prefix: &str) -> Arrays {
+    let own = all.iter().filter_map(|(name, array)| Some((name.strip_prefix(prefix)?, array)));
+    own.map(|(name, array)| (name.to_owned(), array.clone())).collect()
+}
+
+fn list(value: &Value) -> Vec<f64> {
+    let number = |x: &Value| x.as_f64().expect("a number");
+    value.as_array().expect("a list").iter().map(number).collect()
+}
+
+/// The peer's dataset on disk, its tokens in a cache, and room for runs.
+struct Desk {
+    folder: TempDir,
+    tokens: Arrays,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::with(|_, tokens| tokens)
+    }
+
+    /// The tokens of every image changed by its number.
+    fn with(change: impl Fn(usize, Tokens) -> Tokens) -> Self {
+        let desk = Self { folder: TempDir::new().expect("a folder"), tokens: arrays("peer.safetensors") };
+        for (image, place) in peer()["images"].as_array().expect("images").iter().enumerate() {
+            let [split, class] = [0, 1].map(|at| place[at].as_str().expect("a word"));
+            let path = desk.data().join(split).join(class).join(format!("{image:02}.png"));
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            image::save_buffer(&path, &[image as u8; 12], 2, 2, image::ColorType::Rgb8).expect("an image");
+        }
+        let plan = desk.plan();
+        let mut writer =
+            Writer::open(&desk.path("tokens"), plan.source.clone(), plan.images).expect("a cache");
+        for image in 0..plan.images {
+            writer.push(Some(change(image, desk.tokens(image)))).expect("room");
+        }
+        writer.finish().expect("all images");
+        assert!(desk.plan().complete());
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    fn dataset(&self) -> Dataset {
+        data::open(&self.data()).expect("a dataset")
+    }
+
+    fn wanted(&self) -> Wanted {
+        let (taking, precision) = (Taking::default(), Precision::default());
+        Wanted {
+            backbone: crate::run::backbone(),
+            taking,
+            precision,
+            root: self.path("tokens"),
+            limit: u64::MAX,
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::new(self.wanted(), &self.dataset()).expect("a plan")
+    }
+
+    /// The tokens the peer gives an image, by its number in the dataset.
+    fn tokens(&self, image: usize) -> Tokens {
+        let of = |name: &str, len: usize| self.tokens[name].data[image * len..][..len].to_vec();
+        let (cls, patches) = (Some(of("cls", WIDTH)), of("patches", GRID.len() * WIDTH));
+        Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches }
+    }
+
+    /// An order for `heads`, else as the peer's run.
+    fn order(&self, heads: &[&str]) -> Order {
+        let protocol: Protocol = serde_json::from_value(peer()["protocol"].clone()).expect("a protocol");
+        let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
+        let stateful = ["raster", "sinkhorn", "random-dynamic", "all"];
+        let settings: &[String] = match heads.iter().any(|head| stateful.contains(&head.as_str())) {
+            true => &[STATES.to_owned()],
+            false => &[],
+        };
+        Order {
+            backbone_source: crate::run::backbone().display().to_string(),
+            tokens: self.wanted(),
+            data: self.data(),
+            heads: variants(&heads, settings).expect("heads"),
+            protocol,
+            seeds: SEEDS.to_vec(),
+            selection: None,
+            recompute: false,
+            device: "cpu".into(),
+        }
+    }
+
+    fn train(&self, order: &Order, out: &str, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Summary {
+        training::start(order, &self.path(out), true, tell).expect("a training")
+    }
+
+    /// Trains to the end; the run.
+    fn trained(&self, order: &Order, out: &str) -> Run {
+        let summary = self.train(order, out, &mut |_| ControlFlow::Continue(()));
+        assert!(summary.finished);
+        summary.run
+    }
+}
+
+/// Gives every image the same tokens and keeps what it was asked for.
+struct Asked {
+    grid: Grid,
+    width: usize,
+    tokens: Vec<f32>,
+    /// Batches of images, call by call.
+    calls: RefCell<Vec<Vec<Vec<usize>>>>,
+}
+
+impl Asked {
+    fn new(grid: Grid, width: usize, tokens: Vec<f32>) -> Self {
+        Self { grid, width, tokens, calls: RefCell::default() }
+    }
+}
+
+impl Supply for Asked {
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn readable(&self, _: usize) -> bool {
+        true
+    }
+
+    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
+        self.calls.borrow_mut().push(batches.clone());
+        let rows = |images: Vec<usize>| Rows { patches: self.tokens.repeat(images.len()), cls: None };
+        Box::new(batches.into_iter().map(move |images| Ok(rows(images))))
+    }
+}

@@ -1,0 +1,108 @@
+//! What is stopped after any event goes on to the same bits: schedule, order, moments, best so far, and the last
+//! values that gave a finite loss.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use ssmprobe::app::training::{Event, Order};
+use ssmprobe::model::array::Arrays;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::run::{Outcome, Run, Which};
+use ssmprobe::model::tokens::Tokens;
+
+use super::{Desk, arrays, below};
+use crate::run::files;
+
+/// Everything a run's folder says, without the time it took.
+fn said(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
+    let mut all = files(&run.folder().join("probes"));
+    all.extend(files(&run.folder().join("losses")));
+    let outcomes = run.outcomes().expect("answers").into_iter().map(|one| Outcome { seconds: 0.0, ..one });
+    let metrics = std::fs::read_to_string(run.folder().join("metrics.jsonl")).unwrap_or_default();
+    (all, outcomes.collect(), metrics)
+}
+
+/// Trains in two parts, stopped after event `cut`; the run, and whether there was such an event.
+fn in_two(desk: &Desk, order: &Order, out: &str, cut: usize) -> (Run, bool) {
+    let mut events = 0;
+    let first = desk.train(order, out, &mut |event| {
+        let counts =
+            matches!(event, Event::Step { .. } | Event::Evaluation | Event::Epoch { .. } | Event::Seed(_));
+        events += usize::from(counts);
+        if counts && events == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    (if first.finished { first.run } else { desk.trained(order, out) }, events >= cut)
+}
+
+#[test]
+fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
+    let desk = Desk::new();
+    let order = desk.order(&["linear-bn", "random-dynamic"]);
+    let whole = said(&desk.trained(&order, "whole"));
+    assert_eq!((whole.0.len(), whole.1.len()), (2 * 2 * 2 + 2, 4));
+    let mut cut = 1;
+    loop {
+        let (run, there) = in_two(&desk, &order, &format!("cut-{cut}"), cut);
+        assert!(said(&run) == whole, "stopped after event {cut}, it ends otherwise");
+        if !there {
+            break;
+        }
+        cut += 1;
+    }
+    // Steps, batches of evaluation (2 of val, 2 of test), epochs, seeds.
+    assert_eq!(cut - 1, 2 * (4 * (4 + 4 + 1) + 1));
+}
+
+/// The training images of a run of seed 0, epoch by epoch, as its peer was told them, in batches.
+fn batches() -> Vec<Vec<Vec<usize>>> {
+    let order = arrays("start.safetensors").shift_remove("order/s0").expect("an order");
+    let images: Vec<usize> = order.data.iter().map(|&image| image as usize).collect();
+    let epochs = images.chunks(order.shape[1]);
+    epochs.map(|epoch| epoch.chunks(8).map(<[usize]>::to_vec).collect()).collect()
+}
+
+/// One image of the first batch has tokens so large that the weights, after steps of an absurd rate, overflow on it in
+/// the second epoch: at a step that is known.
+#[test]
+fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_finite_one() {
+    let batches = batches();
+    let place =
+        |image: usize| batches[1].iter().position(|batch| batch.contains(&image)).expect("every image");
+    let large = *batches[0][0].iter().max_by_key(|image| place(**image)).expect("images");
+    let broken = batches[0].len() + place(large);
+    assert!(broken >= 6, "a broken step with others before it in its epoch: {broken}");
+    let desk = Desk::with(|image, tokens| match image == large {
+        true => {
+            Tokens { patches: tokens.patches.iter().map(|x| (3e4 * x).clamp(-6e4, 6e4)).collect(), ..tokens }
+        }
+        false => tokens,
+    });
+    let mut order = desk.order(&["gap"]);
+    (order.protocol.rate, order.seeds) = (1e35, vec![0]);
+    let mut steps: Vec<Arrays> = vec![below(&arrays("start.safetensors"), "s0/gap/")];
+    let whole = desk.train(&order, "whole", &mut |event| {
+        if let Event::Step { learners, .. } = &event {
+            steps.push(learners[0].model.params().to_trained());
+        }
+        ControlFlow::Continue(())
+    });
+    let failure = whole.outcomes[0].failure.as_deref().expect("a loss that breaks");
+    assert!(failure.contains("the loss became") && failure.ends_with("in epoch 2"), "{failure}");
+    assert_eq!(steps.len(), broken + 1, "the start, and every step before the broken one");
+    // The loss was finite with the values before the last step, and not with those after it.
+    let good = &steps[broken - 1]["classifier.weight"].data;
+    let same = |run: &Run, name: &str| {
+        let probe = Probe::load(run.probe("gap", 0, Which::Last)).expect("a probe");
+        assert!(probe.classifier.weight == *good, "{name}: other values than the last good ones");
+    };
+    same(&whole.run, "uninterrupted");
+    let expected = said(&whole.run);
+    for cut in 1.. {
+        let (run, there) = in_two(&desk, &order, &format!("cut-{cut}"), cut);
+        same(&run, &format!("stopped after event {cut}"));
+        assert!(said(&run) == expected, "stopped after event {cut}");
+        if !there {
+            break;
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Statistics against numpy, scipy and scikit-learn (`tests/reference/stats.py`), bands against order statistics of the
+//! very same draws, and where on an object a token begins to lie.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use burn::tensor::Tensor;
+use serde_json::Value;
+use ssmprobe::model::diagnostics::{MEASURES, kendall_tau, measure};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::null::{NullBands, untrained, untrained_scores};
+use ssmprobe::model::reading::{Form, Plan, Reading, Rows};
+use ssmprobe::model::router::{Routed, Router, sinkhorn::Sinkhorn};
+use ssmprobe::model::settings::Config;
+use ssmprobe::model::stats::{bootstrap_mean, mcnemar, mean_and_deviation, quantiles, roc_auc};
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::Picture;
+use ssmprobe::model::truth::{cover, on_object, truth, weight_auc};
+
+use crate::close::assert_close;
+use crate::evidence::{floats, number};
+
+fn cases(key: &str) -> Vec<Value> {
+    let document: Value = serde_json::from_str(include_str!("../fixtures/stats/stats.json")).expect("JSON");
+    let cases = document[key].as_array().expect("cases").clone();
+    assert!(!cases.is_empty());
+    cases
+}
+
+fn flags(value: &Value) -> Vec<bool> {
+    value.as_array().expect("a list").iter().map(|x| x.as_bool().expect("true or false")).collect()
+}
+
+#[test]
+fn quantiles_and_spreads_are_those_of_numpy() {
+    for case in cases("quantiles") {
+        let values = floats(&case["values"]);
+        let at: [f64; 8] = floats(&case["at"]).try_into().expect("eight");
+        assert_close("quantiles", quantiles(&values, at), floats(&case["quantiles"]), 1e-9);
+    }
+    for case in cases("spreads") {
+        let (mean, deviation) = mean_and_deviation(&floats(&case["values"]));
+        let expected = [number(&case["mean"]), number(&case["deviation"])];
+        assert_close("mean and deviation", [mean, deviation.expect("several")], expected, 1e-12);
+    }
+}
+
+#[test]
+fn tau_is_that_of_scipy_and_auc_that_of_scikit_learn() {
+    for case in cases("taus") {
+        assert_close("tau", kendall_tau(&floats(&case["positions"])), number(&case["tau"]), 1e-12);
+    }
+    for case in cases("aucs") {
+        let auc = roc_auc(&floats(&case["scores"]), &flags(&case["truth"])).expect("both kinds");
+        assert_close("AUC", auc, number(&case["auc"]), 1e-12);
+    }
+}
+
+#[test]
+fn mcnemar_is_the_exact_binomial_test_of_scipy() {
+    for case in cases("mcnemars") {
+        let counts: Vec<usize> = floats(&case["counts"]).into_iter().map(|x| x as usize).collect();
+        let answers = |right: [bool; 4]| -> Vec<bool> {
+            counts.iter().zip(right).flat_map(|(&count, right)| vec![right; count]).collect()
+        };
+        let (first, second) = (answers([true, false, true, false]), answers([false, true, true, false]));
+        let expected = number(&case["p"]);
+        assert_close(format!("{counts:?}"), mcnemar(&first, &second) / expected, 1.0, 1e-9);
+        assert_close(format!("{counts:?}, turned"), mcnemar(&second, &first) / expected, 1.0, 1e-9);
+    }
+}
+
+#[test]
+fn bootstrap_intervals_end_where_numpys_do() {
+    let mut by_seed = false;
+    for case in cases("bootstraps") {
+        let rows: Vec<Vec<f64>> = case["rows"].as_array().expect("rows").iter().map(floats).collect();
+        let expected = [number(&case["low"]), number(&case["high"])];
+        for seed in 0..4 {
+            let (low, high) = bootstrap_mean(&rows, seed);
+            // Of 2000 resamples, an end has a standard error of 0.06 deviations; a 90 % interval ends 0.32 apart.
+            assert_close(
+                format!("{} rows", rows.len()),
+                [low, high],
+                expected,
+                0.25 * number(&case["deviation"]),
+            );
+            assert_eq!(bootstrap_mean(&rows, seed), (low, high), "not the same again");
+        }
+        let ends: Vec<(f64, f64)> = (0..4).map(|seed| bootstrap_mean(&rows, seed)).collect();
+        by_seed |= ends.iter().any(|other| *other != ends[0]);
+    }
+    assert!(by_seed, "resamples that ignore the seed");
+}
+
+/// Sinkhorn, keeping every list of scores it is given.
+struct Kept {
+    router: Sinkhorn,
+    scores: Mutex<Vec<Vec<f64>>>,
+}
+
+impl Kept {
+    fn new() -> Self {
+        Self { router: Sinkhorn { temperature: 0.1, iterations: 20 }, scores: Mutex::default() }
+    }
+
+    /// Every diagnostic of each of the scores, sorted: `[m][draw]`.
+    fn sorted(&self, grid: Grid) -> Vec<Vec<f64>> {
+        let scores = self.scores.lock().expect("no panic");
+        let all: Vec<Vec<f64>> =
+            scores.iter().map(|scores| measure(&self.router.plan(scores), grid)).collect();
+        let column = |m: usize| {
+            let mut column: Vec<f64> = all.iter().map(|values| values[m]).collect();
+            column.sort_by(f64::total_cmp);
+            column
+        };
+        (0..MEASURES.len()).map(column).collect()
+    }
+}
+
+impl Router for Kept {
+    fn id(&self) -> &'static str {
+        self.router.id()
+    }
+    fn settings(&self) -> Config {
+        self.router.settings()
+    }
+    fn flops(&self, n: u64) -> u64 {
+        self.router.flops(n)
+    }
+    fn plan(&self, scores: &[f64]) -> Plan {
+        self.router.plan(scores)
+    }
+    fn rows(&self, scores: &[f64]) -> Box<dyn Rows> {
+        self.scores.lock().expect("no panic").push(scores.to_vec());
+        Box::new(self.router.plan(scores))
+    }
+    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed> {
+        self.router.route(scores, draw)
+    }
+    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+        self.router.plans(scores)
+    }
+}
+
+/// Of 21 values in order, the 5th percentile is the second and the 95th the last but one, with nothing between to
+/// interpolate (`numpy.percentile`).
+fn ends(sorted: &[Vec<f64>]) -> Vec<[f64; 2]> {
+    assert!(sorted.iter().all(|values| values.len() == 21));
+    sorted.iter().map(|values| [values[1], values[19]]).collect()
+}
+
+#[test]
+fn a_null_band_is_the_5th_to_95th_percentile_of_random_scores() {
+    let (grid, router) = (Grid::new(7, 7), Kept::new());
+    let band = NullBands::new(21, 3).band(&router, grid);
+    let found: Vec<[f64; 2]> = band.iter().map(|(low, high)| [*low, *high]).collect();
+    assert_close("bands", found, ends(&router.sorted(grid)), 1e-9);
+    let wide = band.iter().filter(|(low, high)| low < high).count();
+    assert!(wide >= 10, "a band without a width can be turned: {band:?}");
+
+    // Standardised, Gaussian, all different; other ones with another seed.
+    let scores = router.scores.into_inner().expect("no panic");
+    for one in &scores {
+        let (mean, deviation) =
+            (one.iter().sum::<f64>() / 49.0, one.iter().map(|s| s * s).sum::<f64>() / 49.0);
+        assert_close("mean and variance", [mean, deviation], [0.0, 1.0], 1e-5);
+    }
+    let all: Vec<f64> = scores.concat();
+    let share = |most: f64| all.iter().filter(|score| **score < most).count() as f64 / all.len() as f64;
+    // The normal distribution function at -1, 0 and 1.6449.
+    assert_close("shares below", [share(-1.0), share(0.0), share(1.6449)], [0.158_66, 0.5, 0.95], 0.04);
+    let other = Kept::new();
+    NullBands::new(21, 4).band(&other, grid);
+    let bits = |scores: &[Vec<f64>]| -> HashSet<u64> { scores.iter().map(|s| s[0].to_bits()).collect() };
+    let other = other.scores.into_inner().expect("no panic");
+    assert_eq!((bits(&scores).len(), bits(&other).len()), (21, 21), "two draws of the same scores");
+    assert!(bits(&scores).is_disjoint(&bits(&other)), "draws that ignore the seed");
+}
+
+#[test]
+fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
+    let (grid, router) = (Grid::new(5, 4), Kept::new());
+    let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
+    let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
+    let scores = untrained_scores(&tokens(3), 21, 5);
+    let found = untrained(&router, grid, &scores);
+    let sorted = router.sorted(grid);
+    let bands: Vec<[f64; 2]> = found.iter().map(|one| [one.band.0, one.band.1]).collect();
+    assert_close("bands", bands, ends(&sorted), 1e-9);
+    let means: Vec<f64> = sorted.iter().map(|values| values.iter().sum::<f64>() / 21.0).collect();
+    assert_close("means", found.iter().map(|one| one.mean).collect::<Vec<_>>(), means, 1e-9);
+    let first = |scores: &[Vec<f64>]| scores.iter().map(|one| one[0].to_bits()).collect::<HashSet<_>>();
+    let own = first(&scores);
+    assert_eq!(own.len(), 21, "two scorers that are the same");
+    for other in [untrained_scores(&tokens(3), 21, 6), untrained_scores(&tokens(4), 21, 5)] {
+        assert!(own.is_disjoint(&first(&other)), "scores that ignore seed or image");
+    }
+}
+
+/// A mask of 32 x 32 pixels whose four patches of 256 have so many white ones, and `grey` in their last pixel.
+fn mask(white: [usize; 4], grey: u8) -> Picture {
+    let mut rgb = vec![0; 3 * 32 * 32];
+    for (patch, count) in white.into_iter().enumerate() {
+        for pixel in 0..256 {
+            let (y, x) = (patch / 2 * 16 + pixel / 16, patch % 2 * 16 + pixel % 16);
+            let value = if pixel < count {
+                255
+            } else if pixel == 255 {
+                grey
+            } else {
+                0
+            };
+            rgb[3 * (32 * y + x)..][..3].fill(value);
+        }
+    }
+    Picture { width: 32, height: 32, rgb }
+}
+
+#[test]
+fn a_token_lies_on_the_object_from_half_of_its_pixels_on() {
+    let grid = Grid::new(2, 2);
+    for (white, grey, expected) in [
+        ([128, 127, 129, 0], 0, [true, false, true, false]),
+        // A grey pixel counts as far as it is white: half a pixel and a little more than half.
+        ([127, 127, 0, 255], 255, [true, true, false, true]),
+        ([128, 127, 256, 0], 254, [true, false, true, false]),
+        // No token has half of it: those it covers most.
+        ([127, 20, 100, 0], 0, [true, false, false, false]),
+        ([60, 60, 59, 0], 0, [true, true, false, false]),
+        ([0, 0, 1, 0], 0, [false, false, true, false]),
+        ([0; 4], 0, [false; 4]),
+    ] {
+        let found = cover(&mask(white, grey), grid);
+        let share = |count: usize| {
+            let last = if count == 256 { 0.0 } else { f64::from(grey) / 255.0 };
+            (count as f64 + last) / 256.0
+        };
+        assert_close(format!("{white:?}"), &found, white.map(share), 1e-12);
+        assert_eq!(on_object(&found), expected, "{white:?} {grey}");
+    }
+}
+
+#[test]
+fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
+    for case in cases("truths") {
+        let narrow = |key: &str| -> Vec<f32> { floats(&case[key]).into_iter().map(|x| x as f32).collect() };
+        let (cover, weight) = (floats(&case["cover"]), floats(&case["weight"]));
+        assert_eq!(on_object(&cover), flags(&case["object"]));
+        let reading = Reading { scores: None, form: Form::Pool(weight) };
+        let tokens = Tokens {
+            grid: Grid::new(3, 4),
+            width: 3,
+            cls: None,
+            registers: Vec::new(),
+            patches: narrow("tokens"),
+        };
+        let found = truth(&reading, &tokens, &narrow("row"), 0.5, &cover);
+        let parts = [
+            ("weight_auc", found.weight_auc),
+            ("evidence_auc", found.evidence_auc),
+            ("absolute_share", found.absolute_share),
+            ("positive_share", found.positive_share),
+            ("object_share", found.object_share),
+        ];
+        for (key, value) in parts {
+            assert_close(key, value.expect("a number"), number(&case[key]), 1e-6);
+        }
+        assert_eq!(weight_auc(&reading, &cover), found.weight_auc);
+    }
+}
