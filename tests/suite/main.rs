@@ -23,6 +23,7 @@ mod inspect;
 mod numbers;
 mod origins;
 mod parquet;
+mod pictures;
 mod pooling;
 mod probe_files;
 mod protocol;

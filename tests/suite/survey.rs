@@ -263,7 +263,7 @@ fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() 
 }
 
 /// A part of a dataset that is nowhere on the disk.
-fn part() -> Arc<Part> {
+pub fn part() -> Arc<Part> {
     let sample = |at: usize| data::Sample {
         source: data::Source::File(format!("birds/{at}.png").into()),
         class: at / 3,
@@ -308,7 +308,7 @@ fn survey(part: &Part, probe: &str) -> Arc<Survey> {
 }
 
 /// Opens the dataset in a window; answers what is asked of it with `answer`.
-fn opened(window: &mut Window, part: &Arc<Part>) {
+pub fn opened(window: &mut Window, part: &Arc<Part>) {
     window.harness.state_mut().dispatch(Command::OpenDataset("birds".into(), None));
     let part = part.clone();
     window.answer_with(move |request| match request {
@@ -319,7 +319,7 @@ fn opened(window: &mut Window, part: &Arc<Part>) {
     });
 }
 
-fn surveyed(window: &mut Window, part: &Arc<Part>) {
+pub fn surveyed(window: &mut Window, part: &Arc<Part>) {
     let part = part.clone();
     window.answer_with(move |request| match request {
         Request::Survey(ask) => {

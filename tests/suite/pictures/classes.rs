@@ -1,0 +1,206 @@
+//! Pictures of a whole dataset: rows and columns of the confusion are true and predicted classes, every class has its own
+//! map, every image its own dot.
+
+use ssmprobe::viz::overview::{self, MapOf, Overview};
+use ssmprobe::viz::scene::{Identity, Point, Scene, Shape};
+use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::{COLUMN, plot};
+
+use super::lists::height;
+use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
+use super::small::{
+    self, CAME, CHANCE, CLASSES, CONFUSED, COUNTED, COUNTS, COVERAGE, MAPPED, OWN_CLASS, TAKEN, TRUE,
+};
+use super::{looks, plotted};
+use crate::close::assert_close;
+
+fn find(id: &str) -> &'static dyn Overview {
+    overview::find(id).expect("an overview")
+}
+
+fn marks(id: &str, theme: &Theme) -> Marks {
+    plotted(&small::surveyed(find(id), MapOf::Positions), theme)
+}
+
+/// What lies under a point of the picture, in words, and the images behind it.
+fn pointed(id: &str, point: Point) -> (String, Vec<usize>) {
+    let plot = small::surveyed(find(id), MapOf::Positions);
+    let scene: Scene = plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");
+    let item = scene.hover(point).and_then(|hover| hover.item).expect("something");
+    find(id).item(plot.view(), item)
+}
+
+#[test]
+pub fn class_diagnostics() {
+    // The median highest first, and the quantiles of the three or four numbers of each.
+    let rows: [(&str, usize, [f64; 5]); 3] = [
+        ("coot", 2, [0.662, 0.67, 0.68, 0.69, 0.698]),
+        ("auk", 0, [0.4775, 0.5075, 0.55, 0.5875, 0.6055]),
+        ("booby", 1, [0.334, 0.35, 0.37, 0.39, 0.406]),
+    ];
+    for theme in looks() {
+        let marks = marks("class_diagnostics", &theme);
+        let axes = marks.axes(0);
+        assert!(axes.x.rises() && axes.x_name == "Rank coverage");
+        let heights = rows.map(|(name, ..)| height(&marks.word(name)));
+        assert!(heights.windows(2).all(|pair| pair[0] < pair[1]), "the highest median at the top");
+        let color = marks.swatch("Median");
+        for ((name, class, quantiles), own) in rows.into_iter().zip(heights) {
+            let [low, from, median, to, high] = quantiles.map(|v| axes.x.at(v));
+            let in_row = |y: f32| near(y, own);
+            let dot = marks.dots(color).into_iter().find(|dot| in_row(dot.at[1])).expect("a dot").at;
+            at(dot, [median, own]);
+            let lines = marks.lines(color, 2);
+            let line = lines.iter().find(|line| in_row(line[0][1])).expect("a line");
+            at(line[0], [low, own]);
+            at(line[1], [high, own]);
+            let bars = marks.fills(color.alpha(0.55));
+            let bar = bars.iter().find(|bar| in_row(bar.center()[1])).expect("a bar");
+            assert!(near(bar.x, from) && near(bar.right(), to), "{name}: {bar:?}");
+            let images: Vec<usize> = (0..10).filter(|image| TRUE[*image] as usize == class).collect();
+            assert_eq!(pointed("class_diagnostics", [median, own]), (name.to_owned(), images));
+        }
+        let bands = marks.fills(marks.swatch("Chance for one image"));
+        let band = bands.iter().find(|band| near(band.h, axes.area.h)).expect("a band");
+        assert!(near(band.x, axes.x.at(CHANCE.0)) && near(band.right(), axes.x.at(CHANCE.1)));
+    }
+}
+
+#[test]
+pub fn confusion() {
+    for theme in looks() {
+        let marks = marks("confusion", &theme);
+        let bar = marks.bar();
+        assert_eq!(bar.name, "Images of the class, %");
+        assert_close("ends of the bar", bar.ends(), [0.0, 100.0], 1e-3);
+        let (place, raster) = marks.rasters(4, 3).remove(0);
+        let nothing = theme.ground.mix(theme.faint, 0.5);
+        for (row, counts) in CONFUSED.iter().enumerate() {
+            let all: u32 = counts.iter().sum();
+            let own = place.y + (row as f32 + 0.5) / 3.0 * place.h;
+            let name = marks.word(CLASSES[row]);
+            assert!(
+                near(height(&name), own) && name.at[0] < place.x,
+                "row {row} is what {} are",
+                CLASSES[row]
+            );
+            for (column, count) in counts.iter().enumerate() {
+                let middle = [place.x + (column as f32 + 0.5) / 4.0 * place.w, own];
+                let text = marks
+                    .words()
+                    .into_iter()
+                    .find(|word| near(word.at[0], middle[0]) && near(height(word), own));
+                let expected = (*count > 0).then(|| count.to_string());
+                assert_eq!(text.map(|word| word.text), expected, "row {row}, column {column}");
+                let share = 100.0 * f64::from(*count) / f64::from(all);
+                let expected = if *count > 0 { bar.color(share) } else { nothing };
+                let found = pixel(&raster, column, row);
+                assert!(
+                    apart(found, expected) <= SHADE,
+                    "row {row}, column {column}: {found:?}, not {expected:?}"
+                );
+                let images: Vec<usize> = (0..9)
+                    .filter(|image| (TRUE[*image] as usize, (TAKEN[*image] as usize).min(3)) == (row, column))
+                    .collect();
+                let taken = ["auk", "booby", "coot", "another class"][column];
+                assert_eq!(
+                    pointed("confusion", middle),
+                    (format!("{} taken for {taken}", CLASSES[row]), images)
+                );
+            }
+        }
+        assert!(marks.has("Accuracy 44.4 % of 9 images; 1 unreadable"));
+        let below = marks.words().into_iter().find(|word| word.text.starts_with("Taken for (same order"));
+        let below = below.expect("what columns are");
+        assert!(below.at[1] > place.bottom() && near(below.at[0], place.center()[0]));
+    }
+}
+
+#[test]
+pub fn scatter() {
+    for theme in looks() {
+        let marks = marks("scatter", &theme);
+        let axes = marks.axes(0);
+        assert_eq!((&*axes.x_name, &*axes.y_name), ("Rank coverage", "Own class probability"));
+        assert!(axes.x.rises() && !axes.y.rises());
+        let [right, wrong] = ["Right", "Wrong"].map(|name| marks.swatch(name));
+        assert_ne!(right, wrong);
+        let place = |image: usize| axes.at(f64::from(COVERAGE[image]), f64::from(OWN_CLASS[image]));
+        let mut seen = 0;
+        for item in &marks.items {
+            let (Shape::Circle { center, fill, .. }, Some(Identity::Item(image))) =
+                (&item.shape, &item.identity)
+            else {
+                continue;
+            };
+            at(*center, place(*image));
+            let color = if TRUE[*image] == TAKEN[*image] { right } else { wrong };
+            assert_eq!(
+                fill.map(|fill| (fill.r, fill.g, fill.b)),
+                Some((color.r, color.g, color.b)),
+                "image {image}"
+            );
+            let (said, images) = pointed("scatter", *center);
+            assert!(said.starts_with(&format!("{image}.png: {}", CLASSES[TRUE[*image] as usize])), "{said}");
+            assert_eq!(images, [*image]);
+            seen += 1;
+        }
+        assert_eq!(seen, 9, "all but the one that could not be read");
+        let ring = marks.items.iter().find_map(|item| match &item.shape {
+            Shape::Circle { center, fill: None, stroke: Some(stroke), .. } => Some((*center, stroke.color)),
+            _ => None,
+        });
+        let (center, color) = ring.expect("the chosen image is ringed");
+        assert!(color == theme.ink);
+        at(center, place(2));
+        let band = marks.fills(theme.band.alpha(0.7)).remove(0);
+        assert!(near(band.x, axes.x.at(CHANCE.0)) && near(band.right(), axes.x.at(CHANCE.1)));
+        assert!(near(band.h, axes.area.h), "chance is of what lies across");
+        // 1 - 6 * 114 / (9 * 80), of the ranks by hand.
+        assert!(marks.has("Spearman 0.05 (n = 9)"));
+    }
+}
+
+#[test]
+pub fn routing_maps() {
+    let mean = |maps: &[[f32; 6]; 3]| -> Vec<f32> {
+        let sum = |at: usize| (0..3).map(|class| COUNTS[class] as f32 * maps[class][at]).sum::<f32>();
+        (0..6).map(|at| sum(at) / 9.0).collect()
+    };
+    let cases = [
+        (MapOf::Positions, CAME, "Mean position, 0 first to 1 last", [0.02, 0.99]),
+        (MapOf::Weights, COUNTED, "Mean weight, 1 an even share", [-2.2, 2.2]),
+    ];
+    for (theme, (of, maps, name, ends)) in
+        looks().into_iter().flat_map(|theme| cases.map(|case| (theme.clone(), case)))
+    {
+        let marks = plotted(&small::surveyed(find("routing_maps"), of), &theme);
+        let bar = marks.bar();
+        assert_eq!(bar.name, name);
+        assert_close(name, bar.ends(), ends, 1e-3);
+        let rasters = marks.rasters(MAPPED.cols, MAPPED.rows);
+        assert_eq!(rasters.len(), 4);
+        let all = mean(&maps);
+        for (class, values) in [
+            ("All classes", &all[..]),
+            ("auk", &maps[0][..]),
+            ("booby", &maps[1][..]),
+            ("coot", &maps[2][..]),
+        ] {
+            let word = marks.word(class);
+            let below = rasters.iter().filter(|(place, _)| near(place.x, word.at[0]) && place.y > word.at[1]);
+            let (place, raster) = below.min_by(|a, b| a.0.y.total_cmp(&b.0.y)).expect("a map below its name");
+            assert!(place.y - word.at[1] < 8.0 && near(place.w / place.h, 1.5), "{class}: {place:?}");
+            coloured(raster, MAPPED, &bar, values);
+            let images: Vec<usize> = (0..10)
+                .filter(|image| class == "All classes" || CLASSES[TRUE[*image] as usize] == class)
+                .collect();
+            if of == MapOf::Positions {
+                assert_eq!(pointed("routing_maps", place.center()), (class.to_owned(), images));
+            }
+        }
+        // Half of 1 more or less 1.645 / sqrt(12 * 2): the smallest class has two readable images.
+        let chance = "Chance: 0.164 to 0.836 (5 to 95 %, mean of 2 random orders)";
+        assert_eq!(marks.has(chance), of == MapOf::Positions);
+    }
+}

@@ -1,0 +1,179 @@
+//! The export dialog: what it writes, and what the command line that it copies writes, are the same bytes. The folder has
+//! a space and an apostrophe in its name, and a shell runs the command.
+
+use std::path::Path;
+
+use assert_cmd::Command as Program;
+use eframe::egui::{self, Key, Modifiers};
+use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::command::Command;
+use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::colormap::Map;
+use ssmprobe::viz::{Options, Rows};
+
+use super::pointer::showing;
+use super::small;
+use crate::survey;
+use crate::window::Window;
+
+/// The figure of this title that stands furthest to the left; words of the same name are small.
+fn figure(window: &Window, title: &str) -> egui::Rect {
+    let all = window.harness.query_all_by_label(title).map(|node| node.rect());
+    let large = all.filter(|rect| rect.area() > 10_000.0);
+    large.min_by(|a, b| a.left().total_cmp(&b.left())).unwrap_or_else(|| panic!("no {title}"))
+}
+
+/// Opens the dialog from the menu of a figure.
+fn ask(window: &mut Window, title: &str) {
+    let place = figure(window, title).center();
+    window.harness.event(egui::Event::PointerMoved(place));
+    for pressed in [true, false] {
+        let (button, modifiers) = (egui::PointerButton::Secondary, Modifiers::NONE);
+        window.harness.event(egui::Event::PointerButton { pos: place, button, pressed, modifiers });
+    }
+    window.harness.run();
+    window.click("Export…");
+}
+
+/// Exports to `path` through the open dialog; the command that stood on the clipboard before.
+fn export(window: &mut Window, path: &Path) -> String {
+    window.click("Export to");
+    window.press(Modifiers::COMMAND, Key::A);
+    window.harness.event(egui::Event::Text(path.display().to_string()));
+    window.harness.run();
+    window.harness.get_by_label("Copy the command line").click();
+    let copied = (0..6).find_map(|_| {
+        window.harness.step();
+        let commands = &window.harness.output().platform_output.commands;
+        commands.iter().find_map(|command| match command {
+            egui::OutputCommand::CopyText(text) => Some(text.clone()),
+            _ => None,
+        })
+    });
+    window.click("Export");
+    let begun = std::time::Instant::now();
+    while window.has("Copy the command line") {
+        assert!(begun.elapsed().as_secs() < 20, "nothing was written");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        window.harness.step();
+    }
+    copied.expect("a command on the clipboard")
+}
+
+/// Runs a command line as a shell does, with this program in its path.
+fn run(command: &str) {
+    let program = Path::new(env!("CARGO_BIN_EXE_ssmprobe")).parent().expect("a folder").to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(program).chain(std::env::split_paths(&others)));
+    Program::new("sh").args(["-c", command]).env("PATH", path.expect("a path")).assert().success();
+}
+
+/// Exports, runs what was copied, and holds both against each other; the file, and the command.
+fn both(window: &mut Window, path: &Path) -> (Vec<u8>, String) {
+    let command = export(window, path);
+    let written = std::fs::read(path).expect("a file");
+    std::fs::remove_file(path).expect("taken away");
+    run(&command);
+    let again = std::fs::read(path).unwrap_or_else(|error| panic!("{error}: {command}"));
+    assert!(written == again, "not the same bytes: {command}");
+    (written, command)
+}
+
+fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
+    let outer = tempfile::tempdir().expect("a folder");
+    let inner = outer.path().join("a bird's");
+    std::fs::create_dir(&inner).expect("a folder");
+    (outer, inner)
+}
+
+#[test]
+fn a_figure_with_its_settings_is_drawn_the_same_by_the_copied_command() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned()]);
+    let usual = Options::default();
+    let set = [
+        ("assignment", Options { map: Map::Viridis, log: true, rows: Rows::Score, ..usual.clone() }),
+        ("scan_path", Options { step: Some(5), ..usual.clone() }),
+        ("photo", Options { opacity: 0.35, grid: true, ..usual }),
+    ];
+    for (id, options) in set {
+        window.harness.state_mut().dispatch(Command::SetOptions(id.into(), options));
+    }
+    window.harness.run();
+    ask(&mut window, "Assignment matrix");
+    window.click("Page");
+    let (svg, command) = both(&mut window, &folder.join("matrix.svg"));
+    let svg = String::from_utf8(svg).expect("text");
+    assert!(svg.contains("<svg ") && svg.contains(" width=\"174mm\""), "a page wide: {command}");
+    assert!(svg.contains("Token (by score)") && svg.contains("Share, logarithmic"));
+    ask(&mut window, "Reading order");
+    let (svg, command) = both(&mut window, &folder.join("path.svg"));
+    let svg = String::from_utf8(svg).expect("text");
+    assert!(svg.contains(" width=\"85mm\"") && svg.contains("Memory after 5 of 12 steps"), "{command}");
+    ask(&mut window, "Picture and token weights");
+    let (png, command) = both(&mut window, &folder.join("photo.png"));
+    let picture = image::load_from_memory(&png).expect("a picture");
+    assert_eq!(picture.width(), 1004, "85 mm at 300 dots an inch: {command}");
+}
+
+#[test]
+fn pixels_are_as_dense_as_the_dialog_says() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned()]);
+    ask(&mut window, "Predictions");
+    let role = egui::accesskit::Role::ComboBox;
+    window.harness.get_by_role_and_label(role, "Format").click();
+    window.harness.run();
+    window.click("PNG, pixels");
+    let (_, command) = both(&mut window, &folder.join("classes.png"));
+    assert!(command.ends_with(" --dpi 300"), "{command}");
+}
+
+#[test]
+fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
+    let (_outer, folder) = folder();
+    let mut other: Trace = small::planned();
+    let double = |values: &mut Option<Vec<f32>>| values.iter_mut().flatten().for_each(|v| *v *= 2.0);
+    double(&mut other.evidence.position);
+    double(&mut other.evidence.proxy);
+    let mut window = showing(&[small::planned(), other]);
+    window.harness.set_size(egui::vec2(1440.0, 1500.0));
+    window.harness.run();
+    window.click("Compare");
+    ask(&mut window, "Evidence by position");
+    let (svg, command) = both(&mut window, &folder.join("evidence.svg"));
+    let svg = String::from_utf8(svg).expect("text");
+    // Its own evidence ends at 2.06 and -1.22, that of the column beside it at 4.12 and -2.44.
+    assert!(svg.contains(">4<") && svg.contains(">−2<"), "the axis of both: {command}");
+    assert!(command.contains(" --limits -2.44") && command.contains(" --proxy-limits -1.94"), "{command}");
+    window.click("Export comparison…");
+    let (svg, command) = both(&mut window, &folder.join("both.svg"));
+    let svg = String::from_utf8(svg).expect("text");
+    assert!(svg.contains(" width=\"174mm\"") && command.matches("--trace ").count() == 2, "{command}");
+}
+
+#[test]
+fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned()]);
+    let part = survey::part();
+    survey::opened(&mut window, &part);
+    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    survey::surveyed(&mut window, &part);
+    for (pane, title) in [
+        ("confusion", "Confusion matrix"),
+        ("scatter", "Scatter of two measures"),
+        ("class_diagnostics", "Measure by class"),
+        ("routing_maps", "Routing by class"),
+    ] {
+        window.harness.state_mut().desk.show(pane);
+        window.harness.run();
+        ask(&mut window, title);
+        let (svg, command) = both(&mut window, &folder.join(format!("{pane}.svg")));
+        let svg = String::from_utf8(svg).expect("text");
+        assert!(
+            svg.contains(" width=\"85mm\"") && command.contains(&format!("--figure {pane}")),
+            "{command}"
+        );
+    }
+}

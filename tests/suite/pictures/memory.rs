@@ -1,0 +1,171 @@
+//! Pictures of what a memory keeps and what that adds up to: the kernel by steps before the end, evidence by position.
+
+use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::Options;
+use ssmprobe::viz::scene::Point;
+use ssmprobe::viz::theme::Theme;
+
+use super::marks::{Axes, near};
+use super::small::{self, EXACT, EXACT_RASTER, KERNEL, N, PROXY, PROXY_RASTER, SECOND};
+use super::{drawn, looks};
+use crate::close::assert_close;
+
+/// A curve over steps or positions, by the axes.
+fn curve(axes: &Axes, value: impl Fn(usize) -> f64) -> Vec<Point> {
+    (0..N).map(|at| axes.at(at as f64, value(at))).collect()
+}
+
+#[test]
+pub fn kernel() {
+    let trace = small::planned();
+    for theme in looks() {
+        let marks = drawn("kernel", &trace, &Options::default(), &theme);
+        let axes = marks.axes(0);
+        assert_eq!((&*axes.x_name, &*axes.y_name), ("Steps before the end, j", "K[j] / max |K|"));
+        assert!(axes.x.rises() && !axes.y.rises());
+        let measured = marks.lines(marks.swatch("Measured"), N)[0];
+        assert_close("K[j]", measured, curve(&axes, |j| f64::from(KERNEL[j]) / 0.031), 0.02);
+        assert!(
+            near(measured[0][0], axes.area.x),
+            "the token read last, 0 steps before the end, at the left"
+        );
+        let decay = marks.lines(marks.swatch("ρ^j, spectral radius ρ = 0.9"), N)[0];
+        assert_close("0.9^j", decay, curve(&axes, |j| 0.9f64.powi(j as i32)), 0.02);
+        assert!(marks.has("max |K| = 0.031"));
+        let log = Options { log: true, ..Options::default() };
+        let marks = drawn("kernel", &trace, &log, &theme);
+        let axes = marks.axes(0);
+        assert!(axes.y.is_log() && axes.y_name == "|K[j]| / max |K|");
+        let measured = marks.lines(marks.swatch("Measured"), N)[0];
+        assert_close("|K[j]|", measured, curve(&axes, |j| f64::from(KERNEL[j]).abs() / 0.031), 0.05);
+    }
+}
+
+#[test]
+fn every_sweep_has_the_line_of_its_own_kernel() {
+    for theme in looks() {
+        let marks = drawn("kernel", &small::swept(), &Options::default(), &theme);
+        let axes = marks.axes(0);
+        for (name, kernel) in [("Sweep 1", KERNEL), ("Sweep 2", SECOND)] {
+            let found = marks.lines(marks.swatch(name), N)[0];
+            assert_close(name, found, curve(&axes, |j| f64::from(kernel[j]) / 0.031), 0.02);
+        }
+        assert!(marks.has("ρ^j, sweep 1, spectral radius ρ = 0.9"));
+    }
+}
+
+#[test]
+fn channels_are_their_median_in_a_band_of_their_middle() {
+    for theme in looks() {
+        let marks = drawn("kernel", &small::channelled(), &Options::default(), &theme);
+        let axes = marks.axes(0);
+        let largest = 0.031 + 0.0031;
+        let channels = |j: usize| {
+            let k = f64::from(KERNEL[j]);
+            let mut sorted = [k, 0.5 * k, k + 0.0031];
+            sorted.sort_by(f64::total_cmp);
+            sorted
+        };
+        // Of three channels a tenth of the way from one to the next is the 5th percentile.
+        let [low, high] = [0, 2].map(|end| {
+            curve(&axes, |j| {
+                let sorted = channels(j);
+                (0.9 * sorted[end] + 0.1 * sorted[1]) / largest
+            })
+        });
+        let median = marks.lines(marks.swatch("Measured, median"), N)[0];
+        assert_close("median", median, curve(&axes, |j| channels(j)[1] / largest), 0.02);
+        let band = marks.areas(marks.swatch("5 to 95 % of 3 channels"))[0];
+        assert_close("upper edge", &band[..N], high, 0.02);
+        let lower: Vec<Point> = band[N..].iter().rev().copied().collect();
+        assert_close("lower edge", lower, low, 0.02);
+    }
+}
+
+/// The bars of the upper panel, in the colours of the key, and on their sides of zero.
+fn bars(marks: &super::Marks, theme: &Theme) {
+    let axes = marks.axes(0);
+    let colors = [marks.swatch("For crane"), marks.swatch("Against")];
+    assert_eq!(colors, [theme.positive, theme.negative]);
+    let [up, down] = colors.map(|color| {
+        let inside = |bar: &ssmprobe::viz::scene::Box2| bar.y >= axes.area.y - 0.1 && bar.x >= axes.area.x;
+        marks.fills(color).into_iter().filter(inside).collect::<Vec<_>>()
+    });
+    assert_eq!(up.len() + down.len(), N);
+    let (zero, half) = (axes.y.at(0.0), 0.5 * axes.area.w / N as f32);
+    for (k, value) in EXACT.iter().map(|v| f64::from(*v)).enumerate() {
+        let over = axes.x.at(k as f64);
+        let own = if value > 0.0 { &up } else { &down };
+        let bar = own.iter().find(|bar| bar.x < over && over < bar.right());
+        let bar = bar.unwrap_or_else(|| panic!("no bar of its colour stands over position {k}"));
+        assert!(bar.x >= over - half - 0.1 && bar.right() <= over + half + 0.1, "it stands over {k} alone");
+        let ends = if value > 0.0 { [axes.y.at(value), zero] } else { [zero, axes.y.at(value)] };
+        assert!(near(bar.y, ends[0]) && near(bar.bottom(), ends[1]), "position {k}: {bar:?}, not {ends:?}");
+    }
+    let tallest = up.iter().chain(&down).max_by(|a, b| a.h.total_cmp(&b.h)).expect("bars");
+    assert!((axes.x.number(tallest.center()[0]) - 8.0).abs() < 0.5, "the largest evidence is of position 8");
+}
+
+#[test]
+pub fn evidence() {
+    let trace = small::planned();
+    for theme in looks() {
+        let marks = drawn("evidence", &trace, &Options::default(), &theme);
+        bars(&marks, &theme);
+        let (upper, lower) = (marks.axes(0), marks.axes(1));
+        assert!(
+            upper.area.bottom() < lower.area.y && near(upper.area.x, lower.area.x),
+            "one above the other"
+        );
+        assert!([&upper, &lower].iter().all(|axes| axes.x.rises() && !axes.y.rises()));
+        let names = (&*upper.y_name, &*lower.y_name, &*lower.x_name);
+        assert_eq!(names, ("Evidence (logit)", "Proxy (logit)", "Position (last is read last)"));
+        for (name, axes, values) in [
+            ("In raster order", &upper, EXACT_RASTER),
+            ("Proxy, as routed", &lower, PROXY),
+            ("Proxy, raster order", &lower, PROXY_RASTER),
+        ] {
+            let lines = marks.lines(marks.swatch(name), N);
+            let line = lines.into_iter().find(|line| {
+                line.iter().all(|[_, y]| *y > axes.area.y - 0.1 && *y < axes.area.bottom() + 0.1)
+            });
+            assert_close(name, line.expect("a line"), curve(axes, |k| f64::from(values[k])), 0.02);
+        }
+    }
+}
+
+#[test]
+fn the_memory_behind_evidence_is_strongest_at_the_position_read_last() {
+    // Of two sweeps together: the root of the mean square, as their evidence is averaged.
+    let one: Vec<f64> = KERNEL.iter().map(|k| f64::from(k.abs())).collect();
+    let both: Vec<f64> = KERNEL.iter().zip(SECOND).map(|(a, b)| f64::from(a.hypot(b))).collect();
+    let cases: [(Trace, Vec<f64>); 2] = [(small::planned(), one), (small::swept(), both)];
+    for (trace, kept) in cases {
+        let theme = Theme::light();
+        let marks = drawn("evidence", &trace, &Options::default(), &theme);
+        let axes = marks.axes(0);
+        let band = marks.areas(theme.band.alpha(0.6))[0];
+        let largest = kept.iter().copied().fold(0.0, f64::max);
+        let (zero, reach) = (axes.y.at(0.0), axes.y.at(0.0) - axes.area.y);
+        let expected: Vec<Point> = (0..N)
+            .map(|k| [axes.x.at(k as f64), zero - (kept[N - 1 - k] / largest) as f32 * reach])
+            .collect();
+        assert_close("|K| by position", &band[1..=N], expected, 0.02);
+        assert!(marks.has("|K|, own scale"));
+    }
+}
+
+#[test]
+fn shared_limits_are_the_ends_of_both_panels() {
+    let options =
+        Options { limits: Some((-4.0, 6.0)), proxy_limits: Some((-3.0, 1.0)), ..Options::default() };
+    let marks = drawn("evidence", &small::planned(), &options, &Theme::light());
+    // A twentieth of the range is left free at either end.
+    for (axes, ends) in [(marks.axes(0), [-4.5, 6.5]), (marks.axes(1), [-3.2, 1.2])] {
+        let found = [axes.area.bottom(), axes.area.y].map(|end| axes.y.number(end));
+        assert_close("ends of the axis", found, ends, 0.01);
+    }
+    let own = drawn("evidence", &small::planned(), &Options::default(), &Theme::light()).axes(0);
+    let found = [own.area.bottom(), own.area.y].map(|end| own.y.number(end));
+    assert_close("else those of its own values", found, [-1.22 - 0.164, 2.06 + 0.164], 0.01);
+}

@@ -1,0 +1,78 @@
+//! What every picture shows, read back from its marks: drawn from small hand-made data in which no two values are alike
+//! and nothing is square, so that whatever is turned over, shifted by one or exchanged with another is found.
+
+mod classes;
+mod dialog;
+mod exports;
+mod golden;
+mod lists;
+mod marks;
+mod memory;
+mod order;
+mod panes;
+mod patches;
+mod plots;
+mod pointer;
+mod rulers;
+mod small;
+
+use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::curves::Part;
+use ssmprobe::viz::overview::OVERVIEWS;
+use ssmprobe::viz::plot::{self, Plot};
+use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, find, stability};
+
+use self::marks::Marks;
+
+/// Both looks.
+fn looks() -> [Theme; 2] {
+    [Theme::light(), Theme::dark()]
+}
+
+/// The marks of a figure in a column.
+#[track_caller]
+fn drawn(id: &str, trace: &Trace, options: &Options, theme: &Theme) -> Marks {
+    let figure = find(id).expect("a figure");
+    Marks::of(&draw_column(figure, trace, options, theme, COLUMN).expect("something to see"), theme)
+}
+
+/// The marks of a plot.
+#[track_caller]
+fn plotted(plot: &dyn Plot, theme: &Theme) -> Marks {
+    Marks::of(&plot::draw_column(plot, theme, COLUMN).expect("something to see"), theme)
+}
+
+/// The test that reads each picture back.
+const READ_BACK: &[(&str, fn())] = &[
+    ("photo", patches::photo),
+    ("token_map", patches::token_map),
+    ("scan_path", patches::scan_path),
+    ("assignment", order::assignment),
+    ("ranks", order::ranks),
+    ("scores", order::scores),
+    ("kernel", memory::kernel),
+    ("evidence", memory::evidence),
+    ("diagnostics", lists::diagnostics),
+    ("predictions", lists::predictions),
+    ("class_diagnostics", classes::class_diagnostics),
+    ("routing_maps", classes::routing_maps),
+    ("confusion", classes::confusion),
+    ("scatter", classes::scatter),
+    ("stability", plots::stability),
+    ("training", plots::training),
+    ("training_loss", plots::training_loss),
+    ("training_accuracy", plots::training_accuracy),
+];
+
+#[test]
+fn every_picture_is_read_back() {
+    let figures = FIGURES.iter().map(|figure| figure.id());
+    let all = figures.chain(OVERVIEWS.iter().map(|overview| overview.id()));
+    let all = all.chain([stability::ID]).chain(Part::ALL.map(|(_, id, _)| id));
+    let mut all: Vec<&str> = all.collect();
+    let mut read: Vec<&str> = READ_BACK.iter().map(|(id, _)| *id).collect();
+    all.sort_unstable();
+    read.sort_unstable();
+    assert_eq!(read, all, "a picture without a test of what it shows");
+}

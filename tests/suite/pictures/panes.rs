@@ -1,0 +1,120 @@
+//! Every pane of the window, painted in both looks by the renderer that tests have: Mesa's software adapter where there is
+//! no card. Each fills the window alone, so that it is small and all of it is seen.
+
+use std::collections::HashSet;
+
+use eframe::egui;
+use image::RgbaImage;
+use ssmprobe::app::command::Command;
+use ssmprobe::app::job::{Event, Request, stability};
+use ssmprobe::app::panel::{self, Place};
+use ssmprobe::app::settings::ThemeChoice;
+
+use super::pointer::{painted, showing};
+use super::small;
+use crate::survey;
+use crate::window::{self, Window};
+
+/// Size of the window.
+const SIZE: egui::Vec2 = egui::vec2(760.0, 520.0);
+
+/// Words that have no room in so small a picture: the last number of an axis that counts in halves, and the name of a bar
+/// that is shorter than it.
+const KNOWN: [(&str, &str); 2] = [("kernel", "11.0"), ("routing_maps", "Mean position, 0 first to 1 last")];
+
+/// A window with an image seen through two probes, a dataset asked about, and the stability of an order.
+fn full() -> Window {
+    let mut window = showing(&[small::planned()]);
+    let part = survey::part();
+    survey::opened(&mut window, &part);
+    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    survey::surveyed(&mut window, &part);
+    let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
+    for column in columns {
+        window.harness.state_mut().dispatch(Command::MeasureStability(column));
+    }
+    window.answer_with(|request| match request {
+        Request::Stability(ask) => {
+            let result = Ok(small::stability().into());
+            let answer = stability::Answer { subject: ask.subject, image: ask.image, result };
+            vec![Event::Steadied { job: ask.job, answer }, Event::Finished(ask.job)]
+        }
+        other => window::good(other),
+    });
+    window.harness.set_size(SIZE);
+    window
+}
+
+/// Leaves this pane alone in the middle.
+fn alone(window: &mut Window, pane: &str) {
+    let tree = egui_tiles::Tree::new_tabs(egui::Id::unique("panes"), vec![pane.to_owned()]);
+    let after = serde_json::to_value(tree).expect("a layout");
+    let (text, before) = ("Show one pane".to_owned(), serde_json::Value::Null);
+    window.harness.state_mut().dispatch(Command::Arrange { text, before, after });
+    window.harness.run();
+}
+
+/// What of the window the pane fills, below its tab.
+fn middle(window: &Window, title: &str) -> egui::Rect {
+    let tab = painted(window.harness.output()).into_iter().filter(|(text, ..)| text == title);
+    let tab = tab.map(|(_, seen, _)| seen).min_by(|a, b| a.top().total_cmp(&b.top()));
+    let tab = tab.unwrap_or_else(|| panic!("no tab {title}"));
+    egui::Rect::from_min_max(
+        egui::pos2(tab.left() - 8.0, tab.bottom() + 8.0),
+        egui::pos2(SIZE.x, SIZE.y - 28.0),
+    )
+}
+
+/// Lightness of the pixels of a part of the picture, and how many colours it has.
+fn seen(picture: &RgbaImage, part: egui::Rect) -> (f64, usize) {
+    let (mut sum, mut count, mut colours) = (0.0, 0.0, HashSet::new());
+    for (x, y, pixel) in picture.enumerate_pixels() {
+        if part.contains(egui::pos2(x as f32 + 0.5, y as f32 + 0.5)) {
+            sum += f64::from(pixel.0[0]) + f64::from(pixel.0[1]) + f64::from(pixel.0[2]);
+            count += 3.0;
+            colours.insert(pixel.0);
+        }
+    }
+    assert!(count > 0.0, "nothing lies in {part:?} of {:?}", picture.dimensions());
+    (sum / count, colours.len())
+}
+
+#[test]
+fn every_pane_is_painted_in_both_looks() {
+    let mut window = full();
+    let mut faults = Vec::new();
+    let panes: Vec<(&str, &str)> = panel::all()
+        .iter()
+        .filter(|panel| panel.place() == Place::Middle)
+        .map(|panel| (panel.id(), panel.title()))
+        .collect();
+    assert!(panes.len() > 15);
+    for (pane, title) in panes {
+        alone(&mut window, pane);
+        let mut lightness = Vec::new();
+        for theme in [ThemeChoice::Light, ThemeChoice::Dark] {
+            window.harness.state_mut().dispatch(Command::SetTheme(theme));
+            window.harness.run();
+            let picture = window.harness.render().expect("a picture of the window");
+            assert_eq!(picture.dimensions(), (SIZE.x as u32, SIZE.y as u32));
+            let part = middle(&window, title);
+            let (light, colours) = seen(&picture, part);
+            println!("{pane} {theme:?}: {light:.0}, {colours} colours in {part:?}");
+            if colours < 24 {
+                faults.push(format!("{pane} is blank in {theme:?}: {colours} colours"));
+            }
+            lightness.push(light);
+            for (text, seen, whole) in painted(window.harness.output()) {
+                let inside = part.contains(whole.center());
+                let known = KNOWN.iter().any(|(id, cut)| *id == pane && *cut == text);
+                if inside && !known && !seen.expand(1.0).contains_rect(whole) {
+                    faults.push(format!("{pane} cuts {text:?}: {whole:?} to {seen:?}"));
+                }
+            }
+        }
+        if lightness[0] < lightness[1] + 60.0 {
+            faults.push(format!("{pane} is no lighter in the light look: {lightness:?}"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

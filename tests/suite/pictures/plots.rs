@@ -1,0 +1,162 @@
+//! Pictures with data of their own, the stability of an order and training curves, and several probes side by side.
+
+use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::curves::{self, Part, Series, Training};
+use ssmprobe::viz::scene::Point;
+use ssmprobe::viz::stability::Steadiness;
+use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::{Options, compare, export, find};
+
+use super::lists::height;
+use super::marks::{Axes, Marks, at, coloured, near};
+use super::small::{self, ACCURACIES, GRID, LOSSES, SPREAD, STEPS, VOICES};
+use super::{looks, plotted};
+use crate::close::assert_close;
+
+#[test]
+pub fn stability() {
+    let measured = small::stability();
+    for theme in looks() {
+        let marks = plotted(&Steadiness(measured.clone().into()), &theme);
+        let axes = marks.axes(0);
+        assert!(axes.x.rises() && axes.x_name == "Kendall tau to the unchanged image's order");
+        let rows = [("Flipped", "−0.02", -0.02), ("Noise", "0.82", 0.82), ("Darker", "0.64", 0.64)];
+        let heights = rows.map(|(name, ..)| height(&marks.word(name)));
+        assert!(heights.windows(2).all(|pair| pair[0] < pair[1]), "in the order they were made");
+        for (((name, said, mean), own), group) in rows.into_iter().zip(heights).zip(&measured.groups) {
+            let dots = marks.dots(marks.swatch("One change").alpha(0.8)).into_iter().map(|dot| dot.at);
+            let dots: Vec<Point> = dots.filter(|dot| near(dot[1], own)).collect();
+            let expected: Vec<Point> = group.taus.iter().map(|(_, tau)| [axes.x.at(*tau), own]).collect();
+            assert_close(name, dots, expected, 0.02);
+            let ticks = marks.lines(marks.swatch("Mean"), 2);
+            let tick = ticks
+                .into_iter()
+                .find(|tick| near((tick[0][1] + tick[1][1]) / 2.0, own) && tick[0][0] > axes.area.x);
+            assert!(near(tick.expect("a mean")[0][0], axes.x.at(mean)), "{name}");
+            assert!(near(height(&marks.word(said)), own), "{name}");
+        }
+        let band = marks.fills(marks.swatch("Random orders, 5 to 95 %"));
+        let band = band.iter().find(|band| near(band.h, axes.area.h)).expect("a band");
+        assert!(near(band.x, axes.x.at(-0.18)) && near(band.right(), axes.x.at(0.12)));
+    }
+}
+
+/// The same with its last point once more, as curves end.
+fn ended(mut points: Vec<Point>) -> Vec<Point> {
+    points.extend(points.last().copied());
+    points
+}
+
+/// The curve of every head, in the colour that its name has in the legend.
+#[track_caller]
+fn lines(marks: &Marks, axes: &Axes, values: [[f64; 4]; 2], unit: f64) {
+    for (head, values) in ["sinkhorn", "gap"].into_iter().zip(values) {
+        let expected = ended(STEPS.iter().zip(values).map(|(step, v)| axes.at(*step, unit * v)).collect());
+        let inside = |line: &&[Point]| {
+            line.iter().all(|[_, y]| *y > axes.area.y - 0.1 && *y < axes.area.bottom() + 0.1)
+        };
+        let mut found = marks.lines(marks.swatch(head), 5).into_iter().filter(inside);
+        assert_close(head, found.next().expect("a line"), expected, 0.02);
+        assert!(found.next().is_none());
+    }
+    assert_ne!(marks.swatch("sinkhorn"), marks.swatch("gap"));
+    assert!(axes.x.rises() && !axes.y.rises());
+}
+
+#[test]
+pub fn training() {
+    for theme in looks() {
+        let marks = plotted(&small::training(Part::Both, false), &theme);
+        let (upper, lower) = (marks.axes(0), marks.axes(1));
+        assert!(upper.area.bottom() < lower.area.y, "loss above, accuracy below");
+        let names = (&*upper.y_name, &*lower.y_name, &*lower.x_name);
+        assert_eq!(names, ("Training loss", "Accuracy (%)", "Training step"));
+        lines(&marks, &upper, LOSSES, 1.0);
+        lines(&marks, &lower, ACCURACIES, 100.0);
+    }
+}
+
+#[test]
+pub fn training_loss() {
+    for theme in looks() {
+        let marks = plotted(&small::training(Part::Loss, false), &theme);
+        let axes = marks.axes(0);
+        assert_eq!((&*axes.x_name, &*axes.y_name), ("Training step", "Training loss"));
+        lines(&marks, &axes, LOSSES, 1.0);
+        assert!(!marks.has("Accuracy (%)"));
+        // One standard deviation above and below the first; the second has one seed.
+        let band = marks.areas(marks.swatch("sinkhorn").alpha(0.16))[0];
+        let edge = |sign: f64| {
+            ended((0..4).map(|at| axes.at(STEPS[at], LOSSES[0][at] + sign * SPREAD[at])).collect())
+        };
+        let expected: Vec<Point> = edge(1.0).into_iter().chain(edge(-1.0).into_iter().rev()).collect();
+        assert_close("the band", band, expected, 0.02);
+        assert!(marks.areas(marks.swatch("gap").alpha(0.16)).is_empty());
+    }
+}
+
+#[test]
+pub fn training_accuracy() {
+    for theme in looks() {
+        let marks = plotted(&small::training(Part::Accuracy, false), &theme);
+        let axes = marks.axes(0);
+        assert_eq!((&*axes.x_name, &*axes.y_name), ("Training step", "Accuracy (%)"));
+        lines(&marks, &axes, ACCURACIES, 100.0);
+        assert!(!marks.has("Training loss"));
+        let dots = marks.dots(marks.swatch("gap")).into_iter().map(|dot| dot.at).collect::<Vec<Point>>();
+        assert_eq!(dots.len(), 5, "few points are marked");
+        at(dots[3], axes.at(35.0, 42.0));
+    }
+}
+
+#[test]
+fn of_noisy_losses_the_mean_is_bold_and_they_themselves_faint() {
+    let loss = |at: usize| 2.0 - 0.01 * at as f64 + if at.is_multiple_of(2) { 0.3 } else { -0.3 };
+    let points: Vec<(f64, f64)> = (0..80).map(|at| (at as f64, loss(at))).collect();
+    let average = curves::average(&points);
+    let series =
+        Series { name: "gap".into(), loss: points.clone(), average: average.clone(), ..Series::default() };
+    let mut plot: Training = small::training(Part::Loss, false);
+    plot.curves.series = vec![series];
+    let theme = Theme::light();
+    let marks = plotted(&plot, &theme);
+    let axes = marks.axes(0);
+    for (color, points) in [(theme.series(0), average), (theme.series(0).alpha(0.25), points)] {
+        let expected = ended(points.iter().map(|(step, v)| axes.at(*step, *v)).collect());
+        assert_close(format!("{color:?}"), marks.lines(color, 81)[0], expected, 0.02);
+    }
+}
+
+#[test]
+fn probes_side_by_side_stand_in_their_order_on_one_scale() {
+    let doubled = VOICES.map(|v| 2.0 * v);
+    let mut other = Trace { probe: "softsort.safetensors".into(), ..small::planned() };
+    other.evidence.token = Some(doubled.into());
+    let figures = ["token_map", "predictions"].map(|id| find(id).expect("a figure"));
+    for theme in looks() {
+        let width = export::points(174.0);
+        let traces = [&small::planned(), &other];
+        let scene =
+            compare::scene(&traces, &figures, &Options::default(), &theme, width).expect("a comparison");
+        let marks = Marks::of(&scene, &theme);
+        let (covers, bars) = (marks.rasters(GRID.cols, GRID.rows), marks.bars());
+        assert_eq!([covers.len(), bars.len()], [2, 2]);
+        assert!(covers[0].0.right() < covers[1].0.x && near(covers[0].0.y, covers[1].0.y));
+        for (((place, raster), bar), (name, values)) in
+            covers.iter().zip(&bars).zip([("sinkhorn", VOICES), ("softsort", doubled)])
+        {
+            let title = marks.word(name);
+            assert!(
+                title.at[1] < place.y && title.at[0] > place.x && title.at[0] < bar.place.right(),
+                "{name}"
+            );
+            assert_close(name, bar.ends(), [-2.48, 2.48], 1e-4);
+            coloured(raster, GRID, bar, &values);
+        }
+        let rows = ["Evidence by token", "Predictions"].map(|title| marks.word(title).at[1]);
+        assert!(
+            rows[0] < rows[1] && covers[0].0.bottom() < rows[1],
+            "a row a figure, in the order asked for"
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! The hand-made data of these tests: no two values alike, three rows and four columns, two sweeps that are no mirror of
+//! each other. Numbers are written down, not computed by the program.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::stability::{Group, Stability};
+use ssmprobe::model::survey::{Asked, CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
+use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
+use ssmprobe::viz::curves::{Curves, Part, Series, Training};
+use ssmprobe::viz::overview::{Choice, MapOf, Overview};
+use ssmprobe::viz::plot::Surveyed;
+
+/// Three rows of four patches.
+pub const GRID: Grid = Grid { rows: 3, cols: 4 };
+/// Tokens.
+pub const N: usize = 12;
+
+/// The position that holds most of every token: 3 is shared by two, 10 by three, 4, 6 and 9 are nobody's.
+pub const BEST: [usize; N] = [3, 8, 5, 10, 0, 10, 11, 1, 10, 3, 7, 2];
+/// How many tokens have each position as their best.
+pub const USED: [usize; N] = [1, 1, 1, 2, 0, 1, 0, 1, 1, 0, 3, 1];
+pub const SCORES: [f32; N] = [0.42, -1.31, 1.87, -0.74, 0.13, 1.12, -0.26, -1.79, 0.81, -0.95, 1.43, -0.53];
+/// Tokens by score, the lowest first.
+pub const BY_SCORE: [usize; N] = [7, 1, 9, 3, 11, 6, 4, 0, 8, 5, 10, 2];
+pub const WEIGHTS: [f32; N] =
+    [0.011, 0.074, 0.029, 0.052, 0.006, 0.061, 0.083, 0.018, 0.035, 0.047, 0.023, 0.068];
+/// Of every token; they sum to 1.53.
+pub const VOICES: [f32; N] = [0.35, -0.62, 0.18, 1.24, -0.27, 0.73, -1.05, 0.09, 0.51, -0.44, 0.94, -0.13];
+/// Of every position: the largest at 8, the lowest at the end.
+pub const EXACT: [f32; N] = [0.21, -0.52, 0.33, 0.94, -0.11, 0.64, -0.73, 0.15, 2.06, -0.37, 0.46, -1.22];
+pub const EXACT_RASTER: [f32; N] =
+    [0.12, 0.25, -0.31, 0.41, -0.17, 0.54, 0.06, -0.42, 0.78, -0.23, 0.36, 1.03];
+pub const PROXY: [f32; N] = [0.05, -0.09, 0.16, 0.28, -0.19, 0.31, -0.45, 0.58, 1.35, -0.66, 0.83, -0.97];
+pub const PROXY_RASTER: [f32; N] =
+    [-0.04, 0.08, 0.14, -0.21, 0.26, 0.39, -0.33, 0.49, -0.57, 0.71, 0.88, 1.11];
+/// Row `j` is `j` steps before the end: not falling throughout, and below zero in places.
+pub const KERNEL: [f32; N] =
+    [0.031, 0.024, 0.019, 0.021, 0.011, 0.006, -0.002, -0.005, 0.003, 0.008, 0.001, -0.0015];
+/// That of a second sweep.
+pub const SECOND: [f32; N] =
+    [0.027, 0.029, 0.012, 0.009, 0.014, 0.004, 0.0045, -0.003, 0.0025, 0.0005, 0.002, 0.0012];
+/// The token read at every step of either sweep.
+pub const SWEEPS: [[u32; N]; 2] =
+    [[0, 1, 2, 3, 7, 6, 5, 4, 8, 9, 10, 11], [11, 7, 3, 2, 6, 10, 9, 5, 1, 0, 4, 8]];
+
+/// `P[i, k]`: a different number in each of the 144 cells, rows that sum to about 1.
+pub fn share(i: usize, k: usize) -> f32 {
+    let mixed = ((37 * (N * i + k)) % (N * N)) as f32 / (N * N) as f32;
+    0.01 + 0.11 * mixed + if BEST[i] == k { 0.2 + 0.005 * i as f32 } else { 0.0 }
+}
+
+/// The mean position of every token under the plan, its row normalised (docs/definitions.md, section 5).
+pub fn mean_positions() -> [f64; N] {
+    std::array::from_fn(|i| {
+        let row: Vec<f64> = (0..N).map(|k| f64::from(share(i, k))).collect();
+        row.iter().enumerate().map(|(k, p)| k as f64 * p).sum::<f64>() / row.iter().sum::<f64>()
+    })
+}
+
+/// Tokens by a number, the lowest first.
+pub fn sorted(values: [f64; N]) -> [usize; N] {
+    let mut order: [usize; N] = std::array::from_fn(|i| i);
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    order
+}
+
+/// Eight by six pixels, two a patch each way, each of a colour of its own.
+pub fn picture() -> Picture {
+    let pixel = |x: usize, y: usize| [10 + 30 * x, 20 + 35 * y, (7 * x * y + 40) % 256].map(|c| c as u8);
+    let rgb = (0..6).flat_map(|y| (0..8).flat_map(move |x| pixel(x, y))).collect();
+    Picture { width: 8, height: 6, rgb }
+}
+
+fn base(head: &str, routing: Routing) -> Trace {
+    let class = |(index, name, logit, probability): (usize, &str, f32, f32)| Prediction {
+        index,
+        name: name.to_owned(),
+        logit,
+        probability,
+    };
+    let top = [
+        (3, "heron", 2.93, 0.46),
+        (1, "crane", 2.15, 0.21),
+        (4, "stork", 1.67, 0.13),
+        (0, "egret", 1.18, 0.08),
+        (6, "ibis", 0.71, 0.05),
+    ];
+    Trace {
+        image: "pond.png".into(),
+        probe: format!("{head}.safetensors"),
+        head: head.into(),
+        backbone: "tiny".into(),
+        grid: GRID,
+        seen: picture(),
+        scores: None,
+        routing,
+        expected: None,
+        kernel: Some(Matrix { rows: N, cols: 1, data: KERNEL.into() }),
+        other_kernels: Vec::new(),
+        radius: Some(0.9),
+        token_weight: None,
+        logits: vec![1.18, 2.15, 0.3, 2.93, 1.67, -0.4, 0.71],
+        top: top.map(class).into(),
+        evidence: Evidence {
+            class: 1,
+            bias: 0.12,
+            position: Some(EXACT.into()),
+            token: Some(VOICES.into()),
+            proxy: Some(PROXY.into()),
+            ..Evidence::default()
+        },
+        diagnostics: IndexMap::new(),
+    }
+}
+
+/// A learned order, with everything a trace can hold.
+pub fn planned() -> Trace {
+    let data = (0..N * N).map(|at| share(at / N, at % N)).collect();
+    let mut trace = base("sinkhorn", Routing::Plan(Matrix { rows: N, cols: N, data }));
+    trace.scores = Some(SCORES.into());
+    trace.token_weight = Some(WEIGHTS.into());
+    trace.evidence.position_raster = Some(EXACT_RASTER.into());
+    trace.evidence.proxy_raster = Some(PROXY_RASTER.into());
+    let one = |value, null, untrained_band| Diagnostic { value, null, untrained: None, untrained_band };
+    trace.diagnostics = IndexMap::from([
+        ("rank_coverage".into(), one(0.75, Some((0.5, 0.625)), Some((0.4, 0.7)))),
+        ("argmax_entropy".into(), one(0.8, Some((0.85, 0.95)), Some((0.75, 0.9)))),
+        ("edge_mass_10".into(), one(0.167, Some((0.1, 0.3)), Some((0.15, 0.45)))),
+        ("kendall_tau".into(), one(0.111, Some((-0.075, 0.079)), Some((-0.46, 0.48)))),
+    ]);
+    trace
+}
+
+/// Two fixed sweeps, each with a memory of its own.
+pub fn swept() -> Trace {
+    let mut trace = base("vmamba", Routing::Orders(SWEEPS.map(Vec::from).into()));
+    trace.other_kernels = vec![Matrix { rows: N, cols: 1, data: SECOND.into() }];
+    trace
+}
+
+/// One sweep whose memory has three channels: the kernel, half of it, and a tenth above it.
+pub fn channelled() -> Trace {
+    let mut trace = base("snake", Routing::Orders(vec![SWEEPS[0].into()]));
+    let data = KERNEL.iter().flat_map(|k| [*k, 0.5 * k, k + 0.0031]).collect();
+    trace.kernel = Some(Matrix { rows: N, cols: 3, data });
+    trace
+}
+
+pub const CLASSES: [&str; 3] = ["auk", "booby", "coot"];
+/// The class of every image, and what it was taken for; the last one could not be read.
+pub const TRUE: [u32; 10] = [0, 0, 0, 0, 1, 1, 1, 2, 2, 2];
+pub const TAKEN: [u32; 10] = [0, 1, 1, OTHER, 1, 1, 2, 2, 0, OTHER];
+/// How often each class was taken for auk, booby, coot and something else.
+pub const CONFUSED: [[u32; 4]; 3] = [[1, 2, 0, 1], [0, 2, 1, 0], [1, 0, 1, 0]];
+pub const OWN_CLASS: [f32; 10] = [0.91, 0.30, 0.21, 0.12, 0.83, 0.72, 0.25, 0.95, 0.33, f32::NAN];
+pub const COVERAGE: [f32; 10] = [0.52, 0.47, 0.61, 0.58, 0.33, 0.41, 0.37, 0.70, 0.66, f32::NAN];
+/// What chance gives a single image.
+pub const CHANCE: (f64, f64) = (0.40, 0.56);
+/// Two rows of three patches.
+pub const MAPPED: Grid = Grid { rows: 2, cols: 3 };
+/// Where tokens came, class by class, and how many images that is the mean of.
+pub const CAME: [[f32; 6]; 3] = [
+    [0.05, 0.35, 0.62, 0.81, 0.24, 0.47],
+    [0.93, 0.11, 0.58, 0.29, 0.76, 0.40],
+    [0.68, 0.87, 0.15, 0.53, 0.99, 0.02],
+];
+pub const COUNTS: [u32; 3] = [4, 3, 2];
+/// What they counted.
+pub const COUNTED: [[f32; 6]; 3] =
+    [[1.9, 0.4, 0.7, 1.2, 0.3, 1.5], [-0.2, 2.2, 1.1, 0.6, 1.4, 0.9], [0.8, 1.7, -0.5, 1.3, 2.1, 0.2]];
+
+/// What a probe made of ten images.
+pub fn survey() -> Arc<Survey> {
+    let asked = Asked {
+        dataset: "shore".into(),
+        split: "test".into(),
+        classes: CLASSES.map(str::to_owned).into(),
+        images: (0..10).map(|at| format!("{at}.png")).collect(),
+        class: TRUE.into(),
+    };
+    let sure = vec![0.91, 0.55, 0.47, 0.38, 0.83, 0.72, 0.61, 0.95, 0.44, f32::NAN];
+    let maps = |values: [[f32; 6]; 3]| ClassMaps { values: values.concat(), counts: COUNTS.into() };
+    Arc::new(Survey {
+        asked: Arc::new(asked),
+        probe: "sinkhorn".into(),
+        head: "sinkhorn".into(),
+        change: String::new(),
+        backbone: "tiny".into(),
+        grid: MAPPED,
+        predicted: TAKEN.into(),
+        measures: IndexMap::from([
+            (CONFIDENCE, sure),
+            (OWN, OWN_CLASS.into()),
+            ("rank_coverage", COVERAGE.into()),
+        ]),
+        nulls: IndexMap::from([("rank_coverage", CHANCE)]),
+        positions: Some(maps(CAME)),
+        weights: Some(maps(COUNTED)),
+    })
+}
+
+/// An overview of it, with image 2 marked.
+pub fn surveyed(overview: &'static dyn Overview, maps: MapOf) -> Surveyed {
+    let survey = survey();
+    let choice = Choice { maps, ..Choice::default() };
+    Surveyed { overview, other: survey.clone(), survey, choice, selected: Some(2) }
+}
+
+/// How stable an order is: three kinds of change.
+pub fn stability() -> Stability {
+    let group = |name: &str, taus: &[f64]| Group {
+        name: name.into(),
+        taus: taus.iter().enumerate().map(|(at, tau)| (format!("{name} {at}"), *tau)).collect(),
+    };
+    Stability {
+        image: "pond.png".into(),
+        probe: "sinkhorn".into(),
+        head: "sinkhorn".into(),
+        tokens: N,
+        groups: vec![
+            group("Flipped", &[0.31, -0.35]),
+            group("Noise", &[0.93, 0.81, 0.72]),
+            group("Darker", &[0.64]),
+        ],
+        null: (-0.18, 0.12),
+    }
+}
+
+pub const STEPS: [f64; 4] = [5.0, 15.0, 25.0, 35.0];
+/// Loss and accuracy of either head at these steps.
+pub const LOSSES: [[f64; 4]; 2] = [[2.1, 1.4, 0.9, 1.1], [2.4, 2.0, 1.7, 1.3]];
+pub const ACCURACIES: [[f64; 4]; 2] = [[0.22, 0.47, 0.61, 0.58], [0.11, 0.19, 0.34, 0.42]];
+/// Spread of the losses of the first.
+pub const SPREAD: [f64; 4] = [0.2, 0.1, 0.15, 0.05];
+
+/// The curves of two heads; the second has one seed.
+pub fn training(part: Part, log: bool) -> Training {
+    let points = |values: [f64; 4]| STEPS.into_iter().zip(values).collect::<Vec<_>>();
+    let series = [0, 1].map(|at| Series {
+        name: ["sinkhorn", "gap"][at].into(),
+        loss: points(LOSSES[at]),
+        accuracy: points(ACCURACIES[at]),
+        loss_spread: if at == 0 { SPREAD.into() } else { Vec::new() },
+        ..Series::default()
+    });
+    let curves = Curves { series: series.into() };
+    Training {
+        curves,
+        part,
+        log,
+        name: "shore".into(),
+        about: "two heads".into(),
+        command: "--run shore".into(),
+    }
+}
