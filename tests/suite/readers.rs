@@ -1,0 +1,353 @@
+//! Everything that reads a file somebody else may have written, one line each in [`READERS`]. The suite
+//! damages the files (`mutated.rs`), and so does `fuzz/`, which takes this file in as it is.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ssmprobe::app::report::{FORMATS, Source, TABLES};
+use ssmprobe::app::settings::Settings;
+use ssmprobe::app::state::State;
+use ssmprobe::app::workspace::Workspace;
+use ssmprobe::app::{assets, course};
+use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::weights::Weights;
+use ssmprobe::model::data::{self, mat};
+use ssmprobe::model::device;
+use ssmprobe::model::features::{TokenCache, list};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::image::Photo;
+use ssmprobe::model::preprocess::Preprocessor;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::run::Run;
+use ssmprobe::model::survey::Survey;
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::overview::{Choice, OVERVIEWS};
+use ssmprobe::viz::plot::{self, Plot, Surveyed};
+use ssmprobe::viz::stability::Steadiness;
+use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export};
+
+/// The folder of the frozen token cache: its name is a hash of what its tokens depend on.
+macro_rules! cache {
+    () => {
+        "1cb734913da75a6ce89ed647"
+    };
+}
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// One reader, and the files that are damaged for it.
+pub struct Reader {
+    /// What it is called.
+    pub name: &'static str,
+    /// The folder that is copied for it, below the fixtures; none where it reads one file.
+    folder: &'static str,
+    /// The file in that folder that is damaged.
+    file: &'static str,
+    /// More files to stand in its place, below the fixtures; `*` at the start of a name is any.
+    more: &'static [&'static str],
+    /// How many damaged files the suite lets it read.
+    #[allow(dead_code, reason = "the fuzzer goes on until it is stopped")]
+    pub files: u64,
+    /// Reads the file in its room, to the end of what it says.
+    pub read: fn(&Room) -> Outcome,
+}
+
+const fn reader(
+    name: &'static str,
+    (folder, file): (&'static str, &'static str),
+    more: &'static [&'static str],
+    files: u64,
+    read: fn(&Room) -> Outcome,
+) -> Reader {
+    Reader { name, folder, file, more, files, read }
+}
+
+/// Every reader. A folder of several files has a line for each of them.
+pub const READERS: &[Reader] = &[
+    reader("jpeg", ("", "image"), &["images/files/*.jpg"], 4000, photo),
+    reader("png", ("", "image"), &["images/files/*.png"], 20_000, photo),
+    reader("gif", ("", "image"), &["images/files/*.gif"], 10_000, photo),
+    reader("bmp", ("", "image"), &["images/files/*.bmp"], 20_000, photo),
+    reader("tiff", ("", "image"), &["images/files/*.tiff"], 10_000, photo),
+    reader("webp", ("", "image"), &["images/files/*.webp"], 10_000, photo),
+    reader("safetensors", ("weights/safetensors", "model.safetensors"), &[], 20_000, weights),
+    reader("safetensors-shard", (SHARDS, "model-00001-of-00002.safetensors"), &[], 10_000, weights),
+    reader("safetensors-index", (SHARDS, "model.safetensors.index.json"), &[], 10_000, weights),
+    reader("bin", ("weights/zip", "pytorch_model.bin"), BINS, 20_000, weights),
+    reader("bin-shard", (BIN_SHARDS, "pytorch_model-00001-of-00002.bin"), &[], 10_000, weights),
+    reader("bin-index", (BIN_SHARDS, "pytorch_model.bin.index.json"), &[], 10_000, weights),
+    reader("config", ("inspect/backbone", "config.json"), CONFIGS, 10_000, backbone),
+    reader(
+        "preprocessor",
+        ("inspect/backbone", "preprocessor_config.json"),
+        PREPROCESSORS,
+        10_000,
+        preprocessor,
+    ),
+    reader("probe", ("", "probe"), PROBES, 20_000, probe),
+    reader("cache", ("frozen/tokens", concat!(cache!(), "/manifest.json")), &[], 10_000, cache),
+    reader(
+        "cache-shard",
+        ("frozen/tokens", concat!(cache!(), "/tokens-000000.safetensors")),
+        &[],
+        5000,
+        cache,
+    ),
+    reader(
+        "run",
+        ("frozen/stopped", "run.json"),
+        &["frozen/run/run.json", "frozen/grid/run.json"],
+        5000,
+        run,
+    ),
+    reader("run-epochs", ("frozen/stopped", "metrics.jsonl"), &["frozen/run/metrics.jsonl"], 5000, run),
+    reader("run-losses", ("frozen/stopped", "losses/s0.safetensors"), &[], 5000, run),
+    reader("run-answers", ("frozen/stopped", "answers/sinkhorn-s0.json"), &[], 5000, run),
+    reader("run-truth", ("frozen/stopped", "answers/truth.json"), &[], 5000, run),
+    reader(
+        "run-unreadable",
+        ("frozen/stopped", "state/unreadable.json"),
+        &["lists/unreadable.json"],
+        5000,
+        run,
+    ),
+    reader("checkpoint", ("frozen/stopped", "state/checkpoint.safetensors"), &[], 5000, run),
+    reader("evaluation", ("frozen/run", "evaluation.json"), &[], 2000, run),
+    reader("trace", ("", "trace.json"), &["frozen/explained/24/*.trace.json"], 2000, trace),
+    reader("survey", ("", "survey.json"), &["frozen/surveys/*.survey.json"], 5000, survey),
+    reader("stability", ("", "stability.json"), &["frozen/explained/24/*.stability.json"], 10_000, stability),
+    reader("mat", ("", "file.mat"), &["mat/*.mat", "mat/cars/*.mat"], 20_000, variables),
+    reader("cars", ("mat/cars", "cars_train_annos.mat"), &["mat/cars/*_withlabels.mat"], 5000, dataset),
+    reader("cars-classes", ("mat/cars", "cars_meta.mat"), &[], 5000, dataset),
+    reader("imagenet", ("lists/imagenet", "ILSVRC2012_validation_ground_truth.txt"), &[], 5000, dataset),
+    reader("imagenet-classes", ("lists/imagenet", "meta.mat"), &[], 5000, dataset),
+    reader("imagenet-kaggle", ("lists/kaggle", "LOC_val_solution.csv"), &[], 5000, dataset),
+    reader("birds", ("lists/birds", "images.txt"), &[], 5000, dataset),
+    reader("birds-labels", ("lists/birds", "image_class_labels.txt"), &[], 5000, dataset),
+    reader("birds-splits", ("lists/birds", "train_test_split.txt"), &[], 5000, dataset),
+    reader("birds-classes", ("lists/birds", "classes.txt"), &[], 5000, dataset),
+    reader("table", ("lists/table", "images.csv"), &[], 5000, dataset),
+    reader("table-tabs", ("lists/tabs", "images.tsv"), &[], 5000, dataset),
+    reader("workspace", ("", "work.ssmprobe"), &["frozen/work.ssmprobe"], 10_000, workspace),
+    reader("settings", ("", "settings.json"), &["frozen/settings.json"], 10_000, settings),
+    reader("demo", ("", "demo.json"), &["../../assets/demo/demo.json"], 10_000, demo),
+];
+
+/// Of larger files damage would only change numbers.
+const LARGEST: usize = 1 << 16;
+const SHARDS: &str = "weights/safetensors-shards";
+const BIN_SHARDS: &str = "weights/bin-shards";
+const BINS: &[&str] = &[
+    "weights/legacy/*.bin",
+    "weights/checkpoint/*.bin",
+    "weights/protocol-4/*.bin",
+    "weights/torchscript/*.bin",
+    "weights/deflated/*.bin",
+    "weights/hostile-zip/*.bin",
+    "weights/hostile-legacy/*.bin",
+];
+const CONFIGS: &[&str] = &[
+    "backbones/beit/config.json",
+    "backbones/clip/config.json",
+    "backbones/dinov2-registers/config.json",
+    "backbones/dinov3/config.json",
+    "backbones/siglip/config.json",
+];
+const PREPROCESSORS: &[&str] = &["images/processed/*.json"];
+const PROBES: &[&str] = &["frozen/heads/probes/*.safetensors", "frozen/sharing/probes/*-best.safetensors"];
+
+/// Where a reader finds the damaged file, with what belongs to it.
+pub struct Room {
+    root: PathBuf,
+    file: PathBuf,
+}
+
+impl Room {
+    /// Puts other bytes into it. It is never empty in between: file systems then wait for the disk.
+    pub fn put(&self, bytes: &[u8]) {
+        let file = File::options().write(true).create(true).truncate(false).open(&self.file);
+        let put = |mut file: File| file.write_all(bytes).and_then(|()| file.set_len(bytes.len() as u64));
+        file.and_then(put).expect("a room that can be written to");
+    }
+}
+
+/// A fixture, from the suite and from the fuzzer, which lies below.
+fn fixture(path: &str) -> PathBuf {
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|root| root.join("tests/fixtures"));
+    above.find(|fixtures| fixtures.is_dir()).expect("the repository").join(path)
+}
+
+/// The files in a folder, and in those in it when `deep`, by name.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for path in files(from) {
+        let place = to.join(path.file_name().expect("a name"));
+        match path.is_dir() {
+            true => copy(&path, &place),
+            false => fs::write(place, fs::read(&path).expect("a file")).expect("a copy"), // without the times
+        }
+    }
+}
+
+impl Reader {
+    /// The one of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        READERS.iter().find(|reader| reader.name == name)
+    }
+
+    /// Whole files of its kind, the first one at home in its room.
+    pub fn seeds(&self) -> Vec<Vec<u8>> {
+        let home = Some(fixture(self.folder).join(self.file)).filter(|home| home.is_file());
+        let more = self.more.iter().flat_map(|pattern| match pattern.split_once('*') {
+            None => vec![fixture(pattern)],
+            Some((folder, end)) => {
+                let ends = |path: &PathBuf| path.to_string_lossy().ends_with(end);
+                files(&fixture(folder)).into_iter().filter(ends).collect()
+            }
+        });
+        let seeds = home.into_iter().chain(more).map(|path| fs::read(&path).expect("a seed"));
+        seeds.filter(|seed| seed.len() <= LARGEST).collect()
+    }
+
+    /// Makes its room in a folder.
+    pub fn room(&self, root: &Path) -> Room {
+        fs::create_dir_all(root).expect("a folder");
+        if !self.folder.is_empty() {
+            copy(&fixture(self.folder), root);
+        }
+        Room { root: root.to_owned(), file: root.join(self.file) }
+    }
+}
+
+fn photo(room: &Room) -> Outcome {
+    Photo::open(&room.file)?;
+    Ok(())
+}
+
+fn weights(room: &Room) -> Outcome {
+    let weights = Weights::open(&room.root)?;
+    for (name, _) in weights.names() {
+        weights.tensor(name)?;
+    }
+    Ok(())
+}
+
+fn backbone(room: &Room) -> Outcome {
+    Backbone::open(&room.root, &device::open("cpu")?)?;
+    Ok(())
+}
+
+fn preprocessor(room: &Room) -> Outcome {
+    Preprocessor::open(&room.root)?;
+    Ok(())
+}
+
+/// Reads a few tokens with it, too: its settings are numbers of a stranger.
+fn probe(room: &Room) -> Outcome {
+    let probe = Probe::load(&room.file)?;
+    let (grid, width) = (Grid::new(4, 4), probe.meta.backbone.hidden_size.min(64));
+    let patches = (0..grid.len() * width).map(|i| (i % 7) as f32 - 3.0).collect();
+    let tokens = Tokens { grid, width, cls: Some(vec![0.5; width]), registers: Vec::new(), patches };
+    probe.reading(&tokens, 0)?;
+    Ok(())
+}
+
+fn dataset(room: &Room) -> Outcome {
+    let dataset = data::open(&room.root)?;
+    for sample in dataset.samples.iter().take(64) {
+        let _ = sample.source.bytes(); // an image that is not there is no wonder
+    }
+    Ok(())
+}
+
+fn variables(room: &Room) -> Outcome {
+    mat::read(&fs::read(&room.file)?)?;
+    Ok(())
+}
+
+fn cache(room: &Room) -> Outcome {
+    for entry in list::entries(&room.root)? {
+        let Some(about) = entry.about else { return Err("no manifest".into()) };
+        let cache = TokenCache::find(&room.root, &about.source)?.ok_or("not whole")?;
+        let images: Vec<usize> = (0..cache.len().min(1000)).collect();
+        let _ = (cache.patches(&images), cache.cls(&images), cache.bytes());
+        let _ = images.iter().filter(|image| cache.readable(**image)).count();
+    }
+    Ok(())
+}
+
+/// A run as the window follows it, as a training goes on from it, and as its tables are made.
+fn run(room: &Room) -> Outcome {
+    let followed = course::disk::read(&room.root).map(drop);
+    let run = Run::open(&room.root)?;
+    let checkpoint = run.checkpoint().map(drop);
+    let _ = (run.unreadable(), run.cache());
+    let sources = [Source::open(&room.root)?];
+    for table in TABLES.iter().flat_map(|kind| (kind.build)(&sources)) {
+        FORMATS.iter().for_each(|format| drop((format.render)(&table)));
+    }
+    followed?;
+    checkpoint?;
+    Ok(())
+}
+
+fn trace(room: &Room) -> Outcome {
+    let trace: Trace = serde_json::from_slice(&fs::read(&room.file)?)?;
+    for figure in FIGURES {
+        if let Ok(scene) = draw_column(*figure, &trace, &Options::default(), &Theme::light(), COLUMN) {
+            let _ = export::svg(&scene, "");
+        }
+    }
+    Ok(())
+}
+
+fn survey(room: &Room) -> Outcome {
+    let survey = Arc::new(Survey::from_json(&fs::read_to_string(&room.file)?)?);
+    for overview in OVERVIEWS {
+        let (survey, other) = (survey.clone(), survey.clone());
+        plotted(&Surveyed { overview: *overview, survey, other, choice: Choice::default(), selected: None });
+    }
+    Ok(())
+}
+
+fn stability(room: &Room) -> Outcome {
+    plotted(&Steadiness(Arc::new(serde_json::from_slice(&fs::read(&room.file)?)?)));
+    Ok(())
+}
+
+fn plotted(plot: &dyn Plot) {
+    let _ = plot.table();
+    if let Ok(scene) = plot::draw_column(plot, &Theme::light(), COLUMN) {
+        let _ = export::svg(&scene, "");
+    }
+}
+
+fn demo(room: &Room) -> Outcome {
+    assets::About::open(&room.root)?;
+    Ok(())
+}
+
+fn settings(room: &Room) -> Outcome {
+    Settings::load(&room.file)?;
+    Ok(())
+}
+
+fn workspace(room: &Room) -> Outcome {
+    let workspace = Workspace::load(&room.file)?;
+    let _ = workspace.missing();
+    let mut state = State::new(Settings::default());
+    state.restore(workspace);
+    Ok(())
+}
