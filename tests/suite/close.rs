@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn what_is_close_passes_and_what_is_not_says_where() {
         assert_close("a number", 1.0_f32, 1.0 + 1e-9, 1e-8);
-        assert_close("rows", &[[1.0, 2.0], [3.0, 4.0]], vec![vec![1.0, 2.0], vec![3.0, 4.1]], 0.11);
+        assert_close("rows", [[1.0, 2.0], [3.0, 4.0]], vec![vec![1.0, 2.0], vec![3.0, 4.1]], 0.11);
         assert_close("with a shape", (&vec![2, 2], &[1.0_f32, 2.0, 3.0, 4.0]), [[1.0, 2.0], [3.0, 4.0]], 0.0);
         assert_close("the same infinity", [f64::INFINITY], [f64::INFINITY], 0.0);
         assert_close_to_largest("small beside large", [0.0, 100.0], [0.5, 100.0], 0.006);

@@ -192,7 +192,7 @@ fn pictures() {
     const SIDE: usize = 16;
     const SQUARE: usize = scenes::SIDE / SIDE;
     step("pictures", |desk, _| {
-        let few = (0..).filter(|index| index % scenes::CLASSES as u64 % 4 == 0);
+        let few = (0..).filter(|index| (index % scenes::CLASSES as u64).is_multiple_of(4));
         for (at, index) in few.take(36).enumerate() {
             let scene = scenes::draw(5, index);
             let mean = |value: &dyn Fn(usize) -> usize, pixel: usize| {

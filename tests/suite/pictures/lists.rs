@@ -77,10 +77,9 @@ pub fn diagnostics() {
                 assert_eq!(words[..2], [*number, *verdict], "{name}");
                 assert!(words.iter().any(|word| word == range), "{name}: {words:?}");
                 // The mark of the value lies between or beyond the ends of the bands as the numbers do.
-                let tick = marks
-                    .lines(value, 2)
-                    .into_iter()
-                    .find(|line| near((line[0][1] + line[1][1]) / 2.0, own) && near(line[0][0], line[1][0]));
+                let tick = marks.lines(value, 2).into_iter().find(|line| {
+                    near(f32::midpoint(line[0][1], line[1][1]), own) && near(line[0][0], line[1][0])
+                });
                 let mark = tick.expect("a mark")[0][0];
                 for (color, (low, high)) in [(chance, *null), (untrained, Some(*band))]
                     .into_iter()

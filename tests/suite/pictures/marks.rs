@@ -141,7 +141,7 @@ impl Marks {
             Shape::Circle { center, fill: Some(fill), .. } if before(*center) => Some(*fill),
             Shape::Path { points, stroke: Some(stroke), .. } if points.len() == 2 => {
                 let [a, b] = [points[0], points[1]];
-                before([(a[0] + b[0]) / 2.0, (a[1] + b[1]) / 2.0]).then_some(stroke.color)
+                before([f32::midpoint(a[0], b[0]), f32::midpoint(a[1], b[1])]).then_some(stroke.color)
             }
             _ => None,
         };

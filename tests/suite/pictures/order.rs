@@ -71,7 +71,8 @@ fn a_cell_of_the_assignment_matrix_is_where_it_should_be() {
     let options = Options { rows: Rows::Raster, ..Options::default() };
     let marks = drawn("assignment", &small::planned(), &options, &Theme::light());
     let (_, raster) = marks.rasters(N, N).remove(0);
-    let [own, turned] = [pixel(&raster, 5, 2), pixel(&raster, 2, 5)].map(|color| color.lightness());
+    let [own, turned] =
+        [pixel(&raster, 5, 2), pixel(&raster, 2, 5)].map(ssmprobe::viz::theme::Color::lightness);
     assert!(own > turned + 20.0, "P[2, 5] is bright and P[5, 2] is dark: {own} {turned}");
 }
 

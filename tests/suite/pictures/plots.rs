@@ -31,7 +31,7 @@ pub fn stability() {
             let ticks = marks.lines(marks.swatch("Mean"), 2);
             let tick = ticks
                 .into_iter()
-                .find(|tick| near((tick[0][1] + tick[1][1]) / 2.0, own) && tick[0][0] > axes.area.x);
+                .find(|tick| near(f32::midpoint(tick[0][1], tick[1][1]), own) && tick[0][0] > axes.area.x);
             assert!(near(tick.expect("a mean")[0][0], axes.x.at(mean)), "{name}");
             assert!(near(height(&marks.word(said)), own), "{name}");
         }

@@ -114,7 +114,7 @@ impl Desk {
     }
 
     fn dataset(&self) -> Dataset {
-        data::open(&self.data()).expect("a dataset")
+        data::open(self.data()).expect("a dataset")
     }
 
     fn wanted(&self) -> Wanted {
