@@ -126,7 +126,7 @@ impl Settings {
     pub fn save(&self, path: &Path) -> Result<(), SettingsError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let write = || {
-            std::fs::create_dir_all(folder)?;
+            whole::make_folder(folder)?;
             whole::write_with(path, |file| {
                 serde_json::to_writer_pretty(&mut *file, self)?;
                 file.write_all(b"\n")

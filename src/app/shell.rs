@@ -162,10 +162,9 @@ impl App {
         kept.clone_from(&self.state.settings);
         self.state.settings.save(path)
     }
-}
 
-impl eframe::App for App {
-    fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
+    /// Takes in what the worker and the desk have to say: before every frame.
+    pub fn advance(&mut self, ctx: &egui::Context) {
         while let Some(event) = self.engine.event() {
             self.hear(event);
         }
@@ -176,7 +175,8 @@ impl eframe::App for App {
         self.keep_settings_soon(ctx);
     }
 
-    fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+    /// Draws the state, and does what is wished.
+    pub fn draw(&mut self, ui: &mut egui::Ui) {
         let orders = self.desk.ui(ui, &self.state);
         if orders.is_empty() {
             return;
@@ -189,6 +189,16 @@ impl eframe::App for App {
             // Or in this one: what it shows is no longer what is asked for.
             ui.ctx().request_discard("a look was answered at once");
         }
+    }
+}
+
+impl eframe::App for App {
+    fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
+        self.advance(ctx);
+    }
+
+    fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+        self.draw(ui);
     }
 
     fn on_exit(&mut self) {

@@ -22,6 +22,8 @@ pub mod grid;
 pub mod guard;
 pub mod head;
 pub mod image;
+#[doc(hidden)]
+pub mod inject;
 pub mod intervention;
 pub mod npz;
 pub mod null;

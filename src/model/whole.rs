@@ -1,11 +1,13 @@
 //! Files that are written whole or not at all, and read within bounds.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
+
+use super::inject;
 
 const PREFIX: &str = ".ssmprobe-";
 
@@ -17,16 +19,88 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// [`write`] of what `content` writes.
 pub fn write_with<E: From<io::Error>>(
     path: &Path,
-    content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
+    content: impl FnOnce(&mut BufWriter<Pending>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let file = beside(path)?;
-    let mut buffer = BufWriter::new(file.as_file());
-    content(&mut buffer)?;
-    buffer.flush()?;
-    drop(buffer);
-    file.as_file().sync_all()?; // before the rename, so that no crash leaves an empty file under the name
-    file.persist(path).map_err(|failed| failed.error)?;
-    Ok(())
+    let mut file = BufWriter::new(Pending::new(path)?);
+    content(&mut file)?;
+    Ok(file.into_inner().map_err(IntoInnerError::into_error)?.finish()?)
+}
+
+/// A file that grows beside its place and is put there once it is whole; until then nothing is changed, and
+/// it goes without a trace where it is dropped. Errors say what to do.
+#[derive(Debug)]
+pub struct Pending {
+    place: PathBuf,
+    file: NamedTempFile,
+}
+
+impl Pending {
+    /// An empty one, in the folder of `path`. It may be read as any other new file, within the umask;
+    /// temporary files are private otherwise.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let file = step(|| builder.prefix(PREFIX).tempfile_in(folder))?;
+        Ok(Self { place: path.to_owned(), file })
+    }
+
+    /// Puts it in its place.
+    pub fn finish(self) -> io::Result<()> {
+        // Before the rename, so that no crash leaves an empty file under the name.
+        step(|| self.file.as_file().sync_all())?;
+        step(|| self.file.persist(&self.place).map_err(|failed| failed.error))?;
+        Ok(())
+    }
+}
+
+impl Write for Pending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        step(|| self.file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Pending {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Makes a folder, and those above it, where they are not there yet. Errors say what to do.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    step(|| std::fs::create_dir_all(path))
+}
+
+/// One thing that is asked of the system to bring something to the disk; its refusal says what to do.
+pub(super) fn step<T>(asked: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    inject::file_step().and_then(|()| asked()).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::Interrupted => return error, // not told to anybody: it is asked again
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                "make room there, then do it again"
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "let this program write there, or choose another folder"
+            }
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                "its folder is not there; make it, or choose another"
+            }
+            _ => "check the disk, then do it again",
+        };
+        io::Error::new(error.kind(), format!("{error}; {advice}"))
+    })
 }
 
 /// The bytes of a file that has at most `limit`; a folder or a pipe is refused.
@@ -49,35 +123,25 @@ pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A temporary file in the folder of `path`, to be renamed to it once it is whole. It may be read as
-/// any other new file, within the umask; temporary files are private otherwise.
-pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    builder.prefix(PREFIX).tempfile_in(folder.unwrap_or(Path::new(".")))
-}
-
-/// Whether a file is one of [`beside`], by its name.
+/// Whether a file is a [`Pending`] one, by its name.
 pub fn is_temporary(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
 /// Removes the temporary files in `folder` that a kill has left, those not written to for `age`:
-/// younger ones may be another program's that is at work.
+/// younger ones may be another program's that is at work. One whose time lies ahead was written before the
+/// clock was set back.
 pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
+    let now = SystemTime::now();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         if !is_temporary(&name.to_string_lossy()) {
             continue;
         }
-        let idle = entry.metadata().and_then(|about| about.modified());
-        if idle.is_ok_and(|time| time.elapsed().is_ok_and(|idle| idle >= age)) {
+        let changed = entry.metadata().and_then(|about| about.modified());
+        let idle = |time| now.duration_since(time).unwrap_or_else(|ahead| ahead.duration());
+        if changed.is_ok_and(|time| idle(time) >= age) {
             // Whoever else removes it at the same moment has done the same.
             let _ = std::fs::remove_file(entry.path());
         }
@@ -128,5 +192,18 @@ mod tests {
         }
         tidy(folder.path(), Duration::ZERO).unwrap();
         assert!(!own.exists() && other.exists());
+    }
+
+    #[test]
+    fn what_was_left_before_the_clock_was_set_back_is_tidied_away_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let hour = Duration::from_hours(1);
+        let now = std::time::SystemTime::now();
+        for (time, stays) in [(now, true), (now - hour, false), (now + hour, false)] {
+            let path = folder.path().join(".ssmprobe-ab12");
+            std::fs::File::create(&path).unwrap().set_modified(time).unwrap();
+            tidy(folder.path(), hour / 2).unwrap();
+            assert_eq!(path.exists(), stays, "{time:?}, and it is {now:?}");
+        }
     }
 }

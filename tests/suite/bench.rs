@@ -94,3 +94,35 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         assert!(text.contains(said), "{text}");
     }
 }
+
+/// An hour is for `scripts/test-all`; here, that it works, looks and judges what it saw.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_short_soak_looks_asks_trains_and_judges() {
+    let output = bench(&["soak", "--seconds", "20", "--headless"]).output().expect("the program runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(
+        said.lines().filter(|line| line.contains(" MB ") && line.contains(" ms p99 ")).count(),
+        12,
+        "{said}"
+    );
+    let number = |key: &str| verdict[key].as_f64().unwrap_or_else(|| panic!("{key}: {verdict}"));
+    assert!(
+        number("looks") >= 20.0 && number("surveys") >= 1.0 && number("trainings") >= 1.0,
+        "{verdict} {said}"
+    );
+    let pair =
+        |key: &str| [0, 1].map(|at| verdict[key][at].as_f64().unwrap_or_else(|| panic!("{key}: {verdict}")));
+    let [half, end] = pair("memory_mb");
+    assert!(half > 50.0 && end > 50.0 && pair("handles")[1] > 3.0 && pair("threads")[1] > 3.0, "{verdict}");
+    assert!((number("memory_growth_percent") - 100.0 * (end - half) / half).abs() < 0.1, "{verdict}");
+    // Within its first seconds a program still grows; nothing else may be amiss.
+    let faults: Vec<&str> =
+        verdict["faults"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert!(faults.iter().all(|fault| fault.contains(" grew by ")), "{verdict}");
+    assert_eq!(
+        (verdict["kept"].as_bool(), output.status.code()),
+        (Some(faults.is_empty()), Some(i32::from(!faults.is_empty())))
+    );
+}

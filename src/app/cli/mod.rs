@@ -24,6 +24,7 @@ mod sweep;
 mod tokens;
 mod train;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -87,6 +88,14 @@ impl Verb {
             Self::Bench(verb) => verb.run(),
         }
     }
+}
+
+/// Does in this process what the command line `arguments` asks, the program's own name first.
+///
+/// # Errors
+/// If it is wrongly used, or failed.
+pub fn run<T: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = T>) -> anyhow::Result<ExitCode> {
+    Cli::try_parse_from(arguments)?.run()
 }
 
 /// Runs the program and returns its exit code: 0 done, 1 failed, 2 wrong usage.

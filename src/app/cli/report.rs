@@ -1,6 +1,5 @@
 //! `ssmprobe report`: the paper's tables from runs, printed or written.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -85,7 +84,7 @@ impl Report {
         };
         let formats: Vec<&Format> =
             if self.format.is_empty() { FORMATS.iter().collect() } else { self.format.clone() };
-        fs::create_dir_all(out).with_context(|| format!("{}: cannot be made", out.display()))?;
+        whole::make_folder(out).with_context(|| format!("{}: cannot be made", out.display()))?;
         for table in &tables {
             for format in &formats {
                 let path = out.join(format!("{}.{}", table.id, format.extension));

@@ -12,6 +12,7 @@ use crate::app::course::quoted;
 use crate::app::look;
 use crate::app::state::Views;
 use crate::model::trace::Trace;
+use crate::model::whole;
 use crate::viz::colormap::Map;
 use crate::viz::paint::color32;
 use crate::viz::plot::{self, Plot};
@@ -221,9 +222,8 @@ impl Export {
         if let Some(folder) = &missing {
             ui.horizontal(|ui| {
                 if ui.button("Make it").clicked() {
-                    self.fault = std::fs::create_dir_all(folder)
-                        .err()
-                        .map(|error| format!("It cannot be made: {error}"));
+                    self.fault =
+                        whole::make_folder(folder).err().map(|error| format!("It cannot be made: {error}"));
                 }
                 ui.add(red(&format!("There is no folder {}", folder.display())));
             });

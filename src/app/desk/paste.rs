@@ -77,8 +77,8 @@ fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
     let path = folder.join(format!("pasted-{:.12}.png", digest::of(&bytes)));
     let image = image::RgbaImage::from_raw(width as u32, height as u32, bytes).context("no picture")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
-    let write = |file: &mut std::io::BufWriter<&std::fs::File>| {
+    whole::make_folder(folder).with_context(|| format!("{}", folder.display()))?;
+    let write = |file: &mut std::io::BufWriter<whole::Pending>| {
         image.write_with_encoder(image::codecs::png::PngEncoder::new(file)).map_err(std::io::Error::other)
     };
     whole::write_with(&path, write).with_context(|| format!("{}", path.display()))?;

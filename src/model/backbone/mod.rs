@@ -42,6 +42,7 @@ use self::vit::{Layout, Vit};
 use self::weights::Weights;
 use super::device;
 use super::grid::Grid;
+use super::inject;
 use super::preprocess::Pixels;
 use super::tokens::Tokens;
 
@@ -205,6 +206,7 @@ impl Backbone {
 
     /// [`Self::forward_layers`] for images of one size.
     fn run(&self, batch: &[Pixels], layout: &Layout, layers: &[usize], normed: bool) -> Vec<Vec<Tokens>> {
+        inject::device_step();
         let (height, width) = (batch[0].height, batch[0].width);
         let values: Vec<f32> = batch.iter().flat_map(|image| &image.values).copied().collect();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -11,6 +12,7 @@ use safetensors::tensor::SafeTensors;
 
 use super::super::grid::Grid;
 use super::super::tokens::Tokens;
+use super::super::whole;
 use super::{CacheError, Manifest, Precision, SHARD, SKIPPED, Source, io_error, read_manifest, shard_path};
 
 /// One mapped shard and where its tensors begin.
@@ -77,6 +79,9 @@ pub struct TokenCache {
     folder: PathBuf,
 }
 
+/// A shard takes seconds to write: a temporary file that is older was left by a kill.
+pub(super) const LEFT: Duration = Duration::from_mins(10);
+
 impl TokenCache {
     /// The complete cache for `source` under `root`, if there is one.
     ///
@@ -87,6 +92,8 @@ impl TokenCache {
         let Some(manifest) = read_manifest(&folder)? else { return Ok(None) };
         let shards = manifest.images.div_ceil(SHARD);
         if (0..shards).all(|index| shard_path(&folder, index).exists()) {
+            // What a kill left beside them; where nothing may be written, it stays.
+            let _ = whole::tidy(&folder, LEFT);
             Self::of(manifest, &folder).map(Some)
         } else {
             Ok(None)

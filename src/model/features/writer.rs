@@ -1,9 +1,7 @@
 //! Writing a token cache, shard by shard.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -11,7 +9,7 @@ use safetensors::tensor::TensorView;
 
 use super::super::tokens::Tokens;
 use super::super::whole;
-use super::cache::{Shard, TokenCache};
+use super::cache::{LEFT, Shard, TokenCache};
 use super::{
     CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, io_error, read_manifest, shard_path,
     write_whole,
@@ -35,9 +33,8 @@ impl Writer {
     /// If the folder cannot be made or holds a damaged cache.
     pub fn open(root: &Path, source: Source, images: usize) -> Result<Self, CacheError> {
         let folder = root.join(source.key());
-        fs::create_dir_all(&folder).map_err(io_error("make the folder", &folder))?;
-        // A shard takes seconds to write: what is older was left by a kill.
-        whole::tidy(&folder, Duration::from_mins(10)).map_err(io_error("tidy it", &folder))?;
+        whole::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+        whole::tidy(&folder, LEFT).map_err(io_error("tidy it", &folder))?;
         let manifest = read_manifest(&folder)?;
         let mut shards = 0;
         if let Some(manifest) = &manifest {

@@ -40,8 +40,7 @@ pub enum FolderError {
 
 /// Writes the weights of `plan` to `folder`, which is made where absent.
 pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) -> Result<(), FolderError> {
-    std::fs::create_dir_all(folder)
-        .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
+    whole::make_folder(folder).map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
     let named: Vec<(&String, &Array, Vec<u8>)> =
         weights.iter().map(|(name, array)| (name, array, bytes(&array.data, precision))).collect();
     let dtype = match precision {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::{Run, RunError, error};
+use crate::model::whole;
 
 /// The right to write into a run's folder; it ends when this is dropped, or its program, however that
 /// ends.
@@ -47,6 +48,8 @@ impl Run {
 }
 
 fn open(path: &Path) -> Result<File, RunError> {
-    let lock = File::options().write(true).create(true).truncate(false).open(path);
+    // The folder may have gone, and the run is begun anew.
+    let lock = whole::make_folder(path.parent().unwrap_or(path))
+        .and_then(|()| whole::step(|| File::options().write(true).create(true).truncate(false).open(path)));
     lock.map_err(error::io("open", path))
 }

@@ -5,7 +5,6 @@
 //! `ssmprobe-losses` holds JSON: `format`, `seed`, `epochs` of the run, `steps` and `parts` of an epoch.
 
 use std::collections::HashMap;
-use std::fs;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -69,7 +68,7 @@ impl Run {
         let metadata = Some(HashMap::from([(KEY.to_owned(), header)]));
         let bytes = safetensors::serialize(views, metadata).map_err(|error| damaged(error.to_string()))?;
         let folder = self.folder.join("losses");
-        fs::create_dir_all(&folder).map_err(error::io("make", &folder))?;
+        whole::make_folder(&folder).map_err(error::io("make", &folder))?;
         write(&path, &bytes)
     }
 

@@ -24,7 +24,6 @@ mod kept;
 mod losses;
 mod outcome;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -189,7 +188,7 @@ impl Run {
         }
         for folder in [folder.to_owned(), folder.join("probes"), folder.join("answers"), folder.join("state")]
         {
-            fs::create_dir_all(&folder).map_err(error::io("make", &folder))?;
+            whole::make_folder(&folder).map_err(error::io("make", &folder))?;
         }
         write_json(&folder.join("answers/truth.json"), truth)?;
         write_json(&run.manifest_path(), &run.manifest)?;

@@ -96,7 +96,8 @@ impl Set {
             for class in (0..CLASSES).map(class_name) {
                 for root in [folder, &masks] {
                     let path = root.join(split).join(&class);
-                    std::fs::create_dir_all(&path).map_err(|source| SceneError::Write { path, source })?;
+                    crate::model::whole::make_folder(&path)
+                        .map_err(|source| SceneError::Write { path, source })?;
                 }
             }
         }

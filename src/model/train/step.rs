@@ -13,6 +13,7 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData, loss};
 use super::Learner;
 use crate::model::classifier::Model;
 use crate::model::head::Batch;
+use crate::model::inject;
 use crate::model::pooling::pass::{Gradient, Pass};
 use crate::model::pooling::{self, Pooling};
 
@@ -41,6 +42,7 @@ impl Labels {
 
 /// One step of every learner that still trains, on one batch whose `patches` record gradients.
 pub fn step_all(learners: &mut [Learner], batch: &Batch, labels: &Labels, rate: f64) {
+    inject::device_step();
     let begun = Instant::now();
     let together = pooling::on_cpu(&batch.patches.device());
     let mut steps: Vec<Step> = learners

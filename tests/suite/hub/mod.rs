@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 use ssmprobe::model::backbone::hub::{Hub, HubError, Progress};
 use ssmprobe::model::backbone::weights::Weights;
 
-use server::{Reply, Request, Server};
+pub use server::Server;
+use server::{Reply, Request};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const CONFIG: &[u8] = b"{\"model_type\": \"vit\"}\n";
@@ -76,9 +77,16 @@ fn usual() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn client(server: &Server, cache: &Path) -> Hub {
+pub fn client(server: &Server, cache: &Path) -> Hub {
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None }
+}
+
+/// The usual repository, and what its files hold.
+pub fn usual_hub() -> (Server, Vec<Vec<u8>>) {
+    let files = usual();
+    let server = hub(&files, &store(Reply::content));
+    (server, files.into_iter().map(|(_, content)| content).collect())
 }
 
 fn on(_: Progress) -> ControlFlow<()> {

@@ -1,6 +1,7 @@
 //! `ssmprobe bench`: how fast this program is on this machine.
 
 mod machine;
+mod soak;
 mod table;
 mod window;
 
@@ -22,6 +23,7 @@ pub struct Bench {
 #[derive(Subcommand)]
 enum What {
     Window(window::Window),
+    Soak(soak::Soak),
 }
 
 impl Bench {
@@ -29,6 +31,7 @@ impl Bench {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
             Some(What::Window(verb)) => verb.run(),
+            Some(What::Soak(verb)) => verb.run(),
             None => self.machine.run(),
         }
     }

@@ -83,7 +83,7 @@ impl Build {
         }
         self.check_out()?;
         let device = device::open(&self.device)?;
-        std::fs::create_dir_all(&self.out)
+        crate::model::whole::make_folder(&self.out)
             .with_context(|| format!("{}: the folder cannot be made", self.out.display()))?;
         let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
         clear(&self.out.join("scenes"))?;

@@ -65,7 +65,7 @@ pub fn train_all(
         fingerprint: Some(opened.fingerprint().to_owned()),
         ..BackboneMeta::default()
     };
-    std::fs::create_dir_all(out.join("probes").join(&backbone.id))?;
+    crate::model::whole::make_folder(&out.join("probes").join(&backbone.id))?;
     let first = about.scenes.train as usize;
     let mut heads = Vec::new();
     for learner in &learners {

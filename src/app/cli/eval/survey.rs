@@ -31,7 +31,7 @@ pub struct Surveys {
 impl Surveys {
     /// Of all images of a question, readable or not.
     pub fn new(folder: &Path, dataset: &Dataset, question: &Question) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        whole::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         let (images, class) = (&question.asked.images, &question.asked.classes);
         let asked = Asked {
             dataset: dataset.name.clone(),

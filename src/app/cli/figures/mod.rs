@@ -16,6 +16,7 @@ use super::out;
 use crate::model::grid::Grid;
 use crate::model::router::scan::Scan;
 use crate::model::trace::Trace;
+use crate::model::whole;
 use crate::viz::colormap::Map;
 use crate::viz::curves::Part;
 use crate::viz::overview::OVERVIEWS;
@@ -135,8 +136,7 @@ impl Figures {
             return Err(Usage(format!("--dpi {}: give 10 to 2400 dots an inch", self.dpi)).into());
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("{}: cannot be made", folder.display()))?;
+            whole::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         }
         if let Some(folder) = &self.run {
             return self.training(folder);

@@ -243,17 +243,15 @@ impl Explainer<'_> {
         };
         let document = write::document(&trace, loaded, self);
         let folder = self.out.join(&source.stem);
-        let unwritable = || format!("{}: {} cannot be written", folder.display(), loaded.stem);
         match self.stability(*index, loaded, changed) {
             Some(Ok(stability)) => {
-                write::stability(&folder, &loaded.stem, &stability).with_context(unwritable)?;
+                write::stability(&folder, &loaded.stem, &stability)?;
             }
             Some(Err(error)) => return Ok(Err(failure(&error.into()))),
             None => {}
         }
         let tokens = self.save_tokens.then_some(tokens);
-        write::files(&folder, &loaded.stem, &trace, &document, tokens, self.save_traces)
-            .with_context(unwritable)?;
+        write::files(&folder, &loaded.stem, &trace, &document, tokens, self.save_traces)?;
         Ok(Ok(Row::new(&trace, document, &folder, &source.stem, &loaded.stem)))
     }
 

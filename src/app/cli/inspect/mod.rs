@@ -151,7 +151,7 @@ impl Inspect {
             .into());
         }
         check_fit(&probes, &backbone, &preprocessor, &taking)?;
-        std::fs::create_dir_all(&self.out)
+        crate::model::whole::make_folder(&self.out)
             .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
 
         let mut report = Report::new(&self.out, images.len(), self.json)?;

@@ -7,12 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use tempfile::NamedTempFile;
 
 use super::super::out;
 use crate::model::diagnostics::MEASURES;
 use crate::model::trace::Trace;
-use crate::model::whole::beside;
+use crate::model::whole::Pending;
 
 /// What one image through one probe came to.
 pub struct Row {
@@ -40,14 +39,14 @@ pub struct Report {
     failed: Vec<usize>,
     rows: usize,
     json: bool,
-    table: csv::Writer<NamedTempFile>,
+    table: csv::Writer<Pending>,
     bar: ProgressBar,
 }
 
 impl Report {
     /// A report of a run over `images` images into the folder `out`.
     pub fn new(out: &Path, images: usize, json: bool) -> anyhow::Result<Self> {
-        let file = beside(&out.join(SUMMARY)).with_context(|| unwritable(out))?;
+        let file = Pending::new(&out.join(SUMMARY)).with_context(|| unwritable(out))?;
         let mut table = csv::Writer::from_writer(file);
         table.write_record(header()).with_context(|| unwritable(out))?;
         // Hidden by itself where standard error is no terminal.
@@ -100,8 +99,7 @@ impl Report {
             self.print(event("end", end))?;
         }
         let file = self.table.into_inner().map_err(csv::IntoInnerError::into_error);
-        let placed = file.and_then(|file| Ok(file.persist(self.out.join(SUMMARY))?));
-        placed.with_context(|| unwritable(&self.out))?;
+        file.and_then(Pending::finish).with_context(|| unwritable(&self.out))?;
         eprintln!("{done} of {} images explained, {} results in {out}", self.images, self.rows);
         Ok(if self.rows == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

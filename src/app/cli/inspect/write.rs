@@ -1,8 +1,9 @@
 //! The files of one image and probe.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::batches::{Explainer, Loaded};
@@ -11,7 +12,7 @@ use crate::model::npz;
 use crate::model::stability::Stability;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Matrix, Prediction, Routing, Trace};
-use crate::model::whole;
+use crate::model::whole::{self, Pending};
 
 /// Writes `<name>.npz` and `<name>.json` into `folder`, and `<name>.trace.json` if asked to.
 pub fn files(
@@ -22,7 +23,7 @@ pub fn files(
     tokens: Option<&Tokens>,
     save_trace: bool,
 ) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
+    make(folder)?;
     let mut arrays = arrays(trace);
     if let Some(tokens) = tokens {
         let n = tokens.grid.len();
@@ -31,24 +32,37 @@ pub fn files(
             arrays.insert("cls".into(), Array::new([tokens.width], cls.clone()));
         }
     }
-    whole::write_with(&folder.join(format!("{name}.npz")), |file| anyhow::Ok(npz::write(file, &arrays)?))?;
+    put(&folder.join(format!("{name}.npz")), |file| Ok(npz::write(file, &arrays)?))?;
     if save_trace {
-        whole::write_with(&folder.join(format!("{name}.trace.json")), |file| {
-            anyhow::Ok(serde_json::to_writer(file, trace)?)
-        })?;
+        put(&folder.join(format!("{name}.trace.json")), |file| Ok(serde_json::to_writer(file, trace)?))?;
     }
-    whole::write_with(&folder.join(format!("{name}.json")), |file| {
+    put(&folder.join(format!("{name}.json")), |file| {
         serde_json::to_writer_pretty(&mut *file, document)?;
-        anyhow::Ok(file.write_all(b"\n")?)
+        Ok(file.write_all(b"\n")?)
     })
 }
 
 /// Writes `<name>.stability.json` into `folder`.
 pub fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    whole::write_with(&folder.join(format!("{name}.stability.json")), |file| {
-        anyhow::Ok(serde_json::to_writer(file, stability)?)
-    })
+    make(folder)?;
+    put(&folder.join(format!("{name}.stability.json")), |file| Ok(serde_json::to_writer(file, stability)?))
+}
+
+/// Writes one of the files, whole or not at all.
+fn put(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<Pending>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    whole::write_with(path, content).with_context(|| unwritable(path))
+}
+
+/// Makes the folder of an image.
+fn make(folder: &Path) -> anyhow::Result<()> {
+    whole::make_folder(folder).with_context(|| unwritable(folder))
+}
+
+fn unwritable(path: &Path) -> String {
+    format!("{}: cannot be written", path.display())
 }
 
 /// The arrays of a trace by their names in files, those the head has.

@@ -64,7 +64,7 @@ impl Repo {
             return Ok(());
         }
         let dir = path.parent().unwrap_or(&self.root);
-        at(&path, fs::create_dir_all(dir))?;
+        at(&path, whole::make_folder(dir))?;
         at(&path, whole::write(&path, commit.as_bytes()))
     }
 
@@ -86,7 +86,7 @@ impl Repo {
     /// Remembers that the Hub has no `file` in `commit`. Failing costs a question next time.
     pub fn set_absent(&self, commit: &str, file: &str) {
         let dir = self.root.join(".no_exist").join(commit);
-        let _ = fs::create_dir_all(&dir).and_then(|()| File::create(dir.join(file)));
+        let _ = whole::make_folder(&dir).and_then(|()| whole::step(|| File::create(dir.join(file))));
     }
 
     /// Where the content `etag` belongs.
@@ -102,10 +102,10 @@ impl Repo {
     /// The file whose lock says who writes the content `etag`; makes the folders for both.
     pub fn lock_file(&self, etag: &str) -> Result<File, HubError> {
         let blobs = self.root.join("blobs");
-        at(&blobs, fs::create_dir_all(&blobs))?;
-        at(&self.locks, fs::create_dir_all(&self.locks))?;
+        at(&blobs, whole::make_folder(&blobs))?;
+        at(&self.locks, whole::make_folder(&self.locks))?;
         let path = self.locks.join(format!("{etag}.lock"));
-        at(&path, File::options().create(true).write(true).truncate(false).open(&path))
+        at(&path, whole::step(|| File::options().create(true).write(true).truncate(false).open(&path)))
     }
 
     /// Lets `file` of `commit` be the content `etag`.
@@ -115,13 +115,13 @@ impl Repo {
         if path.is_file() {
             return Ok(path);
         }
-        at(&path, fs::create_dir_all(&dir))?;
+        at(&path, whole::make_folder(&dir))?;
         if path.symlink_metadata().is_ok() {
-            at(&path, fs::remove_file(&path))?; // a link to a content that was deleted
+            at(&path, whole::step(|| fs::remove_file(&path)))?; // a link to a content that was deleted
         }
         let target = Path::new("../../blobs").join(etag);
         #[cfg(unix)]
-        let linked = std::os::unix::fs::symlink(target, &path);
+        let linked = whole::step(|| std::os::unix::fs::symlink(target, &path));
         // Windows allows links to few users; Python's cache then moves the content, too.
         #[cfg(windows)]
         let linked =

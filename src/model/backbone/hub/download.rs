@@ -14,6 +14,7 @@ use ureq::{Agent, Body};
 
 use super::cache::{Repo, at, is_name};
 use super::{Callback, Hub, HubError, Id, Progress};
+use crate::model::whole;
 
 /// What the Hub says of a file.
 pub(super) struct Remote {
@@ -185,7 +186,7 @@ impl<'a> Client<'a> {
         if !blob.is_file() {
             let partial = repo.partial(etag);
             self.grow(&partial, file, remote, progress)?;
-            at(&blob, fs::rename(&partial, &blob))?;
+            at(&blob, whole::step(|| fs::rename(&partial, &blob)))?;
         }
         repo.link(commit, file, etag)
     }
@@ -198,7 +199,8 @@ impl<'a> Client<'a> {
         remote: &Remote,
         progress: &mut Callback,
     ) -> Result<(), HubError> {
-        let mut out = at(partial, File::options().create(true).append(true).read(true).open(partial))?;
+        let open = || File::options().create(true).append(true).read(true).open(partial);
+        let mut out = at(partial, whole::step(open))?;
         let mut done = at(partial, out.metadata())?.len();
         if done > remote.size {
             at(partial, out.set_len(0))?;
@@ -221,13 +223,13 @@ impl<'a> Client<'a> {
                 Err(error) => return Err(error),
             }
         }
-        at(partial, out.sync_all())?;
+        at(partial, whole::step(|| out.sync_all()))?;
         report(progress, file, done, remote.size)?;
         let is_hash = remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit());
         let found =
             if is_hash { at(partial, crate::model::digest::of_file(partial))? } else { remote.etag.clone() };
         if found != remote.etag {
-            at(partial, fs::remove_file(partial))?;
+            at(partial, whole::step(|| fs::remove_file(partial)))?;
             return Err(HubError::Damaged { file: file.into(), found, expected: remote.etag.clone() });
         }
         Ok(())
@@ -279,7 +281,7 @@ impl<'a> Client<'a> {
                 let what = format!("{file} is longer than the {} bytes that were announced", remote.size);
                 return Err(HubError::Malformed { url, what });
             }
-            at(partial, out.write_all(&buffer[..n]))?;
+            at(partial, whole::step(|| out.write_all(&buffer[..n])))?;
             *done += n as u64;
             report(progress, file, *done, remote.size)?;
         }

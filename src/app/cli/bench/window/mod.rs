@@ -8,7 +8,7 @@
 
 mod crowd;
 mod drive;
-mod meter;
+pub mod meter;
 mod script;
 
 use std::process::ExitCode;

@@ -1,0 +1,332 @@
+//! Every step of every file fails in turn: the old file or the new one is there, nothing is left over, the
+//! message says where and what to do, and a second run ends with the same bits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use safetensors::SafeTensors;
+use ssmprobe::app::cli;
+use ssmprobe::app::settings::{Settings, ThemeChoice};
+use ssmprobe::app::workspace::Workspace;
+use ssmprobe::model::inject::{self, Fault};
+use ssmprobe::model::probe::Probe;
+
+use crate::{hub, run};
+
+/// Faults, and what is said of each.
+const FAULTS: [(Fault, &str); 3] = [
+    (Fault::Lasting(28), "make room"),           // the disk is full
+    (Fault::Once(5), "check the disk"),          // it failed
+    (Fault::Once(13), "let this program write"), // it is not ours to write on
+];
+
+/// Set in a process that runs one test alone.
+const APART: &str = "SSMPROBE_SUITE_APART";
+
+/// The test of this name once more in a process of its own, with `env`: what fails there fails nowhere else.
+pub fn child(test: &str, env: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", test, "--nocapture"]).env(APART, test).stdin(Stdio::null());
+    // In memory, where there is such a disk: every file is forced to it, and there are thousands.
+    if Path::new("/dev/shm").is_dir() {
+        command.env("TMPDIR", "/dev/shm");
+    }
+    command.envs(env.iter().copied()).output().expect("it starts")
+}
+
+/// Whether this process runs the test alone.
+pub fn is_child(test: &str) -> bool {
+    std::env::var(APART).is_ok_and(|alone| alone == test)
+}
+
+/// Runs `work` in a process of its own.
+pub fn apart(test: &str, work: impl FnOnce()) {
+    if is_child(test) {
+        return work();
+    }
+    let Output { status, stdout, stderr } = child(test, &[]);
+    let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(status.success() && said[0].contains("1 passed"), "{status}\n{}{}", said[0], said[1]);
+}
+
+/// Every file below a folder by its path in it.
+pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).into_iter().flatten() {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(folder).expect("below it").display().to_string();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(files.insert(name, fs::read(&path).expect("a file"))),
+            }
+        }
+    }
+    files
+}
+
+/// Whether a file is one that has not come to its place.
+pub fn is_temporary(name: &str) -> bool {
+    name.contains(".ssmprobe-")
+}
+
+/// What is left over of files that did not come to their place.
+pub fn leftovers(folder: &Path) -> Vec<String> {
+    tree(folder).into_keys().filter(|name| is_temporary(name)).collect()
+}
+
+/// Whether a file of a run or a cache is whole, by its ending.
+pub fn whole(name: &str, bytes: &[u8]) -> bool {
+    let lines = || bytes.ends_with(b"\n") || bytes.is_empty();
+    match Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or_default() {
+        "safetensors" => SafeTensors::deserialize(bytes).is_ok(),
+        "json" => serde_json::from_slice::<serde_json::Value>(bytes).is_ok(),
+        "jsonl" => lines() && bytes.split(|b| *b == b'\n').all(|l| l.is_empty() || whole("x.json", l)),
+        "csv" => lines() && csv::Reader::from_reader(bytes).records().all(|record| record.is_ok()),
+        _ => bytes.is_empty(), // locks
+    }
+}
+
+/// Something that writes below a folder.
+struct Trial<'a> {
+    folder: &'a Path,
+    work: &'a dyn Fn() -> anyhow::Result<()>,
+    /// Whether a file may be so in between: neither as before nor as at the end.
+    between: &'a dyn Fn(&str, &[u8]) -> bool,
+    /// What of a file is the same every time.
+    lasting: &'a dyn Fn(&str, Vec<u8>) -> Vec<u8>,
+}
+
+impl Trial<'_> {
+    fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        let lasting = |(name, bytes): (String, Vec<u8>)| {
+            let bytes = (self.lasting)(&name, bytes);
+            (name, bytes)
+        };
+        tree(self.folder).into_iter().map(lasting).collect()
+    }
+
+    /// Lets every `stride`-th step fail with each of `faults`; how many steps there are.
+    fn hold(&self, faults: &[(Fault, &str)], stride: usize) -> usize {
+        let Self { folder, work, between, .. } = self;
+        let (raw, old) = (tree(folder), self.tree());
+        work().expect("undisturbed");
+        let new = self.tree();
+        assert_ne!(old, new, "nothing is written");
+        let mut steps = 0;
+        for (fault, advice) in faults {
+            for at in (1..).step_by(stride) {
+                fs::remove_dir_all(folder).expect("removed");
+                fs::create_dir_all(folder).expect("a folder");
+                for (name, bytes) in &raw {
+                    let path = folder.join(name);
+                    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+                    fs::write(path, bytes).expect("written");
+                }
+                inject::files(at, *fault);
+                let result = work();
+                let met = inject::none();
+                let here = format!("{fault:?} at step {at}");
+                let now = self.tree();
+                match result {
+                    // It was no step that matters, as that of a file that only saves a question.
+                    Ok(()) => {
+                        assert_eq!(now.keys().filter(|name| !new.contains_key(*name)).count(), 0, "{here}")
+                    }
+                    Err(error) => {
+                        assert!(met, "{here}: {error:#}");
+                        let said = format!("{error:#}");
+                        let place = folder.display().to_string();
+                        assert!(said.contains(&place) && said.contains(advice), "{here}: {said}");
+                    }
+                }
+                assert_eq!(leftovers(folder), Vec::<String>::new(), "{here}");
+                for name in old.keys() {
+                    assert!(now.contains_key(name), "{here}: {name} is gone");
+                }
+                for (name, bytes) in &now {
+                    let known = [&old, &new].iter().any(|tree| tree.get(name) == Some(bytes));
+                    assert!(known || between(name, bytes), "{here}: {name} is neither the old nor the new");
+                }
+                if !met {
+                    steps = steps.max(at - 1);
+                    break;
+                }
+                work().unwrap_or_else(|error| panic!("{here}, again: {error:#}"));
+                assert!(self.tree() == new, "{here}: a second run ends with other files");
+            }
+        }
+        steps
+    }
+}
+
+fn never(_: &str, _: &[u8]) -> bool {
+    false
+}
+
+fn all(_: &str, bytes: Vec<u8>) -> Vec<u8> {
+    bytes
+}
+
+/// [`Trial::hold`] of what may write old files and new ones only.
+fn hold(folder: &Path, least: usize, work: impl Fn() -> anyhow::Result<()>) {
+    let steps = Trial { folder, work: &work, between: &never, lasting: &all }.hold(&FAULTS, 1);
+    assert!(steps >= least, "only {steps} steps could fail");
+}
+
+fn verb(arguments: &[&str]) -> anyhow::Result<()> {
+    cli::run(std::iter::once(&"ssmprobe").chain(arguments)).map(drop)
+}
+
+/// The fixture of `inspect`.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(name)
+}
+
+#[test]
+fn settings_workspaces_probes_and_figures_are_old_or_new() {
+    apart("faults::settings_workspaces_probes_and_figures_are_old_or_new", || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let settings = |theme| Settings { theme, ..Settings::default() };
+        settings(ThemeChoice::Dark).save(&at("deep/settings.json")).expect("saved");
+        hold(folder.path(), 4, || Ok(settings(ThemeChoice::Light).save(&at("deep/settings.json"))?));
+        // And where there was none, nor its folder.
+        hold(folder.path(), 5, || Ok(settings(ThemeChoice::Light).save(&at("new/settings.json"))?));
+
+        let workspace = |runs: usize| Workspace { runs: vec![at("run"); runs], ..Workspace::default() };
+        workspace(0).save(&at("a.ssmprobe")).expect("saved");
+        hold(folder.path(), 4, || Ok(workspace(400).save(&at("a.ssmprobe"))?));
+
+        let probe =
+            |name: &str| Probe::load(fixture(&format!("probes/{name}.safetensors"))).expect("a probe");
+        let (old, new) = (probe("gap"), probe("sinkhorn"));
+        old.save(at("p.safetensors")).expect("saved");
+        hold(folder.path(), 4, || Ok(new.save(at("p.safetensors"))?));
+
+        for ending in ["svg", "pdf", "png", "csv", "npz"] {
+            let out = at(&format!("figure.{ending}")).display().to_string();
+            let draw = |scan: &str| {
+                verb(&["figures", "--scan", scan, "--width", "40", "--dpi", "40", "--out", &out])
+            };
+            draw("snake").expect("drawn");
+            hold(folder.path(), 4, || draw("raster"));
+        }
+    });
+}
+
+#[test]
+fn scenes_inspect_eval_and_report_are_old_or_new() {
+    apart("faults::scenes_inspect_eval_and_report_are_old_or_new", || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("out").display().to_string();
+        let place = |path: PathBuf| path.display().to_string();
+        let (backbone, image) = (place(fixture("backbone")), place(fixture("images/one.png")));
+        let probe = place(fixture("probes/sinkhorn.safetensors"));
+        let inspect = |class: &str| {
+            let fixed =
+                ["inspect", "--backbone", &backbone, "--probe", &probe, "--image", &image, "--out", &out];
+            let more =
+                ["--class", class, "--device", "cpu", "--null-draws", "4", "--save-traces", "--stability"];
+            verb(&[&fixed[..], &more].concat())
+        };
+        inspect("1").expect("explained");
+        // Summary, arrays, trace, JSON and stability, each of four steps.
+        hold(folder.path(), 20, || inspect("0"));
+
+        let desk = run::Desk::new(24, 12);
+        run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
+        let (cache, trained) = (place(desk.path("cache")), desk.path("run"));
+        let (ran, surveys) = (place(trained.clone()), place(trained.join("surveys")));
+        let judge = |seed: &str| {
+            let fixed = ["eval", "--run", &ran, "--cache", &cache, "--device", "cpu", "--survey", &surveys];
+            verb(&[&fixed[..], &["--seed", seed, "--ablations"]].concat())
+        };
+        judge("1").expect("judged");
+        hold(&trained, 16, || judge("2"));
+
+        let tables = place(trained.join("tables"));
+        let report = |more: &[&str]| verb(&[&["report", &ran, "--out", &tables][..], more].concat());
+        report(&["--table", "main", "--format", "csv"]).expect("reported");
+        hold(&trained, 12, || report(&["--table", "main"]));
+
+        let scenes = desk.path("drawn");
+        fs::create_dir(&scenes).expect("a folder");
+        let inside = scenes.join("set");
+        let draw = || {
+            // Only a new folder is drawn into: who tries again takes away what there is.
+            if inside.exists() {
+                fs::remove_dir_all(&inside)?;
+            }
+            verb(&["scenes", "--train", "2", "--val", "1", "--out", &place(inside.clone())])
+        };
+        hold(&scenes, 28, draw);
+    });
+}
+
+/// Without the time it took.
+fn timeless(name: &str, bytes: Vec<u8>) -> Vec<u8> {
+    let (table, answers) = (name.ends_with("results.csv"), name.contains("answers/"));
+    if !table && !answers {
+        return bytes;
+    }
+    let text = String::from_utf8(bytes).expect("text");
+    let lines = text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("\"seconds\""));
+    let cut = |line: &str| line.rsplit_once(',').map_or(line.to_owned(), |(rest, _)| format!("{rest}\n"));
+    lines.map(|line| if table { cut(line) } else { line.to_owned() }).collect::<String>().into_bytes()
+}
+
+#[test]
+fn a_training_that_met_a_fault_anywhere_goes_on_to_the_same_bits() {
+    apart("faults::a_training_that_met_a_fault_anywhere_goes_on_to_the_same_bits", || {
+        let desk = run::Desk::new(24, 8);
+        let folder = desk.path("work");
+        fs::create_dir(&folder).expect("a folder");
+        let place = |path: PathBuf| path.display().to_string();
+        let (backbone, data) = (place(run::backbone()), place(desk.data()));
+        let (out, cache) = (place(folder.join("run")), place(folder.join("cache")));
+        let train = || {
+            let fixed = ["train", "--resume", "--backbone", &backbone, "--data", &data, "--out", &out];
+            let more = [
+                "--cache",
+                &cache,
+                "--heads",
+                "gap,raster",
+                "--config",
+                "raster.state_dim=4",
+                "--epochs",
+                "2",
+            ];
+            verb(&[&fixed[..], &more, &["--batch", "16", "--device", "cpu", "--seeds", "2"]].concat())
+        };
+        let trial = Trial { folder: &folder, work: &train, between: &whole, lasting: &timeless };
+        let steps = trial.hold(&FAULTS[..1], 1);
+        assert!(steps > 100, "only {steps} steps could fail");
+        fs::remove_dir_all(&folder).expect("removed");
+        fs::create_dir(&folder).expect("a folder");
+        trial.hold(&FAULTS[1..], 5);
+    });
+}
+
+#[test]
+fn a_download_that_met_a_fault_goes_on_and_is_whole() {
+    apart("faults::a_download_that_met_a_fault_goes_on_and_is_whole", || {
+        let cache = tempfile::tempdir().expect("a folder");
+        let (server, content) = hub::usual_hub();
+        let fetch = || {
+            let client = hub::client(&server, cache.path());
+            Ok(client.resolve("org/name", &mut |_| ControlFlow::Continue(())).map(drop)?)
+        };
+        // What has arrived of a file may stay, and is gone on with.
+        let begun = |name: &str, bytes: &[u8]| {
+            name.ends_with(".incomplete") && content.iter().any(|whole| whole.starts_with(bytes))
+        };
+        let trial = Trial { folder: cache.path(), work: &fetch, between: &begun, lasting: &all };
+        let steps = trial.hold(&FAULTS, 1);
+        assert!(steps >= 20, "only {steps} steps could fail");
+    });
+}

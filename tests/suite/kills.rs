@@ -1,0 +1,330 @@
+//! The program ends in the middle, or the world around it does: kills, a lost device, too little memory, a
+//! folder that goes, a clock that is set back. What was written is whole, and goes on to the same bits.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use ssmprobe::app::job::training::Ask;
+use ssmprobe::app::job::{Event, JobId, Request};
+use ssmprobe::app::settings::{Settings, ThemeChoice};
+use ssmprobe::app::training::{self, Draft};
+use ssmprobe::app::worker::World;
+use ssmprobe::app::workspace::Workspace;
+use ssmprobe::model::inject::{self, Fault};
+
+use crate::faults::{apart, child, fixture, is_temporary, leftovers, tree, whole};
+use crate::run;
+use crate::worker::{Desk, end, look, seen};
+
+/// Where to work and at which step to be killed.
+const DISK: &str = "SSMPROBE_SUITE_DISK";
+const AT: &str = "SSMPROBE_SUITE_AT";
+
+/// What a training in the window is made of, in `disk`.
+fn draft(disk: &Path, data: &Path) -> Draft {
+    Draft {
+        backbone: run::backbone().display().to_string(),
+        data: Some(data.to_owned()),
+        heads: vec!["gap".into(), "sinkhorn".into()],
+        settings: "sinkhorn.state_dim=8 sinkhorn.iterations=5".into(),
+        epochs: 3,
+        batch: 16,
+        seeds: 2,
+        device: "cpu".into(),
+        out: Some(disk.join("run")),
+        cache: Some(disk.join("cache")),
+        ..Draft::default()
+    }
+}
+
+/// Begins it, or goes on with it, as the window does.
+fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
+    let draft = draft(disk, data);
+    let ask = match disk.join("run/run.json").exists() {
+        true => Ask::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.cache },
+        false => Ask::Begin(Box::new(draft)),
+    };
+    let events = desk.job(Request::Training { job: JobId(job), ask });
+    events.into_iter().rfind(|event| end(event).is_some()).expect("an end")
+}
+
+/// Asserts that two trainings came to the same bits.
+fn assert_same(cut: &Path, undisturbed: &Path) {
+    for kind in ["probes", "losses"] {
+        let [cut, other] = [cut, undisturbed].map(|disk| run::files(&disk.join("run").join(kind)));
+        assert!(!cut.is_empty() && cut == other, "{kind}");
+    }
+    assert!(run::tables(&cut.join("run")) == run::tables(&undisturbed.join("run")), "tables");
+    let tokens = |disk: &Path| {
+        let files = tree(&disk.join("cache")).into_iter().filter(|(name, _)| !is_temporary(name));
+        files.collect::<Vec<_>>()
+    };
+    assert!(tokens(cut) == tokens(undisturbed), "tokens");
+}
+
+/// Asserts that every file of a folder is whole; temporary ones are none of them.
+fn assert_whole(folder: &Path, when: &str) {
+    for (name, bytes) in tree(folder).iter().filter(|(name, _)| !is_temporary(name)) {
+        assert!(whole(name, bytes), "{when}: {name} is torn");
+    }
+}
+
+/// The test once more, to be killed at a step of its files in the folder `disk`.
+fn tell(test: &str, disk: &Path, at: usize) -> Output {
+    child(test, &[(DISK, &disk.display().to_string()), (AT, &at.to_string())])
+}
+
+/// What this process was told so.
+fn told() -> Option<(PathBuf, usize)> {
+    Some((std::env::var(DISK).ok()?.into(), std::env::var(AT).ok()?.parse().ok()?))
+}
+
+/// Scenes to train on, and folders for trainings beside them.
+fn scenes() -> run::Desk {
+    let scenes = run::Desk::new(80, 8);
+    for disk in ["undisturbed", "cut"] {
+        fs::create_dir(scenes.path(disk)).expect("a folder");
+    }
+    scenes
+}
+
+#[cfg(unix)]
+#[test]
+fn a_window_killed_while_it_takes_tokens_or_trains_loses_nothing() {
+    const NAME: &str = "kills::a_window_killed_while_it_takes_tokens_or_trains_loses_nothing";
+    if let Some((disk, at)) = told() {
+        inject::files(at, Fault::Kill);
+        let ended = train(&mut Desk::new(World::default()), 1, &disk, &disk.with_file_name("scenes"));
+        assert!(matches!(ended, Event::Finished(_)), "{ended:?}");
+        return;
+    }
+    apart(NAME, || killed(NAME));
+}
+
+#[cfg(unix)]
+fn killed(test: &str) {
+    let scenes = scenes();
+    let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
+    let go = |disk: &Path, at: usize| {
+        let output = tell(test, disk, at);
+        (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, said) = go(&undisturbed, usize::MAX / 2);
+    assert!(status.success(), "{said}");
+    // First the steps of the extraction one after the other, then some of every epoch.
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut steps = (1..=12).chain(std::iter::repeat_with(|| rng.random_range(17..60)));
+    let mut kills = 0;
+    loop {
+        let at = steps.next().expect("a step");
+        let (status, said) = go(&cut, at);
+        assert_whole(&cut, &format!("killed at step {at}"));
+        if status.success() {
+            break;
+        }
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(status.signal(), Some(6), "at step {at} it ended by itself: {said}");
+        kills += 1;
+        assert!(kills < 60, "it comes to no end");
+    }
+    assert!(kills >= 16, "only {kills} kills");
+    assert_same(&cut, &undisturbed);
+    assert_eq!(leftovers(&cut.join("run")), Vec::<String>::new(), "who goes on takes them away");
+}
+
+#[test]
+fn a_window_killed_while_it_exports_or_saves_has_the_old_file_or_the_new_one() {
+    const NAME: &str = "kills::a_window_killed_while_it_exports_or_saves_has_the_old_file_or_the_new_one";
+    let work = |disk: &Path, new: bool| {
+        let scan = if new { "raster" } else { "snake" };
+        let out = disk.join("figure.png").display().to_string();
+        let draw = ["ssmprobe", "figures", "--width", "40", "--dpi", "40", "--scan", scan, "--out", &out];
+        ssmprobe::app::cli::run(draw).expect("drawn");
+        let theme = if new { ThemeChoice::Dark } else { ThemeChoice::Light };
+        Settings { theme, ..Settings::default() }.save(&disk.join("settings.json")).expect("saved");
+        let runs = vec![disk.join("run"); if new { 400 } else { 1 }];
+        Workspace { runs, ..Workspace::default() }.save(&disk.join("w.ssmprobe")).expect("saved");
+    };
+    if let Some((disk, at)) = told() {
+        inject::files(at, Fault::Kill);
+        return work(&disk, true);
+    }
+    apart(NAME, || old_or_new(NAME, &work));
+}
+
+fn old_or_new(test: &str, work: &dyn Fn(&Path, bool)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    work(folder.path(), true);
+    let new = tree(folder.path());
+    work(folder.path(), false);
+    let old = tree(folder.path());
+    for at in 1.. {
+        work(folder.path(), false);
+        let done = tell(test, folder.path(), at);
+        let now = tree(folder.path());
+        for name in old.keys() {
+            let known = [&old, &new].iter().any(|tree| tree.get(name) == now.get(name));
+            assert!(known, "killed at step {at}, {name} is neither the old nor the new");
+        }
+        if done.status.success() {
+            assert!(at > 12, "only {at} steps");
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
+    apart("kills::a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right", || {
+        let scenes = scenes();
+        let mut desk = Desk::new(World::default());
+        desk.open("cpu");
+        desk.open_probe("sinkhorn.safetensors", 1);
+        let [one, two] = ["images/one.png", "images/sub/two.png"].map(fixture);
+        let before = seen(&desk.job(look(10, &one, 1))).expect("a trace");
+        let lost = |ended: &Event| {
+            let Event::Failed(_, fault) = ended else { panic!("it went on: {ended:?}") };
+            assert!(fault.to_string().contains("the device is lost") && fault.remedy.is_some(), "{fault}");
+        };
+        inject::device(1);
+        lost(desk.job(look(11, &two, 1)).last().expect("an end"));
+        assert!(inject::none());
+        // The backbone is opened anew, and says the same.
+        assert!(seen(&desk.job(look(12, &two, 1))).is_ok());
+        let after = seen(&desk.job(look(13, &one, 1))).expect("a trace");
+        assert_eq!(serde_json::to_vec(&*before).expect("JSON"), serde_json::to_vec(&*after).expect("JSON"));
+
+        let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
+        assert!(matches!(train(&mut desk, 20, &undisturbed, &scenes.data()), Event::Finished(_)));
+        // In a pass of the backbone, in the first epoch, and in the second seed: 5 steps an epoch.
+        for (job, at) in [(30, 3), (31, 4 + 3), (32, 5 * 3 + 7)] {
+            inject::device(at);
+            lost(&train(&mut desk, job, &cut, &scenes.data()));
+            assert!(inject::none(), "step {at} was not reached");
+            assert_whole(&cut, &format!("lost at step {at}"));
+            assert_eq!(leftovers(&cut), Vec::<String>::new());
+            assert!(seen(&desk.job(look(job + 10, &one, 1))).is_ok(), "no look after it");
+        }
+        assert!(matches!(train(&mut desk, 50, &cut, &scenes.data()), Event::Finished(_)));
+        assert_same(&cut, &undisturbed);
+    });
+}
+
+/// From memory in which the program does not even start to as much as it needs.
+#[cfg(target_os = "linux")]
+#[test]
+fn too_little_memory_ends_with_a_message_and_whole_files() {
+    apart("kills::too_little_memory_ends_with_a_message_and_whole_files", || {
+        let desk = run::Desk::new(36, 12);
+        run::done(&mut desk.train("whole", 2, &[]));
+        fs::remove_dir_all(desk.path("cache")).expect("removed");
+        let within = |megabytes: usize, inner: &Command| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "ulimit -v $0; exec \"$@\"", &(megabytes * 1024).to_string()]);
+            command.arg(inner.get_program()).args(inner.get_args()).env("RUST_BACKTRACE", "0");
+            command.output().expect("it starts")
+        };
+        let mut version = run::program();
+        version.arg("--version");
+        let starts = (60..2000).step_by(2).find(|megabytes| within(*megabytes, &version).status.success());
+        let (mut failures, mut last) = (0, None);
+        for megabytes in (starts.expect("it starts")..4000).step_by(2) {
+            let Output { status, stderr, .. } = within(megabytes, &desk.train("cut", 2, &["--resume"]));
+            for folder in ["cut", "cache"].map(|name| desk.path(name)) {
+                assert_whole(&folder, &format!("with {megabytes} MB"));
+            }
+            last = Some(megabytes);
+            if status.success() {
+                break;
+            }
+            let said = String::from_utf8_lossy(&stderr).into_owned();
+            let known = ["memory", "Resource temporarily unavailable"].iter().any(|word| said.contains(word));
+            assert!(known, "with {megabytes} MB it ends with {status} and says: {said}");
+            failures += 1;
+        }
+        assert!(failures >= 1, "memory was never short, up to {last:?} MB");
+        for kind in ["probes", "losses"] {
+            let [whole, cut] = ["whole", "cut"].map(|name| run::files(&desk.path(name).join(kind)));
+            assert!(whole == cut, "{kind}");
+        }
+        assert!(run::tables(&desk.path("whole")) == run::tables(&desk.path("cut")));
+    });
+}
+
+#[test]
+fn a_folder_that_goes_between_two_files_ends_with_its_name_and_a_second_run_is_right() {
+    apart("kills::a_folder_that_goes_between_two_files_ends_with_its_name_and_a_second_run_is_right", gone);
+}
+
+fn gone() {
+    let scenes = scenes();
+    let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
+    let go = |disk: &Path, gone: &str, mut left: isize| {
+        let draft = draft(disk, &scenes.data());
+        let order = draft.order(run::backbone()).expect("an order");
+        training::start(&order, &disk.join("run"), true, &mut |event| {
+            let counts = match event {
+                training::Event::Extract { .. } => gone == "cache",
+                training::Event::Epoch { .. } => true,
+                _ => false,
+            };
+            left -= isize::from(counts);
+            if counts && left == 0 {
+                fs::remove_dir_all(disk.join(gone)).expect("removed");
+            }
+            ControlFlow::Continue(())
+        })
+        .map(drop)
+    };
+    go(&undisturbed, "", 0).expect("undisturbed");
+    for (gone, at, named) in [("cache", 1, "cache/"), ("run", 2, "run/"), ("run/state", 4, "run/state/")] {
+        let error = go(&cut, gone, at).expect_err("its folder is gone");
+        let said = format!("{:#}", anyhow::Error::from(error));
+        assert!(said.contains(named) && said.contains("its folder is not there"), "{gone}: {said}");
+        assert_whole(&cut, gone);
+        assert_eq!(leftovers(&cut), Vec::<String>::new());
+    }
+    // Without its state it is begun anew.
+    go(&cut, "", 0).expect("a second run");
+    assert_same(&cut, &undisturbed);
+}
+
+#[test]
+fn a_clock_that_is_set_back_changes_nothing() {
+    apart("kills::a_clock_that_is_set_back_changes_nothing", || {
+        let scenes = scenes();
+        let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
+        let mut desk = Desk::new(World::default());
+        // Images from the future, for whose tokens nothing else may be taken.
+        let ahead = SystemTime::now() + Duration::from_hours(24 * 365 * 60);
+        let all_ahead = |folder: &Path| {
+            for name in tree(folder).into_keys() {
+                let file = fs::File::options().write(true).open(folder.join(name)).expect("a file");
+                file.set_modified(ahead).expect("a time");
+            }
+        };
+        all_ahead(&scenes.data());
+        assert!(matches!(train(&mut desk, 1, &undisturbed, &scenes.data()), Event::Finished(_)));
+        // Cut in the middle, with what a kill leaves; then all of it lies ahead of the clock.
+        inject::files(120, Fault::Lasting(28));
+        assert!(matches!(train(&mut desk, 2, &cut, &scenes.data()), Event::Failed(..)));
+        assert!(inject::none());
+        let left = ["run/.ssmprobe-left", "run/state/.ssmprobe-left"].map(|name| cut.join(name));
+        left.iter().for_each(|path| fs::write(path, "torn").expect("written"));
+        let cache =
+            fs::read_dir(cut.join("cache")).expect("a folder").next().expect("a cache").expect("an entry");
+        fs::write(cache.path().join(".ssmprobe-left"), "torn").expect("written");
+        all_ahead(&cut);
+        assert!(matches!(train(&mut desk, 3, &cut, &scenes.data()), Event::Finished(_)));
+        assert_eq!(leftovers(&cut), Vec::<String>::new());
+        assert_same(&cut, &undisturbed);
+        // A run that is followed: written before, by a later clock, it is read again.
+        let reading = ssmprobe::app::course::disk::read(&cut.join("run")).expect("a run");
+        assert_eq!((reading.epochs.len(), reading.probes.len()), (12, 8));
+    });
+}
