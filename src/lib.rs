@@ -9,10 +9,33 @@
 //! * [`viz`] draws a trace. It knows neither tensors nor files.
 //! * [`app`] is the wiring: command line, threads, window. The only folder that knows the others.
 //!
-//! ARCHITECTURE.md says why.
+//! ARCHITECTURE.md says why. What a router makes of four scores, as the maths alone says it:
+//!
+//! ```
+//! use ssmprobe::model::diagnostics::{MEASURES, hard_order, measure};
+//! use ssmprobe::model::grid::Grid;
+//! use ssmprobe::model::router::{Router, sinkhorn::Sinkhorn, standardise};
+//!
+//! let scores = standardise(&[0.2, 3.0, 1.1, 2.4]);
+//! let plan = Sinkhorn::default().plan(&scores); // temperature 0.1, 20 iterations
+//! assert_eq!(hard_order(&plan), [0, 2, 3, 1], "a high score goes late, where the memory keeps it");
+//!
+//! // What is measured of a plan, for tokens that lie two by two: every rank is somebody's best.
+//! let values = measure(&plan, Grid::new(2, 2));
+//! let coverage = MEASURES.iter().position(|measure| measure.name == "rank_coverage").unwrap();
+//! assert_eq!(values[coverage], 1.0);
+//! ```
 
 #![warn(clippy::print_stdout)] // results go through `app::cli::out`, which survives `| head`
 
 pub mod app;
 pub mod model;
 pub mod viz;
+
+// What unit tests share with those of tests/suite.
+#[cfg(test)]
+#[path = "../tests/suite/close.rs"]
+mod close;
+#[cfg(test)]
+#[path = "../tests/suite/skip.rs"]
+mod skip;

@@ -301,7 +301,7 @@ mod tests {
         course.losses(&StepLosses { seed: 7, parts: 2, heads: vec![("gap".to_owned(), vec![5.0])] });
         let (gap, other) = (course.curve(0, Measure::Loss), course.curve(1, Measure::Loss));
         assert_eq!((gap.mean, other.mean), (vec![3.0, 2.0, 1.0], vec![9.0]));
-        assert!(gap.at.iter().zip([0.25, 0.75, 1.75]).all(|(at, expected)| (at - expected).abs() < 0.01));
+        crate::close::assert_close("at", &gap.at, [0.25, 0.75, 1.75], 0.01);
     }
 
     #[test]

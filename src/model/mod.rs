@@ -48,5 +48,5 @@ pub mod tokens;
 pub mod trace;
 pub mod train;
 pub mod truth;
-mod vectorise;
+pub mod vectorise;
 pub mod whole;

@@ -213,6 +213,7 @@ fn product(plan: &Plan, gain: &[f64], d: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::close::assert_close;
 
     /// A plan that is read in several parts.
     #[test]
@@ -231,8 +232,8 @@ mod tests {
                 (by_position(&order, &worth), gather(&order, |i, k, share| (k, share * worth[i]), n)),
             ];
             for (found, expected) in pairs {
-                assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-11));
                 assert_eq!(found.len(), n);
+                assert_close("read in blocks", found, expected, 1e-11);
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use std::iter::Sum;
 use std::ops::{Add, Mul};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Defines a function whose body is compiled for AVX-512, AVX2 with fused multiply-add, and the
-/// target's baseline; a call takes the first the processor has. `FUSED` is the name of a constant
+/// target's baseline; a call takes the first the processor has ([`Level`]). `FUSED` is the name of a constant
 /// of the body: whether `mul_add` is one instruction. `T: Real` after it makes the body generic.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<const $fused:ident: bool $(, $type:ident: $bound:ident)?>($($arg:ident: $kind:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
@@ -18,18 +19,14 @@ macro_rules! vectorised {
                 fn widest$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? { body::<true $(, $type)?>($($arg),*) }
                 #[target_feature(enable = "avx2,fma")]
                 fn wide$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? { body::<true $(, $type)?>($($arg),*) }
-                let has = |found: [bool; 2]| found == [true; 2];
-                if has([is_x86_feature_detected!("avx2"), is_x86_feature_detected!("fma")]) {
-                    if has([is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx512dq")])
-                        && is_x86_feature_detected!("avx512vl")
-                    {
-                        // SAFETY: the processor has just said that it knows these instructions.
-                        #[expect(unsafe_code, reason = "a call of instructions not every processor has")]
-                        return unsafe { widest$(::<$type>)?($($arg),*) };
-                    }
+                match $crate::model::vectorise::Level::taken() {
+                    // SAFETY: no level is taken whose instructions the processor does not know.
+                    #[expect(unsafe_code, reason = "a call of instructions not every processor has")]
+                    $crate::model::vectorise::Level::Avx512 => return unsafe { widest$(::<$type>)?($($arg),*) },
                     // SAFETY: as above.
                     #[expect(unsafe_code, reason = "as above")]
-                    return unsafe { wide$(::<$type>)?($($arg),*) };
+                    $crate::model::vectorise::Level::Avx2 => return unsafe { wide$(::<$type>)?($($arg),*) },
+                    $crate::model::vectorise::Level::Baseline => {}
                 }
             }
             body::<{ cfg!(target_arch = "aarch64") } $(, $type)?>($($arg),*)
@@ -38,6 +35,56 @@ macro_rules! vectorised {
 }
 
 pub(crate) use vectorised;
+
+/// The instructions loops are run with, the widest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Those every processor of its kind has.
+    Baseline = 1,
+    /// AVX2 with fused multiply-add.
+    Avx2 = 2,
+    /// AVX-512.
+    Avx512 = 3,
+}
+
+/// The level that is taken; 0 before anybody asked.
+static TAKEN: AtomicU8 = AtomicU8::new(0);
+
+impl Level {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Baseline, Self::Avx2, Self::Avx512];
+
+    /// The widest this processor knows.
+    pub fn widest() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            let wide = [is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx512dq")];
+            let widest = wide == [true; 2] && is_x86_feature_detected!("avx512vl");
+            return if widest { Self::Avx512 } else { Self::Avx2 };
+        }
+        Self::Baseline
+    }
+
+    /// The one loops are run with: the widest, unless another was forced.
+    #[inline]
+    pub fn taken() -> Self {
+        match TAKEN.load(Ordering::Relaxed) {
+            1 => Self::Baseline,
+            2 => Self::Avx2,
+            3 => Self::Avx512,
+            _ => Self::widest().force(),
+        }
+    }
+
+    /// Lets this whole program run its loops with this level, or with the widest where the processor does not know
+    /// it; says which. For tests: nobody else wants a slower one.
+    pub fn force(self) -> Self {
+        let level = self.min(Self::widest());
+        TAKEN.store(level as u8, Ordering::Relaxed);
+        level
+    }
+}
 
 vectorised! {
     /// `into += values`.

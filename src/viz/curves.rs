@@ -343,7 +343,7 @@ mod tests {
         let smoothed = average(&points);
         assert_eq!(smoothed.len(), points.len());
         for (a, b) in smoothed.iter().zip(&points).skip(4).take(232) {
-            assert!((a.1 - b.1).abs() < 1e-9 && a.0 == b.0);
+            assert!((a.1 - b.1).abs() < 1e-9 && a.0 == b.0, "{a:?} {b:?}");
         }
         assert!((smoothed[0].1 - 2.98).abs() < 1e-9, "the mean of the first five");
     }

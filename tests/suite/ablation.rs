@@ -25,6 +25,8 @@ use ssmprobe::model::survey::{Asked, Survey};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::Labelled;
 
+use crate::close::assert_close;
+
 const GRID: Grid = Grid::new(3, 4);
 const WIDTH: usize = 6;
 const CLASSES: usize = 3;
@@ -100,12 +102,6 @@ fn classify(probe: &Probe, features: &[f64]) -> Vec<f64> {
     rows.zip(&probe.classifier.bias).map(row).collect()
 }
 
-fn assert_near(found: &[f64], expected: &[f64], what: &str) {
-    assert_eq!(found.len(), expected.len());
-    let far = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    assert!(far < 1e-9, "{what}: {far}");
-}
-
 #[test]
 fn routed_heads_agree_with_the_definition() {
     let tokens = tokens(1);
@@ -117,7 +113,7 @@ fn routed_heads_agree_with_the_definition() {
             let sequences = [routed.clone(), permuted(&routed), raw(&tokens), permuted(&raw(&tokens))];
             for ((ablation, logits), sequence) in found.iter().zip(&sequences) {
                 let expected = classify(&probe, &remember(&probe, &tokens, sequence));
-                assert_near(logits, &expected, &format!("{id} {sharing:?} {ablation:?}"));
+                assert_close(format!("{id} {sharing:?} {ablation:?}"), logits, &expected, 1e-9);
             }
             assert_eq!(found.len(), 4);
             assert!((found[0].1[0] - found[3].1[0]).abs() > 1e-6, "{id}: an order that does not matter");
@@ -145,8 +141,10 @@ fn a_convolution_behind_a_scrambled_order_agrees_with_the_definition() {
     };
     let routed = routed(&probe, &tokens);
     let sequences = [routed.clone(), permuted(&routed), raw(&tokens), permuted(&raw(&tokens))];
-    for ((ablation, logits), sequence) in ask(&probe, &tokens).iter().zip(&sequences) {
-        assert_near(logits, &classify(&probe, &convolve(sequence)), &format!("{ablation:?}"));
+    let found = ask(&probe, &tokens);
+    assert_eq!(found.len(), sequences.len());
+    for ((ablation, logits), sequence) in found.iter().zip(&sequences) {
+        assert_close(format!("{ablation:?}"), logits, classify(&probe, &convolve(sequence)), 1e-9);
     }
 }
 
@@ -189,7 +187,7 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
         let [(Ablation::Normal, _), (Ablation::RandomOrder, random)] = &found[..] else { panic!("{id}") };
         let reading = probe.reading(&moved, IMAGE).unwrap();
         let expected = readout::logits(&reading, &moved, &probe.classifier.weight, &probe.classifier.bias);
-        assert_near(random, &expected, id);
+        assert_close(id, random, &expected, 1e-9);
     }
     assert_eq!(Scan::Raster.orders(GRID).len(), 1);
 }
@@ -325,21 +323,28 @@ fn an_evaluation_sums_up_its_images() {
     };
     let found = evaluate(&probe, &question, &go_on).unwrap().unwrap();
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
-    let mut right = 0;
+    let mut right = 0_u32;
     let mut change = 0.0;
     for (&image, &class) in images.images.iter().zip(&images.classes) {
         let tokens = cache.tokens(image);
         let reading = probe.reading(&tokens, image as u64).unwrap();
         let ways = logits(&probe, &tokens, &reading, SEED, image as u64).unwrap();
         let best = (0..CLASSES).max_by(|&a, &b| ways[0].1[a].total_cmp(&ways[0].1[b])).unwrap();
-        right += usize::from(best == class);
+        right += u32::from(best == class);
         change += ways[1].1[class] - ways[0].1[class];
     }
-    assert!((found.accuracy - 25.0 * right as f64).abs() < 1e-9);
-    assert!((found.ablations[1].logit_change - change / 4.0).abs() < 1e-9);
+    assert_close("accuracy", found.accuracy, 25.0 * f64::from(right), 1e-9);
+    assert_close("change", found.ablations[1].logit_change, change / 4.0, 1e-9);
     let truth = found.truth.unwrap();
-    assert!((truth.object_share.unwrap() - 1.0 / 12.0).abs() < 1e-12);
-    assert!((0.0..=1.0).contains(&truth.weight_auc.unwrap()));
+    assert_close("share", truth.object_share.unwrap(), 1.0 / 12.0, 1e-12);
+    // Of a mask of one token, the share of the others whose weight is smaller.
+    let aucs = [0, 1, 3].map(|i| {
+        let image = images.images[i];
+        let reading = probe.reading(&cache.tokens(image), image as u64).unwrap();
+        let weights: Vec<f64> = readout::token_weight(&reading).unwrap().iter().map(|w| w.abs()).collect();
+        weights.iter().filter(|&&w| w < weights[i]).count() as f64 / (GRID.len() - 1) as f64
+    });
+    assert_close("AUC", truth.weight_auc.unwrap(), aucs.iter().sum::<f64>() / 3.0, 1e-12);
     // Without ablations the accuracy is the same, and nothing is disturbed.
     let plain = evaluate(&probe, &Question { ablations: false, ..question }, &go_on).unwrap().unwrap();
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));

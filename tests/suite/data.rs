@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use ssmprobe::model::data::mat::{self, MatError, Value};
 use ssmprobe::model::data::{Check, Dataset, LAYOUTS, Options, Split, describe, open, open_with};
 
+use crate::real;
+
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
@@ -446,18 +448,9 @@ fn hostile_matlab_files() {
     assert_eq!(mat::read(&deep), Err(MatError::Broken("arrays are nested too deep")));
 }
 
-fn shared(name: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("SSMPROBE_DATA").map_or("../shared/data".into(), PathBuf::from).join(name);
-    if !data.exists() {
-        println!("left out: no {} (set SSMPROBE_DATA)", data.display());
-        return None;
-    }
-    Some(data)
-}
-
 #[test]
 fn the_real_datasets() {
-    if let Some(path) = shared("imagenette10") {
+    if let Some(path) = real::data("imagenette10") {
         let data = open(path).unwrap();
         let counts = (data.classes.len(), data.count(Split::Train), data.count(Split::Val));
         assert_eq!((data.layout, counts), ("folder", (10, 1000, 500)));
@@ -465,13 +458,13 @@ fn the_real_datasets() {
         assert_eq!((report.checked, report.unreadable.len()), (1500, 0));
         println!("{report}");
     }
-    if let Some(path) = shared("cub50") {
+    if let Some(path) = real::data("cub50") {
         let data = open(path).unwrap();
         let counts = (data.classes.len(), data.count(Split::Train), data.count(Split::Test));
         assert_eq!((data.layout, counts), ("cub", (50, 1500, 1389)));
         assert!(data.samples.iter().all(|sample| sample.source.bytes().is_ok()));
     }
-    if let Some(path) = shared("annotations/CUB_200_2011_full") {
+    if let Some(path) = real::data("annotations/CUB_200_2011_full") {
         let data = open(path).unwrap();
         assert_eq!(
             (data.classes.len(), data.count(Split::Train), data.count(Split::Test)),
@@ -479,7 +472,7 @@ fn the_real_datasets() {
         );
         assert!(data.notes.iter().any(|note| note.contains("missing")));
     }
-    if let Some(path) = shared("annotations/stanford_cars") {
+    if let Some(path) = real::data("annotations/stanford_cars") {
         let data = open(path).unwrap();
         assert_eq!((data.classes.len(), data.count(Split::Train), data.count(Split::Test)), (196, 8144, 0));
         assert_eq!(data.classes[0], "AM General Hummer SUV 2000");

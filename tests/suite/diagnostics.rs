@@ -10,9 +10,10 @@ use ssmprobe::model::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::tokens::Tokens;
 
 use super::evidence::{fixture, floats, number};
+use crate::close::assert_close;
 
 #[test]
-fn every_measure_equals_the_reference() {
+pub fn every_measure_equals_the_reference() {
     for case in fixture("diagnostics") {
         let name = &case["name"];
         let size = |key: &str| number(&case[key]) as usize;
@@ -21,9 +22,8 @@ fn every_measure_equals_the_reference() {
         let expected = case["expected"].as_object().expect("an object of values");
         let names: Vec<&str> = MEASURES.iter().map(|m| m.name).collect();
         assert_eq!(expected.keys().map(String::as_str).collect::<Vec<_>>(), names, "{name}");
-        for (value, (measure, want)) in measure(&plan, grid).into_iter().zip(expected) {
-            assert!((value - number(want)).abs() < 1e-10, "{name}, {measure}: {value} instead of {want}");
-        }
+        let expected: Vec<f64> = expected.values().map(number).collect();
+        assert_close(format!("{name} of {names:?}"), measure(&plan, grid), expected, 1e-10);
     }
 }
 
@@ -111,6 +111,7 @@ fn an_untrained_scorer_reads_the_tokens() {
     assert!(values != untrained(&tokens(3), 9, 1) && values != untrained(&tokens(5), 9, 0));
     // Fewer scorers are the first of more, and the ends of many lie around their mean.
     let alone = untrained(&tokens(3), 1, 0);
+    assert_eq!((alone.len(), values.len()), (MEASURES.len(), MEASURES.len()));
     for (alone, many) in alone.iter().zip(&values) {
         assert_eq!((alone.first, alone.mean, alone.band), (many.first, many.first, (many.first, many.first)));
         assert!(many.band.0 <= many.mean && many.mean <= many.band.1, "{many:?}");

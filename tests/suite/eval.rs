@@ -1,6 +1,7 @@
 //! The verbs that read runs, as a person runs them: sweep, eval and report, on drawn scenes with their
 //! masks and a tiny backbone.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use ssmprobe::model::scenes;
 use tempfile::TempDir;
+
+use crate::close::assert_close;
 
 const TRAIN: u64 = 24;
 const VAL: u64 = 12;
@@ -102,8 +105,9 @@ fn table_of(results: &str) -> Vec<(String, f64)> {
     table.records().map(|record| row(record.unwrap())).collect()
 }
 
-/// Surveys a run: every probe's table says of every image what its figures say. The number of files.
-fn survey(desk: &Desk, probes: &[(String, f64)]) -> usize {
+/// Surveys a run: every probe's table says of every image what its figures say. The accuracies, by probe.
+fn survey(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
+    let mut found = HashMap::new();
     let folder = desk.path("surveys");
     let mut eval = desk.verb("eval", "cache");
     done(eval.arg("--run").arg(desk.path("run")).arg("--survey").arg(&folder));
@@ -115,7 +119,18 @@ fn survey(desk: &Desk, probes: &[(String, f64)]) -> usize {
         assert_eq!(rows.len() as u64, VAL);
         let right = rows.iter().filter(|row| &row[place("correct")] == "1").count();
         let own = 100.0 * right as f64 / VAL as f64;
-        assert!((own - accuracy).abs() < 100.0 / VAL as f64 + 0.01, "{name}: {own} {accuracy}");
+        // As training found it in float32, but for images that lie on the edge between two classes.
+        let probability = |row: &csv::StringRecord, column| row[place(column)].parse::<f64>().unwrap();
+        let sure = |row: &csv::StringRecord| {
+            probability(row, "top_1_probability") - probability(row, "top_2_probability") > 1e-3
+        };
+        let edge = rows.iter().filter(|row| !sure(row)).count();
+        let trained = (accuracy * VAL as f64 / 100.0).round() as usize;
+        assert!(
+            right.abs_diff(trained) <= edge,
+            "{name}: {right} right, {trained} in training, {edge} at the edge"
+        );
+        found.insert(name.clone(), own);
         for row in &rows {
             assert_eq!((&row[place("prediction")], &row[place("top_1")]), (&row[2], &row[2]));
             assert_eq!(row[place("correct")] == *"1", row[place("class")] == row[place("prediction")]);
@@ -133,7 +148,8 @@ fn survey(desk: &Desk, probes: &[(String, f64)]) -> usize {
         assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
         fs::remove_file(drawn).unwrap();
     }
-    fs::read_dir(folder).unwrap().count()
+    assert_eq!(fs::read_dir(folder).unwrap().count(), probes.len() * 2, "two files a probe");
+    found
 }
 
 #[test]
@@ -157,14 +173,14 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     let all = lines(&stdout);
     let probes = events(&all, "probe");
     assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));
+    let surveyed = survey(&desk, &table_of(&results));
+    assert_eq!(surveyed.len(), 14);
     let mut table = csv::Reader::from_reader(results.as_bytes());
     for record in table.records().map(Result::unwrap) {
         let same = |p: &&&Value| p["head"] == record[0] && p["seed"].as_u64() == record[1].parse().ok();
         let evaluation = &probes.iter().find(same).unwrap()["evaluation"];
-        // As training found it, up to an image on the edge between float32 and float64.
-        let (accuracy, trained) =
-            (evaluation["accuracy"].as_f64().unwrap(), record[2].parse::<f64>().unwrap());
-        assert!((accuracy - trained).abs() < 100.0 / VAL as f64 + 0.01, "{record:?}: {accuracy}");
+        let own = surveyed[&format!("{}-s{}-best", &record[0], &record[1])];
+        assert_close("accuracy", evaluation["accuracy"].as_f64().unwrap(), own, 1e-9);
         let ways = evaluation["ablations"].as_array().unwrap().len();
         let measured = evaluation["diagnostics"].as_array().unwrap().len();
         assert_eq!(measured > 0, record[0].starts_with("sinkhorn"), "{record:?}");
@@ -180,8 +196,6 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         }
     }
 
-    let files = survey(&desk, &table_of(&results));
-    assert_eq!(files, 14 * 2, "two files a probe");
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     let (_, stderr) = done(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
     assert!(stderr.contains("tables in"), "{stderr}");

@@ -1,6 +1,7 @@
 //! The order of the house (ARCHITECTURE.md), read from the source text: who may know whom, how long
 //! a file gets, and what must not be in one.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -113,7 +114,9 @@ fn sources() -> Vec<(String, String)> {
     let folders = ["src", "tests", "benches"];
     let all = folders.iter().flat_map(|folder| files(folder, &is_rust));
     let others = all.filter(|(short, _)| short != "tests/suite/house.rs");
-    others.map(|(short, path)| (short, fs::read_to_string(path).unwrap())).collect()
+    let all: Vec<_> = others.map(|(short, path)| (short, fs::read_to_string(path).unwrap())).collect();
+    assert!(all.len() > 300, "only {} files were found", all.len());
+    all
 }
 
 /// The code of a file: without comments, and without its unit tests, which may print and stand at its end.
@@ -283,6 +286,36 @@ fn the_definitions_name_every_head_every_diagnostic_and_what_code_refers_to() {
     for number in 1..=8 {
         assert!(text.contains(&format!("\n## {number}. ")), "docs/definitions.md has no section {number}");
     }
+}
+
+/// Names of environment variables of the program's own.
+fn variables(text: &str) -> BTreeSet<String> {
+    let part_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let names = text.split(|c| !part_of_name(c)).filter(|word| word.starts_with("SSMPROBE_"));
+    names.map(|name| name.trim_end_matches('_').to_owned()).collect()
+}
+
+#[test]
+fn environment_variables_stand_in_one_list_and_no_other_does() {
+    let scripts = ["scripts", ".ci", "benches", "tests/reference", "assets", "fuzz"];
+    let is_script =
+        |path: &Path| path.extension().is_none_or(|extension| extension == "py" || extension == "sh");
+    let scripts = scripts.iter().flat_map(|folder| files(folder, &is_script));
+    let scripts = scripts.map(|(_, path)| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned());
+    let found: BTreeSet<String> = sources()
+        .into_iter()
+        .map(|(_, text)| text)
+        .chain(scripts)
+        .flat_map(|text| variables(&text))
+        .collect();
+    let page = fs::read_to_string(root().join("docs/environment.md")).unwrap();
+    let listed = page.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let listed: BTreeSet<String> = listed.flat_map(variables).collect();
+    assert!(found.contains("SSMPROBE_CACHE"), "{found:?}");
+    let unlisted: Vec<_> = found.difference(&listed).collect();
+    assert!(unlisted.is_empty(), "docs/environment.md does not say what these mean: {unlisted:?}");
+    let unread: Vec<_> = listed.difference(&found).collect();
+    assert!(unread.is_empty(), "docs/environment.md lists what nobody reads: {unread:?}");
 }
 
 /// Targets of the links `[text](target)` in a Markdown text, those to other sites apart.

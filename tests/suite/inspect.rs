@@ -106,7 +106,7 @@ fn every_array_equals_the_reference() {
             for (name, view) in expected.tensors() {
                 let Some(name) = name.strip_prefix(&own).or(name.strip_prefix(&any)) else { continue };
                 let array = found.get(name).unwrap_or_else(|| panic!("{own} no array `{name}`"));
-                assert_eq!(array.shape(), view.shape(), "{own}{name}");
+                assert_eq!((array.shape(), Dtype::F64), (view.shape(), view.dtype()), "{own}{name}");
                 let values = view.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap()));
                 for (at, (a, b)) in array.iter().zip(values).enumerate() {
                     assert!(close(f64::from(*a), b), "{own}{name}[{at}]: {a} instead of {b}");

@@ -194,8 +194,9 @@ fn without_a_cache_a_training_ends_with_the_same_bits() {
     while !desk.path("cut/metrics.jsonl").exists() && begun.elapsed() < 20 * whole {
         std::thread::sleep(Duration::from_millis(5));
     }
+    assert!(desk.path("cut/metrics.jsonl").exists(), "nothing was trained");
     child.kill().expect("killed");
-    child.wait().expect("a child");
+    assert!(!child.wait().expect("a child").success(), "it was over before it was killed");
     let mut resume = desk.verb("train", "cache");
     done(resume.args(["--resume", "--cache-limit", "0.00001", "--out"]).arg(desk.path("cut")));
     assert!(!desk.path("cache").exists(), "tokens were kept");

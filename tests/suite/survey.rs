@@ -39,6 +39,7 @@ use ssmprobe::viz::table::Table;
 use ssmprobe::viz::theme::Theme;
 use tempfile::TempDir;
 
+use crate::close::assert_close;
 use crate::state;
 use crate::window::{self, Window};
 use crate::worker::{DRAWS, Desk, end, look, look_at, seen};
@@ -129,13 +130,13 @@ fn a_survey_says_of_every_image_what_a_look_says() {
             let known = part.asked.classes.iter().position(|class| *class == best.name);
             assert_eq!(survey.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
             // Tokens on disk are half as precise.
-            let sure = survey.values(CONFIDENCE).unwrap()[at];
-            assert!((sure - best.probability).abs() < 2e-3, "{name}: {sure} {}", best.probability);
+            assert_close(name, survey.values(CONFIDENCE).unwrap()[at], best.probability, 2e-3);
             for (measure, diagnostic) in &trace.diagnostics {
                 let found = f64::from(survey.values(measure).unwrap()[at]);
-                // An argmax or two may change for it.
-                let near = 0.13 * diagnostic.value.abs().max(1.0);
-                assert!((found - diagnostic.value).abs() < near, "{name} {measure}: {found} {diagnostic:?}");
+                // Where tokens are counted, of sixteen, one may count elsewhere for it.
+                let counted = ["coverage", "entropy", "edge"].iter().any(|word| measure.contains(word));
+                let near = if counted { 1.01 / 16.0 } else { 1e-3 };
+                assert_close(format!("{name} {measure}"), found, diagnostic.value, near);
                 assert_eq!(survey.nulls.get(measure.as_str()).copied(), diagnostic.null, "{measure}");
             }
         }
@@ -191,11 +192,12 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     for class in 0..CLASSES.len() {
         let own = (0..survey.len()).filter(|at| part.asked.class[*at] as usize == class);
         let own: Vec<usize> = own.filter(|at| survey.readable(*at)).collect();
-        for (token, found) in maps.of(class).iter().enumerate() {
+        let mean = |token: usize| {
             let sum: f32 = own.iter().map(|at| places(part.samples[*at] as u64)[token]).sum();
-            let expected = sum / own.len() as f32;
-            assert!((found - expected).abs() < 1e-6, "class {class}, token {token}: {found} {expected}");
-        }
+            sum / own.len() as f32
+        };
+        let expected: Vec<f32> = (0..16).map(mean).collect();
+        assert_close(format!("class {class}"), maps.of(class), expected, 1e-6);
     }
     let image = folder.path().join("val/crane/00.png");
     for draw in [0, 9, 12] {
@@ -225,8 +227,7 @@ fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
     let places: Vec<Place> = part.samples.iter().map(|at| part.dataset.samples[*at].source.place()).collect();
     for (at, place) in places.iter().enumerate() {
         let trace = seen(&desk.job(look_at(100 + at as u64, place.clone(), 1))).expect("a trace");
-        let sure = survey.values(CONFIDENCE).unwrap()[at];
-        assert!((sure - trace.top[0].probability).abs() < 2e-3, "{place}");
+        assert_close(place, survey.values(CONFIDENCE).unwrap()[at], trace.top[0].probability, 2e-3);
         assert!(trace.image.ends_with(&format!("parquet, row {}", place.row.unwrap())), "{}", trace.image);
     }
     desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(7), places[0].clone())], side: 16 });
@@ -726,7 +727,8 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
         choice: Choice::default(),
         selected: None,
     };
-    assert!(plot::draw_column(&drawn, &Theme::print(), 240.0).is_ok());
+    let scene = plot::draw_column(&drawn, &Theme::print(), 240.0).expect("a picture");
+    assert!(export::svg(&scene, "").contains("<image"), "the matrix is a picture");
     // 22 classes a block, 993 blocks and the others.
     let choice = Choice::default();
     let view = View { survey: &survey, other: &survey, choice: &choice, selected: None };

@@ -81,11 +81,15 @@ fn every_head_overfits_eight_images() {
     let tokens = cache(folder.path());
     let kinds: Vec<&Kind> = HEADS.iter().collect();
     let protocol = Protocol { epochs: 150, batch: 8, rate: 2e-2 };
+    let mut names = Vec::new();
     for learner in run(&tokens, &kinds, &protocol, None) {
         assert_eq!(learner.failure, None, "{}", learner.name);
-        let best = learner.history.iter().map(|epoch| epoch.train).fold(0.0, f64::max);
-        assert_eq!(best, 100.0, "{} reaches {best} %", learner.name);
+        assert!(learner.history.iter().all(|epoch| epoch.loss.is_finite()), "{}", learner.name);
+        let reached: Vec<f64> = learner.history.iter().map(|epoch| epoch.train).collect();
+        assert!(reached.contains(&100.0), "{} reaches {reached:?} %", learner.name);
+        names.push(learner.name);
     }
+    assert_eq!(names, HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>());
 }
 
 #[test]
@@ -96,6 +100,7 @@ fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
     let protocol = Protocol { epochs: 3, batch: 3, rate: 1e-2 };
     let together = run(&tokens, &kinds, &protocol, None);
     let cut = run(&tokens, &kinds, &protocol, Some(5));
+    assert_eq!((together.len(), cut.len()), (HEADS.len(), HEADS.len()));
     for ((kind, joint), cut) in kinds.iter().zip(&together).zip(&cut) {
         let alone = run(&tokens, &[kind], &protocol, None);
         for (name, other) in [("alone", &alone[0]), ("cut", cut)] {
@@ -118,6 +123,7 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
     let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
     let protocol = Protocol { epochs: 4, batch: 2, rate: 1e38 };
     let learners = run(&tokens, &kinds, &protocol, None);
+    assert_eq!(learners.len(), 2);
     for learner in &learners {
         assert!(
             learner.failure.as_deref().is_some_and(|why| why.contains("loss became")),
@@ -134,6 +140,7 @@ fn the_last_step_of_a_training_may_break_it_too() {
     let tokens = cache(folder.path());
     let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
     let protocol = Protocol { epochs: 1, batch: 8, rate: f64::INFINITY };
+    assert_eq!(kinds.len(), 2);
     for learner in run(&tokens, &kinds, &protocol, None) {
         let name = &learner.name;
         assert!(learner.failure.as_deref().is_some_and(|why| why.contains("parameter became")), "{name}");

@@ -24,6 +24,8 @@ use ssmprobe::model::intervention::Intervention;
 use ssmprobe::model::trace::{Routing, Trace};
 use tempfile::TempDir;
 
+use crate::close::assert_close;
+
 /// Longer than any job here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Random scores behind null bands: few, to be quick.
@@ -235,7 +237,8 @@ fn a_running_look_ends_when_it_is_cancelled() {
     GO.store(true, Ordering::Relaxed);
     let events = desk.until(|event| end(event) == Some(JobId(10)));
     assert!(matches!(events.last(), Some(Event::Cancelled(_))), "{events:?}");
-    assert!(seen(&desk.job(look(11, &fixture("images/one.png"), 1))).is_ok());
+    let after = seen(&desk.job(look(11, &fixture("images/one.png"), 1))).expect("a trace");
+    assert!(after.image.ends_with("one.png"), "{}", after.image);
 }
 
 #[test]
@@ -295,7 +298,8 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     let options = ssmprobe::app::job::BackboneOptions::default();
     let events = desk.job(Request::OpenBackbone { job, entry, source, device, options });
     assert!(fault(&events).lines[0].contains("nowhere"));
-    assert!(seen(&desk.job(look(10, &fixture("images/one.png"), 1))).is_ok(), "the open one still is");
+    let after = seen(&desk.job(look(10, &fixture("images/one.png"), 1))).expect("the open one still is");
+    assert!(after.image.ends_with("one.png"), "{}", after.image);
 }
 
 #[test]
@@ -337,6 +341,7 @@ fn interventions_change_the_order_and_nothing_else() {
     let (Routing::Plan(before), Routing::Plan(after)) = (&learned.routing, &scrambled.routing) else {
         panic!("no plans: {:?}", scrambled.routing)
     };
+    assert_eq!((before.data.len(), after.data.len()), ((n * n) as usize, (n * n) as usize));
     for (before, after) in before.data.chunks(n as usize).zip(after.data.chunks(n as usize)) {
         let sorted = |row: &[f32]| {
             let mut row = row.to_vec();
@@ -357,7 +362,7 @@ fn interventions_change_the_order_and_nothing_else() {
         let evidence = &trace.evidence;
         let sum: f32 = evidence.token.as_ref().expect("exact evidence").iter().sum();
         let logit = trace.logits[evidence.class];
-        assert!((sum + evidence.bias - logit).abs() < 1e-4 * (1.0 + logit.abs()));
+        assert_close("a changed reading", sum + evidence.bias, logit, 1e-4 * (1.0 + f64::from(logit.abs())));
     }
     let refused = through(2, Intervention::NoRouting).expect_err("GAP reads no order");
     assert!(refused.lines[0].contains("gap"), "{refused}");

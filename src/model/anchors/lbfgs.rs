@@ -108,8 +108,7 @@ mod tests {
         };
         let found = minimise(vec![5.0; 5], &f, 1e-8, 500);
         assert!(found.converged, "{} iterations", found.iterations);
-        for (i, x) in found.at.iter().enumerate() {
-            assert!((x - i as f64).abs() < 1e-7, "{:?}", found.at);
-        }
+        let expected: Vec<f64> = (0..found.at.len()).map(|i| i as f64).collect();
+        crate::close::assert_close("at", &found.at, expected, 1e-7);
     }
 }

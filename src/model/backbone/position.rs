@@ -138,19 +138,17 @@ pub fn relative_index(grid: Grid) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::close::assert_close;
 
     #[test]
     fn every_kernel_keeps_a_table_on_its_own_grid_and_a_constant_on_any() {
         let grid = Grid::new(3, 4);
         let table: Vec<f32> = (0..24).map(|i| (i as f32 * 0.7).sin()).collect();
         for kernel in [Kernel::Bilinear, Kernel::Bicubic, Kernel::BicubicAntialiased] {
-            for (x, y) in kernel.resample(&table, grid, grid, 2).iter().zip(&table) {
-                assert!((x - y).abs() < 1e-6, "{kernel:?}");
-            }
+            assert_close(format!("{kernel:?}"), kernel.resample(&table, grid, grid, 2), &table, 1e-6);
             for to in [Grid::new(2, 2), Grid::new(7, 5), Grid::new(1, 9)] {
                 let flat = kernel.resample(&[1.5; 24], grid, to, 2);
-                assert_eq!(flat.len(), to.len() * 2);
-                assert!(flat.iter().all(|x| (x - 1.5).abs() < 1e-6), "{kernel:?} {to:?}");
+                assert_close(format!("{kernel:?} {to:?}"), flat, vec![1.5; to.len() * 2], 1e-6);
             }
         }
     }
@@ -159,11 +157,14 @@ mod tests {
     fn cubic_taps_are_those_of_pytorch() {
         // Halfway between two entries: (a / 8) (1, 1) outside, 1/2 - a/8 inside.
         let taps = &Kernel::Bicubic.taps(8, 4)[1];
-        let expected = [(1, -0.09375), (2, 0.59375), (3, 0.59375), (4, -0.09375)];
-        for (tap, expected) in taps.iter().zip(expected) {
-            assert_eq!(tap.0, expected.0);
-            assert!((tap.1 - expected.1).abs() < 1e-12);
-        }
+        let expected: [(usize, f64); 4] = [(1, -0.09375), (2, 0.59375), (3, 0.59375), (4, -0.09375)];
+        assert_eq!(taps.iter().map(|tap| tap.0).collect::<Vec<_>>(), expected.map(|tap| tap.0));
+        assert_close(
+            "taps",
+            taps.iter().map(|tap| tap.1).collect::<Vec<_>>(),
+            expected.map(|tap| tap.1),
+            1e-12,
+        );
     }
 
     #[test]

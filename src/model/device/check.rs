@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn every_wgpu_adapter_here_opens_and_passes() {
         let listed = device::list();
-        if listed.len() == 1 {
-            eprintln!("left out: no wgpu adapter here (scripts/setup installs a software one)");
+        if listed.iter().all(|found| !found.name.starts_with("wgpu")) {
+            crate::skip::missing("there is no wgpu adapter");
         }
         for found in listed.iter().filter(|found| found.name.starts_with("wgpu")) {
             let opened = device::open(&found.name).unwrap_or_else(|error| panic!("{error}"));

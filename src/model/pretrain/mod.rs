@@ -199,9 +199,7 @@ mod tests {
         let tokens = encoder::encode(&params, plan, Tensor::from_data(patches, &device), None, 1);
         let expected: Vec<f32> = tokens.into_data().try_to_vec().unwrap(); // [1 + N, d]
         let found = [opened.cls.unwrap(), opened.patches].concat();
-        assert_eq!(found.len(), expected.len());
-        let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(off < 1e-4, "{off}");
+        crate::close::assert_close("tokens", found, expected, 1e-4);
     }
 
     #[test]

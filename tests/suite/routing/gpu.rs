@@ -13,7 +13,7 @@ fn gpus() -> Vec<(String, Device)> {
     let mut names: Vec<String> = device::list().into_iter().map(|found| found.name).collect();
     names.retain(|name| name.ends_with(":0"));
     if names.is_empty() {
-        println!("left out: there is no GPU, not even a software one");
+        crate::skip::missing("there is no GPU, not even a software one");
     }
     let open = |name: String| (name.clone(), device::open(&name).unwrap());
     names.into_iter().map(open).collect()

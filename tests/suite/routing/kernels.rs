@@ -7,7 +7,7 @@ use ssmprobe::model::{router, s4};
 use super::reference::*;
 
 #[test]
-fn kernels_on_the_host_match_the_original() {
+pub fn kernels_on_the_host_match_the_original() {
     let reference = Reference::open();
     let mut bound = Bound::new("kernels on the host", HOST);
     for case in reference.cases("kernels") {
@@ -38,12 +38,12 @@ fn step(case: &Value) -> f64 {
 }
 
 #[test]
-fn kernels_on_tensors_and_their_gradients_match_the_original() {
+pub fn kernels_on_tensors_and_their_gradients_match_the_original() {
     check_kernels("kernels on tensors", [PLAN, GRADIENT], s4::kernel_channels);
 }
 
 #[test]
-fn kernels_in_float32_and_their_gradients_match_the_original() {
+pub fn kernels_in_float32_and_their_gradients_match_the_original() {
     check_kernels("kernels in float32", [3e-5, GRADIENT], s4::kernel_channels_as_given);
 }
 
@@ -84,7 +84,7 @@ fn check_kernels(what: &str, bounds: [f64; 2], of_channels: Kernel) {
 }
 
 #[test]
-fn readouts_and_their_gradients_match_the_original() {
+pub fn readouts_and_their_gradients_match_the_original() {
     let reference = Reference::open();
     let device = training_device();
     let mut forward = Bound::new("readouts", PLAN);

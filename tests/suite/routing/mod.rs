@@ -6,3 +6,16 @@ mod kernels;
 mod plans;
 mod properties;
 mod reference;
+
+/// What every level of instructions is held to.
+pub fn all_that_needs_no_gpu() {
+    plans::plans_on_the_host_match_the_original();
+    plans::plans_on_tensors_match_the_original();
+    plans::token_weights_and_gradients_match_the_original();
+    plans::plain_token_weights_and_gradients_match_the_original();
+    plans::gradients_through_plans_match_the_original();
+    kernels::kernels_on_the_host_match_the_original();
+    kernels::kernels_on_tensors_and_their_gradients_match_the_original();
+    kernels::kernels_in_float32_and_their_gradients_match_the_original();
+    kernels::readouts_and_their_gradients_match_the_original();
+}

@@ -13,7 +13,7 @@ fn rows_of(case: &Value, plan: &[f64]) -> Vec<f64> {
 }
 
 #[test]
-fn plans_on_the_host_match_the_original() {
+pub fn plans_on_the_host_match_the_original() {
     let reference = Reference::open();
     let mut bound = Bound::new("plans on the host", HOST);
     let mut training = Bound::new("images routed for training", PLAN);
@@ -35,7 +35,7 @@ fn plans_on_the_host_match_the_original() {
 }
 
 #[test]
-fn plans_on_tensors_match_the_original() {
+pub fn plans_on_tensors_match_the_original() {
     let reference = Reference::open();
     let device = Device::flex();
     let mut bound = Bound::new("plans on tensors", PLAN);
@@ -77,12 +77,12 @@ fn check_weights(what: &str, weights: impl Fn(&dyn Router, &Value, Tensor<2>, Te
 }
 
 #[test]
-fn token_weights_and_gradients_match_the_original() {
+pub fn token_weights_and_gradients_match_the_original() {
     check_weights("the routers' own path", |router, _, scores, gain| router.token_weights(scores, gain));
 }
 
 #[test]
-fn plain_token_weights_and_gradients_match_the_original() {
+pub fn plain_token_weights_and_gradients_match_the_original() {
     check_weights("the plain path", |router, case, scores, gain| {
         let plans = match case["router"].as_str() {
             Some("sinkhorn") => sinkhorn_of(case).plans_plain(scores, None),
@@ -93,7 +93,7 @@ fn plain_token_weights_and_gradients_match_the_original() {
 }
 
 #[test]
-fn gradients_through_plans_match_the_original() {
+pub fn gradients_through_plans_match_the_original() {
     check_weights("plans", |router, _, scores, gain| {
         router.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
     });

@@ -9,6 +9,8 @@ use ssmprobe::model::head::Config;
 use ssmprobe::model::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::router::{self, Router};
 
+use crate::close::distance;
+
 /// How far the host may be from the original.
 pub(super) const HOST: f64 = 1e-9;
 /// How far float32 plans, weights and kernels may be.
@@ -46,14 +48,14 @@ impl Reference {
     }
 }
 
-/// The largest absolute difference; infinite where anything is not a number.
+/// The largest absolute difference; panics where anything is not a number.
+#[track_caller]
 pub(super) fn apart(found: &[f64], expected: &[f64]) -> f64 {
-    assert_eq!(found.len(), expected.len());
-    let difference = |(a, b): (&f64, &f64)| if a.is_finite() { (a - b).abs() } else { f64::INFINITY };
-    found.iter().zip(expected).map(difference).fold(0.0, f64::max)
+    distance("values", found, expected)
 }
 
 /// [`apart`] as a share of the largest expected value; below `FAINT` everything counts alike.
+#[track_caller]
 pub(super) fn apart_of_largest(found: &[f64], expected: &[f64]) -> f64 {
     apart(found, expected) / expected.iter().fold(FAINT, |top, x| top.max(x.abs()))
 }
@@ -63,15 +65,17 @@ pub(super) struct Bound {
     what: String,
     bound: f64,
     worst: f64,
+    seen: usize,
     failed: Vec<String>,
 }
 
 impl Bound {
     pub(super) fn new(what: impl Into<String>, bound: f64) -> Self {
-        Self { what: what.into(), bound, worst: 0.0, failed: vec![] }
+        Self { what: what.into(), bound, worst: 0.0, seen: 0, failed: vec![] }
     }
 
     pub(super) fn see(&mut self, case: &str, error: f64) {
+        self.seen += 1;
         self.worst = self.worst.max(error);
         if error.is_nan() || error > self.bound {
             self.failed.push(format!("{case}: {error:.2e}"));
@@ -83,6 +87,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         println!("{}: {:.2e} (at most {:.0e})", self.what, self.worst, self.bound);
         if !std::thread::panicking() {
+            assert!(self.seen > 0, "{}: nothing was measured", self.what);
             assert!(
                 self.failed.is_empty(),
                 "{} beyond {:.0e}:\n{}",

@@ -1,0 +1,18 @@
+//! Real data, which is too large for the repository: tests that need it are skipped where it is not.
+
+use std::path::{Path, PathBuf};
+
+use crate::skip;
+
+/// Something of the folder of real data, if it is there. Who names a folder by `SSMPROBE_DATA` means it to be there.
+pub fn data(name: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("SSMPROBE_DATA").map(PathBuf::from);
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let path = named.clone().unwrap_or_else(beside).join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    assert!(named.is_none(), "SSMPROBE_DATA holds no {name}: {} is not there", path.display());
+    skip::because(format!("there is no {} (set SSMPROBE_DATA)", path.display()));
+    None
+}
