@@ -9,6 +9,7 @@
 //! folder of the workspace are kept relative to it: the folder can move. The layout belongs to the
 //! window and is kept as it comes.
 
+use std::collections::HashSet;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -223,6 +224,13 @@ impl Workspace {
             let why = format!("it holds an `id` of {id}, and the largest is {LARGEST_ID}");
             return Err(WorkspaceError::Json { path: path.to_owned(), why });
         }
+        for (list, ids) in workspace.lists() {
+            let mut seen = HashSet::new();
+            if let Some(id) = ids.into_iter().find(|id| !seen.insert(*id)) {
+                let why = format!("two of its `{list}` have the `id` {id}; each needs its own");
+                return Err(WorkspaceError::Json { path: path.to_owned(), why });
+            }
+        }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         workspace.each_path(&mut |path| {
             if path.is_relative() {
@@ -234,9 +242,18 @@ impl Workspace {
 
     /// The numbers of all its entries.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
-        let ids = self.backbones.iter().map(|b| b.id.0).chain(self.probes.iter().map(|p| p.id.0));
-        let ids = ids.chain(self.images.iter().map(|i| i.id.0)).chain(self.columns.iter().map(|c| c.id.0));
-        ids.chain(self.datasets.iter().map(|d| d.id.0))
+        self.lists().into_iter().flat_map(|(_, ids)| ids)
+    }
+
+    /// The same, list by list.
+    fn lists(&self) -> [(&'static str, Vec<u64>); 5] {
+        [
+            ("backbones", self.backbones.iter().map(|backbone| backbone.id.0).collect()),
+            ("probes", self.probes.iter().map(|probe| probe.id.0).collect()),
+            ("images", self.images.iter().map(|image| image.id.0).collect()),
+            ("columns", self.columns.iter().map(|column| column.id.0).collect()),
+            ("datasets", self.datasets.iter().map(|dataset| dataset.id.0).collect()),
+        ]
     }
 
     /// Writes the file `path`, whole or not at all.

@@ -260,7 +260,7 @@ fn no_file_names_a_folder_of_one_machine() {
     };
     let below = ["src", "tests", "benches", "assets", "docs", "scripts", ".ci"];
     let mut all: Vec<_> = below.iter().flat_map(|folder| files(folder, &is_text)).collect();
-    for name in ["Cargo.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "clippy.toml"] {
+    for name in ["Cargo.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md", "clippy.toml"] {
         all.push((name.to_owned(), root().join(name)));
     }
     assert!(all.len() > 20, "only {} files were read", all.len());
@@ -329,7 +329,7 @@ fn pages_link_to_files_that_are_there() {
     assert_eq!(links("a [b](c/d.md), [e](https://f.g)").collect::<Vec<_>>(), ["c/d.md"]);
     let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
     let docs = files("docs", &is_page).into_iter().map(|(short, _)| short);
-    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned);
+    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md"].map(str::to_owned);
     for page in docs.chain(top) {
         let page = Path::new(&page);
         let text = fs::read_to_string(root().join(page)).unwrap();

@@ -4,6 +4,7 @@ mod ablation;
 mod anchors;
 mod backbones;
 mod bench;
+mod bounds;
 mod close;
 mod closing;
 mod data;

@@ -10,9 +10,6 @@ use super::{Asked, CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
 use crate::model::diagnostics::MEASURES;
 use crate::model::grid::Grid;
 
-/// Most tokens of an image.
-const LARGEST: usize = 1 << 20;
-
 /// Why a text is no survey.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -111,8 +108,8 @@ impl Survey {
         if stored.measures.values().any(|values| values.len() != images) {
             return torn("measures are not one an image");
         }
-        if stored.grid.rows.checked_mul(stored.grid.cols).is_none_or(|n| n == 0 || n > LARGEST) {
-            return torn("the patch grid is empty or too large");
+        if stored.grid.is_empty() {
+            return torn("the patch grid is empty");
         }
         let maps = |maps: Option<Maps>| match maps {
             Some(Maps { values, counts })
