@@ -251,6 +251,11 @@ fn a_run() {
 }
 
 #[test]
+fn a_run_that_keeps_no_tokens() {
+    step("recomputed", commands);
+}
+
+#[test]
 fn an_evaluation_and_surveys() {
     step("evaluation", commands);
 }
