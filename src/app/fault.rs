@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::model::guard;
+use crate::model::guard::{self, cut};
 
 /// The remedy for what a device other than the processor may be to blame for.
 pub const ON_CPU: &str = "Run on the CPU instead";
@@ -19,7 +19,7 @@ pub struct Fault {
 impl Fault {
     /// A fault of one message.
     pub fn new(line: impl Into<String>) -> Self {
-        Self { lines: vec![line.into()], remedy: None }
+        Self { lines: vec![cut(line.into())], remedy: None }
     }
 
     /// The chain of an error.
@@ -29,7 +29,7 @@ impl Fault {
 
     /// What a panic said.
     pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
-        let lines = vec!["Stopped by a fault of the program or its driver".into(), guard::said(panic)];
+        let lines = vec!["Stopped by a fault of the program or its driver".into(), cut(guard::said(panic))];
         Self { lines, remedy: None }
     }
 
@@ -59,7 +59,7 @@ pub fn lines(error: &anyhow::Error) -> Vec<String> {
             lines.push(cause);
         }
     }
-    lines
+    lines.into_iter().map(cut).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
-//! Panics of code that is not ours: readers of damaged files, drivers.
+//! Panics of code that is not ours (readers of damaged files, drivers), and messages that repeat what a file says.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Longest message in bytes: what a file names, and an error repeats, may be of any length.
+const MESSAGE: usize = 4000;
 
 /// Runs `work`, which leaves nothing behind that is used after a panic; what a panic said.
 pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
@@ -14,9 +17,27 @@ pub fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
 }
 
+/// A message that is too long without its middle: it begins with the file and ends with what to do.
+pub fn cut(text: String) -> String {
+    if text.len() <= MESSAGE {
+        return text;
+    }
+    let start = text.floor_char_boundary(MESSAGE / 2);
+    let end = text.ceil_char_boundary(text.len() - MESSAGE / 2);
+    format!("{} [… {} bytes …] {}", &text[..start], end - start, &text[end..])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::guard;
+    use super::{cut, guard};
+
+    #[test]
+    fn a_message_of_any_length_is_cut_in_its_middle() {
+        let text = cut(format!("a.json: unknown name {}; write another", "ä".repeat(300_000)));
+        assert!(text.len() < 4100 && text.starts_with("a.json: unknown name ä"), "{} bytes", text.len());
+        assert!(text.contains("[… 596038 bytes …]") && text.ends_with("ä; write another"), "{text}");
+        assert_eq!(cut("short".into()), "short");
+    }
 
     #[test]
     fn a_panic_is_what_it_said() {

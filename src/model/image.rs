@@ -11,7 +11,7 @@ mod gif;
 mod jpeg;
 mod tiff;
 
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use image::metadata::Orientation;
@@ -19,6 +19,7 @@ use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbIma
 
 use super::guard::guard;
 use super::trace::Picture;
+use super::whole;
 
 /// No photograph with more pixels than this is decoded: what Pillow calls a decompression bomb.
 pub const PIXEL_LIMIT: u64 = 178_956_970;
@@ -185,19 +186,15 @@ fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
     let failed = |source| ImageError::Read { path: path.into(), source };
-    // Asked before it is opened: opening a pipe would wait for its writer.
     let about = std::fs::metadata(path).map_err(failed)?;
     if !about.is_file() {
         let found = if about.is_dir() { "a folder" } else { "no regular file" };
         return Err(ImageError::NoFile { path: path.into(), found });
     }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > FILE_LIMIT {
-        return Err(ImageError::TooLong { path: path.into(), bytes: about.len() });
-    }
-    Ok(bytes)
+    whole::read(path, FILE_LIMIT).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => ImageError::TooLong { path: path.into(), bytes: about.len() },
+        _ => failed(error),
+    })
 }
 
 fn check_size(width: u64, height: u64) -> Result<(), Stop> {
@@ -209,10 +206,8 @@ fn check_size(width: u64, height: u64) -> Result<(), Stop> {
 }
 
 fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
-    if format == ImageFormat::Jpeg
-        && let Some(image) = jpeg::decode(bytes)?
-    {
-        return Ok(image);
+    if format == ImageFormat::Jpeg {
+        return jpeg::decode(bytes);
     }
     if format == ImageFormat::Gif {
         return gif::decode(bytes);

@@ -105,11 +105,19 @@ pub(super) fn step<T>(asked: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 
 /// The bytes of a file that has at most `limit`; a folder or a pipe is refused.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let bytes = start(path, limit.saturating_add(1))?;
-    if bytes.len() as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
+    let too_large =
+        || Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
+    let about = path.metadata()?;
+    if about.is_file() && about.len() > limit {
+        return too_large(); // before any of it is read
     }
-    Ok(bytes)
+    let bytes = start(path, limit.saturating_add(1))?;
+    if bytes.len() as u64 > limit { too_large() } else { Ok(bytes) }
+}
+
+/// The text of a file that has at most `limit` bytes.
+pub fn text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// The first `length` bytes of a file, or all of a shorter one.
@@ -151,7 +159,7 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, start, tidy, write};
+    use super::{read, start, text, tidy, write};
     use std::io::ErrorKind;
     use std::time::Duration;
 
@@ -174,6 +182,9 @@ mod tests {
         write(&path, b"abc").unwrap();
         assert_eq!((read(&path, 3).unwrap(), start(&path, 2).unwrap()), (b"abc".to_vec(), b"ab".to_vec()));
         assert_eq!(read(&path, 2).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(text(&path, 3).unwrap(), "abc");
+        write(&path, b"\xff").unwrap();
+        assert_eq!(text(&path, 3).unwrap_err().kind(), ErrorKind::InvalidData);
         assert_eq!(read(folder.path(), 2).unwrap_err().kind(), ErrorKind::InvalidInput);
         #[cfg(unix)]
         {

@@ -75,6 +75,24 @@ def files():
     thumb = exif(3)
     soft.save(FILES / "comment.jpg", quality=85, exif=thumb, comment=b"\xff\xd9 not the end")
     Image.fromarray(photo(1, 1)).save(FILES / "one.jpg")
+    # Samplings that Pillow does not write: the same blocks arranged otherwise. The picture is jumbled.
+    for name, width, height, sub, old, new in (("440", 48, 48, 1, 0x21, 0x12), ("411", 64, 64, 2, 0x22, 0x41)):
+        buffer = io.BytesIO()
+        Image.fromarray(smooth(width, height)).save(buffer, "JPEG", quality=85, subsampling=sub)
+        data = bytearray(buffer.getvalue())
+        at = data.index(b"\xff\xc0") + 11  # the first component's sampling in the frame
+        assert data[at] == old
+        data[at] = new
+        (FILES / f"{name}.jpg").write_bytes(bytes(data))
+    # Bytes that belong to nothing before the frame and before the end: decoders warn and go on.
+    data = (FILES / "q75-s2.jpg").read_bytes()
+    at = data.index(b"\xff\xc0")
+    (FILES / "stray.jpg").write_bytes(data[:at] + b"\0\1\2" + data[at:-2] + b"\x55\x55" + data[-2:])
+    # As many pixels to a byte as there are in any picture.
+    Image.new("L", (1024, 1024), 128).save(FILES / "flat.jpg", quality=75, progressive=True, optimize=True)
+    # Of odd sizes, where chroma is made wider at the edges.
+    for width, height in ((3, 255), (255, 3), (17, 31)):
+        Image.fromarray(photo(width, height)).save(FILES / f"420-{width}x{height}.jpg", quality=90, subsampling=2)
 
     rgb.save(FILES / "rgb.png")
     grey.save(FILES / "grey.png")

@@ -18,6 +18,7 @@ mod faults;
 mod figures;
 mod frozen;
 mod heads;
+mod hostile;
 mod house;
 mod hub;
 mod images;

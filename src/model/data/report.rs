@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::{Dataset, Split};
+use crate::model::guard::cut;
 use crate::model::image::{Photo, looks_like_image};
 
 /// How closely the images are looked at.
@@ -81,7 +82,7 @@ pub fn describe(
     let (mut unreadable, mut train) = (Vec::new(), HashMap::new());
     for (i, look) in looks.iter().enumerate() {
         match look {
-            Some(Err(why)) => unreadable.push((i, why.clone())),
+            Some(Err(why)) => unreadable.push((i, cut(why.clone()))),
             Some(Ok(print)) if dataset.samples[i].split == Split::Train => {
                 train.entry(print).or_insert(i);
             }

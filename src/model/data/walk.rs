@@ -1,7 +1,7 @@
 //! Folders and text files, read in a fixed order and within bounds.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use super::DataError;
@@ -15,7 +15,7 @@ const CROWD: usize = 100;
 /// How deep folders inside a class folder are followed.
 const DEPTH: usize = 8;
 
-fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> DataError + '_ {
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> DataError + '_ {
     |source| DataError::Read { path: path.into(), source }
 }
 
@@ -106,20 +106,16 @@ pub(super) fn find_named(folder: &Path, depth: usize, wanted: &str) -> Option<Pa
 
 /// The bytes of a list or annotation file.
 pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, DataError> {
-    let mut out = Vec::new();
     if !path.is_file() {
         let why = "is missing or no regular file; the dataset's archive holds it";
         return Err(DataError::file(path, why));
     }
-    let file = fs::File::open(path).map_err(failed(path))?;
-    file.take(TEXT_LIMIT + 1).read_to_end(&mut out).map_err(failed(path))?;
-    if out.len() as u64 > TEXT_LIMIT {
-        return Err(DataError::file(
-            path,
-            format!("is larger than {TEXT_LIMIT} bytes; no list is that long"),
-        ));
-    }
-    Ok(out)
+    whole::read(path, TEXT_LIMIT).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            DataError::file(path, format!("is larger than {TEXT_LIMIT} bytes; no list is that long"))
+        }
+        _ => failed(path)(error),
+    })
 }
 
 /// The text of a list, without a byte-order mark.

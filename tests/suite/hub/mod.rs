@@ -358,3 +358,18 @@ fn two_programs_at_once_fetch_once() {
     assert_eq!(fs::read(a.join("model.safetensors")).unwrap(), model());
     assert_eq!(store.requests().len(), 1);
 }
+
+#[test]
+fn a_configuration_of_a_terabyte_is_not_fetched() {
+    let cache = tempfile::tempdir().unwrap();
+    let server = Server::start(|_| {
+        Reply::status(302)
+            .with("X-Repo-Commit", COMMIT)
+            .with("Location", "http://localhost:1/config.json")
+            .with("X-Linked-ETag", "\"abc\"")
+            .with("X-Linked-Size", (1_u64 << 40).to_string())
+    });
+    let error = client(&server, cache.path()).resolve("org/name", &mut on).unwrap_err().to_string();
+    assert!(error.contains("config.json is said to have 1099511627776 bytes"), "{error}");
+    assert!(server.requests().iter().all(|request| request.method == "HEAD"), "it was fetched");
+}

@@ -73,6 +73,25 @@ fn false_torch_tensors_are_found_out() {
     assert!(error(name, &torch_zip(b"")).contains("left"));
 }
 
+/// Shared layers: one storage of 3 MB under many names.
+#[test]
+fn layers_may_be_tied_but_not_without_end() {
+    let numel = [&b"J"[..], &(3_i32 << 18).to_le_bytes()].concat();
+    let one = tensor_pickle("0", &numel, b"K\x00", &numel, b"K\x01");
+    let (name, rest) = one[3..one.len() - 1].split_at(6);
+    assert_eq!(name, b"X\x01\x00\x00\x00w");
+    let tied = |names: u8| {
+        let entries: Vec<u8> =
+            (0..names).flat_map(|i| [&b"X\x01\x00\x00\x00"[..], &[b'0' + i], rest].concat()).collect();
+        let pickle = [&b"\x80\x02}"[..], &entries, b"."].concat();
+        zip_of(&[("m/data.pkl", &pickle), ("m/data/0", &vec![0; 3 << 20]), ("m/version", b"3\n")])
+    };
+    let weights = read_all(folder("pytorch_model.bin", &tied(24)).path()).unwrap();
+    assert_eq!(weights.names().count(), 24);
+    let text = error("pytorch_model.bin", &tied(40));
+    assert!(text.contains("40 tensors come to 125829120 bytes") && text.contains("repeat"), "{text}");
+}
+
 #[test]
 fn false_zip_directories_are_found_out() {
     let name = "pytorch_model.bin";

@@ -41,7 +41,7 @@ pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -
 
 /// Whether a folder holds what `plan` makes.
 fn is_there(folder: &Path, plan: &Plan) -> bool {
-    let record = std::fs::read(folder.join(FILE)).ok();
+    let record = crate::model::whole::read(&folder.join(FILE), 1 << 20).ok();
     let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
     record.is_some_and(|record| record.plan == *plan && record.scenes_version == scenes::VERSION)
         && folder.join("model.safetensors").is_file()

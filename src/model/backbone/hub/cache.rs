@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use super::HubError;
 use crate::model::whole;
 
+/// Longest file that holds a commit, in bytes.
+const REF: u64 = 1 << 16;
+
 /// One repository in the cache.
 #[derive(Debug)]
 pub(super) struct Repo {
@@ -53,14 +56,14 @@ impl Repo {
         if is_commit(revision) {
             return Some(revision.into());
         }
-        let commit = fs::read_to_string(self.root.join("refs").join(revision)).ok()?;
+        let commit = whole::text(&self.root.join("refs").join(revision), REF).ok()?;
         Some(commit.trim().to_owned()).filter(|commit| is_name(commit))
     }
 
     /// Remembers that `revision` stands for `commit`.
     pub fn set_commit(&self, revision: &str, commit: &str) -> Result<(), HubError> {
         let path = self.root.join("refs").join(revision);
-        if is_commit(revision) || fs::read_to_string(&path).is_ok_and(|old| old == commit) {
+        if is_commit(revision) || whole::text(&path, REF).is_ok_and(|old| old == commit) {
             return Ok(());
         }
         let dir = path.parent().unwrap_or(&self.root);

@@ -16,6 +16,9 @@ use super::cache::{Repo, at, is_name};
 use super::{Callback, Hub, HubError, Id, Progress};
 use crate::model::whole;
 
+/// Longest configuration or index of shards that is fetched, in bytes.
+const JSON_LIMIT: u64 = 64 << 20;
+
 /// What the Hub says of a file.
 pub(super) struct Remote {
     /// Of the revision that was asked for.
@@ -114,6 +117,11 @@ impl<'a> Client<'a> {
                 Some(size) => size,
                 None => self.measure(&self.url(&commit, file))?,
             };
+            if file.ends_with(".json") && size > JSON_LIMIT {
+                let what =
+                    format!("{file} is said to have {size} bytes, of which {JSON_LIMIT} at most are read");
+                return Err(malformed(&what));
+            }
             return Ok(Some(Remote { commit, etag, size }));
         }
         Err(HubError::Malformed { url, what: "it redirects without end".into() })
@@ -299,7 +307,7 @@ fn report(progress: &mut Callback, file: &str, done: u64, total: u64) -> Result<
 /// The certificates in the PEM file at `path`.
 fn certificates(path: &Path) -> Result<RootCerts, HubError> {
     let wrong = |what: String| HubError::Certificates { path: path.into(), what };
-    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let text = whole::read(path, 16 << 20).map_err(|error| wrong(error.to_string()))?;
     let items: Result<Vec<_>, _> = parse_pem(&text).collect();
     let items = items.map_err(|error| wrong(error.to_string()))?;
     let roots = items.into_iter().filter_map(|item| match item {

@@ -18,6 +18,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::weights::index;
+use crate::model::whole;
 use cache::{Repo, is_commit, is_name};
 use download::Client;
 pub use error::HubError;
@@ -96,7 +97,7 @@ impl Hub {
         let login = path("HF_TOKEN_PATH").or_else(|| Some(hf?.join("token")));
         let token = var("HF_TOKEN")
             .or_else(|| var("HUGGING_FACE_HUB_TOKEN"))
-            .or_else(|| std::fs::read_to_string(login?).ok())
+            .or_else(|| whole::text(&login?, 1 << 16).ok())
             .map(|token| token.trim().to_owned())
             .filter(|token| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()));
         let endpoint = var("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into());

@@ -4,7 +4,8 @@
 //! `pytorch_model.bin` and `pytorch_model.bin.index.json`. Files are memory-mapped; a tensor is
 //! converted to float32 when it is asked for, from float32, float16, bfloat16, float64 or
 //! integers. Nothing in a file is executed, and its claims are checked against its size before
-//! anything is allocated. NaN and infinities are errors: no backbone works with them.
+//! anything is allocated: a tensor may repeat what is stored and many may share it, all together
+//! within [`SHARED`]. NaN and infinities are errors: no backbone works with them.
 
 mod error;
 mod file;
@@ -24,6 +25,11 @@ use indexmap::IndexMap;
 pub use error::{KeyErrors, WeightsError};
 use file::Mapped;
 use view::View;
+
+/// How often all tensors together may hold what the files do: as many layers may be tied to one.
+const SHARED: u64 = 32;
+/// What they may come to however short the files are: tables that `expand` made, of any sensible size.
+const REPEATED: u64 = 64 << 20;
 
 /// The named tensors of one folder, on disk.
 #[derive(Debug)]
@@ -71,7 +77,26 @@ impl Weights {
     fn single(path: &Path, read: Reader) -> Result<Self, WeightsError> {
         let file = Mapped::open(path)?;
         let tensors = read(&file)?.into_iter().map(|(name, view)| (name, (0, view))).collect();
-        Ok(Self { path: path.into(), files: vec![file], tensors, fingerprint: OnceLock::new() })
+        Self::bounded(path, vec![file], tensors)
+    }
+
+    /// The tensors, if they do not come to far more bytes than the files have.
+    fn bounded(
+        path: &Path,
+        files: Vec<Mapped>,
+        tensors: IndexMap<String, (usize, View)>,
+    ) -> Result<Self, WeightsError> {
+        let stored: u64 = files.iter().map(|file| file.len() as u64).sum();
+        let claimed = tensors.values().fold(0, |sum: u64, (_, view)| sum.saturating_add(view.bytes()));
+        if claimed > stored.saturating_mul(SHARED).max(REPEATED) {
+            let what = format!(
+                "its {} tensors come to {claimed} bytes, of which it has only {stored}: one repeats a number, or many \
+                 repeat each other, more often than any weights do ({SHARED} times)",
+                tensors.len()
+            );
+            return Err(WeightsError::Unsupported { path: path.into(), what });
+        }
+        Ok(Self { path: path.into(), files, tensors, fingerprint: OnceLock::new() })
     }
 
     fn sharded(dir: &Path, path: &Path, read: Reader) -> Result<Self, WeightsError> {
@@ -109,7 +134,7 @@ impl Weights {
         if let Some((name, shard)) = map.iter().find(|(name, _)| !tensors.contains_key(*name)) {
             return Err(wrong(format!("{name:?} is not in {shard}, where it is said to lie")));
         }
-        Ok(Self { path: path.into(), files, tensors, fingerprint: OnceLock::new() })
+        Self::bounded(path, files, tensors)
     }
 
     /// Names and shapes of all tensors, in the order of the files.

@@ -5,6 +5,7 @@
 mod columns;
 mod guard;
 mod shard;
+mod thrift;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

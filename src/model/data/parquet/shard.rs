@@ -9,15 +9,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::Length;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::columns::{self, Columns};
-use super::guard::Guarded;
+use super::guard::{Guarded, ratio};
 use crate::model::guard::guard;
 
 /// Rows whose labels are read at a time.
@@ -43,6 +43,7 @@ impl fmt::Display for Label {
 #[derive(Debug)]
 pub struct Shard {
     path: PathBuf,
+    bytes: u64,
     metadata: ParquetMetaData,
     pub(super) columns: Columns,
     /// Number of the first row of every row group, and behind them the number of all rows.
@@ -61,12 +62,11 @@ impl Shard {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         guarded(|| {
             let file = Guarded::open(path)?;
-            file.whole()?;
-            let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+            let metadata = file.description()?;
             let columns = columns::find(&metadata).map_err(ParquetError::General)?;
             for column in [columns.image, columns.label] {
                 let mut packed = metadata.row_groups().iter().map(|group| group.column(column).compression());
-                packed.try_for_each(readable)?;
+                packed.try_for_each(|packing| ratio(packing).map(drop))?;
             }
             let mut starts = vec![0_usize];
             for group in metadata.row_groups() {
@@ -75,7 +75,7 @@ impl Shard {
                 starts
                     .push(next.ok_or_else(|| ParquetError::General("its row counts are impossible".into()))?);
             }
-            Ok(Self { path: path.to_owned(), metadata, columns, starts })
+            Ok(Self { path: path.to_owned(), bytes: file.len(), metadata, columns, starts })
         })
     }
 
@@ -87,19 +87,28 @@ impl Shard {
     /// The label of every row; nothing for a row without one.
     pub(super) fn labels(&self) -> Result<Vec<Option<Label>>, String> {
         let mut labels = Vec::new();
+        // A text that every row repeats is stored once.
+        let mut room = self.bytes;
         for group in 0..self.metadata.num_row_groups() {
             let rows = self.rows(group).len();
             let before = labels.len();
             guarded(|| match self.column(group, self.columns.label)? {
                 ColumnReader::Int32ColumnReader(column) => {
-                    all(column, rows, |v| Label::Number(v.into()), &mut labels)
+                    all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
                 }
-                ColumnReader::Int64ColumnReader(column) => all(column, rows, Label::Number, &mut labels),
+                ColumnReader::Int64ColumnReader(column) => {
+                    all(column, rows, |v| Ok(Label::Number(v)), &mut labels)
+                }
                 ColumnReader::BoolColumnReader(column) => {
-                    all(column, rows, |v| Label::Number(v.into()), &mut labels)
+                    all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
                 }
                 ColumnReader::ByteArrayColumnReader(column) => {
-                    let text = |v: ByteArray| Label::Text(String::from_utf8_lossy(v.data()).into_owned());
+                    let text = |v: ByteArray| {
+                        room = room.checked_sub(v.len() as u64).ok_or_else(|| {
+                            ParquetError::General("its labels are longer than the file itself".into())
+                        })?;
+                        Ok(Label::Text(String::from_utf8_lossy(v.data()).into_owned()))
+                    };
                     all(column, rows, text, &mut labels)
                 }
                 _ => Err(ParquetError::General("labels are neither numbers nor text".into())),
@@ -143,8 +152,8 @@ impl Shard {
 
     fn column(&self, group: usize, leaf: usize) -> Result<ColumnReader, ParquetError> {
         let chunk = self.metadata.row_group(group).column(leaf);
-        let file = Arc::new(Guarded::open(&self.path)?);
-        let pages = SerializedPageReader::new(file, chunk, self.rows(group).len(), None)?;
+        let file = Guarded::open(&self.path)?.packed(chunk.compression())?;
+        let pages = SerializedPageReader::new(Arc::new(file), chunk, self.rows(group).len(), None)?;
         Ok(get_column_reader(chunk.column_descr_ptr(), Box::new(pages)))
     }
 }
@@ -153,7 +162,7 @@ impl Shard {
 fn all<T: DataType>(
     mut column: ColumnReaderImpl<T>,
     rows: usize,
-    label: impl Fn(T::T) -> Label,
+    mut label: impl FnMut(T::T) -> Result<Label, ParquetError>,
     out: &mut Vec<Option<Label>>,
 ) -> Result<(), ParquetError> {
     let end = out.len() + rows;
@@ -161,7 +170,8 @@ fn all<T: DataType>(
         let (mut present, mut values) = (Vec::new(), Vec::new());
         let most = ROWS.min(end - out.len());
         let (records, ..) = column.read_records(most, Some(&mut present), None, &mut values)?;
-        let mut values = values.into_iter().map(&label);
+        let values: Result<Vec<Label>, _> = values.into_iter().map(&mut label).collect();
+        let mut values = values?.into_iter();
         if present.is_empty() {
             out.extend(values.map(Some)); // a required column has no levels
         } else {
@@ -172,16 +182,6 @@ fn all<T: DataType>(
         }
     }
     Ok(())
-}
-
-/// Whether this packing is read: those that Hugging Face and pyarrow write unasked, and gzip.
-fn readable(packing: Compression) -> Result<(), ParquetError> {
-    match packing {
-        Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::GZIP(_) => Ok(()),
-        other => Err(ParquetError::General(format!(
-            "it is packed as {other}; write it again with Snappy, gzip or no packing"
-        ))),
-    }
 }
 
 /// A panic of the reader on damaged data is an error like others.

@@ -1,0 +1,201 @@
+//! Files that claim more than they hold, read by the program as a person runs it: refused in words, at once, and in
+//! the memory that any small file takes. `tests/reference/hostile.py` makes those of `tests/fixtures/hostile`.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ssmprobe::model::data::open;
+
+/// Memory that a run may take at its peak, in kB, and processor time, in seconds.
+const MEMORY: u64 = 200_000;
+const SECONDS: f64 = 1.0;
+/// When a run is given up.
+const GIVEN_UP: Duration = Duration::from_secs(10);
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn fixture(name: &str) -> PathBuf {
+    root("tests/fixtures/hostile").join(name)
+}
+
+/// Peak memory in kB and processor time in seconds of a process, as far as it is.
+fn taken(id: u32) -> Option<(u64, f64)> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // Behind the name in brackets; times in hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some((peak.trim_end_matches("kB").trim().parse().ok()?, (ticks(11)? + ticks(12)?) / 100.0))
+}
+
+/// Runs the program on what it should refuse; what it said. The run is watched every two milliseconds: its memory
+/// cannot grow by much between the last look and its end.
+fn refusal(arguments: &[OsString]) -> String {
+    let program = env!("CARGO_BIN_EXE_ssmprobe");
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    let (mut peak, mut seconds, mut looks) = (0, 0.0, 0);
+    let status = loop {
+        if let Some((memory, time)) = taken(child.id()) {
+            (peak, seconds, looks) = (memory.max(peak), time, looks + 1);
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > GIVEN_UP {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{arguments:?}: no end after {GIVEN_UP:?}, {peak} kB");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(looks > 0 && peak > 1000, "{arguments:?}: it was not watched");
+    assert_eq!(status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(peak < MEMORY, "{arguments:?}: {peak} kB: {said}");
+    assert!(seconds < SECONDS, "{arguments:?}: {seconds} s: {said}");
+    assert!(said.len() < 10_000, "{arguments:?}: it says {} bytes", said.len());
+    said
+}
+
+/// That the program refuses an argument, and names it and why.
+fn refused(verb: &[&str], path: &Path, why: &str) {
+    let arguments: Vec<OsString> = verb.iter().map(OsString::from).chain([path.into()]).collect();
+    let said = refusal(&arguments);
+    let name = path.file_name().unwrap().to_str().unwrap();
+    assert!(said.contains(name) && said.contains(why), "{name} is not refused because of {why:?}: {said}");
+}
+
+/// `inspect` of a photograph of the demo but for one argument, which comes last.
+fn inspect(but: &str, path: &Path, why: &str) {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("out");
+    let demo = [
+        ("--backbone", root("assets/demo/mae")),
+        ("--probe", root("assets/demo/probes/mae/gap.safetensors")),
+        ("--image", root("assets/demo/scenes/val/disc-dots/00002.png")),
+        ("--out", out),
+    ];
+    let mut verb = vec!["inspect", "--device", "cpu"];
+    for (flag, value) in demo.iter().filter(|(flag, _)| *flag != but) {
+        verb.extend([*flag, value.to_str().unwrap()]);
+    }
+    verb.push(but);
+    refused(&verb, path, why);
+}
+
+#[test]
+fn parquet_that_claims_what_is_not_there_is_refused() {
+    let sound = open(fixture("good.parquet")).unwrap();
+    assert_eq!((sound.classes.as_slice(), sound.samples.len()), (&["0".to_owned(), "1".into()][..], 4));
+    for (name, why) in [
+        ("page-list", "a list of 2147483647 at field [20]"),
+        ("page-flags", "a list of 2147483647 at field [20]"),
+        ("flags", "at field [10]"),
+        ("hidden-flags", "another type than Parquet defines at field [5]"),
+        ("groups", "a list of 2147483647 at field [5]"),
+        ("children", "claims 2147483647 others"),
+        ("depth", "5003 columns"),
+        ("rows", "1099511627776 rows in 219 bytes"),
+        ("runs", "1073741824 rows"),
+        ("dictionary", "2147483647 values in 16 bytes"),
+        ("snappy", "268435456 bytes from 6"),
+        ("lengths", "encoded in way 6"),
+        ("labels", "labels are longer than the file"),
+    ] {
+        refused(&["dataset", "--check", "pixels"], &fixture(&format!("{name}.parquet")), why);
+    }
+    // The verb that reads a dataset to train on it.
+    let extract = root("assets/demo/mae");
+    let cache = tempfile::tempdir().unwrap();
+    let verb = ["extract", "--device", "cpu", "--backbone", extract.to_str().unwrap(), "--cache"];
+    let verb = [&verb[..], &[cache.path().to_str().unwrap(), "--data"]].concat();
+    refused(&verb, &fixture("page-list.parquet"), "a list of 2147483647");
+}
+
+#[test]
+fn jpegs_that_claim_what_is_not_there_are_refused() {
+    for (name, why) in [
+        ("hidden-frame", "20000 x 20000 pixels are more than"),
+        ("few-bytes", "1671 bytes are too few for 10000 x 10000 pixels"),
+        ("scans", "302 scans of 3000 x 3000 pixels; 238 are read"),
+    ] {
+        inspect("--image", &fixture(&format!("{name}.jpg")), why);
+    }
+}
+
+#[test]
+fn weights_that_repeat_a_number_are_refused() {
+    let folder = fixture("weights");
+    inspect("--backbone", &folder, "its 102 tensors come to 1371598848 bytes, of which it has only 17138");
+}
+
+/// Files of 20 GB, of which nothing is on the disk.
+#[test]
+fn files_of_any_length_are_refused_by_their_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = |name: &str| {
+        let path = folder.path().join(name);
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"path,label\n").unwrap();
+        file.set_len(20 << 30).unwrap();
+        path
+    };
+    refused(&["dataset"], &long("list.csv"), "larger than 268435456 bytes");
+    inspect("--image", &long("a.png"), "21474836480 bytes are more than");
+    inspect("--probe", &long("probe.safetensors"), "more than 4294967296 bytes");
+    refused(
+        &["figures", "--figure", "evidence", "--out", "never.svg", "--trace"],
+        &long("a.trace.json"),
+        "more than 536870912 bytes",
+    );
+    let backbone = folder.path().join("backbone");
+    fs::create_dir(&backbone).unwrap();
+    for name in ["config.json", "preprocessor_config.json"] {
+        for file in ["config.json", "preprocessor_config.json", "model.safetensors"] {
+            fs::copy(root("assets/demo/mae").join(file), backbone.join(file)).unwrap();
+        }
+        File::create(backbone.join(name)).unwrap().set_len(20 << 30).unwrap();
+        inspect("--backbone", &backbone, "it has more than 16777216 bytes");
+    }
+}
+
+#[test]
+fn what_a_file_repeats_is_cut_in_a_message() {
+    let name = "x".repeat(450_000);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("probe.safetensors");
+    let about = serde_json::json!({"format": 1, "head": name, "config": {}, "classes": ["a"],
+        "backbone": {"id": "a", "model_type": "vit_mae", "hidden_size": 64}});
+    let header = serde_json::json!({"__metadata__": {"ssmprobe": about.to_string()}}).to_string();
+    fs::write(&file, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()).unwrap();
+    inspect("--probe", &file, "xxx [… ");
+
+    // Weights whose only tensor has a long name, and a list with a long path.
+    let backbone = folder.path().join("backbone");
+    fs::create_dir(&backbone).unwrap();
+    for file in ["config.json", "preprocessor_config.json"] {
+        fs::copy(root("assets/demo/mae").join(file), backbone.join(file)).unwrap();
+    }
+    let tensor = serde_json::json!({"dtype": "F32", "shape": [0], "data_offsets": [0, 0]});
+    let header = format!("{{\"{name}\": {tensor}}}");
+    let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    fs::write(backbone.join("model.safetensors"), weights).unwrap();
+    inspect("--backbone", &backbone, "xxx [… ");
+
+    let list = folder.path().join("list.csv");
+    fs::write(&list, format!("path,label\n{name},a\n")).unwrap();
+    let report = Command::new(env!("CARGO_BIN_EXE_ssmprobe")).arg("dataset").arg(&list).output().unwrap();
+    let said = String::from_utf8(report.stdout).unwrap();
+    assert!(said.len() < 10_000 && said.contains("xxx [… "), "{} bytes", said.len());
+}
