@@ -69,7 +69,7 @@ const fn reader(
 
 /// Every reader. A folder of several files has a line for each of them.
 pub const READERS: &[Reader] = &[
-    reader("jpeg", ("", "image"), &["images/files/*.jpg"], 4000, photo),
+    reader("jpeg", ("", "image"), &["images/files/*.jpg"], 10_000, photo),
     reader("png", ("", "image"), &["images/files/*.png"], 20_000, photo),
     reader("gif", ("", "image"), &["images/files/*.gif"], 10_000, photo),
     reader("bmp", ("", "image"), &["images/files/*.bmp"], 20_000, photo),
@@ -121,6 +121,7 @@ pub const READERS: &[Reader] = &[
     reader("trace", ("", "trace.json"), &["frozen/explained/24/*.trace.json"], 2000, trace),
     reader("survey", ("", "survey.json"), &["frozen/surveys/*.survey.json"], 5000, survey),
     reader("stability", ("", "stability.json"), &["frozen/explained/24/*.stability.json"], 10_000, stability),
+    reader("parquet", ("parquet/plain", "things.parquet"), PARQUET, 10_000, dataset),
     reader("mat", ("", "file.mat"), &["mat/*.mat", "mat/cars/*.mat"], 20_000, variables),
     reader("cars", ("mat/cars", "cars_train_annos.mat"), &["mat/cars/*_withlabels.mat"], 5000, dataset),
     reader("cars-classes", ("mat/cars", "cars_meta.mat"), &[], 5000, dataset),
@@ -140,6 +141,12 @@ pub const READERS: &[Reader] = &[
 
 /// Of larger files damage would only change numbers.
 const LARGEST: usize = 1 << 16;
+const PARQUET: &[&str] = &[
+    "parquet/hub/data/*.parquet",
+    "parquet/packed/*.parquet",
+    "parquet/text/validation/*.parquet",
+    "hostile/*.parquet",
+];
 const SHARDS: &str = "weights/safetensors-shards";
 const BIN_SHARDS: &str = "weights/bin-shards";
 const BINS: &[&str] = &[
