@@ -114,6 +114,10 @@ fn a_figure_with_its_settings_is_drawn_the_same_by_the_copied_command() {
     let (png, command) = both(&mut window, &folder.join("photo.png"));
     let picture = image::load_from_memory(&png).expect("a picture");
     assert_eq!(picture.width(), 1004, "85 mm at 300 dots an inch: {command}");
+    for ending in ["csv", "npz", "pdf"] {
+        ask(&mut window, "Assignment matrix");
+        both(&mut window, &folder.join(format!("matrix-{ending}.{ending}")));
+    }
 }
 
 #[test]

@@ -14,7 +14,9 @@ mod patches;
 mod plots;
 mod pointer;
 mod rulers;
+mod screen;
 mod small;
+mod words;
 
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::curves::Part;

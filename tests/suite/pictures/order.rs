@@ -1,7 +1,7 @@
 //! Pictures of an order: the assignment matrix, who has which rank, and the scores that made it.
 
 use ssmprobe::viz::scene::Point;
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::theme::{Color, Theme};
 use ssmprobe::viz::{Options, Rows};
 
 use super::marks::{SHADE, apart, near, over, pixel};
@@ -71,8 +71,7 @@ fn a_cell_of_the_assignment_matrix_is_where_it_should_be() {
     let options = Options { rows: Rows::Raster, ..Options::default() };
     let marks = drawn("assignment", &small::planned(), &options, &Theme::light());
     let (_, raster) = marks.rasters(N, N).remove(0);
-    let [own, turned] =
-        [pixel(&raster, 5, 2), pixel(&raster, 2, 5)].map(ssmprobe::viz::theme::Color::lightness);
+    let [own, turned] = [pixel(&raster, 5, 2), pixel(&raster, 2, 5)].map(Color::lightness);
     assert!(own > turned + 20.0, "P[2, 5] is bright and P[5, 2] is dark: {own} {turned}");
 }
 

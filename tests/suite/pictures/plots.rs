@@ -78,10 +78,10 @@ pub fn training() {
 
 #[test]
 pub fn training_loss() {
-    for theme in looks() {
-        let marks = plotted(&small::training(Part::Loss, false), &theme);
+    for (theme, log) in looks().into_iter().flat_map(|theme| [(theme.clone(), false), (theme, true)]) {
+        let marks = plotted(&small::training(Part::Loss, log), &theme);
         let axes = marks.axes(0);
-        assert_eq!((&*axes.x_name, &*axes.y_name), ("Training step", "Training loss"));
+        assert_eq!((&*axes.x_name, &*axes.y_name, axes.y.is_log()), ("Training step", "Training loss", log));
         lines(&marks, &axes, LOSSES, 1.0);
         assert!(!marks.has("Accuracy (%)"));
         // One standard deviation above and below the first; the second has one seed.

@@ -234,6 +234,36 @@ pub fn painted(output: &egui::FullOutput) -> Vec<(String, egui::Rect, egui::Rect
 }
 
 #[test]
+fn in_the_window_a_position_lights_the_token_that_is_read_there() {
+    let trace = small::planned();
+    let order = small::sorted(small::mean_positions());
+    let mut window = showing(&[trace]);
+    let panes =
+        [("kernel", "Memory kernel", true, ["0.0", "11.0"]), ("ranks", "Rank use", false, ["0", "11"])];
+    for (pane, title, back, numbers) in panes {
+        window.harness.state_mut().desk.show(pane);
+        window.harness.run();
+        let figure = window.place(title);
+        let tick = |window: &Window, number: &str| {
+            let texts = painted(window.harness.output());
+            let own = texts.iter().filter(|(text, seen, _)| text == number && figure.contains_rect(*seen));
+            // The lowest: numbers of the upward axis stand above.
+            own.map(|(.., whole)| whole.center()).max_by(|a, b| a.y.total_cmp(&b.y)).expect("a tick")
+        };
+        let ends = numbers.map(|number| tick(&window, number));
+        for at in 0..N {
+            let x = ends[0].x + (ends[1].x - ends[0].x) * at as f32 / 11.0;
+            window.harness.hover_at(egui::pos2(x, ends[0].y - 16.0));
+            window.harness.run();
+            let k = if back { N - 1 - at } else { at };
+            let lit = window.harness.state().state.selection.hover.token;
+            assert_eq!(lit, Some(order[k]), "{pane}: {at} along the axis");
+            assert!(window.has(&format!("Position {k} of 0 to 11")), "{pane}: {at} along the axis");
+        }
+    }
+}
+
+#[test]
 fn the_token_table_has_every_tokens_own_numbers() {
     let mut window = showing(&[small::planned()]);
     window.click("Token table");

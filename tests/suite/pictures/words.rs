@@ -1,0 +1,69 @@
+//! The words of every picture: none is cut by the edge of the page, none covers another.
+
+use ssmprobe::viz::scene::{Anchor, Box2, Scene};
+use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, font};
+
+use super::golden;
+use super::marks::{Marks, Word};
+use crate::traces;
+
+/// Where a word lies, from its baseline to the height of its capitals.
+pub fn place(word: &Word) -> Box2 {
+    let (length, tall) = (font::width(&word.text, word.size), word.size * font::CAP);
+    let before = match word.anchor {
+        Anchor::Start => 0.0,
+        Anchor::Middle => length / 2.0,
+        Anchor::End => length,
+    };
+    let [x, y] = word.at;
+    if word.upwards {
+        Box2::new(x - tall, y - length + before, tall, length)
+    } else {
+        Box2::new(x - before, y - tall, length, tall)
+    }
+}
+
+/// How far two boxes reach into each other, across and down.
+fn shared(a: Box2, b: Box2) -> [f32; 2] {
+    [a.right().min(b.right()) - a.x.max(b.x), a.bottom().min(b.bottom()) - a.y.max(b.y)]
+}
+
+/// Every figure of every trace of usual size, a memory after some steps, and the plots.
+fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
+    let mut all = golden::plots(theme);
+    let cases =
+        [("", Options::default()), (" after 40 steps", Options { step: Some(40), ..Options::default() })];
+    for (trace, (more, options)) in
+        traces::all().iter().flat_map(|trace| cases.iter().map(move |case| (trace, case)))
+    {
+        for figure in FIGURES {
+            if let Ok(scene) = draw_column(*figure, trace, options, theme, COLUMN) {
+                all.push((format!("{} of {}{more}", figure.id(), trace.head), scene));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn words_stay_on_the_page_and_do_not_cover_each_other() {
+    let theme = Theme::light();
+    let mut faults = Vec::new();
+    for (name, scene) in scenes(&theme) {
+        let words = Marks::of(&scene, &theme).words();
+        for (at, word) in words.iter().enumerate() {
+            let own = place(word);
+            let inside = own.x > -0.5 && own.y > -0.5;
+            if !inside || own.right() > scene.width + 0.5 || own.bottom() > scene.height + 0.5 {
+                faults.push(format!("{name}: {:?} leaves the page at {own:?}", word.text));
+            }
+            for other in &words[at + 1..] {
+                if shared(own, place(other)).into_iter().all(|length| length > 0.3) {
+                    faults.push(format!("{name}: {:?} covers {:?}", word.text, other.text));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
