@@ -48,6 +48,7 @@ mod traces;
 mod training;
 mod training_window;
 mod training_worker;
+mod undo;
 mod viz;
 mod weights;
 mod window;

@@ -85,10 +85,10 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     let deep = id(&state, "deep");
     assert_eq!(does(&mut state, Command::CloseProbe(deep)), Some(BackboneOptions::default()));
     assert_eq!((state.library.misread(silent), state.library.fit(silent)), (None, Some(Fit::Fits)));
-    // It comes back, and what is shown is chosen.
-    assert_eq!(does(&mut state, Command::Undo), None);
+    // It comes back, images are read as before it went, and what is shown agrees with that.
+    assert_eq!(does(&mut state, Command::Undo), Some(DEEP));
     let column = *state.columns.iter().find(|(_, column)| column.probe == silent).expect("a column").0;
-    assert_eq!(does(&mut state, Command::RemoveColumn(column)), Some(DEEP));
+    assert_eq!(does(&mut state, Command::RemoveColumn(column)), None);
     assert!(state.library.misread(deep).is_none() && state.training.draft.taking == DEEP.taking());
 }
 

@@ -32,7 +32,7 @@ fn filled() -> Draft {
     }
 }
 
-fn facts() -> Facts {
+pub fn facts() -> Facts {
     Facts {
         dataset: "birds".into(),
         layout: "folder",

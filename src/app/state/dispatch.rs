@@ -68,7 +68,8 @@ impl State {
             }),
             Command::SetImage(id, image) => {
                 self.change_columns(self.naming("Change the image of", id), |state| {
-                    if let Some(column) = state.columns.get_mut(&id) {
+                    let known = image.is_none_or(|image| state.library.images.contains_key(&image));
+                    if let Some(column) = state.columns.get_mut(&id).filter(|_| known) {
                         column.image = image;
                     }
                 })
@@ -93,7 +94,10 @@ impl State {
             Command::SetBackboneOptions(options) => {
                 self.change("Set how the backbone reads", Change::Options(options))
             }
-            Command::SetDevice(device) => self.change_settings("Choose device", |s| s.device = device),
+            Command::SetDevice(device) if device == self.settings.device => Vec::new(),
+            Command::SetDevice(device) => {
+                self.change("Choose device", Change::Device(device.clone(), Some(device)))
+            }
             Command::SetTheme(theme) => self.change_settings("Change theme", |s| s.theme = theme),
             Command::SetScale(scale) => self.change_settings("Change size", |s| {
                 s.scale = if scale.is_finite() { scale.clamp(0.5, 4.0) } else { 1.0 };
@@ -182,7 +186,8 @@ impl State {
     fn add_column(&mut self, probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Vec<Request> {
         let name = self.library.probes.get(&probe).map(Probe::name).unwrap_or_default();
         let mut requests = self.change_columns(format!("Add a column of {name}"), |state| {
-            if state.library.probes.contains_key(&probe) {
+            let known = image.is_none_or(|image| state.library.images.contains_key(&image));
+            if known && state.library.probes.contains_key(&probe) {
                 let id = ColumnId(state.fresh());
                 state.columns.insert(id, Column::new(probe, image, change));
             }
@@ -278,14 +283,14 @@ impl State {
         vec![Request::OpenImages { job, paths }]
     }
 
-    /// Changes theme, size or device so that it can be taken back.
+    /// Changes theme or size so that it can be taken back.
     fn change_settings(&mut self, text: &str, edit: impl FnOnce(&mut Settings)) -> Vec<Request> {
         let mut wanted = self.settings.clone();
         edit(&mut wanted);
         if wanted == self.settings {
             return Vec::new();
         }
-        self.change(text, Change::Settings(wanted.theme, wanted.scale, wanted.device))
+        self.change(text, Change::Settings(wanted.theme, wanted.scale))
     }
 
     /// Selects the image so many further on, ending at the first and last.

@@ -48,10 +48,15 @@ impl State {
         if wanted == self.backbone_options || before == Agreed::Restored || !able {
             return Vec::new();
         }
-        self.backbone_options = wanted;
-        self.training.draft.taking = wanted.taking();
         let text = format!("Images are read as the shown probes were trained: {}", wanted.text());
         self.note(Weight::Info, text);
+        self.read_as(wanted)
+    }
+
+    /// Lets the backbones in use, and the next training, read images so.
+    pub(super) fn read_as(&mut self, options: BackboneOptions) -> Vec<Request> {
+        self.backbone_options = options;
+        self.training.draft.taking = options.taking();
         self.reload_backbone()
     }
 

@@ -150,8 +150,10 @@ impl State {
         if let Some(dataset) = self.library.datasets.get_mut(&entry) {
             dataset.images = images;
         }
-        let there = self.selection.image.filter(|id| self.library.images.contains_key(id));
-        self.selection.image = there.or(first);
+        let known = |id: &ImageId| self.library.images.contains_key(id);
+        self.selection.image = self.selection.image.filter(known).or(first);
+        // Columns of images that went show the current one.
+        self.columns.values_mut().for_each(|column| column.image = column.image.filter(known));
         self.relook()
     }
 

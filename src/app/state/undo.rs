@@ -11,7 +11,8 @@ use super::super::job::{
 };
 use super::super::settings::ThemeChoice;
 use super::library::{Backbone, Dataset, Image, Probe, Status};
-use super::{Column, Followed, Selection, State, Views};
+use super::reads::Agreed;
+use super::{Column, Followed, Selection, Sieve, State, Views};
 
 /// Steps that can be taken back.
 const KEPT: usize = 64;
@@ -22,7 +23,7 @@ pub(super) enum Change {
     BackboneOut(BackboneId),
     ProbeIn(usize, ProbeId, Probe, Columns),
     ProbeOut(ProbeId),
-    DatasetIn(usize, DatasetId, Dataset, Vec<Placed>, Columns),
+    DatasetIn(usize, DatasetId, Dataset, Vec<Placed>, Columns, Sight),
     DatasetOut(DatasetId),
     ImagesIn(Vec<Placed>, Columns),
     ImagesOut(Vec<ImageId>),
@@ -33,8 +34,10 @@ pub(super) enum Change {
     RunOut(PathBuf),
     Look(LookSettings),
     Options(BackboneOptions),
-    /// Theme, size of everything, device.
-    Settings(ThemeChoice, f32, String),
+    /// Theme and size of everything.
+    Settings(ThemeChoice, f32),
+    /// The device, and that of the next training where it follows.
+    Device(String, Option<String>),
 }
 
 /// The comparison: what is shown beside what.
@@ -43,10 +46,17 @@ pub(super) type Columns = (IndexMap<ColumnId, Column>, Selection);
 /// An image and its place in the library.
 type Placed = (usize, ImageId, Image);
 
+/// The dataset that is looked at, and which of its images.
+type Sight = (Option<DatasetId>, Sieve);
+
 /// A change and what a menu calls it.
 struct Step {
     text: String,
     change: Change,
+    /// On what the shown probes agreed where this leads; nothing known of a new step.
+    agreed: Option<Agreed>,
+    /// How images are read there, where another agreement changed that with the step.
+    options: Option<BackboneOptions>,
 }
 
 /// What can be taken back, and done again.
@@ -69,15 +79,29 @@ impl State {
 
     /// Changes something so that it can be taken back.
     pub(super) fn change(&mut self, text: impl Into<String>, change: Change) -> Vec<Request> {
-        let text = text.into();
-        let (opposite, requests) = self.make(change);
+        let step = Step { text: text.into(), change, agreed: None, options: None };
+        let (opposite, requests) = self.turn(step);
         self.undo.forth.clear();
         // One step for a slider that moves, not one for each of its places.
-        let same = |last: &Step| last.text == text && opposite.is_setting() && last.change.is_setting();
-        if self.undo.back.back().is_none_or(|last| !same(last)) {
-            self.keep(Step { text, change: opposite });
+        let slides = |last: &Step| {
+            last.text == opposite.text && opposite.change.is_setting() && last.change.is_setting()
+        };
+        if self.undo.back.back().is_none_or(|last| !slides(last)) {
+            self.keep(opposite);
         }
         requests
+    }
+
+    /// Goes over a step; the step back, and what to ask for.
+    fn turn(&mut self, Step { text, change, agreed, options }: Step) -> (Step, Vec<Request>) {
+        let before = (self.agreed, self.backbone_options);
+        let chosen = matches!(change, Change::Options(_));
+        self.agreed = agreed.unwrap_or(self.agreed);
+        let mut requests = options.map_or_else(Vec::new, |options| self.read_as(options));
+        let (change, more) = self.make(change);
+        requests.extend(more);
+        let options = (!chosen && self.backbone_options != before.1).then_some(before.1);
+        (Step { text, change, agreed: Some(before.0), options }, requests)
     }
 
     fn keep(&mut self, step: Step) {
@@ -88,16 +112,21 @@ impl State {
     }
 
     pub(super) fn take_back(&mut self) -> Vec<Request> {
-        let Some(Step { text, change }) = self.undo.back.pop_back() else { return Vec::new() };
-        let (change, requests) = self.make(change);
-        self.undo.forth.push(Step { text, change });
+        let Some(step) = self.undo.back.pop_back() else { return Vec::new() };
+        let (step, requests) = self.turn(step);
+        self.undo.forth.push(step);
         requests
     }
 
     pub(super) fn do_again(&mut self) -> Vec<Request> {
-        let Some(Step { text, change }) = self.undo.forth.pop() else { return Vec::new() };
-        let (change, requests) = self.make(change);
-        self.keep(Step { text, change });
+        let live = self.training.live.as_ref().and_then(|live| live.folder.as_ref());
+        let possible = |step: &Step| !matches!(&step.change, Change::RunOut(folder) if Some(folder) == live);
+        if !self.undo.forth.last().is_some_and(possible) {
+            return Vec::new(); // nothing, or a run that is trained now
+        }
+        let Some(step) = self.undo.forth.pop() else { return Vec::new() };
+        let (step, requests) = self.turn(step);
+        self.keep(step);
         requests
     }
 
@@ -127,7 +156,7 @@ impl State {
                 let failed = matches!(probe.status, Status::Failed(_));
                 let probe = Probe { status: if failed { probe.status } else { Status::Closed }, ..probe };
                 self.library.probes.shift_insert(at.min(self.library.probes.len()), id, probe);
-                self.put_columns(columns);
+                self.add_columns(columns);
                 if !failed {
                     requests.extend(self.load_probe(id));
                 }
@@ -147,7 +176,7 @@ impl State {
                     None => Change::ProbeOut(id),
                 }
             }
-            Change::DatasetIn(at, id, dataset, images, columns) => {
+            Change::DatasetIn(at, id, dataset, images, columns, sight) => {
                 // What was being opened was cancelled when it went: it is opened again.
                 let was_opening = matches!(dataset.status, Status::Opening(_));
                 let status = if was_opening { Status::Closed } else { dataset.status };
@@ -157,8 +186,9 @@ impl State {
                     requests.extend(self.load_dataset(id, split));
                 }
                 self.put_images(images);
-                self.put_columns(columns);
-                self.surveys.dataset = Some(id);
+                self.add_columns(columns);
+                (self.surveys.dataset, self.sieve) = sight;
+                self.surveys.revision += 1;
                 requests.extend(self.relook());
                 Change::DatasetOut(id)
             }
@@ -170,16 +200,17 @@ impl State {
                     let ids: Vec<ImageId> =
                         images.filter(|(_, image)| own(image)).map(|(id, _)| *id).collect();
                     let (images, columns) = self.take_images(&ids);
+                    let sight = (self.surveys.dataset, self.sieve.clone());
                     self.forget_dataset(id);
                     requests.extend(self.relook());
-                    Change::DatasetIn(at, id, dataset, images, columns)
+                    Change::DatasetIn(at, id, dataset, images, columns, sight)
                 }
                 None => Change::DatasetOut(id),
             },
             Change::ImagesIn(images, columns) => {
                 let ids = images.iter().map(|(_, id, _)| *id).collect();
                 self.put_images(images);
-                self.put_columns(columns);
+                self.add_columns(columns);
                 requests.extend(self.relook());
                 Change::ImagesOut(ids)
             }
@@ -199,6 +230,8 @@ impl State {
                 self.arranged += 1;
                 Change::Layout(std::mem::replace(&mut self.layout, layout))
             }
+            // Opened again meanwhile, and perhaps trained: it stays as it is.
+            Change::RunIn(_, ref folder, _) if self.training.runs.contains_key(folder) => change,
             Change::RunIn(at, folder, run) => {
                 let runs = &mut self.training.runs;
                 runs.shift_insert(at.min(runs.len()), folder.clone(), run);
@@ -218,23 +251,21 @@ impl State {
                 Change::Look(before)
             }
             Change::Options(options) => {
-                let before = std::mem::replace(&mut self.backbone_options, options);
-                self.training.draft.taking = options.taking();
-                requests.extend(self.reload_backbone());
+                let before = self.backbone_options;
+                requests.extend(self.read_as(options));
                 Change::Options(before)
             }
-            Change::Settings(theme, scale, device) => {
+            Change::Settings(theme, scale) => {
                 let settings = &mut self.settings;
                 let theme = std::mem::replace(&mut settings.theme, theme);
-                let scale = std::mem::replace(&mut settings.scale, scale);
-                let before = std::mem::replace(&mut settings.device, device);
-                if self.training.draft.device == before {
-                    self.training.draft.device.clone_from(&settings.device);
-                }
-                if before != settings.device {
-                    requests.extend(self.reload_backbone());
-                }
-                Change::Settings(theme, scale, before)
+                Change::Settings(theme, std::mem::replace(&mut settings.scale, scale))
+            }
+            Change::Device(device, next) => {
+                let before = std::mem::replace(&mut self.settings.device, device);
+                let draft = &mut self.training.draft.device;
+                let next = next.filter(|_| *draft == before).map(|next| std::mem::replace(draft, next));
+                requests.extend(self.reload_backbone());
+                Change::Device(before, next)
             }
         };
         (opposite, requests)
@@ -280,10 +311,11 @@ impl State {
     fn put_columns(&mut self, (columns, selection): Columns) {
         let now = std::mem::take(&mut self.columns);
         for (id, mut column) in columns {
-            let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
-            if !image || !self.library.probes.contains_key(&column.probe) {
+            if !self.library.probes.contains_key(&column.probe) {
                 continue;
             }
+            // Where its image has gone with another split, it shows the current one.
+            column.image = column.image.filter(|image| self.library.images.contains_key(image));
             match now.get(&id) {
                 Some(shown) => (column.shown, column.key) = (shown.shown.clone(), shown.key.clone()),
                 // A look that was under way when it went is over.
@@ -296,6 +328,15 @@ impl State {
         let image = selection.image.filter(known).or(self.selection.image);
         self.selection = Selection { image, hover: self.selection.hover, ..selection };
         self.drop_lost_reference();
+    }
+
+    /// Puts back the columns that went with something; those that came since stay, behind the others.
+    fn add_columns(&mut self, columns: Columns) {
+        let now = self.columns.clone();
+        self.put_columns(columns);
+        for (id, column) in now {
+            self.columns.entry(id).or_insert(column);
+        }
     }
 
     fn drop_lost_reference(&mut self) {

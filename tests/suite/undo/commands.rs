@@ -1,0 +1,195 @@
+//! Every command a person can give, once: what it does to the steps that can be taken back, and one of its kind made for
+//! a state. A command that is missing here does not compile.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use ssmprobe::app::command::Command;
+use ssmprobe::app::job::{BackboneId, ProbeId};
+use ssmprobe::app::job::{BackboneOptions, ClassChoice, ColumnId, DatasetId, ImageId, JobId, LookSettings};
+use ssmprobe::app::settings::ThemeChoice;
+use ssmprobe::app::state::{Outcome, Sieve, State};
+use ssmprobe::app::training::Draft;
+use ssmprobe::model::data::Split;
+use ssmprobe::model::intervention::Intervention;
+use ssmprobe::viz::hover::Hover;
+use ssmprobe::viz::overview::Choice;
+use ssmprobe::viz::{FIGURES, Options};
+
+/// What a command does to the steps that can be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A step of its own.
+    Step,
+    /// A step; several of the same name in a row are one.
+    Slide,
+    /// No step, though it changes what steps are about.
+    Around,
+    /// Nothing that a step is about.
+    Aside,
+    /// It goes through the steps.
+    History,
+}
+
+macro_rules! commands {
+    ($($name:ident: $class:ident),* $(,)?) => {
+        /// The commands by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind { $($name),* }
+
+        impl Kind {
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            pub fn of(command: &Command) -> Self {
+                match command { $(Command::$name { .. } => Self::$name),* }
+            }
+
+            pub fn class(self) -> Class {
+                match self { $(Self::$name => Class::$class),* }
+            }
+        }
+    };
+}
+
+commands! {
+    OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
+    CloseDataset: Step, AskProbes: Aside, MeasureStability: Aside, SetSieve: Around, SetOverview: Slide, OpenAny: Aside,
+    UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbe: Step, CloseImages: Step, SelectImage: Around,
+    Step: Around, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
+    Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetLook: Slide,
+    SetBackboneOptions: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Aside, Cancel: Aside,
+    CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, SetDraft: Around, PlanTraining: Aside,
+    StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, CloseRun: Step, Arrange: Step, Undo: History,
+    Redo: History,
+}
+
+/// One of the keys; of none, one that nothing has.
+fn one<'a, K: Copy + 'a>(mut keys: impl ExactSizeIterator<Item = &'a K>, n: u8, none: K) -> K {
+    let count = keys.len().max(1);
+    keys.nth(usize::from(n) % count).copied().unwrap_or(none)
+}
+
+impl Kind {
+    /// A command of this kind, about what `state` holds; the numbers choose.
+    pub fn make(self, state: &State, [a, b, c]: [u8; 3]) -> Command {
+        const NONE: u64 = 1 << 60;
+        let library = &state.library;
+        let column = one(state.columns.keys(), a, ColumnId(NONE));
+        let probe = one(library.probes.keys(), a, ProbeId(NONE));
+        let backbone = one(library.backbones.keys(), a, BackboneId(NONE));
+        let dataset = one(library.datasets.keys(), a, DatasetId(NONE));
+        // Now and then an image that has gone meanwhile.
+        let image =
+            |n: u8| if n > 250 { ImageId(NONE) } else { one(library.images.keys(), n, ImageId(NONE)) };
+        let job = one(state.jobs.keys(), a, JobId(NONE));
+        let run =
+            || state.training.runs.keys().nth(usize::from(a) % state.training.runs.len().max(1)).cloned();
+        let named = |names: &[&str]| PathBuf::from(names[usize::from(a) % names.len()]);
+        let change = match c % 5 {
+            0 => Intervention::None,
+            1 => Intervention::NoRouting,
+            2 => Intervention::Scrambled(u64::from(b)),
+            3 => Intervention::Temperature(f64::from(b) / 50.0),
+            _ => Intervention::Iterations(usize::from(b)),
+        };
+        match self {
+            Self::OpenBackbone => Command::OpenBackbone(["one", "two", "lost"][usize::from(a) % 3].into()),
+            Self::OpenProbes => Command::OpenProbes(vec![
+                named(&["a.safetensors", "b.safetensors", "deep.safetensors", "lost.safetensors"]),
+                format!("more/{}.safetensors", b % 4).into(),
+            ]),
+            Self::OpenRun => Command::OpenRun(named(&["runs/one", "runs/two", "runs/lost"])),
+            Self::OpenImages => Command::OpenImages(vec![
+                format!("{}.png", b % 8).into(),
+                named(&["birds/0.png", "birds/3.png", "cars/1.png", "x.png"]),
+            ]),
+            Self::OpenDataset => Command::OpenDataset(
+                named(&["birds", "cars"]),
+                [None, Some(Split::Train), Some(Split::Test)][usize::from(b) % 3],
+            ),
+            Self::UseDataset => Command::UseDataset(dataset),
+            Self::CloseDataset => Command::CloseDataset(dataset),
+            Self::AskProbes => Command::AskProbes { all: a.is_multiple_of(2) },
+            Self::MeasureStability => Command::MeasureStability(column),
+            Self::SetSieve => {
+                let outcome = if a.is_multiple_of(2) { Outcome::Wrong } else { Outcome::Any };
+                Command::SetSieve(Box::new(Sieve { text: (b % 3).to_string(), outcome, ..Sieve::default() }))
+            }
+            Self::SetOverview => {
+                let measure = ["rank_coverage", "edge_mass_10", "confidence"][usize::from(a) % 3].to_owned();
+                Command::SetOverview(Box::new(Choice { measure, ..Choice::default() }))
+            }
+            Self::OpenAny => {
+                Command::OpenAny(vec![named(&["birds", "x.png", "runs/one", "two", "d.safetensors"])])
+            }
+            Self::UseBackbone => Command::UseBackbone(backbone),
+            Self::CloseBackbone => Command::CloseBackbone(backbone),
+            Self::ReopenProbe => Command::ReopenProbe(probe),
+            Self::CloseProbe => Command::CloseProbe(probe),
+            Self::CloseImages => {
+                Command::CloseImages((0..=c % 3).map(|i| image(a.wrapping_add(i.wrapping_mul(b)))).collect())
+            }
+            Self::SelectImage => Command::SelectImage(image(a)),
+            Self::Step => Command::Step(isize::from(a % 7) - 3),
+            Self::AddColumn => {
+                let image = (b.is_multiple_of(2)).then(|| image(b));
+                Command::AddColumn { probe, image, change }
+            }
+            Self::RemoveColumn => Command::RemoveColumn(column),
+            Self::MoveColumn => Command::MoveColumn(column, usize::from(b % 5)),
+            Self::SetImage => Command::SetImage(column, (!b.is_multiple_of(3)).then(|| image(b))),
+            Self::SetChange => Command::SetChange(column, change),
+            Self::Pin => Command::Pin((!b.is_multiple_of(3)).then_some(column)),
+            Self::Hover => Command::Hover(Hover { token: Some(usize::from(a)), ..Hover::default() }),
+            Self::SetClass => Command::SetClass(match a % 3 {
+                0 => ClassChoice::Predicted,
+                1 => ClassChoice::Named(" ".into()),
+                _ => ClassChoice::Named((b % 3).to_string()),
+            }),
+            Self::SetOptions => {
+                let figure = FIGURES[usize::from(a) % FIGURES.len()].id().to_owned();
+                Command::SetOptions(figure, Options { opacity: f32::from(b) / 255.0, ..Options::default() })
+            }
+            Self::SetShared => Command::SetShared(a.is_multiple_of(2)),
+            Self::SetDifference => Command::SetDifference(a.is_multiple_of(2)),
+            Self::SetLook => {
+                Command::SetLook(LookSettings { seed: u64::from(a % 4), ..LookSettings::default() })
+            }
+            Self::SetBackboneOptions => Command::SetBackboneOptions(BackboneOptions {
+                layer: [None, Some(1), Some(2)][usize::from(a) % 3],
+                pixels: [None, Some(160)][usize::from(b) % 2],
+                ..BackboneOptions::default()
+            }),
+            Self::SetDevice => Command::SetDevice(["auto", "cpu", "wgpu"][usize::from(a) % 3].into()),
+            Self::SetTheme => Command::SetTheme(
+                [ThemeChoice::System, ThemeChoice::Light, ThemeChoice::Dark][usize::from(a) % 3],
+            ),
+            Self::SetScale => Command::SetScale(if a == 255 { f32::NAN } else { f32::from(a) / 50.0 }),
+            Self::Retry => Command::Retry,
+            Self::Cancel => Command::Cancel(job),
+            Self::CancelAll => Command::CancelAll,
+            Self::Dismiss => Command::Dismiss(job),
+            Self::DismissToast => Command::DismissToast(state.toasts.first().map_or(0, |toast| toast.id)),
+            Self::ShowThumbnails => Command::ShowThumbnails(library.images.keys().copied().collect()),
+            Self::SetDraft => Command::SetDraft(Box::new(Draft {
+                backbone: "one".into(),
+                data: Some("birds".into()),
+                heads: vec!["gap".into()],
+                device: ["auto", "cpu"][usize::from(a) % 2].into(),
+                ..Draft::default()
+            })),
+            Self::PlanTraining => Command::PlanTraining,
+            Self::StartTraining => Command::StartTraining,
+            Self::ResumeTraining => Command::ResumeTraining(run().unwrap_or_else(|| "runs/one".into())),
+            Self::PauseTraining => Command::PauseTraining(a.is_multiple_of(2)),
+            Self::CloseRun => Command::CloseRun(run().unwrap_or_else(|| "runs/none".into())),
+            Self::Arrange => Command::Arrange {
+                text: format!("Move pane {}", b % 3),
+                before: state.layout.clone(),
+                after: json!({ "tiles": [a, b, c] }),
+            },
+            Self::Undo => Command::Undo,
+            Self::Redo => Command::Redo,
+        }
+    }
+}

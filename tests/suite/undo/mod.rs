@@ -1,0 +1,258 @@
+//! Undo and redo: every command, in any order, with the worker's events between them. What is known of the steps is kept
+//! beside the program, as whole states, and compared after every move.
+
+mod commands;
+mod plain;
+mod worker;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use ssmprobe::app::command::Command;
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::{Event, JobId};
+use ssmprobe::app::settings::Settings;
+use ssmprobe::app::state::{State, Status};
+
+use self::commands::{Class, Kind};
+use self::plain::Plain;
+use self::worker::Worker;
+
+/// Steps that can be taken back, as the window promises.
+const KEPT: usize = 64;
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Act {
+    /// A person wants something.
+    Want(Kind, [u8; 3]),
+    /// The worker says so many things.
+    Say(usize),
+    /// It fails at the next thing.
+    Fail,
+    /// It speaks of a job nobody remembers.
+    Stray(u8),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        8 => (select(Kind::ALL), any::<[u8; 3]>()).prop_map(|(kind, numbers)| Act::Want(kind, numbers)),
+        3 => Just(Act::Want(Kind::Undo, [0; 3])),
+        2 => Just(Act::Want(Kind::Redo, [0; 3])),
+        3 => (1_usize..60).prop_map(Act::Say),
+        1 => Just(Act::Fail),
+        1 => any::<u8>().prop_map(Act::Stray),
+    ]
+}
+
+/// A step, and the state on both sides of it as far as that is known: what happens beside the steps makes it unknown.
+#[derive(Debug)]
+struct Step {
+    text: String,
+    slides: bool,
+    before: Option<Plain>,
+    after: Option<Plain>,
+}
+
+/// The window's state, its worker, and what its steps are held to.
+struct Sitting {
+    state: State,
+    worker: Worker,
+    steps: Vec<Step>,
+    done: usize,
+}
+
+impl Sitting {
+    /// Backbones, probes that were trained on one layer and one on another, images, datasets and runs; all of it open.
+    fn new() -> Self {
+        let mut sitting = Self {
+            state: State::new(Settings::default()),
+            worker: Worker::default(),
+            steps: Vec::new(),
+            done: 0,
+        };
+        for (kind, choices) in [
+            (Kind::OpenBackbone, 0..2),
+            (Kind::OpenImages, 0..3),
+            (Kind::OpenProbes, 0..3),
+            (Kind::OpenDataset, 0..2),
+            (Kind::OpenRun, 0..2),
+        ] {
+            for choice in choices {
+                sitting.act(&Act::Want(kind, [choice, choice, 0]));
+                sitting.act(&Act::Say(usize::MAX));
+            }
+        }
+        sitting
+    }
+
+    fn act(&mut self, act: &Act) {
+        let before = Plain::of(&self.state);
+        match *act {
+            Act::Want(Kind::Undo, _) => self.go(false),
+            Act::Want(Kind::Redo, _) => self.go(true),
+            Act::Want(kind, numbers) => self.want(kind, numbers, before),
+            Act::Say(count) => {
+                self.worker.say(&mut self.state, count);
+                self.beside(&before);
+            }
+            Act::Fail => {
+                self.worker.fail(&mut self.state);
+                self.beside(&before);
+            }
+            Act::Stray(number) => {
+                let job = JobId(u64::from(number));
+                let stray = [
+                    Event::Started(job),
+                    Event::Warning { job, text: "slow".into() },
+                    Event::ImagesListed { job: JobId(u64::MAX), paths: vec!["late.png".into()] },
+                    Event::Failed(JobId(u64::MAX), Fault::new("late")),
+                ];
+                self.state.apply(stray[usize::from(number) % stray.len()].clone());
+                self.beside(&before);
+            }
+        }
+        let last = self.done.checked_sub(1).and_then(|last| self.steps.get(last));
+        let expected = [last, self.steps.get(self.done)].map(|step| step.map(|step| step.text.clone()));
+        assert_eq!(self.says(), expected, "what Undo and Redo say");
+    }
+
+    fn dispatch(&mut self, command: Command) -> Plain {
+        let requests = self.state.dispatch(command);
+        self.worker.take(requests);
+        Plain::of(&self.state)
+    }
+
+    /// Something happened that is no step: what stood on both sides of the steps is what it was only if nothing changed.
+    fn beside(&mut self, before: &Plain) {
+        if Plain::of(&self.state) != *before {
+            self.forget();
+        }
+    }
+
+    fn want(&mut self, kind: Kind, numbers: [u8; 3], before: Plain) {
+        let command = kind.make(&self.state, numbers);
+        assert_eq!(Kind::of(&command), kind);
+        let after = self.dispatch(command);
+        let slides = match kind.class() {
+            Class::Step => false,
+            Class::Slide => true,
+            Class::Around => return self.beside(&before),
+            Class::Aside => return assert_eq!(before, after, "{kind:?} is no step and changes something"),
+            Class::History => unreachable!("undone and redone elsewhere"),
+        };
+        if before == after && kind != Kind::Arrange {
+            return; // nothing came of it, and what can be done again stays
+        }
+        self.steps.truncate(self.done);
+        let text = self.state.undo_text().expect("a step").to_owned();
+        match self.steps.last_mut().filter(|last| slides && last.slides && last.text == text) {
+            Some(last) => last.after = Some(after),
+            None => self.steps.push(Step { text, slides, before: Some(before), after: Some(after) }),
+        }
+        // How images are read is settled once all probes are open.
+        if self.state.library.probes.values().any(|probe| matches!(probe.status, Status::Opening(_))) {
+            self.forget();
+        }
+        if self.steps.len() > KEPT {
+            self.steps.remove(0);
+        }
+        self.done = self.steps.len();
+    }
+
+    /// Takes a step back, or goes over it again.
+    fn go(&mut self, forth: bool) {
+        let [way, back] = if forth { [Command::Redo, Command::Undo] } else { [Command::Undo, Command::Redo] };
+        let (now, says) = (Plain::of(&self.state), self.says());
+        let found = self.dispatch(way.clone());
+        let at = if forth { self.done } else { self.done.wrapping_sub(1) };
+        let Some(step) = self.steps.get(at) else {
+            return assert_eq!(found, now, "{way:?}: there is no step");
+        };
+        let text = format!("{way:?} {:?}", step.text);
+        if step.text.starts_with("Close the run") && found == now && says == self.says() {
+            return assert!(forth && self.state.training.live.is_some(), "{text}: it is trained, and stays");
+        }
+        let known = if forth { step.after.clone() } else { step.before.clone() };
+        self.done = if forth { at + 1 } else { at };
+        if let Some(known) = known {
+            return assert_eq!(found, known, "{text}");
+        }
+        // Not known; but the way back leads to what was there, and here again.
+        let before = self.dispatch(back);
+        assert_eq!(before.clone().without_sight(), now.clone().without_sight(), "{text}, and back");
+        assert_eq!(self.dispatch(way), found, "{text}, back and again");
+        self.forget();
+        let (before, after) = if forth { (before, found) } else { (found, before) };
+        let step = &mut self.steps[at];
+        (step.before, step.after) = (Some(before), Some(after));
+    }
+
+    /// What the menu says of both ways.
+    fn says(&self) -> [Option<String>; 2] {
+        [self.state.undo_text(), self.state.redo_text()].map(|text| text.map(str::to_owned))
+    }
+
+    fn forget(&mut self) {
+        self.steps.iter_mut().for_each(|step| (step.before, step.after) = (None, None));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Done, undone and done again is what it was; a new step ends what could be done again; whatever lies between.
+    #[test]
+    fn steps_are_taken_back_and_done_again_in_any_order(acts in proptest::collection::vec(act(), 1..70)) {
+        let mut sitting = Sitting::new();
+        for act in &acts {
+            sitting.act(act);
+        }
+        for (way, count) in [(Kind::Undo, sitting.done), (Kind::Redo, sitting.steps.len()), (Kind::Undo, KEPT)] {
+            (0..count).for_each(|_| sitting.act(&Act::Want(way, [0; 3])));
+        }
+    }
+}
+
+#[test]
+fn every_command_that_is_a_step_is_taken_back_to_what_was_before_it() {
+    for kind in Kind::ALL.iter().filter(|kind| matches!(kind.class(), Class::Step | Class::Slide)) {
+        let mut sitting = Sitting::new();
+        let numbers = (0..=255).map(|n: u8| [n, n.wrapping_mul(7), n.wrapping_mul(31)]);
+        let before = Plain::of(&sitting.state);
+        for numbers in numbers {
+            sitting.act(&Act::Want(*kind, numbers));
+            if sitting.done > 0 {
+                break;
+            }
+        }
+        assert_eq!(sitting.done, 1, "{kind:?} was no step");
+        let after = Plain::of(&sitting.state);
+        assert_ne!(before, after, "{kind:?}");
+        for _ in 0..2 {
+            assert_eq!(sitting.dispatch(Command::Undo), before, "{kind:?} undone");
+            sitting.worker.say(&mut sitting.state, usize::MAX);
+            assert_eq!(Plain::of(&sitting.state), before, "{kind:?} undone, and what was asked for came");
+            assert_eq!(sitting.dispatch(Command::Redo), after, "{kind:?} done again");
+            sitting.worker.say(&mut sitting.state, usize::MAX);
+            assert_eq!(Plain::of(&sitting.state), after, "{kind:?} done again, and what was asked for came");
+        }
+    }
+}
+
+#[test]
+fn the_latest_steps_are_kept() {
+    let mut sitting = Sitting::new();
+    let mut states = vec![Plain::of(&sitting.state)];
+    for number in 0..100 {
+        sitting.act(&Act::Want(Kind::Arrange, [number, number, 0]));
+        states.push(Plain::of(&sitting.state));
+    }
+    for back in 1..=KEPT {
+        assert_eq!(sitting.dispatch(Command::Undo), states[100 - back], "{back} steps back");
+    }
+    assert_eq!(sitting.state.undo_text(), None);
+    for forth in 1..=KEPT {
+        assert_eq!(sitting.dispatch(Command::Redo), states[100 - KEPT + forth], "{forth} steps on again");
+    }
+    assert_eq!(sitting.state.redo_text(), None);
+}

@@ -1,0 +1,81 @@
+//! Everything of the window's state that a step can change, as values that compare.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use ssmprobe::app::job::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ImageId, LookSettings, ProbeId,
+};
+use ssmprobe::app::settings::ThemeChoice;
+use ssmprobe::app::state::{Image, Sieve, State, Views};
+use ssmprobe::model::backbone::taking::Taking;
+use ssmprobe::model::data::Split;
+use ssmprobe::model::intervention::Intervention;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plain {
+    backbones: Vec<(BackboneId, String)>,
+    probes: Vec<(ProbeId, PathBuf)>,
+    images: Vec<(ImageId, Image)>,
+    datasets: Vec<(DatasetId, PathBuf, Option<Split>, Vec<ImageId>)>,
+    columns: Vec<(ColumnId, ProbeId, Option<ImageId>, Intervention)>,
+    runs: Vec<PathBuf>,
+    image: Option<ImageId>,
+    reference: Option<ColumnId>,
+    class: ClassChoice,
+    views: Views,
+    look: LookSettings,
+    options: BackboneOptions,
+    taking: Taking,
+    theme: ThemeChoice,
+    scale: f32,
+    device: String,
+    draft_device: String,
+    layout: Value,
+    dataset: Option<DatasetId>,
+    sieve: Sieve,
+}
+
+impl Plain {
+    /// What `state` holds; panics where that does not hang together.
+    pub fn of(state: &State) -> Self {
+        let State { library, columns, selection, settings, training, surveys, .. } = state;
+        for column in columns.values() {
+            assert!(library.probes.contains_key(&column.probe), "a column of no probe");
+            assert!(column.image.is_none_or(|id| library.images.contains_key(&id)), "a column of no image");
+        }
+        assert!(selection.reference.is_none_or(|id| columns.contains_key(&id)), "no column is pinned");
+        assert!(selection.image.is_none_or(|id| library.images.contains_key(&id)), "no image is shown");
+        assert!(surveys.dataset.is_none_or(|id| library.datasets.contains_key(&id)), "no dataset is shown");
+        let dataset = |(id, dataset): (&DatasetId, &ssmprobe::app::state::Dataset)| {
+            (*id, dataset.path.clone(), dataset.split, dataset.images.clone())
+        };
+        Self {
+            backbones: library.backbones.iter().map(|(id, one)| (*id, one.source.clone())).collect(),
+            probes: library.probes.iter().map(|(id, one)| (*id, one.path.clone())).collect(),
+            images: library.images.iter().map(|(id, one)| (*id, one.clone())).collect(),
+            datasets: library.datasets.iter().map(dataset).collect(),
+            columns: columns.iter().map(|(id, one)| (*id, one.probe, one.image, one.change)).collect(),
+            runs: training.runs.keys().cloned().collect(),
+            image: selection.image,
+            reference: selection.reference,
+            class: selection.class.clone(),
+            views: state.views.clone(),
+            look: state.look,
+            options: state.backbone_options,
+            taking: training.draft.taking,
+            theme: settings.theme,
+            scale: settings.scale,
+            device: settings.device.clone(),
+            draft_device: training.draft.device.clone(),
+            layout: state.layout.clone(),
+            dataset: surveys.dataset,
+            sieve: state.sieve.clone(),
+        }
+    }
+
+    /// Without what a person may have looked at between a step and its undoing.
+    pub fn without_sight(self) -> Self {
+        Self { image: None, dataset: None, sieve: Sieve::default(), ..self }
+    }
+}

@@ -1,0 +1,237 @@
+//! A worker that computes nothing: it answers every request as the real one may, one event at a time.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use ssmprobe::app::course::disk::Reading;
+use ssmprobe::app::facts::{BackboneFacts, ProbeFacts};
+use ssmprobe::app::fault::Fault;
+use ssmprobe::app::job::training::{Ask, News};
+use ssmprobe::app::job::{BackboneOptions, Event, JobId, Kind, Request, Seen, stability, survey};
+use ssmprobe::app::state::State;
+use ssmprobe::model::backbone::taking::{Taking, Trained};
+use ssmprobe::model::data::{Dataset, Sample, Source, Split};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::survey::Survey;
+use ssmprobe::model::trace::Picture;
+
+use crate::state::{backbone, probe, trace};
+use crate::training_window;
+
+/// What it has yet to say, in order.
+#[derive(Default)]
+pub struct Worker(VecDeque<Event>);
+
+impl Worker {
+    /// Takes requests.
+    pub fn take(&mut self, requests: Vec<Request>) {
+        requests.into_iter().for_each(|request| self.answer(request));
+    }
+
+    /// Says the next `count` things to `state`, and takes what that asks for.
+    pub fn say(&mut self, state: &mut State, count: usize) {
+        for _ in 0..count {
+            let Some(event) = self.0.pop_front() else { break };
+            let requests = state.apply(event);
+            self.take(requests);
+        }
+    }
+
+    /// Fails at what it would speak of next.
+    pub fn fail(&mut self, state: &mut State) {
+        if let Some(job) = self.0.iter().find_map(job) {
+            self.0.retain(|event| self::job(event) != Some(job));
+            let requests = state.apply(Event::Failed(job, Fault::new("no memory left")));
+            self.take(requests);
+        }
+    }
+
+    fn answer(&mut self, request: Request) {
+        let events = match request {
+            Request::OpenBackbone { job, source, .. } if source == "lost" => lost(job),
+            Request::OpenBackbone { job, entry, source, options, .. } => {
+                let facts = BackboneFacts { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+            }
+            Request::OpenProbe { job, path, .. } if path.ends_with("lost.safetensors") => lost(job),
+            Request::OpenProbe { job, entry, path } => {
+                let facts = probe_of(&path);
+                vec![Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]
+            }
+            Request::OpenRun { job, folder } if folder.ends_with("lost") => {
+                vec![
+                    Event::RunRead { job: Some(job), folder, reading: Err(Fault::new("no run")) },
+                    Event::Finished(job),
+                ]
+            }
+            Request::OpenRun { job, folder } => {
+                let paths = vec![folder.join("probes/gap.safetensors")];
+                let reading = Ok(reading(folder.clone()));
+                vec![
+                    Event::RunRead { job: Some(job), folder, reading },
+                    Event::ProbesListed { job, paths },
+                    Event::Finished(job),
+                ]
+            }
+            Request::OpenImages { job, paths } => {
+                vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
+            }
+            Request::OpenDataset { job, entry, path, split } => {
+                let part = Arc::new(part(&path, split));
+                vec![Event::DatasetOpened { job, entry, part }, Event::Finished(job)]
+            }
+            Request::Survey(ask) => surveyed(&ask),
+            Request::Stability(ask) => {
+                let result = Err(Fault::new("no order"));
+                let answer = stability::Answer { subject: ask.subject, image: ask.image, result };
+                vec![Event::Steadied { job: ask.job, answer }, Event::Finished(ask.job)]
+            }
+            Request::Recognise { job, paths } => {
+                let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
+                vec![Event::Recognised { job, found }, Event::Finished(job)]
+            }
+            Request::Look(look) => {
+                let seen = look.asked.iter().map(|asked| {
+                    let trace = Arc::new(trace(&asked.image.to_string()));
+                    let odd = asked.column.0 % 5 == 4;
+                    Seen {
+                        column: asked.column,
+                        result: if odd { Err(Fault::new("no order")) } else { Ok(trace) },
+                    }
+                });
+                vec![Event::Looked { job: look.job, seen: seen.collect() }, Event::Finished(look.job)]
+            }
+            Request::Thumbnails { wanted, .. } => {
+                let small =
+                    |(image, _)| Event::ThumbnailReady { image, picture: Arc::new(Picture::default()) };
+                wanted.into_iter().map(small).collect()
+            }
+            Request::Training { job, ask } => trained(job, ask),
+            Request::Pause(job, rest) => vec![Event::Training { job, news: News::Paused(rest) }],
+            Request::Follow(folders) => {
+                let read = |folder: PathBuf| {
+                    let reading = Ok(reading(folder.clone()));
+                    Event::RunRead { job: None, folder, reading }
+                };
+                folders.into_iter().map(read).collect()
+            }
+            Request::Cancel(ended) => {
+                let before = self.0.len();
+                self.0.retain(|event| job(event) != Some(ended));
+                if self.0.len() < before { vec![Event::Cancelled(ended)] } else { Vec::new() }
+            }
+            Request::CloseBackbone(_) | Request::CloseProbe(_) | Request::Shutdown => Vec::new(),
+        };
+        self.0.extend(events);
+    }
+}
+
+fn lost(job: JobId) -> Vec<Event> {
+    vec![Event::Started(job), Event::Failed(job, Fault::new("no such file"))]
+}
+
+/// Probes called `deep` or in the folder `more` were trained on another layer.
+fn probe_of(path: &Path) -> ProbeFacts {
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let deep = name == "deep" || path.starts_with("more");
+    let taking = Taking { layer: Some(1), ..BackboneOptions::default().taking() };
+    let trained = deep.then(|| Box::new(Trained { taking, preprocessing: None }));
+    ProbeFacts { trained, ..probe(&name, 24) }
+}
+
+fn reading(folder: PathBuf) -> Arc<Reading> {
+    let mut reading = Arc::into_inner(training_window::reading(&["gap"])).expect("just made");
+    reading.about.folder = folder;
+    Arc::new(reading)
+}
+
+/// Two images to train on, three to test on.
+fn part(path: &Path, split: Option<Split>) -> survey::Part {
+    let sample = |at: usize| Sample {
+        source: Source::File(path.join(format!("{at}.png"))),
+        class: at % 2,
+        split: if at < 2 { Split::Train } else { Split::Test },
+    };
+    let dataset = Dataset {
+        name: path.display().to_string(),
+        root: path.to_owned(),
+        layout: "folder",
+        classes: ["cat".to_owned(), "dog".to_owned()].into(),
+        samples: (0..5).map(sample).collect(),
+        skipped: 0,
+        notes: Vec::new(),
+    };
+    survey::Part::new(dataset, split)
+}
+
+fn surveyed(ask: &survey::Ask) -> Vec<Event> {
+    let survey = Arc::new(Survey {
+        asked: ask.part.asked.clone(),
+        probe: "p".into(),
+        head: "gap".into(),
+        change: String::new(),
+        backbone: "one".into(),
+        grid: Grid::new(2, 2),
+        predicted: vec![0; ask.part.samples.len()],
+        measures: IndexMap::new(),
+        nulls: IndexMap::new(),
+        positions: None,
+        weights: None,
+    });
+    let answer = |subject: &survey::Subject| {
+        let answer = survey::Answer { subject: *subject, part: ask.part.clone(), result: Ok(survey.clone()) };
+        Event::Surveyed { job: ask.job, answer }
+    };
+    ask.subjects.iter().map(answer).chain([Event::Finished(ask.job)]).collect()
+}
+
+fn kind(path: &Path) -> Kind {
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("png") => Kind::Images,
+        Some("safetensors") => Kind::Probe,
+        _ if path.starts_with("runs") => Kind::Run,
+        _ if path.starts_with("birds") || path.starts_with("cars") => Kind::Dataset,
+        _ => Kind::Backbone,
+    }
+}
+
+fn trained(job: JobId, ask: Ask) -> Vec<Event> {
+    let tell = |news| Event::Training { job, news };
+    let folder = match ask {
+        Ask::Plan(_) => {
+            let planned = News::Planned(Box::new(training_window::facts()));
+            return vec![tell(planned), Event::Finished(job)];
+        }
+        Ask::Begin(draft) => draft.out.expect("where it goes"),
+        Ask::Resume { folder, .. } => folder,
+        Ask::Time(_) | Ask::Train { .. } => panic!("the worker asks itself for these: {ask:?}"),
+    };
+    let ended = News::Ended { finished: false, failures: Vec::new() };
+    vec![Event::Started(job), tell(News::Begun(reading(folder))), tell(ended), Event::Finished(job)]
+}
+
+/// The job an event speaks of.
+fn job(event: &Event) -> Option<JobId> {
+    match event {
+        Event::Started(job)
+        | Event::Progress(job, _)
+        | Event::BackboneOpened { job, .. }
+        | Event::ProbeOpened { job, .. }
+        | Event::ProbesListed { job, .. }
+        | Event::ImagesListed { job, .. }
+        | Event::DatasetOpened { job, .. }
+        | Event::Surveyed { job, .. }
+        | Event::Steadied { job, .. }
+        | Event::Recognised { job, .. }
+        | Event::Looked { job, .. }
+        | Event::Training { job, .. }
+        | Event::Warning { job, .. }
+        | Event::Failed(job, _)
+        | Event::Cancelled(job)
+        | Event::Finished(job) => Some(*job),
+        Event::RunRead { job, .. } => *job,
+        Event::ThumbnailReady { .. } | Event::ThumbnailFailed { .. } => None,
+    }
+}
