@@ -1,6 +1,8 @@
 //! Backbones from the Hub, against a server on this machine that speaks its paths.
 
 mod server;
+mod slow;
+mod token;
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -8,7 +10,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
-use ssmprobe::model::backbone::hub::{Hub, HubError, Progress};
+use ssmprobe::model::backbone::hub::{Hub, HubError, PATIENCE, Progress};
 use ssmprobe::model::backbone::weights::Weights;
 
 pub use server::Server;
@@ -79,7 +81,7 @@ fn usual() -> Vec<(&'static str, Vec<u8>)> {
 
 pub fn client(server: &Server, cache: &Path) -> Hub {
     let endpoint = format!("http://127.0.0.1:{}", server.port);
-    Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None }
+    Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None, patience: PATIENCE }
 }
 
 /// The usual repository, and what its files hold.
@@ -292,6 +294,7 @@ fn without_network_the_error_says_what_to_put_where() {
         token: None,
         offline: true,
         certificates: None,
+        patience: PATIENCE,
     };
     let text = hub.resolve("org/name", &mut on).unwrap_err().to_string();
     let advice = "create a folder name, put config.json, preprocessor_config.json and model.safetensors";
@@ -336,6 +339,7 @@ fn a_folder_wins_and_a_path_is_no_id() {
         token: None,
         offline: true,
         certificates: None,
+        patience: PATIENCE,
     };
     let path = dir.path().to_str().unwrap();
     assert_eq!(hub.resolve(path, &mut on).unwrap(), dir.path());

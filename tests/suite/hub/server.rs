@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What is known of one request.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Reply {
     pub cut: Option<usize>,
     /// Whether the answer to HEAD keeps the size for itself, as proxies may.
     pub sizeless: bool,
+    /// Pause after every byte of the body.
+    pub drip: Option<Duration>,
 }
 
 impl Reply {
@@ -114,6 +117,16 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &Answer) {
     }
     let _ = stream.write_all(format!("{text}\r\n").as_bytes());
     if request.method == "GET" {
-        let _ = stream.write_all(&reply.body[..reply.cut.unwrap_or(reply.body.len())]);
+        let body = &reply.body[..reply.cut.unwrap_or(reply.body.len())];
+        let Some(pause) = reply.drip else {
+            let _ = stream.write_all(body);
+            return;
+        };
+        for byte in body {
+            if stream.write_all(&[*byte]).is_err() {
+                return; // whoever asked has given up
+            }
+            std::thread::sleep(pause);
+        }
     }
 }

@@ -5,14 +5,15 @@ use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ureq::config::RedirectAuthHeaders;
-use ureq::http::{Response, Uri};
+use ureq::http::Response;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
 use super::cache::{Repo, at, is_name};
+use super::rate::Rate;
+use super::url::{join, same_origin};
 use super::{Callback, Hub, HubError, Id, Progress};
 use crate::model::whole;
 
@@ -33,12 +34,13 @@ pub(super) struct Remote {
 pub(super) struct Client<'a> {
     hub: &'a Hub,
     id: &'a Id,
-    asking: Agent,
-    fetching: Agent,
+    agent: Agent,
 }
 
 /// Tries in a row that bring nothing before a download is given up.
 const TRIES: u32 = 3;
+/// Redirects in a row that are followed.
+const REDIRECTS: usize = 10;
 
 impl<'a> Client<'a> {
     /// A client for the repository `id`; connects when it is first used.
@@ -48,21 +50,26 @@ impl<'a> Client<'a> {
             Some(path) => certificates(path)?,
             None => RootCerts::WebPki,
         };
-        let config = || {
-            Agent::config_builder()
-                .http_status_as_error(false)
-                .user_agent(concat!("ssmprobe/", env!("CARGO_PKG_VERSION")))
-                .accept_encoding("identity") // ranges and sizes are those of the file itself
-                .timeout_connect(patience)
-                .timeout_recv_response(patience)
-                .timeout_per_read(patience)
-                .redirect_auth_headers(RedirectAuthHeaders::SameHost)
-                .tls_config(TlsConfig::builder().root_certs(roots.clone()).build())
-        };
-        // What the Hub says of a large file stands in its redirect to the store, so questions do
-        // not follow redirects on their own.
-        let asking = config().max_redirects(0).max_redirects_will_error(false).build().into();
-        Ok(Self { hub, id, asking, fetching: config().build().into() })
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .user_agent(concat!("ssmprobe/", env!("CARGO_PKG_VERSION")))
+            .accept_encoding("identity") // ranges and sizes are those of the file itself
+            .timeout_connect(patience)
+            .timeout_recv_response(patience)
+            .timeout_per_read(patience)
+            // What the Hub says of a large file stands in its redirect to the store, and whether the
+            // token may go along is decided here, at every redirect.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .tls_config(TlsConfig::builder().root_certs(roots).build());
+        Ok(Self { hub, id, agent: config.build().into() })
+    }
+
+    /// The header that holds the token, for a request to `url`: only where its scheme, host and port
+    /// are the endpoint's.
+    fn token(&self, url: &str) -> Option<(&'static str, String)> {
+        let token = self.hub.token.as_ref().filter(|_| same_origin(url, &self.hub.endpoint))?;
+        Some(("authorization", format!("Bearer {token}")))
     }
 
     fn url(&self, revision: &str, file: &str) -> String {
@@ -82,11 +89,10 @@ impl<'a> Client<'a> {
     /// What the Hub says of `file` at `revision`; `None` if it has no such file there.
     pub fn ask(&self, revision: &str, file: &str) -> Result<Option<Remote>, HubError> {
         let mut url = self.url(revision, file);
-        for _ in 0..10 {
-            let mut request = self.asking.head(&url);
-            let ours = url.strip_prefix(&self.hub.endpoint).is_some_and(|rest| rest.starts_with('/'));
-            if let Some(token) = self.hub.token.as_ref().filter(|_| ours) {
-                request = request.header("authorization", format!("Bearer {token}"));
+        for _ in 0..REDIRECTS {
+            let mut request = self.agent.head(&url);
+            if let Some((name, token)) = self.token(&url) {
+                request = request.header(name, token);
             }
             let response = request.call().map_err(|error| self.network(&url, error))?;
             let malformed = |what: &str| HubError::Malformed { url: url.clone(), what: what.into() };
@@ -138,14 +144,26 @@ impl<'a> Client<'a> {
 
     /// Requests a range of `url`, following redirects; the token goes to the endpoint only.
     fn get(&self, url: &str, range: &str) -> Result<Response<Body>, HubError> {
-        let mut request = self.fetching.get(url);
-        if let Some(token) = &self.hub.token {
-            request = request.header("authorization", format!("Bearer {token}"));
+        let mut url = url.to_owned();
+        for _ in 0..=REDIRECTS {
+            let mut request = self.agent.get(&url);
+            if let Some((name, token)) = self.token(&url) {
+                request = request.header(name, token);
+            }
+            if !range.is_empty() {
+                request = request.header("range", range);
+            }
+            let response = request.call().map_err(|error| self.network(&url, error))?;
+            let location = response.headers().get("location").and_then(|value| value.to_str().ok());
+            let Some(location) = location.filter(|_| response.status().is_redirection()) else {
+                return Ok(response);
+            };
+            url = join(&url, location).ok_or_else(|| HubError::Malformed {
+                url: url.clone(),
+                what: "a redirect to what is no address".into(),
+            })?;
         }
-        if !range.is_empty() {
-            request = request.header("range", range);
-        }
-        request.call().map_err(|error| self.network(url, error))
+        Err(HubError::Malformed { url, what: "it redirects without end".into() })
     }
 
     /// The meaning of an error status; `Ok(None)` if only the file is missing.
@@ -208,31 +226,32 @@ impl<'a> Client<'a> {
         progress: &mut Callback,
     ) -> Result<(), HubError> {
         let open = || File::options().create(true).append(true).read(true).open(partial);
-        let mut out = at(partial, whole::step(open))?;
-        let mut done = at(partial, out.metadata())?.len();
+        let out = at(partial, whole::step(open))?;
+        let done = at(partial, out.metadata())?.len();
+        // The rate is counted over all tries: a connection that breaks after every byte is as slow.
+        let rate = Rate::new(self.hub.patience, Instant::now());
+        let mut growing = Growing { out, path: partial, done, rate };
         if done > remote.size {
-            at(partial, out.set_len(0))?;
-            done = 0;
+            growing.empty()?;
         }
         let mut tries = 0;
-        while done < remote.size {
-            report(progress, file, done, remote.size)?;
-            let before = done;
-            match self.pour(&mut out, &mut done, partial, file, remote, progress) {
+        while growing.done < remote.size {
+            report(progress, file, growing.done, remote.size)?;
+            let before = growing.done;
+            match self.pour(&mut growing, file, remote, progress) {
                 Ok(()) => {}
                 Err(HubError::Network { reason, .. }) => {
-                    tries = if done > before { 1 } else { tries + 1 };
+                    tries = if growing.done > before { 1 } else { tries + 1 };
                     if tries >= TRIES {
-                        let (file, total) = (file.into(), remote.size);
-                        return Err(HubError::Interrupted { file, done, total, reason });
+                        return Err(growing.interrupted(file, remote, reason));
                     }
                     sleep(Duration::from_millis(300 * u64::from(tries)));
                 }
                 Err(error) => return Err(error),
             }
         }
-        at(partial, whole::step(|| out.sync_all()))?;
-        report(progress, file, done, remote.size)?;
+        at(partial, whole::step(|| growing.out.sync_all()))?;
+        report(progress, file, growing.done, remote.size)?;
         let is_hash = remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit());
         let found =
             if is_hash { at(partial, crate::model::digest::of_file(partial))? } else { remote.etag.clone() };
@@ -243,18 +262,17 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// One request: appends to `out` from byte `done` on, for as long as the connection lasts.
+    /// One request: appends to what has come for as long as the connection lasts.
     fn pour(
         &self,
-        out: &mut File,
-        done: &mut u64,
-        partial: &Path,
+        growing: &mut Growing,
         file: &str,
         remote: &Remote,
         progress: &mut Callback,
     ) -> Result<(), HubError> {
         let url = self.url(&remote.commit, file);
-        let range = if *done > 0 { format!("bytes={done}-") } else { String::new() };
+        let done = growing.done;
+        let range = if done > 0 { format!("bytes={done}-") } else { String::new() };
         let response = self.get(&url, &range)?;
         match response.status().as_u16() {
             206 => {
@@ -264,36 +282,55 @@ impl<'a> Client<'a> {
                     return Err(HubError::Malformed { url, what });
                 }
             }
-            200 => {
-                // The server knows no ranges: all anew.
-                at(partial, out.set_len(0))?;
-                *done = 0;
-            }
+            200 => growing.empty()?, // the server knows no ranges: all anew
             status if status >= 500 => return Err(self.network(&url, format!("status {status}"))),
             416 => {
-                at(partial, out.set_len(0))?;
-                *done = 0;
+                growing.empty()?;
                 return Err(self.network(&url, "the rest is refused (status 416)"));
             }
             status => return Err(HubError::Status { url, status }),
         }
         let mut body = response.into_body().into_reader();
         let mut buffer = vec![0; 128 << 10];
-        while *done < remote.size {
+        while growing.done < remote.size {
             let n = body.read(&mut buffer).map_err(|error| self.network(&url, error))?;
             if n == 0 {
                 return Err(self.network(&url, "the connection was closed"));
             }
-            if n as u64 > remote.size - *done {
-                at(partial, out.set_len(0))?;
+            if n as u64 > remote.size - growing.done {
+                growing.empty()?;
                 let what = format!("{file} is longer than the {} bytes that were announced", remote.size);
                 return Err(HubError::Malformed { url, what });
             }
-            at(partial, whole::step(|| out.write_all(&buffer[..n])))?;
-            *done += n as u64;
-            report(progress, file, *done, remote.size)?;
+            at(growing.path, whole::step(|| growing.out.write_all(&buffer[..n])))?;
+            growing.done += n as u64;
+            report(progress, file, growing.done, remote.size)?;
+            if growing.done < remote.size && growing.rate.slow(growing.done, Instant::now()) {
+                return Err(growing.interrupted(file, remote, growing.rate.reason()));
+            }
         }
         Ok(())
+    }
+}
+
+/// A content on its way.
+struct Growing<'a> {
+    out: File,
+    path: &'a Path,
+    /// Bytes that have come.
+    done: u64,
+    rate: Rate,
+}
+
+impl Growing<'_> {
+    /// Throws away what has come.
+    fn empty(&mut self) -> Result<(), HubError> {
+        self.done = 0;
+        at(self.path, self.out.set_len(0))
+    }
+
+    fn interrupted(&self, file: &str, remote: &Remote, reason: String) -> HubError {
+        HubError::Interrupted { file: file.into(), done: self.done, total: remote.size, reason }
     }
 }
 
@@ -319,13 +356,4 @@ fn certificates(path: &Path) -> Result<RootCerts, HubError> {
         return Err(wrong("it holds no certificate".into()));
     }
     Ok(RootCerts::from(roots))
-}
-
-/// The address that `location`, absolute or starting with a slash, means on the page `base`.
-fn join(base: &str, location: &str) -> Option<String> {
-    if !location.starts_with('/') {
-        return location.starts_with("http").then(|| location.into());
-    }
-    let base: Uri = base.parse().ok()?;
-    Some(format!("{}://{}{location}", base.scheme_str()?, base.authority()?))
 }

@@ -13,9 +13,12 @@
 mod cache;
 mod download;
 mod error;
+mod rate;
+mod url;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::weights::index;
 use crate::model::whole;
@@ -44,13 +47,19 @@ pub struct Hub {
     pub endpoint: String,
     /// The cache: the folder that holds `models--ORG--NAME`.
     pub cache: PathBuf,
-    /// Sent to the endpoint, and to no other host.
+    /// Sent to the endpoint, and to no other scheme, host or port.
     pub token: Option<String>,
     /// Whether only the cache is used.
     pub offline: bool,
     /// Certificates (PEM) to trust in place of Mozilla's, for networks that look into TLS.
     pub certificates: Option<PathBuf>,
+    /// How long a download may bring next to nothing (less than 64 KiB) before it is given up; what
+    /// has come is kept.
+    pub patience: Duration,
 }
+
+/// How long a download may bring next to nothing.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A repository and a revision of it.
 struct Id {
@@ -107,6 +116,7 @@ impl Hub {
             token,
             offline: is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"),
             certificates: path("SSL_CERT_FILE").or_else(|| path("REQUESTS_CA_BUNDLE")),
+            patience: PATIENCE,
         })
     }
 

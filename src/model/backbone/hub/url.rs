@@ -1,0 +1,72 @@
+//! Addresses of the Hub: where a redirect leads, and whether that is still the Hub.
+
+use ureq::http::Uri;
+
+/// The address that `location`, absolute or starting with a slash, means on the page `base`.
+pub(super) fn join(base: &str, location: &str) -> Option<String> {
+    if !location.starts_with('/') {
+        return ["http://", "https://"].iter().any(|s| location.starts_with(s)).then(|| location.into());
+    }
+    let base: Uri = base.parse().ok()?;
+    let scheme = base.scheme_str()?;
+    match location.starts_with("//") {
+        true => Some(format!("{scheme}:{location}")), // another host by the same scheme
+        false => Some(format!("{scheme}://{}{location}", base.authority()?)),
+    }
+}
+
+/// Whether two addresses are of one origin: scheme, host and port. What is no address is of none.
+pub(super) fn same_origin(one: &str, other: &str) -> bool {
+    let (one, other) = (origin(one), origin(other));
+    one.is_some() && one == other
+}
+
+/// Scheme, host and port, the scheme's own port where none is named.
+fn origin(url: &str) -> Option<(String, String, u16)> {
+    let url: Uri = url.parse().ok()?;
+    let scheme = url.scheme_str()?.to_ascii_lowercase();
+    let usual = match scheme.as_str() {
+        "http" => 80,
+        "https" => 443,
+        _ => return None,
+    };
+    let port = url.port_u16().unwrap_or(usual);
+    Some((scheme, url.host()?.to_ascii_lowercase(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let hub = "https://hub.example";
+        for same in ["https://hub.example/a", "https://HUB.example:443/b?c", "HTTPS://hub.example"] {
+            assert!(same_origin(same, hub), "{same}");
+        }
+        for other in [
+            "http://hub.example/a",
+            "http://hub.example:443/a",
+            "https://hub.example:8443/a",
+            "https://cdn.hub.example/a",
+            "https://hub.example.evil/a",
+            "https://hub.example@evil/a",
+            "https://evil/https://hub.example",
+            "ftp://hub.example/a",
+            "/a",
+            "",
+        ] {
+            assert!(!same_origin(other, hub), "{other}");
+        }
+        assert!(!same_origin("", "") && same_origin("http://h:80", "http://h/x"));
+    }
+
+    #[test]
+    fn a_redirect_leads_somewhere_or_nowhere() {
+        let to = |location| join("https://h:1/a/b", location);
+        assert_eq!(to("/c").as_deref(), Some("https://h:1/c"));
+        assert_eq!(to("//other/c").as_deref(), Some("https://other/c"));
+        assert_eq!(to("http://other/c").as_deref(), Some("http://other/c"));
+        assert_eq!((to("file:///c"), to("c")), (None, None));
+    }
+}

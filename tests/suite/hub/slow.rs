@@ -1,0 +1,40 @@
+//! Downloads that all but stand still.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::server::Reply;
+use super::{client, hub, model, on, store, usual};
+use ssmprobe::model::backbone::hub::{Hub, HubError};
+
+/// One byte now and then, on one connection or on a new one each: given up, kept, and gone on with.
+#[test]
+fn a_download_that_drips_is_given_up_and_resumed() {
+    let pause = Duration::from_millis(20);
+    for every_byte_breaks in [false, true] {
+        let cache = tempfile::tempdir().unwrap();
+        let dripping = store(move |request, model| Reply {
+            drip: Some(pause),
+            cut: every_byte_breaks.then_some(1),
+            ..Reply::content(request, model)
+        });
+        let server = hub(&usual(), &dripping);
+        let patience = Duration::from_millis(500);
+        let begun = Instant::now();
+        let slow = Hub { patience, ..client(&server, cache.path()) };
+        let error = slow.resolve("org/name", &mut on).unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        let HubError::Interrupted { done, total, .. } = error else { panic!("{error}") };
+        assert!(0 < done && done < 200 && total == model().len() as u64, "{done} of {total}");
+        assert!(error.to_string().contains("start again to go on from there"), "{error}");
+        if !every_byte_breaks {
+            assert!(error.to_string().contains("less than 65536 bytes came within 500ms"), "{error}");
+        }
+
+        let whole = store(Reply::content);
+        let server = hub(&usual(), &whole);
+        let dir = client(&server, cache.path()).resolve("org/name", &mut on).unwrap();
+        assert_eq!(fs::read(dir.join("model.safetensors")).unwrap(), model());
+        assert_eq!(whole.ranges(), [Some(format!("bytes={done}-"))]);
+    }
+}
