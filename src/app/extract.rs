@@ -7,6 +7,7 @@ mod error;
 mod flow;
 mod recompute;
 mod trial;
+mod verify;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, Backbone, BackboneError};
 use crate::model::data::{self, Dataset};
 use crate::model::digest;
-use crate::model::features::{CacheError, Precision, Source, TokenCache, Writer, image_bytes};
+use crate::model::features::{CacheError, Damage, Precision, Source, Stock, image_bytes};
 use crate::model::grid::Grid;
 use crate::model::preprocess::Preprocessor;
 use crate::model::probe::BackboneMeta;
@@ -44,6 +45,8 @@ pub struct Wanted {
     pub root: PathBuf,
     /// Most bytes a cache may take.
     pub limit: u64,
+    /// Whether the images are compared with what they were when their tokens were taken.
+    pub verify: bool,
 }
 
 /// Told while tokens are taken.
@@ -52,6 +55,32 @@ pub enum Event<'a> {
     Progress(Progress),
     /// So many images were looked at, whether they can be read.
     Looked(Progress),
+    /// Kept tokens are read and compared with their digests.
+    Verifying {
+        /// Bytes read.
+        read: u64,
+        /// Bytes to be read.
+        total: u64,
+    },
+    /// A shard is not what was written: its images are read again.
+    Damaged(&'a Damage),
+    /// Shards of an earlier version had no digests and have got them.
+    Adopted {
+        /// How many.
+        shards: usize,
+    },
+    /// So many images were compared with what they were.
+    Compared(Progress),
+    /// An image is not what it was when its tokens were taken: they are taken again.
+    Changed {
+        /// Index of the sample.
+        sample: usize,
+    },
+    /// Tokens are there of which it is not known what their images were.
+    Unknown {
+        /// Of how many images.
+        images: usize,
+    },
     /// An image was left out.
     Unreadable {
         /// Index of the sample.
@@ -190,11 +219,7 @@ impl Plan {
 
 /// Images whose tokens are there already.
 fn done(root: &Path, source: &Source, images: usize) -> Result<usize, CacheError> {
-    Ok(match TokenCache::find(root, source)? {
-        Some(cache) => cache.len(),
-        None if root.join(source.key()).exists() => Writer::open(root, source.clone(), images)?.done(),
-        None => 0,
-    })
+    Ok(Stock::open(root, source, Some(images))?.done())
 }
 
 /// What tells a dataset's images from others: paths (and rows) within it, sizes and times of

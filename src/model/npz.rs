@@ -1,6 +1,6 @@
 //! NumPy's archive of arrays (`numpy.load` opens it), the same bytes for the same arrays.
 
-use std::io::{Seek, Write};
+use std::io::{Cursor, Write};
 
 use ndarray::{ArrayViewD, IxDyn};
 use ndarray_npy::{WriteNpyError, WriteNpyExt};
@@ -25,9 +25,11 @@ pub enum NpzError {
     },
 }
 
-/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without the time of day.
-pub fn write(to: impl Write + Seek, arrays: &Arrays) -> Result<(), NpzError> {
-    let mut zip = ZipWriter::new(to);
+/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without the time of day. The
+/// archive is made in memory: one whose writer fails half-way would try to end it when it is dropped,
+/// and print that it cannot.
+pub fn write(mut to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .last_modified_time(DateTime::default());
@@ -37,6 +39,7 @@ pub fn write(to: impl Write + Seek, arrays: &Arrays) -> Result<(), NpzError> {
             ArrayViewD::from_shape(IxDyn(&array.shape), &array.data).expect("as many values as the shape");
         view.write_npy(&mut zip).map_err(|source| NpzError::Array { name: name.clone(), source })?;
     }
-    zip.finish()?.flush().map_err(zip::result::ZipError::from)?;
+    let bytes = zip.finish()?.into_inner();
+    to.write_all(&bytes).map_err(zip::result::ZipError::from)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
@@ -10,6 +11,24 @@ use tempfile::NamedTempFile;
 use super::inject;
 
 const PREFIX: &str = ".ssmprobe-";
+
+/// Temporary files this process has begun; those that have got their names or are gone are dropped when
+/// the next one is begun.
+static BEGUN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn begun() -> MutexGuard<'static, Vec<PathBuf>> {
+    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the temporary files of this process, for whoever ends it without waiting for its threads.
+/// None is begun as long as what is returned is held.
+pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
+    let begun = begun();
+    for path in &*begun {
+        let _ = std::fs::remove_file(path); // it has its name by now, or is gone
+    }
+    begun
+}
 
 /// Writes `bytes` beside `path`, then renames: a reader meets the old file or the new one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -46,7 +65,11 @@ impl Pending {
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
+        let mut begun = begun();
         let file = step(|| builder.prefix(PREFIX).tempfile_in(folder))?;
+        begun.retain(|path| path.exists());
+        begun.push(file.path().to_owned());
+        drop(begun);
         Ok(Self { place: path.to_owned(), file })
     }
 

@@ -284,8 +284,10 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     let (whole, cut) = (desk.path("whole").join(&name), desk.path("cut").join(&name));
     // As a kill leaves it: the manifest and two whole shards.
     fs::create_dir_all(&cut).expect("a folder");
-    for file in ["manifest.json", "tokens-000000.safetensors", "tokens-000001.safetensors"] {
-        fs::copy(whole.join(file), cut.join(file)).expect("a copy");
+    let shards = ["tokens-000000", "tokens-000001"];
+    let shards = shards.iter().flat_map(|shard| [format!("{shard}.safetensors"), format!("{shard}.json")]);
+    for file in shards.chain(["manifest.json".to_owned()]) {
+        fs::copy(whole.join(&file), cut.join(&file)).expect("a copy");
     }
     let again = &lines(&done(&mut desk.extract("cut", &["--plan", "--json"])))[0];
     assert_eq!((&again["done"], &again["bytes_missing"]), (&128.into(), &(16 * 17 * 24 * 2).into()));
@@ -316,8 +318,8 @@ fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
     let disk = desk.path("disk");
     fs::create_dir(&disk).expect("a folder");
     let inner = desk.extract("disk", &[]);
-    // The folder, the cache's, its manifest and a shard; then room for more, then what is there.
-    let script = r#"disk=$1; shift; mount -t tmpfs -o size=16m,nr_inodes=4 none "$disk" || exit 77
+    // The folder, the cache's, its manifest and a shard and its record; then room for more, then what is there.
+    let script = r#"disk=$1; shift; mount -t tmpfs -o size=16m,nr_inodes=5 none "$disk" || exit 77
         "$@" || { echo "rc $?" >&2; ls "$disk"/* >&2; mount -o remount,nr_inodes=100 "$disk" && "$@"; }
         ls "$disk"/*"#;
     let mut command = Command::new("unshare");
@@ -350,10 +352,17 @@ fn a_disk_that_refuses_stops_with_a_message_and_a_usable_cache() {
     let desk = Desk::new(48, 12);
     let inner = desk.extract("cache", &[]);
     let mut command = Command::new("sh");
-    command.args(["-c", "trap '' XFSZ; ulimit -f 20; exec \"$0\" \"$@\""]);
+    command.args(["-c", "ulimit -f 20; exec \"$0\" \"$@\""]);
     command.arg(inner.get_program()).args(inner.get_args());
     let (code, _, said) = run(&mut command);
     assert!(code == 1 && said.contains("tokens-000000") && said.contains("can go on"), "{said}");
+    let cache =
+        fs::read_dir(desk.path("cache")).expect("a folder").next().expect("a cache").expect("an entry");
+    assert_eq!(
+        files(&cache.path()).keys().collect::<Vec<_>>(),
+        ["manifest.json"],
+        "nothing half-written is left"
+    );
     done(&mut desk.extract("cache", &[]));
     assert_eq!(lines(&done(&mut desk.extract("cache", &["--plan", "--json"])))[0]["done"], 60);
 }

@@ -61,7 +61,8 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
     // What is planned is what lies on the disk.
     let dataset = data::open(desk.data()).expect("scenes");
     let (taking, precision, root) = (Taking::default(), Precision::Float16, desk.path("cache"));
-    let wanted = Wanted { backbone: folder.clone(), taking, precision, root, limit: u64::MAX };
+    let (backbone, limit) = (folder.clone(), u64::MAX);
+    let wanted = Wanted { backbone, taking, precision, root, limit, verify: false };
     let plan = Plan::new(wanted, &dataset).expect("a plan");
     assert_eq!((plan.done, plan.bytes), (36, 36 * 16 * 24 * 2));
     let cache = TokenCache::find(&desk.path("cache"), &plan.source).expect("readable").expect("there");

@@ -423,6 +423,29 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
 }
 
 #[test]
+fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
+    static READING: AtomicBool = AtomicBool::new(false);
+    let world = World {
+        photo: |place| {
+            READING.store(true, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_hours(1)); // a pipe nobody writes to
+            place.photo()
+        },
+        ..World::default()
+    };
+    let mut desk = Desk::new(world);
+    desk.open("cpu");
+    desk.open_probe("gap.safetensors", 1);
+    desk.worker.send(look(9, &fixture("images/one.png"), 1));
+    while !READING.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let begun = Instant::now();
+    drop(desk);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
+#[test]
 fn dropped_files_are_recognised() {
     let folder = TempDir::new().expect("a folder");
     fs::write(folder.path().join("notes.txt"), "nothing").expect("a file");

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::fault::Usage;
 use super::out;
 use super::tokens::CacheRoot;
+use crate::app::cli::out::say;
 use crate::app::text;
 use crate::model::features::list::{self, Entry};
 
@@ -49,7 +50,7 @@ impl Cache {
                 let root = root.path()?;
                 let entries = list::entries(&root)?;
                 if json {
-                    out::line(format_args!("{:#}", json!({"root": root, "caches": entries})))?;
+                    out::text(format_args!("{:#}\n", json!({"root": root, "caches": entries})))?;
                 } else {
                     for entry in &entries {
                         out::line(line(entry))?;
@@ -59,7 +60,7 @@ impl Cache {
                         1 => "1 cache".to_owned(),
                         many => format!("{many} caches"),
                     };
-                    eprintln!("{number}, {}, in {}", text::bytes(bytes), root.display());
+                    say!("{number}, {}, in {}", text::bytes(bytes), root.display());
                 }
             }
             What::Clear { root, names, all } => {
@@ -70,7 +71,7 @@ impl Cache {
                     list::remove(&root, &entry.name)?;
                 }
                 let bytes = doomed.iter().map(|entry| entry.bytes).sum();
-                eprintln!("{} caches removed, {} freed", doomed.len(), text::bytes(bytes));
+                say!("{} caches removed, {} freed", doomed.len(), text::bytes(bytes));
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -42,7 +42,7 @@ enum Depth {
 impl DatasetVerb {
     /// Describes it. Unreadable images and twins are told, and no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        interrupt::listen()?;
+        interrupt::listen();
         let dataset = data::open(&self.data)?;
         let check = match self.check {
             Depth::Lists => Check::Lists,
@@ -71,8 +71,8 @@ impl DatasetVerb {
             };
             let classes = report.classes.iter().zip(&report.counts);
             let unreadable = report.unreadable.iter();
-            out::line(format_args!(
-                "{:#}",
+            out::text(format_args!(
+                "{:#}\n",
                 json!({
                     "name": dataset.name,
                     "layout": dataset.layout,

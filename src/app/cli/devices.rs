@@ -36,7 +36,7 @@ impl Devices {
             let auto = json!({ "name": auto.found.name, "why": auto.why });
             let devices = rows.iter().map(Row::to_json).collect::<anyhow::Result<Vec<_>>>()?;
             let all = json!({ "auto": auto, "built_with": built_with(), "devices": devices });
-            out::line(format_args!("{all:#}"))?;
+            out::text(format_args!("{all:#}\n"))?;
         } else {
             for row in &rows {
                 out::text(row.to_text())?;

@@ -12,6 +12,7 @@ use super::interrupt;
 use super::out;
 use super::progress::Display;
 use super::tokens::TokenFlags;
+use crate::app::cli::out::say;
 use crate::app::extract::{Event, ExtractError, Plan};
 use crate::app::text;
 use crate::model::{backbone, data, device};
@@ -42,10 +43,10 @@ pub struct Extract {
 impl Extract {
     /// Takes what is missing.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        interrupt::listen()?;
+        interrupt::listen();
         let dataset = data::open(&self.data)?;
         let plan = Plan::new(self.tokens.wanted(&self.backbone)?, &dataset)?;
-        eprintln!("{}", describe(&plan));
+        say!("{}", describe(&plan));
         let mut document = json!({
             "cache": plan.folder(),
             "images": plan.images,
@@ -64,25 +65,29 @@ impl Extract {
             let begun = Instant::now();
             let device = device::open(&self.device)?;
             let mut display = Display::new();
-            let mut spent = None;
+            let (mut spent, mut damaged, mut changed) = (None, Vec::new(), Vec::new());
+            let name = |sample: usize| dataset.samples[sample].source.name();
             let result = plan.run(&dataset, &device, &mut |event| {
-                if let Event::Done(seconds) = &event {
-                    spent = Some(*seconds);
+                match &event {
+                    Event::Done(seconds) => spent = Some(*seconds),
+                    Event::Damaged(damage) => damaged.push(damage.path.clone()),
+                    Event::Changed { sample } => changed.push(name(*sample)),
+                    _ => {}
                 }
-                display.extract(&event, |sample| dataset.samples[sample].source.name());
+                display.extract(&event, name);
                 interrupt::flow()
             });
             display.clear();
             let cache = match result {
                 Err(ExtractError::Stopped { done, images }) => {
-                    eprintln!("{}", ExtractError::Stopped { done, images });
+                    say!("{}", ExtractError::Stopped { done, images });
                     return Ok(interrupt::code());
                 }
                 other => other?,
             };
             let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
             let seconds = begun.elapsed().as_secs_f64();
-            eprintln!(
+            say!(
                 "tokens of {} of {} images in {} ({seconds:.1} s)",
                 cache.len() - unreadable,
                 cache.len(),
@@ -92,6 +97,8 @@ impl Extract {
             document["unreadable"] = json!(unreadable);
             document["seconds"] = json!(seconds);
             document["spent"] = json!(spent);
+            document["damaged"] = json!(damaged);
+            document["changed"] = json!(changed);
         }
         if self.json {
             out::line(&document)?;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use super::interrupt;
+use crate::app::cli::out::say;
 pub use crate::app::fault::lines;
 use crate::app::training::TrainingError;
 use crate::model::backbone::hub::HubError;
@@ -18,10 +19,10 @@ pub struct Usage(pub String);
 /// Prints the chain of an error to standard error; returns the exit code it means.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if matches!(error.downcast_ref(), Some(HubError::Cancelled)) {
-        eprintln!("stopped; the same command goes on with the download");
+        say!("stopped; the same command goes on with the download");
         return interrupt::code();
     }
-    eprintln!("error: {}", lines(error).join("\n  because: "));
+    say!("error: {}", lines(error).join("\n  because: "));
     ExitCode::from(if refused(error) { 2 } else { 1 })
 }
 

@@ -106,7 +106,8 @@ pub fn main() -> ExitCode {
         device::quiet_drivers();
     }
     memory::keep_freed();
-    match Cli::parse().run() {
+    let parsed = Cli::parse();
+    match interrupt::install().and_then(|()| parsed.run()) {
         Ok(code) => code,
         Err(error) => fault::report(&error),
     }

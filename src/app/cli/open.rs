@@ -13,6 +13,7 @@ use crate::app::command::Command;
 use crate::app::worker::{Worker, World};
 use crate::app::workspace::is_workspace;
 use crate::app::{settings, window};
+use crate::model::whole;
 
 /// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, too.
 #[derive(Args, Default)]
@@ -70,6 +71,8 @@ impl Open {
             self.pane.iter().for_each(|pane| app.desk.show(pane));
             Ok(app)
         })?;
+        // A job that could not be waited for writes nothing more.
+        std::mem::forget(whole::abandon());
         Ok(ExitCode::SUCCESS)
     }
 }

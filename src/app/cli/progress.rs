@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use super::out;
+use crate::app::cli::out::say;
 use crate::app::extract::{self, Spent};
 use crate::app::pace::Progress;
+use crate::app::text;
+use crate::model::shown::{shown, shown_line};
 use crate::model::train::Learner;
 
 /// How long nothing is said where there is no terminal.
@@ -22,6 +25,7 @@ pub struct Display {
     bar: ProgressBar,
     terminal: bool,
     told: Instant,
+    verifying: Instant,
     unreadable: usize,
 }
 
@@ -30,12 +34,13 @@ impl Display {
     pub fn new() -> Self {
         let bar = ProgressBar::no_length(); // hides itself where there is no terminal
         bar.set_style(ProgressStyle::with_template("{prefix} {wide_bar} {msg}").expect("a valid template"));
-        Self { bar, terminal: stderr().is_terminal(), told: Instant::now(), unreadable: 0 }
+        let now = Instant::now();
+        Self { bar, terminal: stderr().is_terminal(), told: now, verifying: now, unreadable: 0 }
     }
 
     /// A line that stays.
     pub fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| say!("{}", shown_line(line)));
     }
 
     /// A line of results to standard output. Whoever stops reading it does not stop the work.
@@ -49,6 +54,29 @@ impl Display {
             extract::Event::Progress(progress) => self.show("tokens", progress, ""),
             extract::Event::Done(spent) => self.say(&told(spent)),
             extract::Event::Looked(progress) => self.show("looking at images", progress, ""),
+            extract::Event::Verifying { read, total } => self.verify(*read, *total),
+            extract::Event::Damaged(damage) => {
+                self.say(&format!("warning: {damage}; the tokens of its images are taken again"))
+            }
+            extract::Event::Adopted { shards } => self.say(&format!(
+                "note: these tokens were kept by an earlier version without digests; they are taken as they \
+                 are, and {} written down now",
+                match shards {
+                    1 => "1 digest is".to_owned(),
+                    many => format!("{many} digests are"),
+                }
+            )),
+            extract::Event::Compared(progress) => self.show("comparing images", progress, ""),
+            extract::Event::Changed { sample } => {
+                self.say(&format!(
+                    "warning: {} is not what it was when its tokens were taken",
+                    name(*sample)
+                ));
+            }
+            extract::Event::Unknown { images } => self.say(&format!(
+                "note: of {images} images it is not known what they were when their tokens were taken, by an \
+                 earlier version; `ssmprobe cache clear`, and they are read anew"
+            )),
             extract::Event::Unreadable { sample, why } => {
                 self.unreadable += 1;
                 match self.unreadable {
@@ -60,6 +88,30 @@ impl Display {
         }
     }
 
+    /// How far reading kept tokens is, and how fast it went.
+    fn verify(&mut self, read: u64, total: u64) {
+        if read == 0 {
+            self.verifying = Instant::now();
+        }
+        let seconds = self.verifying.elapsed().as_secs_f64();
+        if self.terminal {
+            self.bar.set_length(total);
+            self.bar.set_position(read);
+            self.bar.set_prefix("reading kept tokens");
+            self.bar.set_message(format!("{} of {}", text::bytes(read), text::bytes(total)));
+        }
+        if read == total {
+            let rate = read as f64 / seconds.max(1e-6) / 1e9;
+            let read = text::bytes(read);
+            self.say(&format!(
+                "tokens: {read} read and compared with their digests in {seconds:.1} s ({rate:.1} GB/s)"
+            ));
+        } else if !self.terminal && self.told.elapsed() >= SILENCE {
+            self.told = Instant::now();
+            say!("reading kept tokens: {} of {}", text::bytes(read), text::bytes(total));
+        }
+    }
+
     /// How far a job is, and more about it.
     pub fn show(&mut self, what: &str, progress: &Progress, more: &str) {
         let Progress { done, total, rate, left } = progress;
@@ -67,13 +119,13 @@ impl Display {
         if self.terminal {
             self.bar.set_length(*total as u64);
             self.bar.set_position(*done as u64);
-            self.bar.set_prefix(what.to_owned());
+            self.bar.set_prefix(shown(what).into_owned());
             self.bar.set_message(if more.is_empty() { text } else { format!("{text}\n{more}") });
         } else if self.told.elapsed() >= SILENCE || (done == total && more.is_empty()) {
             self.told = Instant::now();
             let more: Vec<&str> = more.split_whitespace().collect();
             let more = more.join(" ");
-            eprintln!("{what}: {text}{}{more}", if more.is_empty() { "" } else { "; " });
+            say!("{what}: {text}{}{more}", if more.is_empty() { "" } else { "; " });
         }
     }
 
@@ -86,7 +138,7 @@ impl Display {
             self.bar.set_message(what.to_owned());
         } else if self.told.elapsed() >= SILENCE {
             self.told = Instant::now();
-            eprintln!("measuring: {what}, run {done} of {total}");
+            say!("measuring: {what}, run {done} of {total}");
         }
     }
 

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::fault::Usage;
 use super::out;
+use crate::app::cli::out::say;
 use crate::app::report::{FORMATS, Format, Source, TABLES, table::Table};
 use crate::model::whole;
 
@@ -92,7 +93,7 @@ impl Report {
                     .with_context(|| format!("{}: cannot be written", path.display()))?;
             }
         }
-        eprintln!("{} tables in {}", tables.len(), out.display());
+        say!("{} tables in {}", tables.len(), out.display());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::fault::Usage;
+use crate::app::cli::out::say;
 use crate::model::scenes::folder::{MOST, Set};
 
 /// Draw a labelled dataset whose objects and their places are known
@@ -58,7 +59,7 @@ impl Scenes {
         bar.set_style(style.expect("a valid template"));
         set.write(&self.out, &|| bar.inc(1))?;
         bar.finish_and_clear();
-        eprintln!("wrote {} scenes to {}", set.train + set.val, self.out.display());
+        say!("wrote {} scenes to {}", set.train + set.val, self.out.display());
         Ok(ExitCode::SUCCESS)
     }
 }

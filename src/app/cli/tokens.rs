@@ -47,6 +47,10 @@ pub struct TokenFlags {
     /// How cached tokens are kept [default: float16].
     #[arg(long, value_enum)]
     precision: Option<Kept>,
+    /// Also read every image and compare it (SHA-256) with what it was when its tokens were taken: one
+    /// that was rewritten with the same size and time is named, and its tokens are taken again.
+    #[arg(long)]
+    verify: bool,
     #[command(flatten)]
     pub taking: TakingFlags,
 }
@@ -161,13 +165,15 @@ impl TokenFlags {
     /// The tokens of the backbone in a folder, taken so.
     pub fn wanted_of(&self, backbone: PathBuf, taking: Taking) -> anyhow::Result<Wanted> {
         let precision = self.precision().unwrap_or_default();
-        Ok(Wanted { backbone, taking, precision, root: self.root.path()?, limit: self.limit() })
+        let (root, limit, verify) = (self.root.path()?, self.limit(), self.verify);
+        Ok(Wanted { backbone, taking, precision, root, limit, verify })
     }
 
     /// What the flags say instead of what a run was begun with.
     pub fn over(&self, wanted: &mut Wanted) {
         wanted.taking = self.taking.over(wanted.taking);
         wanted.precision = self.precision().unwrap_or(wanted.precision);
+        wanted.verify |= self.verify;
     }
 
     fn precision(&self) -> Option<Precision> {

@@ -10,6 +10,7 @@ use super::fault::Usage;
 use super::progress::{self, Display};
 use super::tokens::TokenFlags;
 use super::{extract, fetch, interrupt, out};
+use crate::app::cli::out::say;
 use crate::app::extract::ExtractError;
 use crate::app::training::{self, Event, Order, Summary, TrainingError, order, settings};
 use crate::model::backbone;
@@ -127,19 +128,23 @@ impl Train {
 impl How {
     /// Trains `heads`, or goes on with the run's own.
     pub fn run(self, heads: Option<Vec<Variant>>) -> anyhow::Result<ExitCode> {
-        interrupt::listen()?;
+        interrupt::listen();
         let order = self.order(heads)?;
         let mut display = Display::new();
-        let mut trained = false;
+        let (mut trained, mut working) = (false, None);
         let result = training::start(&order, &self.out, self.resume, &mut |event| {
             trained |= matches!(event, Event::Step { .. });
+            if matches!(event, Event::Begin { .. }) {
+                working = Some(interrupt::working());
+            }
             self.tell(&event, &order, &mut display);
             interrupt::flow()
         });
         display.clear();
+        drop(working);
         let summary = match result {
             Err(TrainingError::Extract(stopped @ ExtractError::Stopped { .. })) => {
-                eprintln!("{stopped}");
+                say!("{stopped}");
                 return Ok(interrupt::code());
             }
             other => other?,
@@ -271,7 +276,7 @@ impl How {
         let Summary { run, outcomes, finished } = summary;
         for outcome in outcomes {
             if let Some(failure) = &outcome.failure {
-                eprintln!("warning: {} with seed {} stopped: {failure}", outcome.head, outcome.seed);
+                say!("warning: {} with seed {} stopped: {failure}", outcome.head, outcome.seed);
             }
         }
         let out = run.folder().display();
@@ -295,9 +300,9 @@ impl How {
             }
         }
         match finished {
-            true if trained => eprintln!("the run is in {out}"),
-            true => eprintln!("the run in {out} was finished: nothing was trained; more --seeds add to it"),
-            false => eprintln!("stopped and saved; `ssmprobe train --resume --out {out}` goes on"),
+            true if trained => say!("the run is in {out}"),
+            true => say!("the run in {out} was finished: nothing was trained; more --seeds add to it"),
+            false => say!("stopped and saved; `ssmprobe train --resume --out {out}` goes on"),
         }
         Ok(())
     }

@@ -16,7 +16,9 @@ use super::{Event, ExtractError, Plan};
 use crate::app::pace::Pace;
 use crate::model::backbone::Backbone;
 use crate::model::data::{Dataset, Sample};
-use crate::model::features::{CacheError, SHARD, TokenCache, Writer};
+use crate::model::digest;
+use crate::model::features::{CacheError, SHARD, Stock, TokenCache, Writer};
+use crate::model::image::Photo;
 use crate::model::preprocess::{Pixels, Preprocessor};
 use crate::model::tokens::Tokens;
 
@@ -48,8 +50,16 @@ pub struct Spent {
 
 /// Pixels of an image, or why there are none.
 pub(super) type Prepared = Result<Pixels, String>;
-/// Tokens of images, in order; none where an image could not be read.
-type Batch = Vec<Option<Tokens>>;
+
+/// An image on its way to the backbone.
+struct Image {
+    prepared: Prepared,
+    /// Of its file; none where that could not be read.
+    sha256: Option<String>,
+}
+
+/// Tokens of images, in order, none where an image could not be read; and the images' digests.
+type Batch = Vec<(Option<Tokens>, Option<String>)>;
 
 impl Plan {
     /// Takes the tokens that are missing. `tell` may stop it; what was done is kept.
@@ -60,24 +70,27 @@ impl Plan {
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<TokenCache, ExtractError> {
         self.check()?;
-        if let Some(cache) = TokenCache::find(&self.wanted.root, &self.source)? {
-            return Ok(cache);
-        }
+        let mut stock = Stock::open(&self.wanted.root, &self.source, Some(self.images))?;
+        self.verify(&mut stock, dataset, tell)?;
+        let stock = match stock.into_cache() {
+            Ok(cache) => return Ok(cache),
+            Err(stock) => *stock,
+        };
         let backbone = self.open(device)?;
-        let writer = Writer::open(&self.wanted.root, self.source.clone(), self.images)?;
-        let done = writer.done();
-        let samples = &dataset.samples[done..];
+        let writer = Writer::of(stock)?;
+        let missing = writer.missing();
+        let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
         std::thread::scope(|scope| {
             // One batch waits before and one behind the one that is read, and one is at work on either side.
             let (send, images) = sync_channel(1);
             let (hand, tokens) = sync_channel(1);
             let named = |name: &str| Builder::new().name(name.into());
             let decoding = named("decode")
-                .spawn_scoped(scope, || decode(samples, batch(device), &self.preprocessor, send))
+                .spawn_scoped(scope, || decode(&samples, batch(device), &self.preprocessor, send))
                 .map_err(ExtractError::Thread)?;
             let writing =
                 named("write").spawn_scoped(scope, || write(writer, tokens)).map_err(ExtractError::Thread)?;
-            let read = self.read(&backbone, done, images, hand, tell);
+            let read = self.read(&backbone, &missing, images, hand, tell);
             let (written, writing) = joined(writing);
             let writer = written?;
             let (decoding, mut spent) = (
@@ -90,15 +103,17 @@ impl Plan {
         })
     }
 
-    /// Runs the backbone on every batch that comes; nothing where it was stopped before the last.
+    /// Runs the backbone on every batch of the `missing` images that comes; nothing where it was stopped
+    /// before the last.
     fn read(
         &self,
         backbone: &Backbone,
-        mut done: usize,
-        batches: Receiver<Vec<Prepared>>,
+        missing: &[usize],
+        batches: Receiver<Vec<Image>>,
         hand: SyncSender<Batch>,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Spent>, ExtractError> {
+        let mut done = self.images - missing.len();
         let (mut readable, mut first) = (done > 0, None);
         let mut pace = Pace::new(self.images, done);
         let mut spent = Spent::default();
@@ -109,9 +124,9 @@ impl Plan {
             *(if spent.images == 0 { &mut spent.first } else { &mut spent.starved }) += since(begun);
             let mut pixels = Vec::with_capacity(batch.len());
             let mut slots = Vec::with_capacity(batch.len());
-            for prepared in batch {
-                let (slot, sample) = (prepared.is_ok(), done + slots.len());
-                slots.push(slot);
+            for Image { prepared, sha256 } in batch {
+                let sample = missing[spent.images + slots.len()];
+                slots.push((prepared.is_ok(), sha256));
                 match prepared {
                     Ok(ready) => pixels.push(ready),
                     Err(why) => {
@@ -124,10 +139,12 @@ impl Plan {
             let begun = Instant::now();
             let mut tokens = backbone.forward_layers(&pixels, &[self.layer], true)?.into_iter().flatten();
             spent.backbone += since(begun);
-            let mut next = |slot: &bool| if *slot { tokens.next() } else { None };
-            let tokens: Batch = slots.iter().map(&mut next).collect();
-            readable |= tokens.iter().any(Option::is_some);
-            (done, spent.images) = (done + slots.len(), spent.images + slots.len());
+            let count = slots.len();
+            let mut next =
+                |(slot, sha256): (bool, Option<String>)| (if slot { tokens.next() } else { None }, sha256);
+            let tokens: Batch = slots.into_iter().map(&mut next).collect();
+            readable |= tokens.iter().any(|(tokens, _)| tokens.is_some());
+            (done, spent.images) = (done + count, spent.images + count);
             let begun = Instant::now();
             if hand.send(tokens).is_err() {
                 break; // the writer says why
@@ -151,17 +168,28 @@ pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared 
     preprocessor.apply(&photo).map_err(|error| error.to_string())
 }
 
+/// [`prepare`], with the digest of the very bytes that were decoded.
+fn image(sample: &Sample, preprocessor: &Preprocessor) -> Image {
+    let bytes = match sample.source.bytes() {
+        Ok(bytes) => bytes,
+        Err(error) => return Image { prepared: Err(error.to_string()), sha256: None },
+    };
+    let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
+    let pixels = |photo: Photo| preprocessor.apply(&photo).map_err(|error| error.to_string());
+    Image { prepared: photo.and_then(pixels), sha256: Some(digest::of(&bytes)) }
+}
+
 /// Prepares batch after batch until all are sent or nobody takes them any more; the time it took.
 fn decode(
-    samples: &[Sample],
+    samples: &[&Sample],
     batch: usize,
     preprocessor: &Preprocessor,
-    send: SyncSender<Vec<Prepared>>,
+    send: SyncSender<Vec<Image>>,
 ) -> Duration {
     let mut spent = Duration::ZERO;
     for batch in samples.chunks(batch) {
         let begun = Instant::now();
-        let prepared = batch.par_iter().map(|sample| prepare(sample, preprocessor)).collect();
+        let prepared = batch.par_iter().map(|sample| image(sample, preprocessor)).collect();
         spent += begun.elapsed();
         if send.send(prepared).is_err() {
             break;
@@ -175,8 +203,8 @@ fn write(mut writer: Writer, batches: Receiver<Batch>) -> (Result<Writer, CacheE
     let mut spent = Duration::ZERO;
     for batch in batches {
         let begun = Instant::now();
-        for tokens in batch {
-            if let Err(error) = writer.push(tokens) {
+        for (tokens, sha256) in batch {
+            if let Err(error) = writer.push_of(tokens, sha256) {
                 return (Err(error), spent);
             }
         }

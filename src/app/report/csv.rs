@@ -2,6 +2,7 @@
 //! one, all digits kept.
 
 use super::table::{Cell, Table};
+use crate::model::cells::word;
 
 /// The table, without title and notes.
 pub fn render(table: &Table) -> String {
@@ -19,7 +20,7 @@ pub fn render(table: &Table) -> String {
             let (value, deviation) = match cell {
                 Cell::None => (String::new(), None),
                 // The mark of heads beyond the paper is for people.
-                Cell::Text(text) => (text.trim_end_matches(" †").to_owned(), None),
+                Cell::Text(text) => (word(text.trim_end_matches(" †")).into_owned(), None),
                 Cell::Number(number) => (number.value.to_string(), number.deviation),
             };
             let deviation = spread.then(|| deviation.map_or(String::new(), |d| d.to_string()));

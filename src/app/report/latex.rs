@@ -1,6 +1,7 @@
 //! Tables as LaTeX for the booktabs package, as the paper sets them.
 
 use super::table::{Cell, Row, Table};
+use crate::model::shown::shown;
 
 /// A `table` environment with caption, label and the notes below in small print.
 pub fn render(table: &Table) -> String {
@@ -62,7 +63,7 @@ fn line(row: &Row) -> String {
 /// Words as LaTeX prints them.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in shown(&text.replace(['\n', '\r'], " ")).chars() {
         match c {
             '\\' => out.push_str("\\textbackslash{}"),
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),
@@ -74,7 +75,6 @@ fn escape(text: &str) -> String {
             '×' => out.push_str("$\\times$"),
             '<' | '>' | '|' => out.extend(['$', c, '$']),
             'Δ' => out.push_str("$\\Delta$"),
-            '\n' | '\r' => out.push(' '),
             c => out.push(c),
         }
     }

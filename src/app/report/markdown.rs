@@ -1,6 +1,7 @@
 //! Tables as Markdown: pipes, right-aligned numbers, the best of a column in bold.
 
 use super::table::{Cell, Number, Table};
+use crate::model::shown::shown;
 
 /// The table, its title as a heading, its notes as a list.
 pub fn render(table: &Table) -> String {
@@ -18,12 +19,12 @@ pub fn render(table: &Table) -> String {
         true => format!("{}:", "-".repeat(width + 1)),
         false => "-".repeat(width + 2),
     });
-    let mut text = format!("### {}\n\n{}", table.title, line(&rows[0]));
+    let mut text = format!("### {}\n\n{}", shown(&table.title), line(&rows[0]));
     text.push_str(&format!("|{}|\n", rule.collect::<Vec<_>>().join("|")));
     rows[1..].iter().for_each(|row| text.push_str(&line(row)));
     if !table.notes.is_empty() {
         text.push('\n');
-        table.notes.iter().for_each(|note| text.push_str(&format!("* {note}\n")));
+        table.notes.iter().for_each(|note| text.push_str(&format!("* {}\n", shown(note))));
     }
     text
 }
@@ -48,5 +49,5 @@ fn with_deviation(number: &Number) -> String {
 
 /// A pipe would end the cell, and a line break the row.
 fn escape(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+    shown(&text.replace(['\n', '\r'], " ")).replace('|', "\\|")
 }

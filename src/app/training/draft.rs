@@ -113,6 +113,7 @@ impl Draft {
                 precision: Precision::Float16,
                 root,
                 limit: places::TOKENS_LIMIT,
+                verify: false,
             },
             data: self.data.clone().unwrap_or_default(),
             heads: self.variants()?,

@@ -120,6 +120,15 @@ pub enum TrainingError {
         /// What to do.
         remedy: &'static str,
     },
+    /// An image that the run has learnt from.
+    #[error(
+        "{image} is not what it was when the run's tokens were taken; put it back and go on, or train into \
+         another folder"
+    )]
+    Changed {
+        /// Its name.
+        image: String,
+    },
     /// The checkpoint is another head's.
     #[error("{path}: holds no state that fits `{name}`; train into another folder", path = path.display())]
     Checkpoint {

@@ -134,11 +134,16 @@ pub fn start_on(
     };
     let dataset = data::open(&order.data)?;
     let parts = Parts::of(&dataset, order.selection)?;
-    let plan = Plan::new(order.tokens.clone(), &dataset)?;
+    let mut plan = Plan::new(order.tokens.clone(), &dataset)?;
     order.check_cls(&plan)?;
     let choice = open(&order.device)?;
     supply::allowed(order, &plan, &parts, &dataset, &choice.device)?;
     if let Some((_, run)) = &before {
+        let begun = &run.manifest.tokens;
+        if order.tokens.verify && begun.dataset != plan.source.dataset {
+            let mut tell = |event: extract::Event<'_>| tell(Event::Extract { event, dataset: &dataset });
+            plan = plan.as_of(begun, &dataset, &mut tell)?.unwrap_or(plan);
+        }
         order::compare(run, &manifest(order, &dataset, &plan, &parts, 0, &choice.found.name), false)?;
     }
     let steps = parts.train.images.len().div_ceil(order.protocol.batch) * order.protocol.epochs;

@@ -94,7 +94,7 @@ impl Order {
             found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
         })?;
         let precision = tokens.precision;
-        let tokens = Wanted { backbone: folder, taking, precision, root, limit };
+        let tokens = Wanted { backbone: folder, taking, precision, root, limit, verify: false };
         let selection = match selection {
             Selection::PartOfTrain(share) => Some(share),
             Selection::Test | Selection::Val => None,
@@ -185,7 +185,11 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     let counts: &[&str] = &["dataset.train", "dataset.select", "dataset.test", "dataset.unreadable"];
     let free = |field: &str| FREE.contains(&field) || (!counted && counts.contains(&field));
     if let Some((field, found, asked)) = difference("", &Value::Object(found), &Value::Object(asked), &free) {
-        let remedy = if field == "heads" { OTHER_HEADS } else { ALONE };
+        let remedy = match field.as_str() {
+            "heads" => OTHER_HEADS,
+            "tokens.dataset" => OTHER_IMAGES,
+            _ => ALONE,
+        };
         return Err(TrainingError::Differs { run: run.folder().to_owned(), field, found, asked, remedy });
     }
     Ok(())
@@ -205,6 +209,7 @@ const FREE: &[&str] = &[
     "backbone.id",
 ];
 const ALONE: &str = "go on with `--resume --out` alone, or train into another folder";
+const OTHER_IMAGES: &str = "an image was changed, added, removed or written anew since; put the dataset back, or, if all images are what they were and only their times differ, `--resume --verify` compares what is in them and goes on; or train into another folder";
 const OTHER_HEADS: &str = "train the others into a folder of their own: `ssmprobe report` takes several runs";
 
 /// Refuses tokens that are not those the run's probes read.

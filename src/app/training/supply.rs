@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use burn::tensor::Device;
 
 use super::{Order, Parts, TrainingError};
-use crate::app::extract::{Event, Plan, TRIED};
+use crate::app::extract::{Event, ExtractError, Plan, TRIED};
 use crate::model::data::Dataset;
 use crate::model::features::Supply;
 use crate::model::run::Run;
@@ -34,7 +34,22 @@ pub(super) fn supply(
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Box<dyn Supply>, TrainingError> {
     if !order.recompute || plan.complete() {
-        return Ok(Box::new(plan.run(dataset, device, tell)?));
+        // A run that has begun has learnt from what the images were.
+        let mut changed = None;
+        let cache = plan.run(dataset, device, &mut |event| {
+            let image = match event {
+                Event::Changed { sample } if run.is_some() => Some(dataset.samples[sample].source.name()),
+                _ => None,
+            };
+            let flow = tell(event);
+            let stops = image.is_some();
+            changed = changed.take().or(image);
+            if stops { ControlFlow::Break(()) } else { flow }
+        });
+        return match (cache, changed) {
+            (Err(ExtractError::Stopped { .. }), Some(image)) => Err(TrainingError::Changed { image }),
+            (cache, _) => Ok(Box::new(cache?)),
+        };
     }
     let known = run.and_then(Run::unreadable);
     let unreadable = known.map_or_else(|| plan.unreadable(dataset, tell), Ok)?;

@@ -22,8 +22,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::thread::{Builder, JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 use self::compute::Compute;
 use self::files::Files;
@@ -59,6 +59,9 @@ impl Default for World {
         Self { device: device::choose, photo: Place::photo, tokens: places::tokens, cache_bytes: 512 << 20 }
     }
 }
+
+/// How long the end waits for a job that does not notice; a training was saved after its last epoch.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Events that wait to be fetched before the worker waits itself.
 const EVENTS: usize = 256;
@@ -207,7 +210,8 @@ impl Worker {
         event
     }
 
-    /// Ends every job and both threads, and waits for them: until the running job notices.
+    /// Ends every job and all threads, and waits until the running job notices; not for one that is held
+    /// up for longer than [`PATIENCE`], by a file that is never read to its end: it ends with the program.
     pub fn shutdown(&mut self) {
         self.cancels.values().for_each(Cancel::cancel);
         self.looking.cancel();
@@ -219,9 +223,15 @@ impl Worker {
         self.runs.close();
         // A thread that waits for room among the events is let go.
         self.events = None;
+        let begun = Instant::now();
         for thread in self.threads.drain(..) {
-            // A thread that panicked outside a job has said so on standard error.
-            let _ = thread.join();
+            while !thread.is_finished() && begun.elapsed() < PATIENCE {
+                sleep(Duration::from_millis(1));
+            }
+            if thread.is_finished() {
+                // A thread that panicked outside a job has said so on standard error.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use burn::tensor::Device;
+
 use super::compute::Compute;
 use super::outbox::{Clock, Stop, failed, go_on};
 use crate::app::extract::{Event as Extracting, ExtractError, Plan, Wanted};
@@ -103,23 +105,47 @@ impl Compute {
             precision: Precision::Float16,
             root,
             limit: places::TOKENS_LIMIT,
+            verify: false,
         };
         clock.progress("Looking for tokens", 0, None, Unit::Files);
-        let whole = Plan::new(wanted.clone(), &part.dataset).map_err(failed)?;
-        if whole.complete()
-            && let Some(cache) = TokenCache::find(&wanted.root, &whole.source).map_err(failed)?
-        {
+        let plan = Plan::new(wanted, &part.dataset).map_err(failed)?;
+        if plan.complete() {
+            let cache = self.take(clock, &plan, &part.dataset, &device, cancel)?;
             return Ok((cache, part.samples.clone()));
         }
         let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
         let own = Dataset { samples, ..(*part.dataset).clone() };
-        let plan = whole.of(&own).map_err(failed)?;
+        let plan = plan.of(&own).map_err(failed)?;
+        let cache = self.take(clock, &plan, &own, &device, cancel)?;
+        Ok((cache, (0..part.samples.len()).collect()))
+    }
+
+    /// The tokens of a plan; those that are there are looked over, those that are missing are taken.
+    fn take(
+        &mut self,
+        clock: &Clock<'_>,
+        plan: &Plan,
+        own: &Dataset,
+        device: &Device,
+        cancel: &Cancel,
+    ) -> Result<TokenCache, Stop> {
         let pace = Clock::new(clock.outbox, clock.job);
         let mut unread = 0usize;
-        let taken = plan.run(&own, &device, &mut |event| {
+        let taken = plan.run(own, device, &mut |event| {
             match event {
                 Extracting::Unreadable { .. } => unread += 1,
-                Extracting::Done(_) | Extracting::Looked(_) => {}
+                Extracting::Verifying { read, total } => {
+                    pace.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
+                    while self.serve(false) {}
+                }
+                Extracting::Damaged(damage) => clock.warn(format!("Taken again: {damage}")),
+                // The window asks for no comparison of images.
+                Extracting::Done(_)
+                | Extracting::Looked(_)
+                | Extracting::Adopted { .. }
+                | Extracting::Compared(_)
+                | Extracting::Changed { .. }
+                | Extracting::Unknown { .. } => {}
                 Extracting::Progress(progress) => {
                     let (done, total) = (progress.done as u64, progress.total as u64);
                     pace.progress("Taking tokens", done, Some(total), Unit::Files);
@@ -131,10 +157,9 @@ impl Compute {
         if unread > 0 {
             clock.warn(format!("{unread} images of {} cannot be read; they count nowhere", own.name));
         }
-        let cache = taken.map_err(|error| match error {
+        taken.map_err(|error| match error {
             ExtractError::Stopped { .. } => Stop::Cancelled,
             other => failed(other),
-        })?;
-        Ok((cache, (0..part.samples.len()).collect()))
+        })
     }
 }

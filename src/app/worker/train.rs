@@ -144,6 +144,12 @@ impl<'a> Report<'a> {
             training::Event::Extract { event: extract::Event::Looked(progress), .. } => {
                 self.advance("Looking at the images".into(), progress);
             }
+            training::Event::Extract { event: extract::Event::Verifying { read, total }, .. } => {
+                self.clock.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
+            }
+            training::Event::Extract { event: extract::Event::Damaged(damage), .. } => {
+                self.clock.warn(format!("Taken again: {damage}"));
+            }
             training::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;
                 match self.unreadable {
@@ -173,8 +179,8 @@ impl<'a> Report<'a> {
             }
             training::Event::Evaluation => self.flush_now_and_then(),
             training::Event::Seed(_) => self.flush(),
-            training::Event::Plan { .. }
-            | training::Event::Extract { event: extract::Event::Done(_), .. } => {}
+            // What is left: the end of taking tokens, and comparing images, which the window does not ask for.
+            training::Event::Plan { .. } | training::Event::Extract { .. } => {}
         }
     }
 

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::{Dataset, Split};
 use crate::model::guard::cut;
 use crate::model::image::{Photo, looks_like_image};
+use crate::model::shown::shown;
 
 /// How closely the images are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,10 +115,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [train, val, test] = Split::ALL.map(|split| self.total(split));
-        writeln!(f, "{}: {} classes, {train} train, {val} val, {test} test", self.title, self.classes.len())?;
-        let wide = self.classes.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
+        let (title, classes) = (shown(&self.title), self.classes.len());
+        writeln!(f, "{title}: {classes} classes, {train} train, {val} val, {test} test")?;
+        let wide = self.classes.iter().map(|name| shown(name).chars().count()).max().unwrap_or(0).min(60);
         for (name, [train, val, test]) in self.classes.iter().zip(&self.counts) {
-            writeln!(f, "  {name:wide$} {train:7} {val:7} {test:7}")?;
+            writeln!(f, "  {:wide$} {train:7} {val:7} {test:7}", shown(name))?;
         }
         if self.skipped > 0 {
             writeln!(f, "{} files are no images and were left out", self.skipped)?;
@@ -133,13 +135,13 @@ impl fmt::Display for Report {
         }
         const SHOWN: usize = 20;
         for (_, why) in self.unreadable.iter().take(SHOWN) {
-            writeln!(f, "  {why}")?;
+            writeln!(f, "  {}", shown(why))?;
         }
         if let more @ 1.. = self.unreadable.len().saturating_sub(SHOWN) {
             writeln!(f, "  and {more} more (`--json` names all)")?;
         }
         for note in &self.notes {
-            writeln!(f, "note: {note}")?;
+            writeln!(f, "note: {}", shown(note))?;
         }
         Ok(())
     }

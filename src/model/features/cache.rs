@@ -12,8 +12,7 @@ use safetensors::tensor::SafeTensors;
 
 use super::super::grid::Grid;
 use super::super::tokens::Tokens;
-use super::super::whole;
-use super::{CacheError, Manifest, Precision, SHARD, SKIPPED, Source, io_error, read_manifest, shard_path};
+use super::{CacheError, Manifest, Precision, SHARD, SKIPPED, Source, Stock, count, io_error, shard_path};
 
 /// One mapped shard and where its tensors begin.
 pub(super) struct Shard {
@@ -28,7 +27,7 @@ impl Shard {
         let damaged = |found: String| CacheError::Damaged { path: path.to_owned(), found };
         let file = File::open(path).map_err(io_error("open it", path))?;
         let map = mapped(&file, path)?;
-        let count = (manifest.images - index * SHARD).min(SHARD);
+        let count = count(manifest.images, index);
         let dtype = manifest.source.precision.dtype();
         let shapes = [
             ("patches", vec![count, manifest.grid.len(), manifest.width]),
@@ -83,20 +82,16 @@ pub struct TokenCache {
 pub(super) const LEFT: Duration = Duration::from_mins(10);
 
 impl TokenCache {
-    /// The complete cache for `source` under `root`, if there is one.
+    /// The complete cache for `source` under `root`, if there is one. Its shards are looked at, not
+    /// read: [`Stock::verify`] does that.
     ///
     /// # Errors
     /// If there is one but it is damaged.
     pub fn find(root: &Path, source: &Source) -> Result<Option<Self>, CacheError> {
-        let folder = root.join(source.key());
-        let Some(manifest) = read_manifest(&folder)? else { return Ok(None) };
-        let shards = manifest.images.div_ceil(SHARD);
-        if (0..shards).all(|index| shard_path(&folder, index).exists()) {
-            // What a kill left beside them; where nothing may be written, it stays.
-            let _ = whole::tidy(&folder, LEFT);
-            Self::of(manifest, &folder).map(Some)
-        } else {
-            Ok(None)
+        let stock = Stock::open(root, source, None)?;
+        match stock.damage().first() {
+            Some(damage) => Err(damage.into()),
+            None => Ok(stock.into_cache().ok()),
         }
     }
 
@@ -104,7 +99,11 @@ impl TokenCache {
         let shards = (0..manifest.images.div_ceil(SHARD))
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
             .collect::<Result<_, _>>()?;
-        Ok(Self { manifest, shards, folder: folder.to_owned() })
+        Ok(Self::from_shards(manifest, shards, folder.to_owned()))
+    }
+
+    pub(super) fn from_shards(manifest: Manifest, shards: Vec<Shard>, folder: PathBuf) -> Self {
+        Self { manifest, shards, folder }
     }
 
     /// Number of images.

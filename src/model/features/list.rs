@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{CacheError, MANIFEST, SHARD, Source, io_error, read_manifest, shard_path};
+use super::{CacheError, MANIFEST, SHARD, Source, count, io_error, read_manifest};
 use crate::model::grid::Grid;
 use crate::model::whole;
 
@@ -67,26 +67,31 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
 }
 
 fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
-    let sizes = own_files(folder)?.into_iter().filter_map(|path| Some(path.metadata().ok()?.len()));
-    let bytes = sizes.sum();
+    let files = own_files(folder)?;
+    let bytes = files.iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();
     let manifest = read_manifest(folder).ok().flatten();
     let about = manifest.map(|manifest| {
-        let shards = 0..manifest.images.div_ceil(SHARD);
-        let shards = shards.take_while(|&shard| shard_path(folder, shard).exists()).count();
-        let done = (shards * SHARD).min(manifest.images);
+        let index = |path: &PathBuf| {
+            let name = path.file_name()?.to_str()?.strip_suffix(".safetensors")?;
+            name.strip_prefix("tokens-")?.parse::<usize>().ok()
+        };
+        let whole = manifest.images.div_ceil(SHARD);
+        let there = files.iter().filter_map(index).filter(|index| *index < whole);
+        let done = there.map(|index| count(manifest.images, index)).sum();
         let super::Manifest { source, grid, width, images, .. } = manifest;
         About { source, grid, width, images, done }
     });
     Ok(Entry { name, bytes, about })
 }
 
-/// The files a cache writes: manifest, shards, and temporary ones a kill has left.
-fn own_files(folder: &Path) -> Result<Vec<std::path::PathBuf>, CacheError> {
+/// The files a cache writes: manifest, shards and their records, and temporary ones a kill has left.
+fn own_files(folder: &Path) -> Result<Vec<PathBuf>, CacheError> {
     let mut files = Vec::new();
     for file in fs::read_dir(folder).map_err(io_error("list it", folder))? {
         let file = file.map_err(io_error("list it", folder))?;
         let name = file.file_name().to_string_lossy().into_owned();
-        let shard = name.starts_with("tokens-") && name.ends_with(".safetensors");
+        let shard =
+            name.starts_with("tokens-") && (name.ends_with(".safetensors") || name.ends_with(".json"));
         if name == MANIFEST || shard || whole::is_temporary(&name) {
             files.push(file.path());
         }

@@ -5,6 +5,10 @@
 //! tokens depend on ([`Source`]), so a stale cache is never found. A shard is written whole or not
 //! at all: a killed extraction goes on after its last shard. Shards are memory-mapped, so memory
 //! stays bounded whatever the dataset's size.
+//!
+//! Beside every shard lies its record: the cache and the place it belongs to, the SHA-256 of the
+//! file, and that of every image it was made from. Before a process uses a cache for the first time, all
+//! its shards are read once and compared ([`Stock::verify`]); one that is another is made again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,11 +22,16 @@ use super::whole;
 
 mod cache;
 pub mod list;
+mod record;
+mod stock;
 mod supply;
+mod verify;
 mod writer;
 
 pub use cache::TokenCache;
+pub use stock::{Damage, Stock};
 pub use supply::{Batches, Rows, Supply, SupplyError, round};
+pub use verify::Verified;
 pub use writer::{Writer, fits};
 
 /// Images a shard holds.
@@ -95,6 +104,9 @@ struct Manifest {
     width: usize,
     has_cls: bool,
     images: usize,
+    /// Whether every shard has its record; caches of earlier versions have none.
+    #[serde(default)]
+    records: bool,
 }
 
 impl Manifest {
@@ -123,7 +135,11 @@ pub enum CacheError {
         source: io::Error,
     },
     /// A file is not what the cache wrote.
-    #[error("{path}: {found}; remove the folder (`ssmprobe cache clear`) and extract again", path = path.display())]
+    #[error(
+        "{path}: {found}; `ssmprobe extract` makes what is damaged again (a manifest only after `ssmprobe \
+         cache clear`)",
+        path = path.display()
+    )]
     Damaged {
         /// Which file.
         path: PathBuf,
@@ -177,6 +193,11 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
 
 fn shard_path(folder: &Path, index: usize) -> PathBuf {
     folder.join(format!("tokens-{index:06}.safetensors"))
+}
+
+/// Images in the shard `index` of a cache of `images`.
+fn count(images: usize, index: usize) -> usize {
+    (images - index * SHARD).min(SHARD)
 }
 
 /// What a cache folder says of itself; nothing where it does not.

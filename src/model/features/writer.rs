@@ -1,6 +1,6 @@
 //! Writing a token cache, shard by shard.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use half::f16;
@@ -9,21 +9,27 @@ use safetensors::tensor::TensorView;
 
 use super::super::tokens::Tokens;
 use super::super::whole;
-use super::cache::{LEFT, Shard, TokenCache};
+use super::cache::{LEFT, TokenCache};
+use super::record::Record;
 use super::{
-    CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, io_error, read_manifest, shard_path,
+    CacheError, MANIFEST, Manifest, Precision, SHARD, SKIPPED, Source, Stock, count, io_error, shard_path,
     write_whole,
 };
+use crate::model::digest;
 
-/// Takes tokens image after image and writes a shard whenever one is full.
+/// Takes the tokens of the missing images, one after another, and writes a shard whenever one is full.
 pub struct Writer {
     folder: PathBuf,
     source: Source,
     images: usize,
     manifest: Option<Manifest>,
-    pending: Vec<Option<Tokens>>,
-    shards: usize,
+    pending: Vec<Taken>,
+    /// Shards still to be written, in order.
+    wanted: VecDeque<usize>,
 }
+
+/// The tokens of an image, none where it could not be read, and the SHA-256 of its file, where known.
+type Taken = (Option<Tokens>, Option<String>);
 
 impl Writer {
     /// Opens the cache for `source` under `root`, to hold `images` images, keeping what an earlier
@@ -32,51 +38,73 @@ impl Writer {
     /// # Errors
     /// If the folder cannot be made or holds a damaged cache.
     pub fn open(root: &Path, source: Source, images: usize) -> Result<Self, CacheError> {
-        let folder = root.join(source.key());
-        whole::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
-        whole::tidy(&folder, LEFT).map_err(io_error("tidy it", &folder))?;
-        let manifest = read_manifest(&folder)?;
-        let mut shards = 0;
-        if let Some(manifest) = &manifest {
-            while let Ok(shard) = Shard::open(&shard_path(&folder, shards), manifest, shards) {
-                drop(shard);
-                shards += 1;
-            }
-        }
-        Ok(Self { folder, source, images, manifest, pending: Vec::new(), shards })
+        Self::of(Stock::open(root, &source, Some(images))?)
     }
 
-    /// Number of images already on disk: extraction goes on with this one.
+    /// Goes on with what there is: the shards that are missing are made.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn of(stock: Stock) -> Result<Self, CacheError> {
+        let wanted = stock.missing().into();
+        let Stock { folder, source, images, manifest, .. } = stock;
+        whole::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+        whole::tidy(&folder, LEFT).map_err(io_error("tidy it", &folder))?;
+        Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted })
+    }
+
+    /// Number of images already on disk.
     pub fn done(&self) -> usize {
-        (self.shards * SHARD).min(self.images)
+        self.images - self.missing().len()
+    }
+
+    /// The images whose tokens are to be pushed, in this order: those of every shard that is missing.
+    pub fn missing(&self) -> Vec<usize> {
+        let of = |&shard: &usize| shard * SHARD..shard * SHARD + count(self.images, shard);
+        self.wanted.iter().flat_map(of).collect()
+    }
+
+    /// [`push_of`](Self::push_of) an image of which nothing else is known.
+    ///
+    /// # Errors
+    /// As [`push_of`](Self::push_of).
+    pub fn push(&mut self, tokens: Option<Tokens>) -> Result<(), CacheError> {
+        self.push_of(tokens, None)
     }
 
     /// Adds the tokens of the next image; `None` for one that could not be read, which keeps its
-    /// place so that indices stay those of the dataset.
+    /// place so that indices stay those of the dataset. `sha256` is that of the image's file.
     ///
     /// # Errors
     /// If the tokens have another shape than those before, or the disk refuses.
-    pub fn push(&mut self, tokens: Option<Tokens>) -> Result<(), CacheError> {
+    pub fn push_of(&mut self, tokens: Option<Tokens>, sha256: Option<String>) -> Result<(), CacheError> {
         if let Some(tokens) = &tokens {
             self.check(tokens)?;
         }
-        self.pending.push(tokens);
-        let last = self.done() + self.pending.len() >= self.images;
-        while self.manifest.is_some() && (self.pending.len() >= SHARD || last && !self.pending.is_empty()) {
-            self.flush()?;
+        self.pending.push((tokens, sha256));
+        while let (Some(_), Some(&shard)) = (&self.manifest, self.wanted.front())
+            && self.pending.len() >= count(self.images, shard)
+        {
+            self.flush(shard)?;
         }
         Ok(())
     }
 
+    /// Index of the next image.
+    fn next(&self) -> usize {
+        let ahead = self.pending.len();
+        self.wanted.get(ahead / SHARD).map_or(self.images, |shard| shard * SHARD + ahead % SHARD)
+    }
+
     /// Holds the tokens against those before; the first ones set the shape.
     fn check(&mut self, tokens: &Tokens) -> Result<(), CacheError> {
-        fits(tokens, self.source.precision, self.done() + self.pending.len())?;
+        fits(tokens, self.source.precision, self.next())?;
         if let Some(manifest) = &self.manifest {
             if (tokens.grid, tokens.width) == (manifest.grid, manifest.width) {
                 return Ok(());
             }
             return Err(CacheError::Shape {
-                image: self.done() + self.pending.len(),
+                image: self.next(),
                 found: tokens.grid.len(),
                 width: tokens.width,
                 expected: format!("{} of width {}", manifest.grid.len(), manifest.width),
@@ -88,6 +116,7 @@ impl Writer {
             width: tokens.width,
             has_cls: tokens.cls.is_some(),
             images: self.images,
+            records: true,
         };
         let text = serde_json::to_vec_pretty(&manifest).expect("plain data serialises");
         write_whole(&self.folder.join(MANIFEST), &text)?;
@@ -95,22 +124,22 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the oldest pending images as one shard.
-    fn flush(&mut self) -> Result<(), CacheError> {
+    /// Writes the oldest pending images as this shard, then its record.
+    fn flush(&mut self, shard: usize) -> Result<(), CacheError> {
         let manifest = self.manifest.as_ref().expect("some tokens came, so the shape is known");
         let (n, width, precision) = (manifest.grid.len(), manifest.width, self.source.precision);
-        let count = self.pending.len().min(SHARD);
-        let images = &self.pending[..count];
+        let count = count(self.images, shard);
+        let images: Vec<Option<&Tokens>> =
+            self.pending[..count].iter().map(|(tokens, _)| tokens.as_ref()).collect();
         let (no_patches, no_cls) = (vec![0.0; n * width], vec![0.0; width]);
-        let patches =
-            encode(images.iter().map(|t| t.as_ref().map_or(&no_patches, |t| &t.patches)), precision);
+        let patches = encode(images.iter().map(|t| t.map_or(&no_patches, |t| &t.patches)), precision);
         let cls = |t: &'_ Tokens| t.cls.clone().unwrap_or_default();
-        let cls: Vec<Vec<f32>> = images.iter().map(|t| t.as_ref().map_or(no_cls.clone(), cls)).collect();
+        let cls: Vec<Vec<f32>> = images.iter().map(|t| t.map_or(no_cls.clone(), cls)).collect();
         let cls = encode(cls.iter(), precision);
         let skipped: Vec<usize> = (0..count).filter(|&i| images[i].is_none()).collect();
         let metadata =
             HashMap::from([(SKIPPED.to_owned(), serde_json::to_string(&skipped).expect("numbers"))]);
-        let path = shard_path(&self.folder, self.shards);
+        let path = shard_path(&self.folder, shard);
         let view = |shape: Vec<usize>, data| {
             TensorView::new(precision.dtype(), shape, data).expect("the shape of the data")
         };
@@ -121,8 +150,13 @@ impl Writer {
         let bytes = safetensors::serialize(views, Some(metadata))
             .map_err(|error| CacheError::Damaged { path: path.clone(), found: error.to_string() })?;
         write_whole(&path, &bytes)?;
-        self.pending.drain(..count);
-        self.shards += 1;
+        // Killed between the two, the shard is made again.
+        let digests: Vec<Option<String>> = self.pending.drain(..count).map(|(_, sha256)| sha256).collect();
+        let known = digests.iter().any(Option::is_some);
+        let images = known.then_some(digests);
+        let (cache, sha256) = (self.source.key(), digest::of(&bytes));
+        Record { cache, shard, sha256, images }.write(&self.folder)?;
+        self.wanted.pop_front();
         Ok(())
     }
 

@@ -34,6 +34,7 @@ pub use self::claim::Claim;
 pub use self::error::RunError;
 pub use self::losses::StepLosses;
 pub use self::outcome::{Outcome, Which};
+use super::cells::word;
 use super::features;
 use super::grid::Grid;
 use super::head::Config;
@@ -276,7 +277,7 @@ impl Run {
         let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
         for outcome in outcomes {
             let record = [
-                outcome.head.clone(),
+                word(&outcome.head).into_owned(),
                 outcome.seed.to_string(),
                 percent(outcome.best_accuracy()),
                 percent(outcome.last_accuracy()),

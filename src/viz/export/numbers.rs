@@ -8,6 +8,7 @@
 use std::io::{Cursor, Write as _};
 
 use super::ExportError;
+use crate::model::cells::word;
 use crate::viz::table::{Column, Table};
 
 /// What a file says of itself: what it shows, what it was made of and by what.
@@ -37,7 +38,7 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     for r in 0..table.rows() {
         let cell = |(_, column): &(String, Column)| match column {
             Column::Numbers(v) => v.get(r).copied().map(value).unwrap_or_default(),
-            Column::Words(v) => v.get(r).cloned().unwrap_or_default(),
+            Column::Words(v) => v.get(r).map(|name| word(name).into_owned()).unwrap_or_default(),
         };
         let mut record: Vec<String> = table.columns.iter().map(cell).collect();
         if let Some((_, m)) = &table.matrix {

@@ -69,7 +69,7 @@ fn count(text: &str) -> Result<usize, String> {
 impl Machine {
     /// Measures, and prints what came out.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        interrupt::listen()?;
+        interrupt::listen();
         let sizes = self.sizes()?;
         let wanted = Wanted(self.only.clone());
         let mut names = GROUPS.iter().flat_map(|group| (group.names)(&sizes));
@@ -93,7 +93,7 @@ impl Machine {
             other => other?,
         };
         match self.json {
-            true => out::line(serde_json::to_string_pretty(&figures)?)?,
+            true => out::text(format_args!("{}\n", serde_json::to_string_pretty(&figures)?))?,
             false => out::text(table::render(&found.adapter, &sizes, &figures))?,
         }
         Ok(ExitCode::SUCCESS)

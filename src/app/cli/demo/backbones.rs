@@ -8,6 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
 use super::build::whole;
+use crate::app::cli::out::say;
 use crate::model::pretrain::folder::{Precision, save};
 use crate::model::pretrain::{Plan, pretrain};
 use crate::model::scenes;
@@ -67,7 +68,7 @@ fn one(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> any
             let right = point.accuracy.map(|share| format!(" {:.0} % right,", 100.0 * share));
             bar.set_message(format!("loss {:.4},{}", point.loss, right.unwrap_or_default()));
             if bar.is_hidden() {
-                eprintln!("{}: step {} of {}: {}", bar.prefix(), point.step, plan.steps, bar.message());
+                say!("{}: step {} of {}: {}", bar.prefix(), point.step, plan.steps, bar.message());
             }
             curve.push(point);
         }

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use crate::app::assets::{About, BackboneAbout, HeadAbout};
+use crate::app::cli::out::say;
 use crate::model::backbone::Backbone;
 use crate::model::classifier::Model;
 use crate::model::features::{Precision, Source, TokenCache, Writer};
@@ -154,7 +155,7 @@ fn run(id: &str, task: &Task, learners: &mut [Learner], bars: &MultiProgress) ->
                 if let Some((accuracy, name)) = best {
                     bar.set_message(format!("(best: {name}, {accuracy:.1} %)"));
                     if bar.is_hidden() {
-                        eprintln!("heads of {id}: {} epochs done {}", position.epoch, bar.message());
+                        say!("heads of {id}: {} epochs done {}", position.epoch, bar.message());
                     }
                 }
             }

@@ -8,6 +8,7 @@ use clap::{Args, Parser};
 
 use super::super::{Cli, interrupt};
 use crate::app::assets::{self, About, BackboneAbout};
+use crate::app::cli::out::say;
 
 /// Heads whose figures stand side by side.
 const COMPARED: [&str; 3] = ["gap", "raster", "sinkhorn"];
@@ -47,7 +48,7 @@ impl Results {
                 return Ok(interrupt::code());
             }
         }
-        eprintln!("the demo's results are in {}", self.out.display());
+        say!("the demo's results are in {}", self.out.display());
         Ok(ExitCode::SUCCESS)
     }
 
@@ -92,7 +93,7 @@ impl Results {
 /// Says a command line and does it, as a person would.
 fn run(words: &[String]) -> anyhow::Result<()> {
     let quoted = |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
-    eprintln!("ssmprobe {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "));
+    say!("ssmprobe {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "));
     let program = std::iter::once("ssmprobe".to_owned());
     Cli::try_parse_from(program.chain(words.iter().cloned()))?.run()?;
     Ok(())

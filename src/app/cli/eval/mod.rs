@@ -22,6 +22,7 @@ use super::inspect::sources::named;
 use super::progress::Display;
 use super::tokens::{TokenFlags, doubt};
 use super::{extract, fetch, interrupt, out};
+use crate::app::cli::out::say;
 use crate::app::extract::{ExtractError, Plan, Wanted};
 use crate::app::report::evaluated::{Evaluated, Evaluations};
 use crate::app::training::Order;
@@ -35,6 +36,7 @@ use crate::model::intervention::InterventionError;
 use crate::model::null::{DRAWS, NullBands};
 use crate::model::probe::Probe;
 use crate::model::run::{Run, Which};
+use crate::model::shown::shown;
 use crate::model::{data, device};
 
 /// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
@@ -111,7 +113,7 @@ fn split(text: &str) -> Result<Split, String> {
 impl Eval {
     /// Asks every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        interrupt::listen()?;
+        interrupt::listen();
         if self.run.is_none() && (self.backbone.is_none() || self.data.is_none() || self.probe.is_empty()) {
             return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()).into());
         }
@@ -151,18 +153,20 @@ impl Eval {
         display.clear();
         let cache = match cache {
             Err(stopped @ ExtractError::Stopped { .. }) => {
-                eprintln!("{stopped}");
+                say!("{stopped}");
                 return Ok(interrupt::code());
             }
             other => other?,
         };
+        // What is asked from here on is kept.
+        let _working = interrupt::working();
         let surveys =
             self.survey.as_deref().map(|folder| Surveys::new(folder, &dataset, &question)).transpose()?;
         let nulls = NullBands::new(DRAWS, self.seed);
         let question = question.readable(&cache)?;
         let masks = masks::covers(&dataset, &question.asked.images, &wanted, cache.grid())?;
         if let Some(warning) = &masks.warning {
-            eprintln!("warning: {warning}");
+            say!("warning: {warning}");
         }
         let mut asked = Vec::new();
         let paths = subjects.iter().map(|subject| subject.path.clone()).collect();
@@ -206,7 +210,7 @@ impl Eval {
         }
         let stopped = interrupt::flow().is_break();
         if asked.is_empty() && stopped {
-            eprintln!("stopped before the first probe was asked about every image");
+            say!("stopped before the first probe was asked about every image");
             return Ok(interrupt::code());
         }
         if asked.is_empty() {
@@ -230,7 +234,7 @@ impl Eval {
             json!({"event": "end", "images": images, "masks": masks, "probes": asked.len(), "file": file})
         })?;
         if let Some(file) = file {
-            eprintln!("kept in {}", file.display());
+            say!("kept in {}", file.display());
         }
         Ok(if stopped { interrupt::code() } else { ExitCode::SUCCESS })
     }
@@ -291,7 +295,7 @@ impl Eval {
         let (path, error) = (&subject.path, fault::lines(error).join(": "));
         let named = error.starts_with(&path.display().to_string());
         let of = if named { String::new() } else { format!("{}: ", path.display()) };
-        eprintln!("warning: left out: {of}{error}");
+        say!("warning: left out: {of}{error}");
         self.print(|| json!({"event": "failure", "probe": path, "error": error}))
     }
 
@@ -300,7 +304,7 @@ impl Eval {
         let Source { weights, preprocessing, .. } = &plan.source;
         for (path, probe) in self.readable() {
             if let Some(why) = doubt(&probe, weights, &plan.settled(taking), preprocessing) {
-                eprintln!("warning: probe {} {why}; its numbers may mean little", path.display());
+                say!("warning: probe {} {why}; its numbers may mean little", path.display());
             }
         }
     }
@@ -319,7 +323,7 @@ fn ask(
     let bar = ProgressBar::new(question.images.images.len() as u64);
     let template = "{msg} {wide_bar} {pos} of {len}, {eta} left";
     bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
-    bar.set_message(name);
+    bar.set_message(shown(&name).into_owned());
     let found = evaluate(probe, question, &|| {
         bar.inc(1);
         interrupt::flow()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::subject::Question;
+use crate::model::cells::word;
 use crate::model::data::Dataset;
 use crate::model::diagnostics::MEASURES;
 use crate::model::features::TokenCache;
@@ -88,17 +89,17 @@ fn rows(survey: &Survey, tops: &[Vec<(String, f32)>], file: impl std::io::Write)
     let number = |value: f32| if value.is_finite() { value.to_string() } else { String::new() };
     for (image, top) in tops.iter().enumerate() {
         let class = &survey.asked.classes[survey.asked.class[image] as usize];
-        let mut cells = vec![survey.asked.images[image].clone(), class.clone()];
+        let mut cells = vec![word(&survey.asked.images[image]).into_owned(), word(class).into_owned()];
         // A class of the probe that the dataset does not know has its own name.
         let best = top.first().map_or("", |(name, _)| name);
         let known = survey.readable(image) && survey.predicted[image] != OTHER;
-        cells.push(if known { survey.predicted_name(image) } else { best }.to_owned());
+        cells.push(word(if known { survey.predicted_name(image) } else { best }).into_owned());
         cells.push(survey.right(image).map_or(String::new(), |right| u8::from(right).to_string()));
         let of = |measure: &str| survey.values(measure).map_or(String::new(), |values| number(values[image]));
         cells.push(of(CONFIDENCE));
         for place in 0..TOP {
             let (name, probability) = top.get(place).cloned().unwrap_or((String::new(), f32::NAN));
-            cells.extend([name, number(probability)]);
+            cells.extend([word(&name).into_owned(), number(probability)]);
         }
         cells.extend(measures.iter().map(|measure| of(measure)));
         table.write_record(&cells)?;

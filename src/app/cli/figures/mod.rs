@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 
 use super::fault::Usage;
 use super::out;
+use crate::app::cli::out::say;
 use crate::model::grid::Grid;
 use crate::model::router::scan::Scan;
 use crate::model::trace::Trace;
@@ -154,7 +155,7 @@ impl Figures {
         let ids = if self.scan.is_empty() { &self.figure } else { &vec!["scan_path".to_owned()] };
         let figures = ids.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?;
         self.one(&traces, &figures, out)?;
-        eprintln!("wrote {}", out.display());
+        say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }
 
@@ -181,8 +182,8 @@ impl Figures {
         for figure in FIGURES {
             let path = out.with_file_name(format!("{stem}-{}.{ending}", figure.id()));
             match self.one(traces, &[*figure], &path) {
-                Ok(()) => eprintln!("wrote {}", path.display()),
-                Err(error) if error.is::<crate::viz::Empty>() => eprintln!("no {}: {error}", figure.id()),
+                Ok(()) => say!("wrote {}", path.display()),
+                Err(error) if error.is::<crate::viz::Empty>() => say!("no {}: {error}", figure.id()),
                 Err(error) => return Err(error),
             }
         }

@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use super::super::fault::Usage;
 use super::Figures;
+use crate::app::cli::out::say;
 use crate::app::course::{Course, disk};
 use crate::viz::curves::Part;
 use crate::viz::export;
@@ -42,7 +43,7 @@ impl Figures {
                 _ => named(out, id)?,
             };
             export::save(&path, &scene, &figure.table(), &figure.about(), self.dpi)?;
-            eprintln!("wrote {}", path.display());
+            say!("wrote {}", path.display());
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 use super::{Figures, source};
+use crate::app::cli::out::say;
 use crate::model::stability::Stability;
 use crate::model::survey::Survey;
 use crate::viz::export;
@@ -83,7 +84,7 @@ impl Figures {
         };
         let scene = plot::draw_column(&*plot, &theme, width)?;
         export::save(out, &scene, &plot.table(), &plot.about(), self.dpi)?;
-        eprintln!("wrote {}", out.display());
+        say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }
 

@@ -116,6 +116,7 @@ impl Job<'_> {
     fn read(&self, first: usize, images: &[Source]) -> Vec<Item> {
         let prepared: Vec<anyhow::Result<Pixels>> =
             images.par_iter().map(|source| self.prepare(&source.path)).collect();
+        let _working = interrupt::working();
         let mut items: Vec<Item> = Vec::with_capacity(images.len());
         let (mut good, mut pixels) = (Vec::new(), Vec::new());
         for (index, prepared) in (first..).zip(prepared) {
@@ -182,6 +183,7 @@ impl Explainer<'_> {
     /// Explains every batch that comes, image by image and probe by probe.
     fn run(&self, batches: &Receiver<Vec<Item>>, report: &mut Report) -> anyhow::Result<()> {
         for items in batches {
+            let _working = interrupt::working();
             self.prepare_nulls(&items);
             let pairs: Vec<(&Item, Option<&Loaded>)> = items
                 .iter()

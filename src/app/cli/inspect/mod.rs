@@ -20,6 +20,7 @@ use self::sources::Source;
 use super::fault::Usage;
 use super::tokens::{TakingFlags, doubt};
 use super::{fetch, interrupt};
+use crate::app::cli::out::say;
 use crate::model::backbone::taking::Taking;
 use crate::model::backbone::{self, Backbone};
 use crate::model::device;
@@ -129,7 +130,7 @@ fn batch(text: &str) -> Result<usize, String> {
 impl Inspect {
     /// Explains every image through every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        interrupt::listen()?;
+        interrupt::listen();
         let images = sources::images(&self.image)?;
         let probes = self.probes()?;
         let folder = fetch::backbone(&self.backbone)?;
@@ -174,6 +175,7 @@ impl Inspect {
             },
         };
         job.run(&mut report)?;
+        let _working = interrupt::working();
         let code = report.finish()?;
         Ok(if interrupt::flow().is_break() { interrupt::code() } else { code })
     }
@@ -221,7 +223,7 @@ fn check_fit(
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), true)?;
         if let Some(why) = doubt(probe, backbone.fingerprint(), &taking, &preprocessor.key()) {
-            eprintln!("warning: probe {} {why}; its numbers may mean little", path.display());
+            say!("warning: probe {} {why}; its numbers may mean little", path.display());
         }
     }
     Ok(())

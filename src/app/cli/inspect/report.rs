@@ -9,7 +9,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::super::out;
+use crate::app::cli::out::say;
+use crate::model::cells::word;
 use crate::model::diagnostics::MEASURES;
+use crate::model::shown::shown;
 use crate::model::trace::Trace;
 use crate::model::whole::Pending;
 
@@ -73,7 +76,7 @@ impl Report {
         } else {
             format!("{path}{through}: ")
         };
-        self.bar.suspend(|| eprintln!("warning: left out: {place}{error}"));
+        self.bar.suspend(|| say!("warning: left out: {}", shown(&format!("{place}{error}"))));
         self.failed.push(image);
         if self.json {
             self.print(event("failure", json!({"image": path, "probe": probe, "error": error})))?;
@@ -100,7 +103,7 @@ impl Report {
         }
         let file = self.table.into_inner().map_err(csv::IntoInnerError::into_error);
         file.and_then(Pending::finish).with_context(|| unwritable(&self.out))?;
-        eprintln!("{done} of {} images explained, {} results in {out}", self.images, self.rows);
+        say!("{done} of {} images explained, {} results in {out}", self.images, self.rows);
         Ok(if self.rows == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
@@ -132,7 +135,8 @@ impl Row {
         let files = ["npz", "json"].map(|kind| folder.join(format!("{probe}.{kind}")).display().to_string());
         document["files"] = json!(files);
         let best = &trace.top[0];
-        let line = format!("{}\t{}\t{}\t{:.4}", trace.image, trace.probe, best.name, best.probability);
+        let [photo, by, class] = [&trace.image, &trace.probe, &best.name].map(|name| shown(name));
+        let line = format!("{photo}\t{by}\t{class}\t{:.4}", best.probability);
         Self { cells: cells(trace, &document, image, probe), line, document }
     }
 }
@@ -162,18 +166,19 @@ fn header() -> Vec<String> {
 fn cells(trace: &Trace, document: &Value, image: &str, probe: &str) -> Vec<String> {
     let (best, evidence) = (&trace.top[0], &trace.evidence);
     let some = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let named = |name: &str| word(name).into_owned();
     let mut cells = vec![
-        trace.image.clone(),
-        trace.probe.clone(),
-        image.to_owned(),
-        probe.to_owned(),
+        named(&trace.image),
+        named(&trace.probe),
+        named(image),
+        named(probe),
         trace.head.clone(),
         best.index.to_string(),
-        best.name.clone(),
+        named(&best.name),
         best.logit.to_string(),
         best.probability.to_string(),
         evidence.class.to_string(),
-        document["class"]["name"].as_str().unwrap_or_default().to_owned(),
+        named(document["class"]["name"].as_str().unwrap_or_default()),
         trace.logits[evidence.class].to_string(),
         evidence.bias.to_string(),
         trace.radius.map_or(String::new(), |radius| radius.to_string()),

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::super::window::meter::Frames;
+use crate::app::cli::out::say;
 use crate::app::memory;
 
 /// Most growth of memory over the second half, in percent.
@@ -111,7 +112,7 @@ impl Watch {
         self.slow.push(slow);
         let Some(Sample { memory, handles, threads }) = self.samples.last() else { return };
         let Done { looks, surveys, trainings, .. } = done;
-        eprintln!(
+        say!(
             "{:>6.0} s  {memory:>7.1} MB  {handles:>4} files  {threads:>4} threads  {slow:>6.1} ms p99  \
              {looks} looks, {surveys} surveys, {trainings} trainings",
             self.begun.elapsed().as_secs_f64()

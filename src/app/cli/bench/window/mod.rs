@@ -61,7 +61,7 @@ impl Window {
             anyhow::bail!("the window could not be measured: {why}");
         }
         if self.json {
-            out::line(format_args!("{:#}", sheet.json()))?;
+            out::text(format_args!("{:#}\n", sheet.json()))?;
         } else {
             out::text(sheet.text())?;
         }

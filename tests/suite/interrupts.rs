@@ -1,0 +1,138 @@
+//! Signals: whoever reads something that never ends is not waited for, nothing half-written is left, and
+//! what was cut off ends with the same bits.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::run::{Desk, done, files, program, tables};
+
+fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+}
+
+/// Its exit code, what it said, and how long it took from here.
+fn end(mut child: Child) -> (Option<i32>, String, Duration) {
+    let begun = Instant::now();
+    let code = child.wait().expect("a child").code();
+    let took = begun.elapsed();
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    (code, said, took)
+}
+
+fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !there() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what} does not appear");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether a temporary file of the program lies in a folder.
+fn has_temporary(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(".ssmprobe-"))
+}
+
+/// `ssmprobe train` on a backbone of a Hub that is this machine.
+fn from_hub(desk: &Desk, port: u16) -> Command {
+    let mut command = desk.verb("train", "cache");
+    command.args(["--backbone", "org/name", "--heads", "gap", "--device", "cpu", "--data"]).arg(desk.data());
+    command.arg("--out").arg(desk.path("run"));
+    command.env("HF_ENDPOINT", format!("http://127.0.0.1:{port}")).env("HF_HOME", desk.path("hub"));
+    for other in
+        ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HTTP_PROXY"]
+    {
+        command.env_remove(other);
+    }
+    command.env("NO_PROXY", "127.0.0.1");
+    command
+}
+
+/// A server that takes the question and is silent.
+#[test]
+fn a_silent_server_does_not_outlive_a_signal() {
+    let desk = Desk::new(2, 1);
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = server.local_addr().expect("an address").port();
+    let child = start(&mut from_hub(&desk, port));
+    let (connection, _) = server.accept().expect("a question");
+    signal(&child, "-TERM");
+    let (code, said, took) = end(child);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(Duration::from_secs(1) < took && took < Duration::from_secs(10), "{took:?}");
+    assert!(
+        said.contains("stopping; once more quits at once") && said.contains("stopped in the middle"),
+        "{said}"
+    );
+    drop(connection);
+
+    // A second signal does not wait at all.
+    let child = start(&mut from_hub(&desk, port));
+    let (connection, _) = server.accept().expect("a question");
+    signal(&child, "-INT");
+    std::thread::sleep(Duration::from_millis(100));
+    signal(&child, "-INT");
+    let (code, said, took) = end(child);
+    assert!(code == Some(130) && took < Duration::from_secs(1), "{code:?} after {took:?}: {said}");
+    drop(connection);
+}
+
+/// What is begun and not whole when the program ends at once is gone.
+#[test]
+fn no_temporary_file_is_left() {
+    let desk = Desk::new(60, 1);
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect");
+    let out = desk.path("out");
+    let mut inspect = program();
+    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2000", "--image"]).arg(desk.data());
+    inspect.arg("--backbone").arg(fixture.join("backbone")).arg("--probe").arg(fixture.join("probes"));
+    let child = start(inspect.arg("--out").arg(&out));
+    until("the summary that is being written", || has_temporary(&out));
+    signal(&child, "-TERM");
+    signal(&child, "-INT");
+    let (code, said, _) = end(child);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{said}");
+
+    // A verb that asks nobody ends at the first.
+    let mut scenes = program();
+    let folder = desk.path("drawn");
+    let child = start(scenes.args(["scenes", "--train", "100000", "--val", "12", "--out"]).arg(&folder));
+    until("the first scene", || folder.exists());
+    signal(&child, "-TERM");
+    let (code, said, took) = end(child);
+    assert!(code == Some(130) && took < Duration::from_secs(5), "{code:?} after {took:?}: {said}");
+}
+
+#[test]
+fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
+    let desk = Desk::new(36, 12);
+    done(&mut desk.train("whole", 40, &["--seeds", "1"]));
+    let child = start(&mut desk.train("cut", 40, &["--seeds", "1"]));
+    until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
+    signal(&child, "-TERM");
+    signal(&child, "-INT");
+    let (code, said, _) = end(child);
+    assert_eq!(code, Some(130), "{said}");
+    for folder in ["", "probes", "answers", "losses", "state"] {
+        assert!(!has_temporary(&desk.path("cut").join(folder)), "{folder}");
+    }
+    let mut command = desk.verb("train", "cache");
+    done(command.arg("--resume").arg("--out").arg(desk.path("cut")));
+    for kind in ["probes", "losses"] {
+        let [whole, cut] = ["whole", "cut"].map(|name| files(&desk.path(name).join(kind)));
+        assert!(whole == cut, "{kind}");
+    }
+    assert!(tables(&desk.path("whole")) == tables(&desk.path("cut")));
+}

@@ -1,0 +1,149 @@
+//! Names that are more than words: control characters in a terminal, formulas in a spreadsheet; and
+//! files that may not grow.
+#![cfg(unix)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::run::{Desk, done, lines, program, run};
+
+/// It clears the screen, is red, ends its line and stands in two columns.
+const HOSTILE: &str = "\u{1b}[2J\u{1b}[31mred\nrow\tcolumn\u{202e}";
+const SHOWN: &str = "\\u001b[2J\\u001b[31mred\\nrow\\tcolumn\\u202e";
+
+fn is_clean(text: &str) -> bool {
+    !text.chars().any(|c| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{202e}')
+}
+
+fn fixture(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
+}
+
+/// Gives a class another name.
+fn rename(desk: &Desk, class: &str, name: &str) {
+    for split in ["train", "val"] {
+        let folder = desk.data().join(split);
+        fs::rename(folder.join(class), folder.join(name)).expect("renamed");
+    }
+}
+
+#[test]
+fn control_characters_of_names_reach_no_terminal_and_split_no_row() {
+    let desk = Desk::new(24, 12);
+    rename(&desk, "disc-dots", HOSTILE);
+    fs::write(desk.data().join("train").join(HOSTILE).join("x\u{7}.png"), "no picture").expect("a file");
+    let dataset = || {
+        let mut command = program();
+        command.arg("dataset").arg(desk.data());
+        command
+    };
+    let (_, stdout, stderr) = run(&mut dataset());
+    assert!(is_clean(&stdout) && is_clean(&stderr), "{stdout:?} {stderr:?}");
+    let rows: Vec<&str> = stdout.lines().collect();
+    assert_eq!(
+        rows.iter().filter(|row| row.contains(SHOWN)).count(),
+        2,
+        "its class and its broken image: {stdout}"
+    );
+    // The title, a row a class, what was checked and the one image that is none.
+    assert_eq!(rows.len(), 1 + 12 + 1 + 1, "{stdout}");
+    // As data it is what it is.
+    let document: Value = serde_json::from_str(&done(dataset().arg("--json"))).expect("JSON");
+    let classes = document["classes"].as_array().expect("classes");
+    assert!(classes.iter().any(|class| class["name"] == HOSTILE), "{document}");
+
+    let (code, stdout, stderr) = run(&mut desk.train("run", 1, &["--seeds", "1"]));
+    assert!(
+        code == 0 && is_clean(&stdout) && stderr.contains("x\\u0007.png") && is_clean(&stderr),
+        "{stderr:?}"
+    );
+    let mut inspect = program();
+    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(fixture("backbone"));
+    inspect
+        .arg("--probe")
+        .arg(desk.path("run/probes"))
+        .arg("--image")
+        .arg(desk.data().join("val").join(HOSTILE));
+    let (code, stdout, stderr) = run(inspect.arg("--out").arg(desk.path(HOSTILE)));
+    assert!(code == 0 && is_clean(&stdout) && is_clean(&stderr), "{stderr:?}");
+    assert_eq!(stdout.lines().count(), 4, "an image, two heads, best and last: {stdout}");
+    assert!(stdout.lines().all(|row| row.split('\t').count() == 4), "{stdout:?}");
+    // What goes wrong, too.
+    let (code, _, stderr) = run(program().args(["dataset"]).arg(desk.path("no\u{1b}such")));
+    assert!(code != 0 && is_clean(&stderr) && stderr.contains("no\\u001bsuch"), "{stderr:?}");
+}
+
+#[test]
+fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
+    let desk = Desk::new(24, 12);
+    rename(&desk, "disc-dots", "=1+1");
+    rename(&desk, "disc-checks", "-2+3");
+    let (code, _, said) = run(&mut desk.train("run", 1, &["--seeds", "1"]));
+    assert_eq!(code, 0, "{said}");
+    let mut eval = desk.verb("eval", "cache");
+    eval.arg("--run").arg(desk.path("run")).args(["--json", "--device", "cpu"]);
+    let events = lines(&done(eval.arg("--survey").arg(desk.path("survey"))));
+    assert!(events.iter().any(|event| event["event"] == "survey"), "{events:?}");
+    let (mut words, mut numbers) = (BTreeSet::new(), 0);
+    for entry in fs::read_dir(desk.path("survey")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|ending| ending != "csv") {
+            continue;
+        }
+        let mut table = csv::Reader::from_path(&path).expect("a table");
+        for row in table.records() {
+            for cell in &row.expect("a row") {
+                match cell.parse::<f64>() {
+                    Ok(number) => numbers += usize::from(number < 0.0),
+                    Err(_) => drop(words.insert(cell.to_owned())),
+                }
+            }
+        }
+    }
+    assert!(words.contains("'=1+1") && words.contains("'-2+3"), "{words:?}");
+    let formulas: Vec<_> = words.iter().filter(|word| word.starts_with(['=', '+', '-', '@'])).collect();
+    assert!(formulas.is_empty(), "{formulas:?}");
+    assert!(numbers > 0, "a correlation is negative somewhere");
+
+    let image = desk.path("=cmd.png");
+    fs::copy(fixture("images/one.png"), &image).expect("copied");
+    let mut inspect = program();
+    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(fixture("backbone"));
+    inspect.arg("--probe").arg(desk.path("run/probes")).arg("--image").arg(&image);
+    done(inspect.arg("--out").arg(desk.path("out")));
+    let mut table = csv::Reader::from_path(desk.path("out/summary.csv")).expect("a table");
+    let rows: Vec<_> = table.records().map(|row| row.expect("a row")).collect();
+    assert!(rows.len() == 4 && rows.iter().all(|row| &row[2] == "'=cmd"), "{rows:?}");
+}
+
+/// The limit on the length of a file that the shell sets (SIGXFSZ) is an error like a full disk: said
+/// once, by this program, with no temporary file left.
+#[test]
+fn an_archive_that_may_not_grow_is_an_error_of_its_own() {
+    let desk = Desk::new(1, 1);
+    let out = desk.path("out");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_ssmprobe"), "inspect"]);
+    command
+        .args(["--device", "cpu", "--null-draws", "2", "--save-tokens", "--backbone"])
+        .arg(fixture("backbone"));
+    command.arg("--probe").arg(fixture("probes")).arg("--image").arg(fixture("images/one.png"));
+    let (code, _, said) = run(command.arg("--out").arg(&out));
+    assert!(code == 1 && said.contains("cannot be written") && said.contains("too large"), "{code}: {said}");
+    assert!(!said.contains("ZipWriter"), "{said}");
+    let mut open = vec![out];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            assert!(!name.starts_with(".ssmprobe-") && !name.ends_with(".npz"), "{name} is left");
+            if path.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Kept tokens that are not what was written: found before the first use, named, and only they are made
+//! again. What a training makes of them stays the same to the bit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::run::{Desk, backbone, done, files, lines, run};
+
+/// The cache of a desk, which has one.
+fn cache(desk: &Desk) -> PathBuf {
+    let entries = fs::read_dir(desk.path("cache")).expect("a folder");
+    let all: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    all[0].clone()
+}
+
+fn shard(cache: &Path, index: usize) -> PathBuf {
+    cache.join(format!("tokens-{index:06}.safetensors"))
+}
+
+/// `ssmprobe extract`: its document and what it said.
+fn extract(desk: &Desk, more: &[&str]) -> (Value, String) {
+    let mut command = desk.verb("extract", "cache");
+    command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data());
+    command.args(["--device", "cpu", "--json"]).args(more);
+    let (code, stdout, stderr) = run(&mut command);
+    assert_eq!(code, 0, "{stderr}");
+    (lines(&stdout)[0].clone(), stderr)
+}
+
+/// Turns some bytes of the tokens around; the header stays as it is.
+fn damage(path: &Path) {
+    let mut bytes = fs::read(path).expect("a shard");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 999].iter_mut().for_each(|byte| *byte = !*byte);
+    fs::write(path, bytes).expect("written");
+}
+
+/// SHA-256 by the system's own program.
+fn sha256sum(path: &Path) -> String {
+    let output = std::process::Command::new("sha256sum").arg(path).output().expect("sha256sum runs");
+    String::from_utf8(output.stdout).expect("text").split(' ').next().expect("a digest").to_owned()
+}
+
+fn record(cache: &Path, index: usize) -> Value {
+    let bytes = fs::read(cache.join(format!("tokens-{index:06}.json"))).expect("a record");
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
+#[test]
+fn a_record_says_where_a_shard_belongs_and_what_is_in_it() {
+    let desk = Desk::new(100, 40);
+    fs::write(desk.data().join("train/disc-dots/broken.png"), "no picture").expect("a file");
+    extract(&desk, &[]);
+    let cache = cache(&desk);
+    let mut images = Vec::new();
+    for index in 0..3 {
+        let record = record(&cache, index);
+        assert_eq!(record["cache"].as_str(), cache.file_name().and_then(|name| name.to_str()));
+        assert_eq!(
+            (&record["shard"], record["sha256"].as_str()),
+            (&index.into(), Some(&*sha256sum(&shard(&cache, index))))
+        );
+        images.extend(record["images"].as_array().expect("images").clone());
+    }
+    // The images, sorted by their paths: train before val.
+    let mut paths = Vec::new();
+    for split in ["train", "val"] {
+        for class in fs::read_dir(desk.data().join(split)).expect("a folder") {
+            let class = class.expect("a class").path();
+            paths.extend(fs::read_dir(class).expect("a folder").map(|entry| entry.expect("an image").path()));
+        }
+    }
+    paths.sort();
+    let expected: Vec<Value> = paths.iter().map(|path| sha256sum(path).into()).collect();
+    assert_eq!(images, expected);
+}
+
+#[test]
+fn a_damaged_shard_is_named_and_it_alone_made_again() {
+    let desk = Desk::new(110, 40);
+    done(&mut desk.train("whole", 2, &[]));
+    let cache = cache(&desk);
+    let before = files(&cache);
+    let kept = |index| shard(&cache, index).metadata().and_then(|about| about.modified()).expect("a time");
+
+    damage(&shard(&cache, 1));
+    let [first, third] = [kept(0), kept(2)];
+    let (found, expected) = (sha256sum(&shard(&cache, 1)), record(&cache, 1)["sha256"].clone());
+    let (document, said) = extract(&desk, &[]);
+    let expected = expected.as_str().expect("a digest");
+    for part in ["tokens-000001.safetensors", &found, expected, "are taken again", "GB/s"] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    assert!(!said.contains("tokens-000000") && !said.contains("tokens-000002"), "{said}");
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1));
+    assert_eq!((kept(0), kept(2)), (first, third), "only one shard is written");
+    assert_eq!(document["spent"]["images"], 64, "{document}");
+    assert!(files(&cache) == before, "the cache is what it was");
+
+    // A training finds it by itself and comes to the same bits.
+    damage(&shard(&cache, 0));
+    let (code, _, said) = run(&mut desk.train("again", 2, &[]));
+    assert!(code == 0 && said.contains("tokens-000000.safetensors"), "{said}");
+    let [whole, again] = ["whole", "again"].map(|run| files(&desk.path(run).join("probes")));
+    assert!(whole == again);
+    let (document, said) = extract(&desk, &[]);
+    assert!(document["damaged"].as_array().is_some_and(Vec::is_empty) && !said.contains("warning"), "{said}");
+}
+
+#[test]
+fn shards_in_each_others_place_are_found() {
+    let desk = Desk::new(110, 82);
+    extract(&desk, &[]);
+    let cache = cache(&desk);
+    let before = files(&cache);
+    let [first, second] = [shard(&cache, 0), shard(&cache, 1)];
+    fs::rename(&first, cache.join("aside")).expect("moved");
+    fs::rename(&second, &first).expect("moved");
+    fs::rename(cache.join("aside"), &second).expect("moved");
+    let (document, said) = extract(&desk, &[]);
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(2), "{said}");
+    assert!(said.contains("that of shard 1") && said.contains("that of shard 0"), "{said}");
+    assert!(files(&cache) == before);
+
+    // With its record, too: that says where it belongs.
+    for ending in ["safetensors", "json"] {
+        let name = |index| cache.join(format!("tokens-00000{index}.{ending}"));
+        fs::copy(name(2), name(0)).expect("copied");
+    }
+    let (document, said) = extract(&desk, &[]);
+    assert!(said.contains("its record is of shard 2"), "{said}");
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{said}");
+    assert!(files(&cache) == before);
+}
+
+/// As versions before wrote it: no records, and a manifest that knows of none.
+#[test]
+fn a_cache_of_an_earlier_version_is_taken_as_it_is_and_gets_its_digests() {
+    let desk = Desk::new(60, 24);
+    extract(&desk, &[]);
+    let cache = cache(&desk);
+    let before = files(&cache);
+    for index in 0..2 {
+        fs::remove_file(cache.join(format!("tokens-00000{index}.json"))).expect("removed");
+    }
+    let manifest = fs::read_to_string(cache.join("manifest.json")).expect("a manifest");
+    let old = manifest.replace(",\n  \"records\": true", "");
+    assert_ne!(old, manifest);
+    fs::write(cache.join("manifest.json"), old).expect("written");
+
+    let (document, said) = extract(&desk, &["--verify"]);
+    assert!(said.contains("2 digests are written down now") && document["spent"].is_null(), "{said}");
+    assert!(said.contains("of 84 images it is not known"), "{said}");
+    for (name, bytes) in
+        before.iter().filter(|(name, _)| !name.starts_with("tokens-00000") || name.ends_with("safetensors"))
+    {
+        assert!(files(&cache)[name] == *bytes, "{name} is another");
+    }
+    assert_eq!(record(&cache, 1)["sha256"].as_str(), Some(&*sha256sum(&shard(&cache, 1))));
+    damage(&shard(&cache, 1));
+    let (document, said) = extract(&desk, &[]);
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{said}");
+    assert!(files(&cache)["tokens-000001.safetensors"] == before["tokens-000001.safetensors"]);
+    // One that has digests does without none.
+    fs::remove_file(cache.join("tokens-000000.json")).expect("removed");
+    let (_, said) = extract(&desk, &[]);
+    assert!(said.contains("tokens-000000.safetensors: it has no record"), "{said}");
+}
+
+/// Writes `bytes` over a file, whose time stays what it was.
+fn rewrite(path: &Path, bytes: &[u8]) {
+    let time = path.metadata().and_then(|about| about.modified()).expect("a time");
+    fs::write(path, bytes).expect("written");
+    fs::File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("a time");
+}
+
+#[test]
+fn an_image_rewritten_with_the_same_size_and_time_is_named() {
+    let desk = Desk::new(70, 24);
+    done(&mut desk.train("run", 1, &[]));
+    let cache = cache(&desk);
+    let before = files(&cache);
+    let class = desk.data().join("train/disc-dots");
+    let mut images: Vec<PathBuf> =
+        fs::read_dir(class).expect("a folder").map(|e| e.expect("an image").path()).collect();
+    images.sort();
+    let (changed, original) = (&images[0], fs::read(&images[0]).expect("an image"));
+    // As long as before, and no picture any more: a PNG has checksums.
+    let mut other = original.clone();
+    let middle = other.len() / 2;
+    other[middle] ^= 1;
+    rewrite(changed, &other);
+    let (document, said) = extract(&desk, &[]);
+    assert!(!said.contains("is not what it was"), "only --verify reads images: {said}");
+    assert!(document["changed"].as_array().is_some_and(Vec::is_empty) && files(&cache) == before);
+
+    // A run that has learnt from it does not go on as if nothing had been.
+    let (code, _, said) = run(&mut desk.train("run", 1, &["--resume", "--verify"]));
+    let name = changed.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert!(code == 1 && said.contains(name) && said.contains("put it back"), "{code}: {said}");
+
+    let (document, said) = extract(&desk, &["--verify"]);
+    assert!(said.contains(name) && said.contains("is not what it was when its tokens were taken"), "{said}");
+    assert_eq!(document["changed"].as_array().map(Vec::len), Some(1));
+    assert!(files(&cache) != before);
+    assert!(
+        files(&cache)["tokens-000001.json"] == before["tokens-000001.json"],
+        "its shard alone is made again"
+    );
+    rewrite(changed, &original);
+    extract(&desk, &["--verify"]);
+    assert!(files(&cache) == before);
+}
+
+#[test]
+fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
+    let desk = Desk::new(36, 12);
+    done(&mut desk.train("run", 2, &["--seeds", "1"]));
+    let probes = files(&desk.path("run/probes"));
+    let class = desk.data().join("train/disc-dots");
+    let image = fs::read_dir(class).expect("a folder").next().expect("an image").expect("an image").path();
+    let bytes = fs::read(&image).expect("an image");
+    fs::write(&image, &bytes).expect("written");
+
+    let resume = |more: &[&str]| {
+        let mut command = desk.verb("train", "cache");
+        run(command.arg("--resume").arg("--out").arg(desk.path("run")).args(["--device", "cpu"]).args(more))
+    };
+    let (code, _, said) = resume(&[]);
+    assert!(code == 2 && said.contains("tokens.dataset"), "{code}: {said}");
+    assert!(said.contains("--resume --verify") && !said.contains("`--resume --out` alone"), "{said}");
+    // Contents decide; another seed shows that it really goes on.
+    let (code, _, said) = resume(&["--verify", "--seeds", "2"]);
+    assert_eq!(code, 0, "{said}");
+    let now = files(&desk.path("run/probes"));
+    assert!(now.len() == 2 * probes.len() && probes.iter().all(|(name, bytes)| now[name] == *bytes));
+
+    fs::write(&image, [&bytes[..], &[0]].concat()).expect("written");
+    let (code, _, said) = resume(&["--verify", "--seeds", "3"]);
+    assert!(code == 2 && said.contains("is not what it was") && said.contains("tokens.dataset"), "{said}");
+}
