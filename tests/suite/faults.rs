@@ -135,7 +135,7 @@ impl Trial<'_> {
                 match result {
                     // It was no step that matters, as that of a file that only saves a question.
                     Ok(()) => {
-                        assert_eq!(now.keys().filter(|name| !new.contains_key(*name)).count(), 0, "{here}")
+                        assert_eq!(now.keys().filter(|name| !new.contains_key(*name)).count(), 0, "{here}");
                     }
                     Err(error) => {
                         assert!(met, "{here}: {error:#}");

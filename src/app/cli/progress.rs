@@ -56,7 +56,7 @@ impl Display {
             extract::Event::Looked(progress) => self.show("looking at images", progress, ""),
             extract::Event::Verifying { read, total } => self.verify(*read, *total),
             extract::Event::Damaged(damage) => {
-                self.say(&format!("warning: {damage}; the tokens of its images are taken again"))
+                self.say(&format!("warning: {damage}; the tokens of its images are taken again"));
             }
             extract::Event::Adopted { shards } => self.say(&format!(
                 "note: these tokens were kept by an earlier version without digests; they are taken as they \

@@ -128,7 +128,7 @@ impl Soaking {
         if self.over {
             return;
         }
-        let seen = match self.visitor.idle(&self.app) && self.begun.elapsed() > PATIENCE {
+        let seen = match Visitor::idle(&self.app) && self.begun.elapsed() > PATIENCE {
             true => Err(anyhow::anyhow!("the demo did not open within {} s", PATIENCE.as_secs())),
             false => self.visitor.act(&mut self.app),
         };

@@ -94,7 +94,7 @@ impl Visitor {
     }
 
     /// Whether nothing could be looked at yet.
-    pub fn idle(&self, app: &App) -> bool {
+    pub fn idle(app: &App) -> bool {
         app.state.looks_answered() == 0
     }
 
@@ -114,7 +114,7 @@ impl Visitor {
 
     /// Does the next thing, if it is time for one.
     pub fn act(&mut self, app: &mut App) -> anyhow::Result<()> {
-        if self.acted.elapsed() < PAUSE || self.idle(app) {
+        if self.acted.elapsed() < PAUSE || Self::idle(app) {
             return Ok(());
         }
         self.acted = Instant::now();
@@ -259,7 +259,7 @@ impl Visitor {
                     _ if live.as_ref().is_some_and(|live| live.paused) && since.elapsed() > TRAINED => {
                         *since = Instant::now();
                         app.dispatch(Command::PauseTraining(false));
-                        if let Some(live) = live.filter(|_| self.started % 2 == 0 && !*cancelled) {
+                        if let Some(live) = live.filter(|_| self.started.is_multiple_of(2) && !*cancelled) {
                             *cancelled = true;
                             app.dispatch(Command::Cancel(live.job));
                         }
