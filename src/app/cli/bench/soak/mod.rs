@@ -56,7 +56,7 @@ impl Soak {
         }
         let verdict = told.lock().unwrap_or_else(PoisonError::into_inner).take();
         let verdict = verdict.context("the window was closed before its time was over")??;
-        out::line(serde_json::to_string_pretty(&verdict)?)?;
+        out::text(format_args!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
         Ok(if verdict.kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
