@@ -100,6 +100,14 @@ impl State {
         let mut requests = options.map_or_else(Vec::new, |options| self.read_as(options));
         let (change, more) = self.make(change);
         requests.extend(more);
+        // Back or forth, images are read as they were there, whatever the shown probes agree on by now.
+        if let Some(agreed) = agreed {
+            self.agreed = agreed;
+            let there = options.unwrap_or(before.1);
+            if !chosen && self.backbone_options != there {
+                requests.extend(self.read_as(there));
+            }
+        }
         let options = (!chosen && self.backbone_options != before.1).then_some(before.1);
         (Step { text, change, agreed: Some(before.0), options }, requests)
     }

@@ -11,7 +11,7 @@ use ssmprobe::app::command::Command;
 use ssmprobe::app::fault::Fault;
 use ssmprobe::app::job::{Event, JobId};
 use ssmprobe::app::settings::Settings;
-use ssmprobe::app::state::{State, Status};
+use ssmprobe::app::state::State;
 
 use self::commands::{Class, Kind};
 use self::plain::Plain;
@@ -148,10 +148,6 @@ impl Sitting {
         match self.steps.last_mut().filter(|last| slides && last.slides && last.text == text) {
             Some(last) => last.after = Some(after),
             None => self.steps.push(Step { text, slides, before: Some(before), after: Some(after) }),
-        }
-        // How images are read is settled once all probes are open.
-        if self.state.library.probes.values().any(|probe| matches!(probe.status, Status::Opening(_))) {
-            self.forget();
         }
         if self.steps.len() > KEPT {
             self.steps.remove(0);
