@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::run::{Desk, done, files, program, tables};
+use super::run::{Desk, done, goes_on_to_the_same, program};
 
 fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -128,11 +128,5 @@ fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     for folder in ["", "probes", "answers", "losses", "state"] {
         assert!(!has_temporary(&desk.path("cut").join(folder)), "{folder}");
     }
-    let mut command = desk.verb("train", "cache");
-    done(command.arg("--resume").arg("--out").arg(desk.path("cut")));
-    for kind in ["probes", "losses"] {
-        let [whole, cut] = ["whole", "cut"].map(|name| files(&desk.path(name).join(kind)));
-        assert!(whole == cut, "{kind}");
-    }
-    assert!(tables(&desk.path("whole")) == tables(&desk.path("cut")));
+    goes_on_to_the_same(&desk);
 }
