@@ -4,14 +4,14 @@
 //! `cargo bench --bench backbone`
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use ssmprobe::app::bench::backbone::{images, write_vit_base};
-use ssmprobe::app::memory;
+use ssmprobe::app::devtools::microbench::backbone::{images, write_vit_base};
+use ssmprobe::app::process_memory;
 use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::preprocess::Pixels;
 use ssmprobe::model::device;
-use ssmprobe::model::preprocess::Pixels;
 
 fn forward(criterion: &mut Criterion) {
-    memory::keep_freed(); // as the program does
+    process_memory::keep_freed(); // as the program does
     let folder = tempfile::tempdir().expect("a temporary folder");
     write_vit_base(folder.path()).expect("a temporary folder can be written");
     let device = device::open("cpu").expect("the processor");

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use criterion::{Criterion, criterion_group, criterion_main};
-use ssmprobe::app::memory;
-use ssmprobe::model::classifier::Model;
+use ssmprobe::app::process_memory;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Sharing, find, of_paper};
-use ssmprobe::model::train::{Labels, Learner, step_all};
+use ssmprobe::model::probe::head::{Batch, Config, Dims, HEADS, Sharing, find, of_paper};
+use ssmprobe::model::train::classifier::Model;
+use ssmprobe::model::train::{HeadTrainer, Labels, step_all};
 
 const IMAGES: usize = 256;
 const DIMS: Dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
@@ -29,18 +29,18 @@ fn batch(device: &Device) -> Batch {
     }
 }
 
-fn learner(name: &str) -> Learner {
+fn learner(name: &str) -> HeadTrainer {
     let (id, sharing) = match name.strip_suffix("-channel") {
         Some(id) => (id, Sharing::Channel),
         None => (name, Sharing::Shared),
     };
     let kind = find(id).unwrap_or_else(|| panic!("no head is called `{id}`"));
     let config = Config { sharing: Some(sharing), ..Config::default() };
-    Learner::new(name, Model::start(kind, &config, DIMS, 0, &Device::flex()).expect("default settings"))
+    HeadTrainer::new(name, Model::start(kind, &config, DIMS, 0, &Device::flex()).expect("default settings"))
 }
 
 fn steps(c: &mut Criterion) {
-    memory::keep_freed(); // as the program does
+    process_memory::keep_freed(); // as the program does
     let device = Device::flex().autodiff();
     let classes: Vec<usize> = (0..IMAGES).map(|i| i * 7 % DIMS.classes).collect();
     let (batch, labels) = (batch(&device), Labels::new(&classes, DIMS.classes, &device));
@@ -49,7 +49,7 @@ fn steps(c: &mut Criterion) {
     let channel = ["raster-channel", "vmamba-channel", "sinkhorn-channel"];
     for name in HEADS.iter().map(|kind| kind.id).chain(channel).chain(["joint"]) {
         let own = if name == "joint" { of_paper().map(|kind| kind.id).collect() } else { vec![name] };
-        let mut learners: Vec<Learner> = own.iter().map(|name| learner(name)).collect();
+        let mut learners: Vec<HeadTrainer> = own.iter().map(|name| learner(name)).collect();
         group.bench_function(name, |b| b.iter(|| step_all(&mut learners, &batch, &labels, 1e-3)));
     }
     group.finish();

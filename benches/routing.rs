@@ -10,11 +10,11 @@ use burn::tensor::{Device, Tensor, TensorData};
 use criterion::{Criterion, criterion_group, criterion_main};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::app::memory;
-use ssmprobe::model::head::Config;
-use ssmprobe::model::router::sinkhorn::Sinkhorn;
-use ssmprobe::model::router::{ROUTERS, Router, standardise};
-use ssmprobe::model::s4;
+use ssmprobe::app::process_memory;
+use ssmprobe::model::probe::head::Config;
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::router::{ROUTERS, Router, standardise};
+use ssmprobe::model::probe::s4;
 
 const TOKENS: usize = 196;
 const STATES: usize = 128;
@@ -32,7 +32,7 @@ fn tensor<const D: usize>(values: &[f64], shape: [usize; D], device: &Device) ->
 }
 
 fn plans_on_the_host(c: &mut Criterion) {
-    memory::keep_freed(); // as the program does
+    process_memory::keep_freed(); // as the program does
     let scores = values(TOKENS);
     let mut group = c.benchmark_group("plan of one image");
     for kind in ROUTERS {

@@ -12,9 +12,9 @@
 //! ARCHITECTURE.md says why. What a router makes of four scores, as the maths alone says it:
 //!
 //! ```
-//! use ssmprobe::model::diagnostics::{MEASURES, hard_order, measure};
+//! use ssmprobe::model::explain::diagnostics::{MEASURES, hard_order, measure};
 //! use ssmprobe::model::grid::Grid;
-//! use ssmprobe::model::router::{Router, sinkhorn::Sinkhorn, standardise};
+//! use ssmprobe::model::probe::router::{Router, sinkhorn::Sinkhorn, standardise};
 //!
 //! let scores = standardise(&[0.2, 3.0, 1.1, 2.4]);
 //! let plan = Sinkhorn::default().plan(&scores); // temperature 0.1, 20 iterations

@@ -1,13 +1,13 @@
 //! Several probes side by side: one column a trace, one row a figure, all of a row on the same
 //! scale, in one scene.
 
-use super::check::check;
-use super::font;
-use super::frame;
-use super::scene::{Anchor, Box2, Scene};
-use super::theme::Theme;
 use super::{Empty, Figure, MARGIN, Options, Size, shared};
 use crate::model::trace::Trace;
+use crate::viz::draw::check::check;
+use crate::viz::draw::font;
+use crate::viz::draw::frame;
+use crate::viz::draw::scene::{Anchor, Box2, Scene};
+use crate::viz::draw::theme::Theme;
 
 /// Gap between columns and between rows, in points.
 const GAP: f32 = 14.0;

@@ -6,49 +6,20 @@
 //! length is in points (1/72 inch), so that a figure has the same type size on a page whatever its
 //! width.
 
-mod assignment;
-mod bars;
-mod check;
-pub mod colormap;
 pub mod compare;
-pub mod curves;
-mod diagnostics;
-mod evidence;
+pub mod draw;
 pub mod export;
-pub mod font;
-pub mod frame;
-pub mod hover;
-mod kernel;
-pub mod legend;
-pub mod order;
-pub mod overview;
-pub mod paint;
-mod photo;
-mod picture;
-pub mod plot;
-mod polygon;
-mod predictions;
-mod ranks;
-pub mod readout;
-pub mod scale;
-mod scan_path;
-pub mod scene;
-mod scores;
-pub mod stability;
-mod sweep;
-pub mod table;
-pub mod theme;
-mod token_map;
+pub mod figures;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::trace::{Routing, Trace};
-use colormap::Map;
-use hover::Hover;
-use readout::Readout;
-use scene::Scene;
-use table::Table;
-use theme::Theme;
+use draw::colormap::Map;
+use draw::hover::Hover;
+use draw::readout::Readout;
+use draw::scene::Scene;
+use draw::table::Table;
+use draw::theme::Theme;
 
 /// One column of a two-column page, 85 mm, in points.
 pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
@@ -143,7 +114,7 @@ pub trait Figure: Sync {
 
     /// What is pointed at, in words and numbers; of a trace that has been checked.
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
-        readout::of(trace, hover)
+        draw::readout::of(trace, hover)
     }
 
     /// Smallest and largest value shown, where figures side by side should share them.
@@ -187,16 +158,16 @@ impl Options {
 
 /// The one list of figures.
 pub const FIGURES: &[&dyn Figure] = &[
-    &photo::Photo,
-    &token_map::TokenMap,
-    &scan_path::ScanPath,
-    &assignment::Assignment,
-    &ranks::Ranks,
-    &diagnostics::Diagnostics,
-    &kernel::Kernel,
-    &evidence::Evidence,
-    &scores::Scores,
-    &predictions::Predictions,
+    &figures::photo::Photo,
+    &figures::token_map::TokenMap,
+    &figures::scan_path::ScanPath,
+    &figures::assignment::Assignment,
+    &figures::ranks::Ranks,
+    &figures::diagnostics::Diagnostics,
+    &figures::kernel::Kernel,
+    &figures::evidence::Evidence,
+    &figures::scores::Scores,
+    &figures::predictions::Predictions,
 ];
 
 /// The figure of this id.
@@ -218,7 +189,7 @@ pub fn draw(
     theme: &Theme,
     size: Size,
 ) -> Result<Scene, Empty> {
-    check::check(trace)?;
+    draw::check::check(trace)?;
     let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
     Ok(figure.scene(trace, options, theme, inner)?.framed(MARGIN))
 }
@@ -234,7 +205,7 @@ pub fn draw_column(
     theme: &Theme,
     width: f32,
 ) -> Result<Scene, Empty> {
-    check::check(trace)?;
+    draw::check::check(trace)?;
     let height = figure.height(trace, options, width - 2.0 * MARGIN) + 2.0 * MARGIN;
     draw(figure, trace, options, theme, Size { width, height })
 }

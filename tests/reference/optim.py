@@ -1,4 +1,4 @@
-"""Steps of PyTorch's AdamW and cosine schedule in float64, for the tests in `src/model/optim.rs`.
+"""Steps of PyTorch's AdamW and cosine schedule in float64, for the tests in `src/model/train/optim/mod.rs`.
 
     python tests/reference/optim.py
 

@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::model::ablation::{Ablation, logits};
-use ssmprobe::model::classifier::Model;
-use ssmprobe::model::evaluation::{Question, evaluate};
-use ssmprobe::model::features::{Precision, Source, TokenCache, Writer};
+use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
+use ssmprobe::model::explain::ablation::{Ablation, logits};
+use ssmprobe::model::explain::evaluation::{Question, evaluate};
+use ssmprobe::model::explain::intervention::{Intervention, permutation};
+use ssmprobe::model::explain::null_model::NullBands;
+use ssmprobe::model::explain::readout;
+use ssmprobe::model::explain::survey::evaluator::Evaluator;
+use ssmprobe::model::explain::survey::{EvalSet, Survey};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::{self, Config, Dims, HEADS, Sharing};
-use ssmprobe::model::intervention::{Intervention, permutation};
-use ssmprobe::model::null::NullBands;
+use ssmprobe::model::probe::head::{self, Config, Dims, HEADS, Sharing};
+use ssmprobe::model::probe::head_output::{Form, Order};
+use ssmprobe::model::probe::router::scan::Scan;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
-use ssmprobe::model::reading::{Form, Order};
-use ssmprobe::model::readout;
-use ssmprobe::model::router::scan::Scan;
-use ssmprobe::model::survey::ask::Interview;
-use ssmprobe::model::survey::{Asked, Survey};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::Labelled;
+use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
 
@@ -221,7 +221,7 @@ fn permutations_differ_by_image_and_by_seed() {
 /// Tokens of `count` images on disk.
 fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
     let text = str::to_owned;
-    let source = Source {
+    let source = TokenKey {
         weights: text("w"),
         preprocessing: text("p"),
         dataset: text("d"),
@@ -235,7 +235,7 @@ fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
 
 /// What the window's survey makes of the first images of a cache: images `draws` of the dataset.
 fn survey(probe: &Probe, change: Intervention, cache: &TokenCache, draws: &[u64], class: &[usize]) -> Survey {
-    let asked = Asked {
+    let asked = EvalSet {
         dataset: "d".into(),
         split: "test".into(),
         classes: (0..CLASSES).map(|class| class.to_string()).collect(),
@@ -245,7 +245,7 @@ fn survey(probe: &Probe, change: Intervention, cache: &TokenCache, draws: &[u64]
     let places: Vec<usize> = (0..draws.len()).collect();
     let nulls = NullBands::new(2, 0);
     let mut interview =
-        Interview::new(probe, change, cache, Arc::new(asked), (&places, draws), &nulls).unwrap();
+        Evaluator::new(probe, change, cache, Arc::new(asked), (&places, draws), &nulls).unwrap();
     while interview.go_on(7).unwrap() {}
     interview.finish("p".into(), "b".into())
 }

@@ -1,8 +1,8 @@
 //! Anchors against scikit-learn (`tests/reference/anchors.py`).
 
-use ssmprobe::model::anchors::Vectors;
-use ssmprobe::model::anchors::knn::Knn;
-use ssmprobe::model::anchors::logreg::{LogReg, LogRegError};
+use ssmprobe::model::explain::baselines::Vectors;
+use ssmprobe::model::explain::baselines::knn::Knn;
+use ssmprobe::model::explain::baselines::logreg::{LogReg, LogRegError};
 
 use crate::close::assert_close;
 

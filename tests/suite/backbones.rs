@@ -6,12 +6,12 @@ use burn::tensor::{Device, DeviceType};
 use rayon::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensors, serialize_to_file};
-use ssmprobe::model::array::{Array, Arrays};
 use ssmprobe::model::backbone::arithmetic::Arithmetic;
 use ssmprobe::model::backbone::config::Config;
 use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::backbone::preprocess::Pixels;
 use ssmprobe::model::backbone::{Backbone, BackboneError, FAMILIES, keys};
-use ssmprobe::model::preprocess::Pixels;
+use ssmprobe::model::io::array::{Array, Arrays};
 use ssmprobe::model::tokens::Tokens;
 
 use crate::close::distance;

@@ -3,9 +3,9 @@
 
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, accesskit::Role};
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::job::training::Reading;
-use ssmprobe::app::job::{Event, Request};
+use ssmprobe::app::jobs::training::Reading;
+use ssmprobe::app::jobs::{Event, Request};
+use ssmprobe::app::state::command::Command;
 
 use crate::training_window::reading;
 use crate::window::Window;

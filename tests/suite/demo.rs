@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use burn::tensor::Device;
-use ssmprobe::app::assets::{self, About};
+use ssmprobe::app::demo::{self, About};
 use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::preprocess::Preprocessor;
+use ssmprobe::model::data::image::Photo;
+use ssmprobe::model::data::scenes::{self, FIRST_VAL, Scene};
 use ssmprobe::model::data::{self, Split};
-use ssmprobe::model::head::HEADS;
-use ssmprobe::model::image::Photo;
-use ssmprobe::model::preprocess::Preprocessor;
+use ssmprobe::model::explain::localization;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::scenes::{self, FIRST_VAL, Scene};
-use ssmprobe::model::truth;
+use ssmprobe::model::probe::head::HEADS;
 
 use crate::close::assert_close;
 
 fn program() -> Command {
     let mut program = Command::cargo_bin("ssmprobe").unwrap();
-    program.env_remove(assets::VARIABLE);
+    program.env_remove(demo::VARIABLE);
     program
 }
 
@@ -154,7 +154,7 @@ fn the_auc_that_the_demo_tells_is_that_of_its_probe_on_its_scenes() {
         };
         let tokens = encoder.forward(&scenes.iter().map(pixels).collect::<Vec<_>>()).unwrap();
         aucs.extend(scenes.iter().zip(&tokens).map(|(scene, tokens)| {
-            truth::weight_auc(&probe.reading(tokens, 0).unwrap(), &scene.cover(8)).unwrap()
+            localization::weight_auc(&probe.reading(tokens, 0).unwrap(), &scene.cover(8)).unwrap()
         }));
     }
     let said = backbone.heads.iter().find(|head| head.id == "sinkhorn").unwrap().auc.unwrap();
@@ -182,13 +182,10 @@ fn results_of_the_demo_are_written_without_a_display() {
 fn a_demo_that_is_elsewhere_or_nowhere() {
     let empty = tempfile::tempdir().unwrap();
     let mut command = program();
-    command
-        .env(assets::VARIABLE, empty.path())
-        .args(["demo", "results", "--out"])
-        .arg(empty.path().join("x"));
+    command.env(demo::VARIABLE, empty.path()).args(["demo", "results", "--out"]).arg(empty.path().join("x"));
     let told = command.assert().code(1);
     let text = String::from_utf8_lossy(&told.get_output().stderr).into_owned();
-    assert!(text.contains("demo build") && text.contains(assets::VARIABLE), "{text}");
+    assert!(text.contains("demo build") && text.contains(demo::VARIABLE), "{text}");
 }
 
 #[test]

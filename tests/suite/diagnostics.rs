@@ -1,12 +1,12 @@
 //! Diagnostics against float64 NumPy and SciPy (`tests/reference/evidence.py`), and their bounds.
 
 use proptest::prelude::*;
-use ssmprobe::model::diagnostics::{MEASURES, hard_order, kendall_tau, measure};
+use ssmprobe::model::explain::diagnostics::{MEASURES, hard_order, kendall_tau, measure};
+use ssmprobe::model::explain::null_model::{NullBands, untrained, untrained_scores};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::null::{NullBands, untrained, untrained_scores};
-use ssmprobe::model::reading::Plan;
-use ssmprobe::model::router::Router;
-use ssmprobe::model::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::head_output::Plan;
+use ssmprobe::model::probe::router::Router;
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::tokens::Tokens;
 
 use super::evidence::{fixture, floats, number};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use ssmprobe::model::scenes;
+use ssmprobe::model::data::scenes;
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -144,7 +144,7 @@ fn survey(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
         figures.args(["figures", "--figure", "confusion", "--survey"]);
         done(figures.arg(folder.join(format!("{name}.survey.json"))).arg("--out").arg(&drawn));
-        let said = format!("Accuracy {} %", ssmprobe::viz::scale::number(own));
+        let said = format!("Accuracy {} %", ssmprobe::viz::draw::scale::number(own));
         assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
         fs::remove_file(drawn).unwrap();
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use ssmprobe::model::evidence::{exact, proxy};
+use ssmprobe::model::explain::evidence::{exact, proxy};
+use ssmprobe::model::explain::readout::{logits, token_weight};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::reading::{Direction, Form, Gain, Order, Plan, Reading};
-use ssmprobe::model::readout::{logits, token_weight};
+use ssmprobe::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan};
 use ssmprobe::model::tokens::Tokens;
 
 use crate::close::assert_close;
@@ -62,7 +62,7 @@ fn direction(case: &Value, n: usize) -> Direction {
     Direction { order, gain, kernel: Vec::new(), radius: case.get("radius").map(number) }
 }
 
-fn reading(form: &Value, n: usize) -> Reading {
+fn reading(form: &Value, n: usize) -> HeadOutput {
     let form = if let Some(weight) = form.get("pool") {
         Form::Pool(floats(weight))
     } else if let Some(weight) = form.get("channel_pool") {
@@ -74,7 +74,7 @@ fn reading(form: &Value, n: usize) -> Reading {
         let directions = form["scan"].as_array().expect("directions");
         Form::Scan(directions.iter().map(|d| direction(d, n)).collect())
     };
-    Reading { scores: None, form }
+    HeadOutput { scores: None, form }
 }
 
 #[track_caller]
@@ -116,7 +116,7 @@ pub fn evidence_logits_and_token_weights_equal_the_reference() {
 #[test]
 fn an_opaque_head_says_why() {
     let form = Form::Opaque { features: vec![2.0, -1.0], why: "it has a nonlinearity" };
-    let reading = Reading { scores: None, form };
+    let reading = HeadOutput { scores: None, form };
     let tokens = tokens(2, 1, vec![1.0, 2.0]);
     assert_eq!(exact(&reading, &tokens, &[1.0, 1.0], 0.0), Err("it has a nonlinearity"));
     assert_eq!(logits(&reading, &tokens, &[1.0, 1.0, 0.5, 0.0], &[0.5, 0.0]), [1.5, 1.0]);
@@ -140,7 +140,7 @@ fn orders(n: usize) -> impl Strategy<Value = Order> {
     prop_oneof![permutation, plan]
 }
 
-fn scans() -> impl Strategy<Value = (Reading, Tokens, Vec<f32>, f32)> {
+fn scans() -> impl Strategy<Value = (HeadOutput, Tokens, Vec<f32>, f32)> {
     (2usize..14, 1usize..12).prop_flat_map(|(n, d)| {
         let direction = (orders(n), gains(n, d)).prop_map(|(order, gain)| Direction {
             order,
@@ -149,7 +149,7 @@ fn scans() -> impl Strategy<Value = (Reading, Tokens, Vec<f32>, f32)> {
             radius: None,
         });
         let reading = prop::collection::vec(direction, 1..4)
-            .prop_map(|directions| Reading { scores: None, form: Form::Scan(directions) });
+            .prop_map(|directions| HeadOutput { scores: None, form: Form::Scan(directions) });
         let floats = |len| values(len).prop_map(|v| v.into_iter().map(|x| x as f32).collect::<Vec<_>>());
         let tokens = floats(n * d).prop_map(move |patches| tokens(n, d, patches));
         (reading, tokens, floats(d), -3.0..3.0f32)

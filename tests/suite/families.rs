@@ -8,7 +8,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{TensorView, serialize_to_file};
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::config::{Activation, Config};
-use ssmprobe::model::preprocess::{Preprocessor, Size};
+use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
 
 use super::backbones::{TOLERANCE, difference, fixtures, read};
 use super::images::photo;

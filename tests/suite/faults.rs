@@ -9,18 +9,18 @@ use std::process::{Command, Output, Stdio};
 
 use safetensors::SafeTensors;
 use ssmprobe::app::cli;
-use ssmprobe::app::settings::{Settings, ThemeChoice};
-use ssmprobe::app::workspace::Workspace;
-use ssmprobe::model::inject::{self, Fault};
+use ssmprobe::app::state::settings::{Settings, ThemeChoice};
+use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::model::io::failpoint::{self, Failure};
 use ssmprobe::model::probe::Probe;
 
 use crate::{hub, run};
 
 /// Faults, and what is said of each.
-const FAULTS: [(Fault, &str); 3] = [
-    (Fault::Lasting(28), "make room"),           // the disk is full
-    (Fault::Once(5), "check the disk"),          // it failed
-    (Fault::Once(13), "let this program write"), // it is not ours to write on
+const FAULTS: [(Failure, &str); 3] = [
+    (Failure::Lasting(28), "make room"),           // the disk is full
+    (Failure::Once(5), "check the disk"),          // it failed
+    (Failure::Once(13), "let this program write"), // it is not ours to write on
 ];
 
 /// Set in a process that runs one test alone.
@@ -111,7 +111,7 @@ impl Trial<'_> {
     }
 
     /// Lets every `stride`-th step fail with each of `faults`; how many steps there are.
-    fn hold(&self, faults: &[(Fault, &str)], stride: usize) -> usize {
+    fn hold(&self, faults: &[(Failure, &str)], stride: usize) -> usize {
         let Self { folder, work, between, .. } = self;
         let (raw, old) = (tree(folder), self.tree());
         work().expect("undisturbed");
@@ -127,9 +127,9 @@ impl Trial<'_> {
                     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
                     fs::write(path, bytes).expect("written");
                 }
-                inject::files(at, *fault);
+                failpoint::files(at, *fault);
                 let result = work();
-                let met = inject::none();
+                let met = failpoint::none();
                 let here = format!("{fault:?} at step {at}");
                 let now = self.tree();
                 match result {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 
-use ssmprobe::model::run::{Run, Selection, Truth};
+use ssmprobe::model::train::run::{Run, Selection, Truth};
 
 use crate::{report, traces};
 
@@ -187,8 +187,8 @@ fn what_cannot_be_drawn_is_said() {
     assert_eq!(
         String::from_utf8(list.get_output().stdout.clone()).unwrap().lines().count(),
         ssmprobe::viz::FIGURES.len()
-            + ssmprobe::viz::curves::Part::ALL.len()
-            + ssmprobe::viz::overview::OVERVIEWS.len()
+            + ssmprobe::viz::figures::curves::Part::ALL.len()
+            + ssmprobe::viz::figures::dataset::OVERVIEWS.len()
             + 1 // the stability of one image
     );
 }

@@ -1,7 +1,7 @@
 //! The order of the house (ARCHITECTURE.md), read from the source text: who may know whom, how long
 //! a file gets, and what must not be in one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,10 +31,10 @@ const RULES: &[Rule] = &[
         why: "the maths prints nothing and starts no thread; its caller does",
     },
     Rule {
-        within: "src/app/cli/",
-        except: &[],
+        within: "src/app/",
+        except: &["src/app/terminal/", "src/app/window/app.rs"],
         banned: &["println!", "print!", "eprintln!", "eprint!"],
-        why: "names may hold anything: `out` prints them so that they do not reach the terminal raw",
+        why: "names may hold anything: `terminal::stdout` prints them so that they do not reach the terminal raw",
     },
     Rule {
         within: "src/viz/",
@@ -50,7 +50,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         within: "src/",
-        except: &["src/viz/theme.rs", "src/viz/paint.rs"],
+        except: &["src/viz/draw/theme.rs", "src/viz/draw/paint.rs"],
         banned: &["Color32::from_", "Color32::RED", "Color32::GREEN", "Color32::BLUE"],
         why: "colours are named in viz/theme.rs and reach egui in viz/paint.rs",
     },
@@ -62,7 +62,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         within: "src/",
-        except: &["src/model/whole.rs", "src/model/backbone/hub/", "src/app/bench/", "src/app/cli/bench/"],
+        except: &["src/model/io/atomic_file.rs", "src/model/backbone/hub/", "src/app/devtools/"],
         banned: &["create_dir_all", "File::create", "tempfile_in"],
         why: "a step past model/whole.rs is one that no test lets fail, and its error says not what to do",
     },
@@ -163,15 +163,16 @@ fn breaches(short: &str, text: &str) -> String {
     if short.starts_with("src/viz/") {
         for (number, line) in code(text) {
             let reached = line.match_indices("model::").map(|(at, _)| &line[at + "model::".len()..]);
-            let export: &[&str] = if short.starts_with("src/viz/export") { &["whole", "cells"] } else { &[] };
+            let export: &[&str] =
+                if short.starts_with("src/viz/export") { &["io::atomic_file", "io::csv_cell"] } else { &[] };
             let allowed = |rest: &str| {
-                let known = ["trace", "grid", "survey", "stability"].iter().chain(export);
+                let known = ["trace", "grid", "explain::survey", "explain::stability"].iter().chain(export);
                 known.into_iter().any(|known| rest.starts_with(*known))
             };
             if reached.into_iter().any(|rest| !allowed(rest)) {
                 writeln!(
                     found,
-                    "{short}:{number} reaches past `model::trace`, `survey`, `stability` and `grid`"
+                    "{short}:{number} reaches past `model::trace`, `grid` and the results of `explain`"
                 )
                 .unwrap();
             }
@@ -189,31 +190,31 @@ fn arrows_point_one_way_and_nothing_banned_is_in() {
 #[test]
 fn the_rules_catch_what_they_name() {
     let caught = [
-        ("src/model/head/gru.rs", "use eframe::egui::Ui;"),
-        ("src/model/train.rs", "    println!(\"{loss}\");"),
+        ("src/model/probe/head/gru/mod.rs", "use eframe::egui::Ui;"),
+        ("src/model/train/mod.rs", "    println!(\"{loss}\");"),
         ("src/app/cli/mod.rs", "eprintln!(\"{name}\");"),
-        ("src/viz/kernel.rs", "use crate::model::probe::Probe;"),
-        ("src/viz/kernel.rs", "let t: burn::tensor::Tensor<2> = x;"),
-        ("src/viz/kernel.rs", "let file = std::fs::read(path);"),
-        ("src/viz/kernel.rs", "use crate::model::whole;"),
-        ("src/app/panel/image.rs", "ui.visuals_mut().fill = Color32::from_rgb(1, 2, 3);"),
-        ("src/app/state.rs", "    todo!()"),
-        ("src/app/settings.rs", "std::fs::write(path, text)?;"),
-        ("src/app/settings.rs", "fs::create_dir_all(folder)?;"),
+        ("src/viz/figures/kernel.rs", "use crate::model::probe::Probe;"),
+        ("src/viz/figures/kernel.rs", "let t: burn::tensor::Tensor<2> = x;"),
+        ("src/viz/figures/kernel.rs", "let file = std::fs::read(path);"),
+        ("src/viz/figures/kernel.rs", "use crate::model::io::atomic_file;"),
+        ("src/app/window/panels/image.rs", "ui.visuals_mut().fill = Color32::from_rgb(1, 2, 3);"),
+        ("src/app/state/mod.rs", "    todo!()"),
+        ("src/app/state/settings.rs", "std::fs::write(path, text)?;"),
+        ("src/app/state/settings.rs", "fs::create_dir_all(folder)?;"),
         ("tests/suite/heads.rs", "#[ignore = \"slow\"]"),
     ];
     for (short, line) in caught {
         assert_ne!(breaches(short, line), "", "{short}: {line}");
     }
     let fine = [
-        ("src/model/train.rs", "// egui draws this"),
-        ("src/model/train.rs", "#[cfg(test)]\nmod tests { fn f() { println!(); } }"),
-        ("src/viz/kernel.rs", "use crate::model::trace::Trace;"),
+        ("src/model/train/mod.rs", "// egui draws this"),
+        ("src/model/train/mod.rs", "#[cfg(test)]\nmod tests { fn f() { println!(); } }"),
+        ("src/viz/figures/kernel.rs", "use crate::model::trace::Trace;"),
         ("src/viz/export.rs", "let text = std::fs::read(path);"),
-        ("src/viz/export/mod.rs", "use crate::model::whole;"),
-        ("src/viz/theme.rs", "Color32::from_rgb(1, 2, 3)"),
-        ("src/viz/curves.rs", "let burned = sunburn + burn_in;"),
-        ("src/app/shell.rs", "eprintln!(\"no\");"),
+        ("src/viz/export/mod.rs", "use crate::model::io::atomic_file;"),
+        ("src/viz/draw/theme.rs", "Color32::from_rgb(1, 2, 3)"),
+        ("src/viz/figures/curves.rs", "let burned = sunburn + burn_in;"),
+        ("src/app/window/app.rs", "eprintln!(\"no\");"),
     ];
     for (short, line) in fine {
         assert_eq!(breaches(short, line), "", "{short}: {line}");
@@ -231,8 +232,87 @@ fn every_source_file_says_what_it_is_and_stays_short() {
         if short.starts_with("src/") && lines > LONGEST {
             writeln!(found, "{short} has {lines} lines; {LONGEST} are the most: it holds two ideas").unwrap();
         }
+        if root().join(short.trim_end_matches(".rs")).is_dir() {
+            writeln!(found, "{short} stands beside its folder: it is the folder's mod.rs").unwrap();
+        }
     }
     assert!(found.is_empty(), "\n{found}");
+}
+
+/// The rooms, `model/probe` or `app/cli`, that the code of `short` reaches, whichever way it writes the path.
+fn reached(short: &str, text: &str) -> BTreeSet<String> {
+    let own = short.strip_prefix("src/").unwrap().trim_end_matches(".rs").trim_end_matches("/mod");
+    let own: Vec<&str> = own.split('/').collect();
+    let uncommented = |line: &str| line.split(" //").next().unwrap_or(line).to_owned() + "\n";
+    let text: String = code(text).map(|(_, line)| uncommented(line)).collect();
+    let name = |word: &str| word.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let words = |path: &str| path.trim().split("::").map(name).filter(|word| !word.is_empty()).collect();
+    let mut found = BTreeSet::new();
+    for root in ["crate::", "super::"] {
+        for (at, _) in text.match_indices(root) {
+            if text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue;
+            }
+            let mut rest = &text[at..];
+            let mut path: Vec<String> = own.iter().map(|part| (*part).to_owned()).collect();
+            if let Some(inside) = rest.strip_prefix("crate::") {
+                (path, rest) = (vec![], inside);
+            }
+            while let Some(above) = rest.strip_prefix("super::") {
+                path.pop();
+                rest = above;
+            }
+            // Items of a group stand side by side: `model::{device, probe::head}`.
+            let (prefix, items) = match rest.split_once('{') {
+                Some((prefix, group)) if prefix.is_empty() || prefix.ends_with("::") => {
+                    (prefix, group.split('}').next().unwrap_or(group).split(',').collect())
+                }
+                _ => ("", vec![rest]),
+            };
+            path.extend::<Vec<String>>(words(prefix));
+            for item in items {
+                let more: Vec<String> = words(item);
+                let room: Vec<&str> = path.iter().chain(&more).take(2).map(String::as_str).collect();
+                found.insert(room.join("/"));
+            }
+        }
+    }
+    found.retain(|room| room.contains('/') && root().join("src").join(room).is_dir());
+    found
+}
+
+#[test]
+fn no_room_needs_one_that_needs_it() {
+    let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (short, text) in sources().iter().filter(|(short, _)| short.starts_with("src/")) {
+        let parts: Vec<&str> = short.split('/').collect();
+        if parts.len() < 4 {
+            continue; // a file beside the rooms
+        }
+        let room = parts[1..3].join("/");
+        let others = reached(short, text).into_iter().filter(|other| *other != room);
+        needs.entry(room.clone()).or_default().extend(others);
+    }
+    assert!(needs["model/explain"].contains("model/probe") && needs["app/cli"].contains("model/device"));
+    // A room that needs no other stands; so does one that leans on standing ones alone.
+    let mut standing = BTreeSet::new();
+    while let Some(next) = needs
+        .keys()
+        .find(|room| !standing.contains(*room) && needs[*room].iter().all(|need| standing.contains(need)))
+    {
+        standing.insert(next.clone());
+    }
+    needs.retain(|room, _| !standing.contains(room));
+    assert!(needs.is_empty(), "rooms in a circle, or leaning on one: {needs:#?}");
+}
+
+#[test]
+fn what_a_file_reaches_is_seen_however_it_is_written() {
+    let text = "use crate::model::{device, probe::head};\nuse super::super::train::Run; // crate::viz::draw\n\
+                let x = crate::app::cli::run();\nuse super::file;\nuse crate::viz::export::{a, b};";
+    let rooms = reached("src/model/explain/survey/mod.rs", text);
+    let expected = ["app/cli", "model/device", "model/explain", "model/probe", "model/train", "viz/export"];
+    assert_eq!(Vec::from_iter(rooms), expected);
 }
 
 /// A file nobody lists is never compiled, and its tests never run.
@@ -286,8 +366,10 @@ fn no_file_names_a_folder_of_one_machine() {
 #[test]
 fn the_definitions_name_every_head_every_diagnostic_and_what_code_refers_to() {
     let text = fs::read_to_string(root().join("docs/definitions.md")).unwrap();
-    let heads = ssmprobe::model::head::HEADS.iter().map(|kind| kind.id);
-    for name in heads.chain(ssmprobe::model::diagnostics::MEASURES.iter().map(|measure| measure.name)) {
+    let heads = ssmprobe::model::probe::head::HEADS.iter().map(|kind| kind.id);
+    for name in
+        heads.chain(ssmprobe::model::explain::diagnostics::MEASURES.iter().map(|measure| measure.name))
+    {
         assert!(text.contains(&format!("`{name}`")), "docs/definitions.md does not define {name}");
     }
     for number in 1..=8 {

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use ndarray::{Array3, ArrayView3};
 use ndarray_npy::NpzReader;
 use ssmprobe::model::backbone::FAMILIES;
-use ssmprobe::model::image::{ImageError, Photo};
-use ssmprobe::model::preprocess::{Filter, PreprocessError, Preprocessor, Rect, Size, config, resample};
+use ssmprobe::model::backbone::preprocess::{
+    Filter, PreprocessError, Preprocessor, Rect, Size, config, resample,
+};
+use ssmprobe::model::data::image::{ImageError, Photo};
 use ssmprobe::model::trace::Picture;
 
 use crate::close::assert_close;

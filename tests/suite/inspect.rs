@@ -12,8 +12,8 @@ use ndarray::ArrayD;
 use ndarray_npy::NpzReader;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::Value;
+use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::stability::Stability;
 use tempfile::TempDir;
 
 /// Image files of the fixture and what their results are called: two have the same stem.

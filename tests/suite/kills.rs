@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::app::job::training::Ask;
-use ssmprobe::app::job::{Event, JobId, Request};
-use ssmprobe::app::settings::{Settings, ThemeChoice};
-use ssmprobe::app::training::{self, Draft};
-use ssmprobe::app::worker::World;
-use ssmprobe::app::workspace::Workspace;
-use ssmprobe::model::inject::{self, Fault};
+use ssmprobe::app::jobs::train::{self, TrainForm};
+use ssmprobe::app::jobs::training::TrainRequest;
+use ssmprobe::app::jobs::{Event, JobId, Request};
+use ssmprobe::app::state::settings::{Settings, ThemeChoice};
+use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::worker::WorkerEnv;
+use ssmprobe::model::io::failpoint::{self, Failure};
 
 use crate::faults::{apart, child, fixture, is_temporary, leftovers, tree, whole};
 use crate::run;
@@ -26,8 +26,8 @@ const DISK: &str = "SSMPROBE_SUITE_DISK";
 const AT: &str = "SSMPROBE_SUITE_AT";
 
 /// What a training in the window is made of, in `disk`.
-fn draft(disk: &Path, data: &Path) -> Draft {
-    Draft {
+fn draft(disk: &Path, data: &Path) -> TrainForm {
+    TrainForm {
         backbone: run::backbone().display().to_string(),
         data: Some(data.to_owned()),
         heads: vec!["gap".into(), "sinkhorn".into()],
@@ -38,7 +38,7 @@ fn draft(disk: &Path, data: &Path) -> Draft {
         device: "cpu".into(),
         out: Some(disk.join("run")),
         cache: Some(disk.join("cache")),
-        ..Draft::default()
+        ..TrainForm::default()
     }
 }
 
@@ -46,8 +46,10 @@ fn draft(disk: &Path, data: &Path) -> Draft {
 fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
     let draft = draft(disk, data);
     let ask = match disk.join("run/run.json").exists() {
-        true => Ask::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.cache },
-        false => Ask::Begin(Box::new(draft)),
+        true => {
+            TrainRequest::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.cache }
+        }
+        false => TrainRequest::Begin(Box::new(draft)),
     };
     let events = desk.job(Request::Training { job: JobId(job), ask });
     events.into_iter().rfind(|event| end(event).is_some()).expect("an end")
@@ -98,8 +100,8 @@ fn scenes() -> run::Desk {
 fn a_window_killed_while_it_takes_tokens_or_trains_loses_nothing() {
     const NAME: &str = "kills::a_window_killed_while_it_takes_tokens_or_trains_loses_nothing";
     if let Some((disk, at)) = told() {
-        inject::files(at, Fault::Kill);
-        let ended = train(&mut Desk::new(World::default()), 1, &disk, &disk.with_file_name("scenes"));
+        failpoint::files(at, Failure::Kill);
+        let ended = train(&mut Desk::new(WorkerEnv::default()), 1, &disk, &disk.with_file_name("scenes"));
         assert!(matches!(ended, Event::Finished(_)), "{ended:?}");
         return;
     }
@@ -151,7 +153,7 @@ fn a_window_killed_while_it_exports_or_saves_has_the_old_file_or_the_new_one() {
         Workspace { runs, ..Workspace::default() }.save(&disk.join("w.ssmprobe")).expect("saved");
     };
     if let Some((disk, at)) = told() {
-        inject::files(at, Fault::Kill);
+        failpoint::files(at, Failure::Kill);
         return work(&disk, true);
     }
     apart(NAME, || old_or_new(NAME, &work));
@@ -182,7 +184,7 @@ fn old_or_new(test: &str, work: &dyn Fn(&Path, bool)) {
 fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
     apart("kills::a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right", || {
         let scenes = scenes();
-        let mut desk = Desk::new(World::default());
+        let mut desk = Desk::new(WorkerEnv::default());
         desk.open("cpu");
         desk.open_probe("sinkhorn.safetensors", 1);
         let [one, two] = ["images/one.png", "images/sub/two.png"].map(fixture);
@@ -191,9 +193,9 @@ fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
             let Event::Failed(_, fault) = ended else { panic!("it went on: {ended:?}") };
             assert!(fault.to_string().contains("the device is lost") && fault.remedy.is_some(), "{fault}");
         };
-        inject::device(1);
+        failpoint::device(1);
         lost(desk.job(look(11, &two, 1)).last().expect("an end"));
-        assert!(inject::none());
+        assert!(failpoint::none());
         // The backbone is opened anew, and says the same.
         assert!(seen(&desk.job(look(12, &two, 1))).is_ok());
         let after = seen(&desk.job(look(13, &one, 1))).expect("a trace");
@@ -203,9 +205,9 @@ fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
         assert!(matches!(train(&mut desk, 20, &undisturbed, &scenes.data()), Event::Finished(_)));
         // In a pass of the backbone, in the first epoch, and in the second seed: 5 steps an epoch.
         for (job, at) in [(30, 3), (31, 4 + 3), (32, 5 * 3 + 7)] {
-            inject::device(at);
+            failpoint::device(at);
             lost(&train(&mut desk, job, &cut, &scenes.data()));
-            assert!(inject::none(), "step {at} was not reached");
+            assert!(failpoint::none(), "step {at} was not reached");
             assert_whole(&cut, &format!("lost at step {at}"));
             assert_eq!(leftovers(&cut), Vec::<String>::new());
             assert!(seen(&desk.job(look(job + 10, &one, 1))).is_ok(), "no look after it");
@@ -268,10 +270,10 @@ fn gone() {
     let go = |disk: &Path, gone: &str, mut left: isize| {
         let draft = draft(disk, &scenes.data());
         let order = draft.order(run::backbone()).expect("an order");
-        training::start(&order, &disk.join("run"), true, &mut |event| {
+        train::start(&order, &disk.join("run"), true, &mut |event| {
             let counts = match event {
-                training::Event::Extract { .. } => gone == "cache",
-                training::Event::Epoch { .. } => true,
+                train::Event::Extract { .. } => gone == "cache",
+                train::Event::Epoch { .. } => true,
                 _ => false,
             };
             left -= isize::from(counts);
@@ -300,7 +302,7 @@ fn a_clock_that_is_set_back_changes_nothing() {
     apart("kills::a_clock_that_is_set_back_changes_nothing", || {
         let scenes = scenes();
         let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
-        let mut desk = Desk::new(World::default());
+        let mut desk = Desk::new(WorkerEnv::default());
         // Images from the future, for whose tokens nothing else may be taken.
         let ahead = SystemTime::now() + Duration::from_hours(24 * 365 * 60);
         let all_ahead = |folder: &Path| {
@@ -312,9 +314,9 @@ fn a_clock_that_is_set_back_changes_nothing() {
         all_ahead(&scenes.data());
         assert!(matches!(train(&mut desk, 1, &undisturbed, &scenes.data()), Event::Finished(_)));
         // Cut in the middle, with what a kill leaves; then all of it lies ahead of the clock.
-        inject::files(120, Fault::Lasting(28));
+        failpoint::files(120, Failure::Lasting(28));
         assert!(matches!(train(&mut desk, 2, &cut, &scenes.data()), Event::Failed(..)));
-        assert!(inject::none());
+        assert!(failpoint::none());
         let left = ["run/.ssmprobe-left", "run/state/.ssmprobe-left"].map(|name| cut.join(name));
         left.iter().for_each(|path| fs::write(path, "torn").expect("written"));
         let cache =
@@ -325,7 +327,7 @@ fn a_clock_that_is_set_back_changes_nothing() {
         assert_eq!(leftovers(&cut), Vec::<String>::new());
         assert_same(&cut, &undisturbed);
         // A run that is followed: written before, by a later clock, it is read again.
-        let reading = ssmprobe::app::course::disk::read(&cut.join("run")).expect("a run");
+        let reading = ssmprobe::app::jobs::history::disk::read(&cut.join("run")).expect("a run");
         assert_eq!((reading.epochs.len(), reading.probes.len()), (12, 8));
     });
 }

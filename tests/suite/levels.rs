@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use ssmprobe::model::vectorise::Level;
+use ssmprobe::model::ops::simd::Level;
 
 use crate::{backbones, diagnostics, evidence, heads, pooling, routing, skip};
 

@@ -20,7 +20,7 @@ use flate2::Crc;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::app::memory;
+use ssmprobe::app::process_memory;
 
 use crate::readers::{READERS, Reader};
 
@@ -111,7 +111,7 @@ fn read_damaged(reader: &Reader) {
         let read = (reader.read)(&room);
         assert!(read.is_ok() || seed != &seeds[0], "a whole file is refused: {}", read.unwrap_err());
     }
-    let whole = memory::peak().expect("memory as Linux tells it");
+    let whole = process_memory::peak().expect("memory as Linux tells it");
     let (mut slowest, mut most, mut fine) = (Duration::ZERO, 0, 0);
     let mut take = |name: &str, bytes: &[u8]| {
         println!("file {name}");
@@ -120,7 +120,7 @@ fn read_damaged(reader: &Reader) {
         fine += u64::from((reader.read)(&room).is_ok());
         slowest = slowest.max(start.elapsed());
         assert!(slowest < TIME, "it takes {slowest:?} of processor time");
-        most = most.max(memory::peak().expect("memory").saturating_sub(whole));
+        most = most.max(process_memory::peak().expect("memory").saturating_sub(whole));
         assert!(most < MEMORY, "it holds {most} bytes");
     };
     let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/regressions").join(reader.name);

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor, TensorData};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::model::classifier::Model;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::{Batch, Config, Dims, HEADS, Kind};
-use ssmprobe::model::pooling::channelwise::{Channelwise, Order};
-use ssmprobe::model::pooling::pass::{Ask, Gradient, Pass};
-use ssmprobe::model::pooling::route::{Attend, Content, Given};
-use ssmprobe::model::pooling::{Pooling, flex, host};
-use ssmprobe::model::router::ROUTERS;
+use ssmprobe::model::ops::pooling::pass::{Gradient, Pass, PoolRequest};
+use ssmprobe::model::ops::pooling::weight_rule::{AttentionWeights, FixedWeights};
+use ssmprobe::model::ops::pooling::{Pooling, flex, host};
+use ssmprobe::model::probe::head::{Batch, Config, Dims, HEADS, HeadSpec};
+use ssmprobe::model::probe::router::ROUTERS;
+use ssmprobe::model::probe::router::channelwise::{Channelwise, Order};
+use ssmprobe::model::probe::router::learned_weights::ContentWeights;
+use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
 
@@ -34,7 +35,7 @@ fn batch(images: usize, grid: Grid, width: usize, device: &Device) -> Batch {
     }
 }
 
-fn model(kind: &'static Kind, grid: Grid, width: usize, device: &Device) -> Model {
+fn model(kind: &'static HeadSpec, grid: Grid, width: usize, device: &Device) -> Model {
     let config = Config { state_dim: Some(8), k: Some(3), ..Config::default() };
     let model = Model::start(kind, &config, Dims { width, grid, classes: 3 }, 5, device).unwrap();
     let tracked = model.params().tracked();
@@ -137,16 +138,20 @@ fn threads_and_neighbours_change_no_bit() {
     let gains: Vec<f64> = values(n, 4).into_iter().map(f64::from).collect();
     let asks = || {
         vec![
-            Ask { queries: values(width, 5), gains: vec![], route: Arc::new(Content { best: None }) },
-            Ask { queries: vec![], gains: gains.clone(), route: Arc::new(Given) },
-            Ask {
+            PoolRequest {
+                queries: values(width, 5),
+                gains: vec![],
+                route: Arc::new(ContentWeights { best: None }),
+            },
+            PoolRequest { queries: vec![], gains: gains.clone(), route: Arc::new(FixedWeights) },
+            PoolRequest {
                 queries: values(5 * width, 6),
                 gains: vec![],
-                route: Arc::new(Attend { queries: 5, scale: 0.3 }),
+                route: Arc::new(AttentionWeights { queries: 5, scale: 0.3 }),
             },
         ]
     };
-    let run = |asks: Vec<Ask>, threads: usize| -> (Vec<Vec<f32>>, Vec<Option<Gradient>>) {
+    let run = |asks: Vec<PoolRequest>, threads: usize| -> (Vec<Vec<f32>>, Vec<Option<Gradient>>) {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let (pooled, pass) = Pass::forward(&tokens(), asks, true);
@@ -170,10 +175,10 @@ fn tokens_in_float16_are_read_as_they_are() {
     let half = Tensor::<3>::from_data(data, &Device::flex()).cast(burn::tensor::DType::F16);
     let whole = half.clone().cast(burn::tensor::DType::F32);
     let run = |tokens: Tensor<3>| {
-        let route = Arc::new(Attend { queries: 2, scale: 1.0 });
+        let route = Arc::new(AttentionWeights { queries: 2, scale: 1.0 });
         let (pooled, pass) = Pass::forward(
             &flex(tokens),
-            vec![Ask { queries: values(2 * width, 5), gains: vec![], route }],
+            vec![PoolRequest { queries: values(2 * width, 5), gains: vec![], route }],
             true,
         );
         let gradients = pass.backward(&[Some(pooled[0].clone())]);

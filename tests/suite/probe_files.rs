@@ -7,10 +7,10 @@ use burn::tensor::Device;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
-use ssmprobe::model::classifier::Model;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::{Probe, ProbeError};
 use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
 

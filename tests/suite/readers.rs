@@ -7,28 +7,29 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ssmprobe::app::demo;
+use ssmprobe::app::jobs::history;
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
-use ssmprobe::app::settings::Settings;
 use ssmprobe::app::state::State;
-use ssmprobe::app::workspace::Workspace;
-use ssmprobe::app::{assets, course};
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::preprocess::Preprocessor;
 use ssmprobe::model::backbone::weights::Weights;
+use ssmprobe::model::data::image::Photo;
+use ssmprobe::model::data::token_cache::{TokenCache, list};
 use ssmprobe::model::data::{self, mat};
 use ssmprobe::model::device;
-use ssmprobe::model::features::{TokenCache, list};
+use ssmprobe::model::explain::survey::Survey;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::image::Photo;
-use ssmprobe::model::preprocess::Preprocessor;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::run::Run;
-use ssmprobe::model::survey::Survey;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::overview::{Choice, OVERVIEWS};
-use ssmprobe::viz::plot::{self, Plot, Surveyed};
-use ssmprobe::viz::stability::Steadiness;
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::model::train::run::Run;
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
+use ssmprobe::viz::figures::plot::{self, Plot, Surveyed};
+use ssmprobe::viz::figures::stability::Steadiness;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export};
 
 /// The folder of the frozen token cache: its name is a hash of what its tokens depend on.
@@ -297,7 +298,7 @@ fn cache(room: &Room) -> Outcome {
 
 /// A run as the window follows it, as a training goes on from it, and as its tables are made.
 fn run(room: &Room) -> Outcome {
-    let followed = course::disk::read(&room.root).map(drop);
+    let followed = history::disk::read(&room.root).map(drop);
     let run = Run::open(&room.root)?;
     let checkpoint = run.checkpoint().map(drop);
     let _ = (run.unreadable(), run.cache());
@@ -342,7 +343,7 @@ fn plotted(plot: &dyn Plot) {
 }
 
 fn demo(room: &Room) -> Outcome {
-    assets::About::open(&room.root)?;
+    demo::About::open(&room.root)?;
     Ok(())
 }
 

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use eframe::egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::facts::{BackboneFacts, Fit, ProbeFacts};
-use ssmprobe::app::fault::Fault;
-use ssmprobe::app::job::{BackboneOptions, Event, ProbeId, Request};
-use ssmprobe::app::settings::Settings;
+use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use ssmprobe::app::jobs::{BackboneOptions, Event, ProbeId, Request};
 use ssmprobe::app::state::State;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::order::MaeOrder;
-use ssmprobe::model::backbone::taking::{Taking, Trained};
+use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::grid::Grid;
 
 use crate::state::{backbone, probe};
@@ -21,10 +21,10 @@ const DEEP: BackboneOptions =
     BackboneOptions { layer: Some(1), pixels: Some(224), mae_order: MaeOrder::Kept };
 
 /// A probe that was trained on tokens after layer 1 of large images, where its name says so.
-fn facts(name: &str) -> ProbeFacts {
-    let taking = Taking { layer: DEEP.layer, size: DEEP.pixels, ..Taking::default() };
+fn facts(name: &str) -> ProbeInfo {
+    let taking = TokenSpec { layer: DEEP.layer, size: DEEP.pixels, ..TokenSpec::default() };
     let trained = name.starts_with("deep").then(|| Box::new(Trained { taking, preprocessing: None }));
-    ProbeFacts { trained, ..probe(name, 24) }
+    ProbeInfo { trained, ..probe(name, 24) }
 }
 
 /// Plays the worker; how the backbone was opened last.
@@ -36,7 +36,7 @@ fn play(state: &mut State, mut requests: Vec<Request>) -> Option<BackboneOptions
             match request {
                 Request::OpenBackbone { job, entry, source, options, .. } => {
                     last = Some(options);
-                    let facts = BackboneFacts { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                    let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
                     events.extend([Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]);
                 }
                 Request::OpenProbe { job, entry, path } => {
@@ -80,11 +80,11 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     let (why, wanted) = state.library.misread(silent).expect("it reads other tokens");
     assert!(why.contains("does not say") && why.contains("layer 1") && why.contains("224"), "{why}");
     assert_eq!(wanted, BackboneOptions::default());
-    assert_eq!(state.library.fit(silent), Some(Fit::Doubtful(why)));
+    assert_eq!(state.library.fit(silent), Some(Compatibility::Doubtful(why)));
     // The one that reads rightly goes: the other one is read as it was trained.
     let deep = id(&state, "deep");
     assert_eq!(does(&mut state, Command::CloseProbe(deep)), Some(BackboneOptions::default()));
-    assert_eq!((state.library.misread(silent), state.library.fit(silent)), (None, Some(Fit::Fits)));
+    assert_eq!((state.library.misread(silent), state.library.fit(silent)), (None, Some(Compatibility::Fits)));
     // It comes back, images are read as before it went, and what is shown agrees with that.
     assert_eq!(does(&mut state, Command::Undo), Some(DEEP));
     let column = *state.columns.iter().find(|(_, column)| column.probe == silent).expect("a column").0;
@@ -145,7 +145,7 @@ fn what_fails_again_is_told_once() {
     let mut requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
     for _ in 0..3 {
         let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
-        state.apply(Event::Failed(job, Fault::new("bad.safetensors: is empty")));
+        state.apply(Event::Failed(job, UserError::new("bad.safetensors: is empty")));
         requests = state.dispatch(Command::ReopenProbe(entry));
         assert_eq!(state.jobs.len(), 1, "{:?}", state.jobs);
     }
@@ -159,7 +159,7 @@ fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
     window.harness.state_mut().dispatch(Command::SetBackboneOptions(DEEP));
     let opened = |request| match request {
         Request::OpenBackbone { job, entry, options, .. } => {
-            let facts = BackboneFacts { options, ..window::backbone() };
+            let facts = BackboneInfo { options, ..window::backbone() };
             vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
         }
         request => window::good(request),

@@ -5,18 +5,20 @@ use std::path::Path;
 use ssmprobe::app::report::evaluated::{Evaluated, Evaluations};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
-use ssmprobe::model::ablation::Ablation;
-use ssmprobe::model::anchors::{Anchor, View};
-use ssmprobe::model::diagnostics::{MEASURES, Measure};
-use ssmprobe::model::digest;
-use ssmprobe::model::evaluation::{self, Evaluation, Measured};
-use ssmprobe::model::features;
+use ssmprobe::model::data::token_cache;
+use ssmprobe::model::explain::ablation::Ablation;
+use ssmprobe::model::explain::baselines::{Anchor, View};
+use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
+use ssmprobe::model::explain::evaluation::{self, Evaluation, Measured};
+use ssmprobe::model::explain::localization;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::Config;
+use ssmprobe::model::io::sha256;
 use ssmprobe::model::probe::BackboneMeta;
-use ssmprobe::model::run::{DatasetMeta, FORMAT, Manifest, Outcome, Run, Selection, Truth, Variant, Which};
-use ssmprobe::model::train::{Epoch, Protocol};
-use ssmprobe::model::truth;
+use ssmprobe::model::probe::head::Config;
+use ssmprobe::model::train::run::{
+    DatasetMeta, FORMAT, Manifest, Outcome, ProbeCheckpoint, Run, Selection, Truth, Variant,
+};
+use ssmprobe::model::train::{Epoch, TrainConfig};
 
 use crate::close::assert_close;
 
@@ -45,19 +47,19 @@ pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selec
             test: IMAGES,
             unreadable: 0,
         },
-        tokens: features::Source {
+        tokens: token_cache::TokenKey {
             weights: text("w"),
             preprocessing: text("p"),
             dataset: text("d"),
             layer: text("last"),
-            precision: features::Precision::Float16,
+            precision: token_cache::Precision::Float16,
         },
         size: None,
         recompute: false,
         cache: None,
         grid: Grid::new(3, 4),
         heads: heads.iter().map(|head| variant(head)).collect(),
-        protocol: Protocol { epochs: 2, batch: 16, rate: 1e-3 },
+        protocol: TrainConfig { epochs: 2, batch: 16, rate: 1e-3 },
         seeds: (0..seeds).collect(),
         selection,
         warning: None,
@@ -122,7 +124,7 @@ fn evaluate(run: &Run) {
         head: head.to_owned(),
         seed,
         which: "best".to_owned(),
-        file: Some(digest::of(head.as_bytes())),
+        file: Some(sha256::of(head.as_bytes())),
         draws: Some(0),
         evaluation: Evaluation {
             images: IMAGES,
@@ -130,7 +132,7 @@ fn evaluate(run: &Run) {
             answers: Vec::new(),
             ablations,
             diagnostics: if head == "sinkhorn" { measured(seed as f64) } else { Vec::new() },
-            truth: Some(truth::Truth {
+            truth: Some(localization::Truth {
                 weight_auc: auc,
                 evidence_auc: Some(0.6),
                 absolute_share: Some(0.25),
@@ -248,7 +250,7 @@ fn paired_tests_are_those_of_the_answers() {
     let direct = |seed: u64| {
         let right = |head: &str| {
             let outcome = sources[0].of(head).find(|outcome| outcome.seed == seed).unwrap();
-            outcome.right(&sources[0].truth, ssmprobe::model::run::Which::Best)
+            outcome.right(&sources[0].truth, ssmprobe::model::train::run::ProbeCheckpoint::Best)
         };
         ssmprobe::model::stats::mcnemar(&right("gap"), &right("sinkhorn"))
     };
@@ -330,7 +332,7 @@ fn evaluations_of_another_day_are_kept() {
     assert_eq!((all.probes[0].evaluation.accuracy, all.probes[0].evaluation.ablations.len()), (77.0, 4));
     // Disturbed orders of another file, or of other draws, are not those of this one.
     for other in [
-        Evaluated { file: Some(digest::of(b"trained on")), ..all.probes[0].clone() },
+        Evaluated { file: Some(sha256::of(b"trained on")), ..all.probes[0].clone() },
         Evaluated { draws: Some(7), ..all.probes[0].clone() },
     ] {
         let mut all = all.clone();
@@ -349,12 +351,12 @@ fn what_was_found_of_another_file_is_left_out() {
     let source = main_run(folder.path());
     // `evaluate` says that it asked a file that holds the name of its head.
     for head in ["sinkhorn", "gap"] {
-        std::fs::write(source.run.probe(head, 0, Which::Best), head).unwrap();
+        std::fs::write(source.run.probe(head, 0, ProbeCheckpoint::Best), head).unwrap();
     }
     let rows = |source: &Source| source.evaluated("sinkhorn").count();
     let same = Source::open(folder.path()).unwrap();
     assert_eq!((rows(&same), same.stale.len()), (2, 0));
-    std::fs::write(source.run.probe("sinkhorn", 0, Which::Best), "trained on").unwrap();
+    std::fs::write(source.run.probe("sinkhorn", 0, ProbeCheckpoint::Best), "trained on").unwrap();
     let trained = Source::open(folder.path()).unwrap();
     assert_eq!((rows(&trained), trained.stale.len()), (1, 1));
     let notes = trained.notes().join("\n");

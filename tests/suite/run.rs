@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
+use ssmprobe::model::data::scenes;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::run::{Run, Which};
-use ssmprobe::model::scenes;
+use ssmprobe::model::train::run::{ProbeCheckpoint, Run};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -151,7 +151,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     assert!(truth.images[0].starts_with("val"), "{}", truth.images[0]);
     assert_eq!((truth.images.len(), outcomes.len()), (12, 4));
     for (outcome, row) in outcomes.iter().zip(&rows) {
-        for (which, cell) in Which::BOTH.into_iter().zip([&row[2], &row[3]]) {
+        for (which, cell) in ProbeCheckpoint::BOTH.into_iter().zip([&row[2], &row[3]]) {
             let right = outcome.right(&truth, which).into_iter().filter(|right| *right).count();
             assert_eq!(format!("{:.3}", 100.0 * right as f64 / 12.0), *cell, "{} {which:?}", outcome.head);
             let probe = Probe::load(run_.probe(&outcome.head, outcome.seed, which)).expect("a probe");
@@ -173,7 +173,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     let mut inspect = program();
     inspect.args(["inspect", "--device", "cpu", "--null-draws", "4"]).arg("--backbone").arg(backbone());
     inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path("seen")).arg("--probe");
-    done(inspect.args(Which::BOTH.map(|which| run_.probe("sinkhorn", 1, which))));
+    done(inspect.args(ProbeCheckpoint::BOTH.map(|which| run_.probe("sinkhorn", 1, which))));
 
     // A head alone comes to the same bytes as beside others.
     let mut alone = desk.verb("train", "cache");

@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use serde_json::json;
-use ssmprobe::app::command::{Action, Command, Effect};
-use ssmprobe::app::facts::{BackboneFacts, Fit, ProbeFacts};
-use ssmprobe::app::fault::Fault;
-use ssmprobe::app::job::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, JobId, Kind, Look, LookSettings, ProbeId,
-    Progress, Request, Seen, Unit,
+use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use ssmprobe::app::jobs::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, Explain, ExplainResult, ExplainSettings,
+    JobId, PathKind, ProbeId, Progress, Request, Unit,
 };
-use ssmprobe::app::settings::Settings;
-use ssmprobe::app::state::{Shown, State, Status};
-use ssmprobe::app::workspace::{Entry, Workspace};
-use ssmprobe::model::backbone::taking::{Taking, Trained};
+use ssmprobe::app::state::command::{Action, Command, Effect};
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::state::workspace::{Entry, Workspace};
+use ssmprobe::app::state::{ColumnState, State, Status};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::Config;
-use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::trace::{Evidence, Picture, Prediction, Routing, Trace};
 use ssmprobe::viz::Options;
-use ssmprobe::viz::hover::Hover;
+use ssmprobe::viz::draw::hover::Hover;
 use tempfile::TempDir;
 
-pub(super) fn backbone(id: &str, width: usize, grid: Grid) -> BackboneFacts {
-    BackboneFacts {
+pub(super) fn backbone(id: &str, width: usize, grid: Grid) -> BackboneInfo {
+    BackboneInfo {
         id: id.into(),
         model_type: "vit".into(),
         width,
@@ -43,8 +43,8 @@ pub(super) fn backbone(id: &str, width: usize, grid: Grid) -> BackboneFacts {
     }
 }
 
-pub(super) fn probe(name: &str, width: usize) -> ProbeFacts {
-    ProbeFacts {
+pub(super) fn probe(name: &str, width: usize) -> ProbeInfo {
+    ProbeInfo {
         name: name.into(),
         head: "gap".into(),
         head_name: "GAP".into(),
@@ -98,13 +98,13 @@ pub(super) fn trace(image: &str) -> Trace {
 }
 
 /// Plays the worker: opens what is asked with the facts above, keeps the last look unanswered.
-fn play(state: &mut State, requests: Vec<Request>) -> Option<Look> {
+fn play(state: &mut State, requests: Vec<Request>) -> Option<Explain> {
     let mut requests = VecDeque::from(requests);
     let mut last = None;
     while let Some(request) = requests.pop_front() {
         let events = match request {
             Request::OpenBackbone { job, entry, source, options, .. } => {
-                let facts = BackboneFacts { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
                 vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
             }
             Request::OpenProbe { job, entry, path } => {
@@ -115,7 +115,7 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<Look> {
             Request::OpenImages { job, paths } => {
                 vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
             }
-            Request::Look(look) => {
+            Request::Explain(look) => {
                 last = Some(look);
                 continue;
             }
@@ -129,17 +129,17 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<Look> {
 }
 
 /// Answers every column of a look.
-fn answer(state: &mut State, look: &Look) -> Vec<Request> {
+fn answer(state: &mut State, look: &Explain) -> Vec<Request> {
     let seen = look.asked.iter().map(|asked| {
         let image = asked.image.to_string();
-        Seen { column: asked.column, result: Ok(Arc::new(trace(&image))) }
+        ExplainResult { column: asked.column, result: Ok(Arc::new(trace(&image))) }
     });
     let mut requests = state.apply(Event::Looked { job: look.job, seen: seen.collect() });
     requests.extend(state.apply(Event::Finished(look.job)));
     requests
 }
 
-fn does(state: &mut State, command: Command) -> Option<Look> {
+fn does(state: &mut State, command: Command) -> Option<Explain> {
     let requests = state.dispatch(command);
     play(state, requests)
 }
@@ -156,7 +156,7 @@ pub(super) fn story() -> State {
         last = does(&mut state, command).or(last);
     }
     answer(&mut state, &last.expect("a look"));
-    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_))));
+    assert!(state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_))));
     assert!(state.jobs.is_empty(), "{:?}", state.jobs);
     state
 }
@@ -178,23 +178,23 @@ fn opening_things_ends_in_columns_that_show_them() {
 fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
     let mut state = story();
     let requests = state.dispatch(Command::Step(1));
-    let [Request::Look(first)] = requests.as_slice() else { panic!("{requests:?}") };
+    let [Request::Explain(first)] = requests.as_slice() else { panic!("{requests:?}") };
     assert_eq!(first.asked.len(), 2);
     assert!(first.asked.iter().all(|asked| asked.image.path == Path::new("y.png")));
     for column in state.columns.values() {
-        assert!(matches!(column.shown, Shown::Waiting(Some(_))), "what was there stays in sight");
+        assert!(matches!(column.shown, ColumnState::Waiting(Some(_))), "what was there stays in sight");
     }
     assert!(state.dispatch(Command::Hover(Hover { token: Some(1), ..Hover::default() })).is_empty());
     assert!(state.dispatch(Command::Step(0)).is_empty(), "the same image is not asked for twice");
     let requests = state.dispatch(Command::Step(5));
-    let [Request::Cancel(cancelled), Request::Look(second)] = requests.as_slice() else {
+    let [Request::Cancel(cancelled), Request::Explain(second)] = requests.as_slice() else {
         panic!("{requests:?}")
     };
     assert_eq!(*cancelled, first.job);
     assert!(answer(&mut state, first).is_empty());
-    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Waiting(_))), "too late");
+    assert!(state.columns.values().all(|column| matches!(column.shown, ColumnState::Waiting(_))), "too late");
     state.apply(Event::Cancelled(first.job));
-    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Waiting(_))));
+    assert!(state.columns.values().all(|column| matches!(column.shown, ColumnState::Waiting(_))));
     answer(&mut state, second);
     let shown = state.columns.values().map(|column| column.shown.trace().expect("a trace").image.clone());
     assert!(shown.into_iter().all(|image| image == "z.png"), "the end of the list is the end");
@@ -208,7 +208,7 @@ fn an_answer_does_not_replace_what_came_after_it_was_asked() {
     let images: Vec<_> = state.library.images.keys().copied().collect();
     assert!(does(&mut state, Command::CloseImages(images)).is_none());
     answer(&mut state, &look);
-    assert!(state.columns.values().all(|column| matches!(column.shown, Shown::Nothing)));
+    assert!(state.columns.values().all(|column| matches!(column.shown, ColumnState::Nothing)));
     assert_eq!(state.why_nothing(column(&state, 0)), "Choose an image");
 }
 
@@ -238,11 +238,11 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenBackbone("one".into()));
     play(&mut state, requests);
-    let mut open = |name: &str, taking: Taking| {
+    let mut open = |name: &str, taking: TokenSpec| {
         let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
         let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
         let trained = Some(Box::new(Trained { taking, preprocessing: None }));
-        let facts = ProbeFacts { trained, ..probe(name, 24) };
+        let facts = ProbeInfo { trained, ..probe(name, 24) };
         let requests = state.apply(Event::ProbeOpened { job, entry, facts });
         let options = requests.iter().find_map(|request| match request {
             Request::OpenBackbone { options, .. } => Some(*options),
@@ -251,13 +251,13 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
         play(&mut state, requests);
         (options, state.library.fit(entry), state.training.draft.taking)
     };
-    let deep = Taking { layer: Some(1), size: Some(160), ..Taking::default() };
+    let deep = TokenSpec { layer: Some(1), size: Some(160), ..TokenSpec::default() };
     let options = BackboneOptions { layer: Some(1), pixels: Some(160), ..BackboneOptions::default() };
-    assert_eq!(open("deep", deep), (Some(options), Some(Fit::Fits), deep));
+    assert_eq!(open("deep", deep), (Some(options), Some(Compatibility::Fits), deep));
     // One that says otherwise changes nothing, and is told apart.
-    let (options, fit, taking) = open("last", Taking { size: Some(160), ..Taking::default() });
+    let (options, fit, taking) = open("last", TokenSpec { size: Some(160), ..TokenSpec::default() });
     assert_eq!((options, taking), (None, deep));
-    let Some(Fit::Doubtful(why)) = fit else { panic!("{fit:?}") };
+    let Some(Compatibility::Doubtful(why)) = fit else { panic!("{fit:?}") };
     assert_eq!(why, "Trained on tokens after the last layer, not tokens after layer 1");
 }
 
@@ -283,7 +283,7 @@ fn a_changed_column_is_asked_for_alone() {
 fn what_does_not_fit_says_so_and_is_not_asked_for() {
     let mut state = story();
     let requests = state.dispatch(Command::OpenBackbone("nowhere".into()));
-    state.apply(Event::Failed(requests[0].job().expect("a job"), Fault::new("no such folder")));
+    state.apply(Event::Failed(requests[0].job().expect("a job"), UserError::new("no such folder")));
     assert!(state.library.backbone().is_some(), "a wrong name costs nothing");
     let requests = state.dispatch(Command::OpenBackbone("wide".into()));
     let [Request::OpenBackbone { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
@@ -293,22 +293,24 @@ fn what_does_not_fit_says_so_and_is_not_asked_for() {
     assert!(requests.is_empty(), "{requests:?}");
     assert_eq!(state.library.open_backbones().count(), 2, "one beside the other");
     let probe = *state.library.probes.get_index(0).unwrap().0;
-    assert_eq!(state.library.fit(probe), Some(Fit::Fits));
+    assert_eq!(state.library.fit(probe), Some(Compatibility::Fits));
     let one = state.library.backbone_of(probe).expect("the one it fits").0;
     assert_ne!(one, *entry);
     assert_eq!(state.dispatch(Command::CloseBackbone(one)), [Request::CloseBackbone(one)]);
-    let Some(Fit::DoesNot(why)) = state.library.fit(probe) else { panic!("it fits") };
+    let Some(Compatibility::DoesNot(why)) = state.library.fit(probe) else { panic!("it fits") };
     assert!(why.contains("24") && why.contains("32") && why.contains("one"), "{why}");
-    let Shown::Failed(fault) = &state.columns[0].shown else { panic!("{:?}", state.columns[0].shown) };
+    let ColumnState::Failed(fault) = &state.columns[0].shown else { panic!("{:?}", state.columns[0].shown) };
     assert_eq!(fault.lines, [why]);
     let one = backbone("one", 24, Grid::new(2, 2));
     let mut bound = self::probe("bound", 24);
-    assert_eq!(bound.fits(&one), Fit::Fits);
+    assert_eq!(bound.fits(&one), Compatibility::Fits);
     bound.tokens = Some(9);
-    assert!(matches!(bound.fits(&one), Fit::DoesNot(why) if why.contains('9') && why.contains("2 × 2")));
+    assert!(
+        matches!(bound.fits(&one), Compatibility::DoesNot(why) if why.contains('9') && why.contains("2 × 2"))
+    );
     bound.tokens = Some(4);
     bound.backbone_fingerprint = Some("others".into());
-    assert!(matches!(bound.fits(&one), Fit::Doubtful(why) if why.contains("other weights")));
+    assert!(matches!(bound.fits(&one), Compatibility::Doubtful(why) if why.contains("other weights")));
 }
 
 #[test]
@@ -316,7 +318,7 @@ fn errors_stay_until_they_are_read() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
     let [Request::OpenProbe { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
-    let fault = Fault::new("bad.safetensors: is empty").remedy("Fetch it again");
+    let fault = UserError::new("bad.safetensors: is empty").remedy("Fetch it again");
     state.apply(Event::Started(*job));
     state.apply(Event::Failed(*job, fault.clone()));
     assert_eq!(state.jobs[job].fault, Some(fault.clone()));
@@ -341,10 +343,10 @@ fn errors_stay_until_they_are_read() {
 fn a_failed_look_is_told_in_its_columns_and_tried_again() {
     let mut state = story();
     let look = does(&mut state, Command::Step(1)).expect("a look");
-    let fault = Fault::new("device lost").remedy("Run on the CPU instead");
+    let fault = UserError::new("device lost").remedy("Run on the CPU instead");
     state.apply(Event::Failed(look.job, fault.clone()));
     for column in state.columns.values() {
-        assert!(matches!(&column.shown, Shown::Failed(found) if *found == fault));
+        assert!(matches!(&column.shown, ColumnState::Failed(found) if *found == fault));
     }
     assert!(Action::Retry.enabled(&state));
     assert!(does(&mut state, Command::Step(0)).is_none(), "not by itself");
@@ -372,7 +374,7 @@ fn closing_is_taken_back_and_done_again() {
     play(&mut state, requests);
     assert_eq!((column(&state, 0), state.selection.reference), (pinned, Some(pinned)));
     assert_eq!(state.library.probes.get_index(0).unwrap().0, &id, "at its old place");
-    assert!(matches!(state.columns[0].shown, Shown::Ready(_)), "its trace is still there");
+    assert!(matches!(state.columns[0].shown, ColumnState::Ready(_)), "its trace is still there");
     assert_eq!(state.redo_text(), Some("Close the probe a"));
     assert_eq!(state.dispatch(Command::Redo), [Request::CloseProbe(id)]);
     assert_eq!(state.library.probes.len(), 1);
@@ -384,7 +386,7 @@ fn closing_is_taken_back_and_done_again() {
     let requests = state.dispatch(Command::Undo);
     assert_eq!(state.library.images.keys().copied().collect::<Vec<_>>(), images);
     assert_eq!(state.selection.image, Some(images[0]));
-    assert!(matches!(requests.as_slice(), [Request::Look(_)]));
+    assert!(matches!(requests.as_slice(), [Request::Explain(_)]));
 
     let (backbone, _) = state.library.backbone().expect("open");
     let requests = state.dispatch(Command::CloseBackbone(backbone));
@@ -409,7 +411,7 @@ fn settings_are_taken_back_and_a_slider_is_one_step() {
     assert_eq!(state.undo_text(), None);
     state.dispatch(Command::Redo);
     assert_eq!(state.views.of("tokens").opacity, 0.5);
-    let look = LookSettings { rho: Some(0.9), ..LookSettings::default() };
+    let look = ExplainSettings { rho: Some(0.9), ..ExplainSettings::default() };
     let asked = does(&mut state, Command::SetLook(look)).expect("a look");
     assert_eq!(asked.settings, look);
     for number in 0..200 {
@@ -576,7 +578,7 @@ fn what_was_found_for_another_workspace_comes_too_late() {
     state.restore(Workspace::default());
     state.apply(Event::ImagesListed { job, paths: vec!["many/2.png".into()] });
     state.apply(Event::ProbesListed { job: run, paths: vec!["run/p.safetensors".into()] });
-    let found = vec![("many/3.png".into(), Kind::Images)];
+    let found = vec![("many/3.png".into(), PathKind::Images)];
     assert!(state.apply(Event::Recognised { job, found }).is_empty());
     assert!(state.library.images.is_empty() && state.library.probes.is_empty());
 }

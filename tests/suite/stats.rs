@@ -6,16 +6,17 @@ use std::sync::Mutex;
 
 use burn::tensor::Tensor;
 use serde_json::Value;
-use ssmprobe::model::diagnostics::{MEASURES, kendall_tau, measure};
+use ssmprobe::model::explain::diagnostics::{MEASURES, kendall_tau, measure};
+use ssmprobe::model::explain::localization::{cover, on_object, truth, weight_auc};
+use ssmprobe::model::explain::null_model::{NullBands, untrained, untrained_scores};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::null::{NullBands, untrained, untrained_scores};
-use ssmprobe::model::reading::{Form, Plan, Reading, Rows};
-use ssmprobe::model::router::{Routed, Router, sinkhorn::Sinkhorn};
-use ssmprobe::model::settings::Config;
+use ssmprobe::model::probe::head_output::{Form, HeadOutput, Plan, PlanRows};
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::router::{Routed, Router};
+use ssmprobe::model::probe::settings::Config;
 use ssmprobe::model::stats::{bootstrap_mean, mcnemar, mean_and_deviation, quantiles, roc_auc};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Picture;
-use ssmprobe::model::truth::{cover, on_object, truth, weight_auc};
 
 use crate::close::assert_close;
 use crate::evidence::{floats, number};
@@ -131,7 +132,7 @@ impl Router for Kept {
     fn plan(&self, scores: &[f64]) -> Plan {
         self.router.plan(scores)
     }
-    fn rows(&self, scores: &[f64]) -> Box<dyn Rows> {
+    fn rows(&self, scores: &[f64]) -> Box<dyn PlanRows> {
         self.scores.lock().expect("no panic").push(scores.to_vec());
         Box::new(self.router.plan(scores))
     }
@@ -247,7 +248,7 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
         let narrow = |key: &str| -> Vec<f32> { floats(&case[key]).into_iter().map(|x| x as f32).collect() };
         let (cover, weight) = (floats(&case["cover"]), floats(&case["weight"]));
         assert_eq!(on_object(&cover), flags(&case["object"]));
-        let reading = Reading { scores: None, form: Form::Pool(weight) };
+        let reading = HeadOutput { scores: None, form: Form::Pool(weight) };
         let tokens = Tokens {
             grid: Grid::new(3, 4),
             width: 3,

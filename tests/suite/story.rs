@@ -11,10 +11,10 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use serde_json::Value;
 use ssmprobe::app::App;
-use ssmprobe::app::assets;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::state::{Outlook, Phase, Shown, State};
-use ssmprobe::app::worker::{Worker, World};
+use ssmprobe::app::demo;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::{ColumnState, Outlook, Phase, State};
+use ssmprobe::app::worker::{Worker, WorkerEnv};
 
 use crate::run;
 
@@ -29,7 +29,7 @@ impl Sitting {
             .with_size(egui::vec2(1440.0, 900.0))
             .with_max_steps(60)
             .build_eframe(move |cx| {
-                let worker = Worker::start(World::default(), Arc::new(|| {})).expect("threads");
+                let worker = Worker::start(WorkerEnv::default(), Arc::new(|| {})).expect("threads");
                 App::new(&cx.egui_ctx, Box::new(worker), Some(&settings))
             });
         Self(harness)
@@ -81,7 +81,7 @@ impl Sitting {
 
     fn all_shown(&self) -> bool {
         let mut columns = self.state().columns.values();
-        columns.len() >= 3 && columns.all(|column| matches!(column.shown, Shown::Ready(_)))
+        columns.len() >= 3 && columns.all(|column| matches!(column.shown, ColumnState::Ready(_)))
     }
 }
 
@@ -97,7 +97,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     let mut sitting = Sitting::new(&settings);
 
     // The demo opens and is looked at.
-    let opening = assets::opening();
+    let opening = demo::opening();
     assert_eq!(opening.len(), 3, "the bundled demo is there");
     opening.into_iter().for_each(|command| sitting.0.state_mut().dispatch(command));
     sitting.0.state_mut().dispatch(Command::AskProbes { all: false });

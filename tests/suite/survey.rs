@@ -10,33 +10,33 @@ use burn::tensor::Device;
 use eframe::egui;
 use egui_kittest::kittest::Queryable as _;
 use indexmap::IndexMap;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::facts::{BackboneFacts, ProbeFacts};
-use ssmprobe::app::fault::Fault;
-use ssmprobe::app::job::stability;
-use ssmprobe::app::job::survey::{Answer, Ask, Part, Subject};
-use ssmprobe::app::job::{
-    BackboneId, BackboneOptions, ColumnId, DatasetId, Event, ImageId, JobId, LookSettings, ProbeId, Progress,
-    Request, Unit,
+use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::stability;
+use ssmprobe::app::jobs::survey::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use ssmprobe::app::jobs::{
+    BackboneId, BackboneOptions, ColumnId, DatasetId, Event, ExplainSettings, ImageId, JobId, ProbeId,
+    Progress, Request, Unit,
 };
-use ssmprobe::app::settings::Settings;
-use ssmprobe::app::state::{Outcome, Sieve, Sort, State, Status};
-use ssmprobe::app::worker::World;
-use ssmprobe::model::classifier::Model;
-use ssmprobe::model::data::{self, Place};
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State, Status};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::worker::WorkerEnv;
+use ssmprobe::model::data::{self, ImageSource};
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::stability::{Group, Stability};
+use ssmprobe::model::explain::survey::{CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::scan::dynamic_order;
-use ssmprobe::model::head::{self, Config, Dims};
-use ssmprobe::model::intervention::Intervention;
 use ssmprobe::model::probe::BackboneMeta;
-use ssmprobe::model::stability::{Group, Stability};
-use ssmprobe::model::survey::{CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
+use ssmprobe::model::probe::head::scan::dynamic_order;
+use ssmprobe::model::probe::head::{self, Config, Dims};
 use ssmprobe::model::trace::Routing;
+use ssmprobe::model::train::classifier::Model;
+use ssmprobe::viz::draw::table::Table;
+use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
-use ssmprobe::viz::overview::{Choice, OVERVIEWS, View};
-use ssmprobe::viz::plot::{self, Plot as _, Surveyed};
-use ssmprobe::viz::table::Table;
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS, View};
+use ssmprobe::viz::figures::plot::{self, Plot as _, Surveyed};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -68,16 +68,16 @@ fn dataset(each: usize) -> TempDir {
 
 static TOKENS: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
 
-fn world() -> World {
-    World { tokens: || Some(TOKENS.path().to_owned()), ..World::default() }
+fn world() -> WorkerEnv {
+    WorkerEnv { tokens: || Some(TOKENS.path().to_owned()), ..WorkerEnv::default() }
 }
 
-fn subject(probe: u64) -> Subject {
-    Subject { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None }
+fn subject(probe: u64) -> EvalProbe {
+    EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None }
 }
 
 /// Opens the dataset, and asks two probes about it.
-fn ask(desk: &mut Desk, path: &Path) -> (Arc<Part>, Request) {
+fn ask(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     desk.open("cpu");
     desk.open_probe("sinkhorn.safetensors", 1);
     desk.open_probe("gap.safetensors", 2);
@@ -88,12 +88,12 @@ fn ask(desk: &mut Desk, path: &Path) -> (Arc<Part>, Request) {
         _ => None,
     });
     let part = opened.expect("a dataset");
-    let settings = LookSettings { null_draws: DRAWS, ..LookSettings::default() };
+    let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     let subjects = vec![subject(1), subject(2)];
-    (part.clone(), Request::Survey(Ask { job: JobId(51), part, subjects, settings }))
+    (part.clone(), Request::Survey(EvalRequest { job: JobId(51), part, subjects, settings }))
 }
 
-fn answers(events: &[Event]) -> Vec<&Answer> {
+fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
     let mut found = Vec::new();
     for event in events {
         if let Event::Surveyed { answer, .. } = event {
@@ -186,7 +186,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let path = random_dynamic(folder.path());
     desk.job(Request::OpenProbe { job: JobId(52), entry: ProbeId(3), path });
     let Request::Survey(request) = request else { unreachable!() };
-    let request = Request::Survey(Ask { subjects: vec![subject(3)], ..request });
+    let request = Request::Survey(EvalRequest { subjects: vec![subject(3)], ..request });
     let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
     let maps = survey.positions.as_ref().expect("an order");
     for class in 0..CLASSES.len() {
@@ -202,7 +202,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let image = folder.path().join("val/crane/00.png");
     for draw in [0, 9, 12] {
         let mut request = look(100 + draw, &image, 3);
-        if let Request::Look(look) = &mut request {
+        if let Request::Explain(look) = &mut request {
             look.asked[0].draw = draw;
         }
         let trace = seen(&desk.job(request)).expect("a trace");
@@ -220,11 +220,12 @@ fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
     let Request::Survey(request) = request else { unreachable!() };
     // Fruit, under names that the probes know.
     let classes = CLASSES.map(str::to_owned).to_vec();
-    let part = Arc::new(Part::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
-    let request = Request::Survey(Ask { part: part.clone(), ..request });
+    let part = Arc::new(EvalSplit::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
+    let request = Request::Survey(EvalRequest { part: part.clone(), ..request });
     assert_eq!(part.asked.images[3], "data/test-00000-of-00001.parquet, row 4");
     let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
-    let places: Vec<Place> = part.samples.iter().map(|at| part.dataset.samples[*at].source.place()).collect();
+    let places: Vec<ImageSource> =
+        part.samples.iter().map(|at| part.dataset.samples[*at].source.place()).collect();
     for (at, place) in places.iter().enumerate() {
         let trace = seen(&desk.job(look_at(100 + at as u64, place.clone(), 1))).expect("a trace");
         assert_close(place, survey.values(CONFIDENCE).unwrap()[at], trace.top[0].probability, 2e-3);
@@ -233,7 +234,7 @@ fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
     desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(7), places[0].clone())], side: 16 });
     let small = desk.until(|event| matches!(event, Event::ThumbnailReady { image: ImageId(7), .. }));
     assert!(!small.is_empty());
-    let beyond = Place { row: Some(99), ..places[0].clone() };
+    let beyond = ImageSource { row: Some(99), ..places[0].clone() };
     let fault = seen(&desk.job(look_at(200, beyond, 1))).expect_err("no such row");
     assert!(fault.lines.join(" ").contains("row 99"), "{fault:?}");
 }
@@ -255,7 +256,7 @@ fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() 
     let Request::Survey(ask) = request else { unreachable!() };
     // Its tokens are known now: it may be over before this thread comes to cancel it.
     let cancelled = (70..90).map(JobId).any(|job| {
-        desk.worker.send(Request::Survey(Ask { job, ..ask.clone() }));
+        desk.worker.send(Request::Survey(EvalRequest { job, ..ask.clone() }));
         desk.worker.send(Request::Cancel(job));
         let events = desk.until(|event| end(event) == Some(job));
         matches!(events.last(), Some(Event::Cancelled(_)))
@@ -264,7 +265,7 @@ fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() 
 }
 
 /// A part of a dataset that is nowhere on the disk.
-pub fn part() -> Arc<Part> {
+pub fn part() -> Arc<EvalSplit> {
     let sample = |at: usize| data::Sample {
         source: data::Source::File(format!("birds/{at}.png").into()),
         class: at / 3,
@@ -279,11 +280,11 @@ pub fn part() -> Arc<Part> {
         skipped: 0,
         notes: Vec::new(),
     };
-    Arc::new(Part::new(dataset, None))
+    Arc::new(EvalSplit::new(dataset, None))
 }
 
 /// What a probe made of it: images 0, 4 and 8 wrong, 7 unreadable.
-fn survey(part: &Part, probe: &str) -> Arc<Survey> {
+fn survey(part: &EvalSplit, probe: &str) -> Arc<Survey> {
     let ramp = |scale: f32| (0..9).map(|at| if at == 7 { f32::NAN } else { scale * at as f32 }).collect();
     let maps = |low: f32| ClassMaps {
         values: vec![low, 0.4, 0.6, 0.9, 0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 0.2, 0.3],
@@ -309,7 +310,7 @@ fn survey(part: &Part, probe: &str) -> Arc<Survey> {
 }
 
 /// Opens the dataset in a window; answers what is asked of it with `answer`.
-pub fn opened(window: &mut Window, part: &Arc<Part>) {
+pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
     window.harness.state_mut().dispatch(Command::OpenDataset("birds".into(), None));
     let part = part.clone();
     window.answer_with(move |request| match request {
@@ -320,14 +321,14 @@ pub fn opened(window: &mut Window, part: &Arc<Part>) {
     });
 }
 
-pub fn surveyed(window: &mut Window, part: &Arc<Part>) {
+pub fn surveyed(window: &mut Window, part: &Arc<EvalSplit>) {
     let part = part.clone();
     window.answer_with(move |request| match request {
         Request::Survey(ask) => {
             let names = ["sinkhorn", "gap"].iter().cycle();
             let answers = ask.subjects.iter().zip(names).map(|(subject, name)| Event::Surveyed {
                 job: ask.job,
-                answer: Answer { subject: *subject, part: part.clone(), result: Ok(survey(&part, name)) },
+                answer: EvalAnswer { subject: *subject, part: part.clone(), result: Ok(survey(&part, name)) },
             });
             answers.chain([Event::Finished(ask.job)]).collect()
         }
@@ -336,20 +337,20 @@ pub fn surveyed(window: &mut Window, part: &Arc<Part>) {
 }
 
 /// A story whose dataset is open: two training images, then seven to ask about.
-fn with_dataset() -> (State, Arc<Part>) {
+fn with_dataset() -> (State, Arc<EvalSplit>) {
     let mut state = state::story();
     let requests = state.dispatch(Command::OpenDataset("birds".into(), None));
     let Some(Request::OpenDataset { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
     let mut dataset = (*part().dataset).clone();
     dataset.samples[..2].iter_mut().for_each(|sample| sample.split = data::Split::Train);
-    let part = Arc::new(Part::new(dataset, None));
+    let part = Arc::new(EvalSplit::new(dataset, None));
     state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part.clone() });
     state.apply(Event::Finished(*job));
     (state, part)
 }
 
 /// What is asked about the dataset of the story's first probes.
-fn asked(state: &mut State) -> Ask {
+fn asked(state: &mut State) -> EvalRequest {
     let requests = state.dispatch(Command::AskProbes { all: false });
     requests
         .into_iter()
@@ -357,10 +358,10 @@ fn asked(state: &mut State) -> Ask {
         .expect("asked")
 }
 
-fn told(state: &mut State, ask: &Ask, part: &Arc<Part>) {
+fn told(state: &mut State, ask: &EvalRequest, part: &Arc<EvalSplit>) {
     let made = survey(&self::part(), "gap");
     for subject in &ask.subjects {
-        let answer = Answer { subject: *subject, part: part.clone(), result: Ok(made.clone()) };
+        let answer = EvalAnswer { subject: *subject, part: part.clone(), result: Ok(made.clone()) };
         state.apply(Event::Surveyed { job: ask.job, answer });
     }
     state.apply(Event::Finished(ask.job));
@@ -371,7 +372,7 @@ fn rewritten(state: &mut State, column: ColumnId) {
     let probe = state.columns[&column].probe;
     let requests = state.dispatch(Command::ReopenProbe(probe));
     let Some(Request::OpenProbe { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
-    let facts = ProbeFacts { fingerprint: format!("written by {job:?}"), ..state::probe("a", 24) };
+    let facts = ProbeInfo { fingerprint: format!("written by {job:?}"), ..state::probe("a", 24) };
     state.apply(Event::ProbeOpened { job: *job, entry: *entry, facts });
 }
 
@@ -398,7 +399,7 @@ fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
     for (options, weights) in [(options, "weights of one"), (BackboneOptions::default(), "others")] {
         let requests = state.dispatch(Command::OpenBackbone("one".into()));
         let Some(Request::OpenBackbone { job, entry, .. }) = requests.last() else { panic!("{requests:?}") };
-        let facts = BackboneFacts {
+        let facts = BackboneInfo {
             options,
             cls: true,
             fingerprint: weights.into(),
@@ -420,7 +421,7 @@ fn a_stability_is_of_the_probe_that_was_measured() {
             .find_map(|r| if let Request::Stability(ask) = r { Some(ask) } else { None })
             .unwrap()
     };
-    let steadied = |state: &mut State, ask: &stability::Ask| {
+    let steadied = |state: &mut State, ask: &stability::StabilityRequest| {
         let found = Stability {
             image: "x.png".into(),
             probe: "a".into(),
@@ -429,8 +430,11 @@ fn a_stability_is_of_the_probe_that_was_measured() {
             groups: Vec::new(),
             null: (-0.1, 0.1),
         };
-        let answer =
-            stability::Answer { subject: ask.subject, image: ask.image, result: Ok(Arc::new(found)) };
+        let answer = stability::StabilityAnswer {
+            subject: ask.subject,
+            image: ask.image,
+            result: Ok(Arc::new(found)),
+        };
         state.apply(Event::Steadied { job: ask.job, answer });
         state.apply(Event::Finished(ask.job));
     };
@@ -454,7 +458,7 @@ fn an_image_draws_by_its_index_in_the_whole_dataset() {
     // Three images of no dataset, by their place; then those of the dataset.
     assert_eq!(draws, [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
     let requests = state.dispatch(Command::Step(5));
-    let look = requests.iter().find_map(|r| if let Request::Look(look) = r { Some(look) } else { None });
+    let look = requests.iter().find_map(|r| if let Request::Explain(look) = r { Some(look) } else { None });
     assert!(look.expect("a look").asked.iter().all(|asked| asked.draw == 4));
 }
 
@@ -468,7 +472,7 @@ fn the_confusion_counts_the_images_that_were_read() {
         }
         let scene = plot::draw_column(
             &Surveyed {
-                overview: ssmprobe::viz::overview::find("confusion").unwrap(),
+                overview: ssmprobe::viz::figures::dataset::find("confusion").unwrap(),
                 other: Arc::new(survey.clone()),
                 survey: Arc::new(survey),
                 choice: Choice::default(),
@@ -516,7 +520,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         window.harness.run();
         assert!(window.has("Asking sinkhorn"), "{id} does not say that it is busy");
         assert!(window.idle(), "{id}: work alone is no reason to repaint");
-        let fault = Fault::new("The disk is full").remedy("Free some");
+        let fault = UserError::new("The disk is full").remedy("Free some");
         window.wire.borrow_mut().events.push_back(Event::Failed(job, fault));
         window.harness.run();
         assert!(window.has("The disk is full") && window.has("Free some"), "{id}");
@@ -528,7 +532,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
     }
 }
 
-fn plot_of(overview: &'static dyn ssmprobe::viz::overview::Overview, part: &Part) -> Surveyed {
+fn plot_of(overview: &'static dyn ssmprobe::viz::figures::dataset::Overview, part: &EvalSplit) -> Surveyed {
     let (survey, other) = (survey(part, "sinkhorn"), survey(part, "gap"));
     Surveyed { overview, survey, other, choice: Choice::default(), selected: Some(1) }
 }
@@ -541,20 +545,22 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     window.harness.state_mut().dispatch(Command::AskProbes { all: false });
     surveyed(&mut window, &part);
     let focus = window.harness.state().state.columns.keys().next().copied();
-    let sieved = |window: &mut Window, sieve: Sieve| -> Vec<String> {
+    let sieved = |window: &mut Window, sieve: GalleryFilter| -> Vec<String> {
         window.harness.state_mut().dispatch(Command::SetSieve(Box::new(sieve)));
         let state = &window.harness.state().state;
         state.sieved(focus).iter().map(|id| state.library.images[id].name()).collect()
     };
-    let wrong = Sieve { outcome: Outcome::Wrong, ..Sieve::default() };
+    let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
     assert_eq!(sieved(&mut window, wrong), ["0.png", "4.png", "8.png"]);
-    let class = Sieve { class: Some(1), sort: Sort::Measure(CONFIDENCE.into()), ..Sieve::default() };
+    let class =
+        GalleryFilter { class: Some(1), sort: Sort::Measure(CONFIDENCE.into()), ..GalleryFilter::default() };
     assert_eq!(sieved(&mut window, class), ["5.png", "4.png", "3.png"]);
     let other = window.harness.state().state.columns.keys().nth(1).copied().unwrap();
-    let differ = Sieve { class: Some(2), sort: Sort::Disagreement(other), ..Sieve::default() };
+    let differ =
+        GalleryFilter { class: Some(2), sort: Sort::Disagreement(other), ..GalleryFilter::default() };
     assert_eq!(sieved(&mut window, differ), ["8.png", "6.png", "7.png"], "what has no number comes last");
     // The confusion matrix: churches (row 0) taken for churches are images 1 and 2.
-    sieved(&mut window, Sieve::default());
+    sieved(&mut window, GalleryFilter::default());
     window.harness.state_mut().desk.show("confusion");
     window.harness.run();
     let figure = window.place("Confusion matrix");
@@ -718,7 +724,7 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     survey.predicted = vec![0, 21, 21, 0, 23, OTHER, 21_840, OTHER, 8];
     let confusion = survey.confusion();
     assert_eq!((confusion.count(1, 21), confusion.total(5000)), (1, 1));
-    let overview = ssmprobe::viz::overview::find("confusion").unwrap();
+    let overview = ssmprobe::viz::figures::dataset::find("confusion").unwrap();
     let survey = Arc::new(survey);
     let drawn = Surveyed {
         overview,
@@ -792,7 +798,7 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
     desk.open_probe("vmamba.safetensors", 3);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/images/one.png");
     let mut ask = |probe: u64, job: u64| {
-        let ask = stability::Ask {
+        let ask = stability::StabilityRequest {
             job: JobId(job),
             subject: subject(probe),
             image: ImageId(1),
@@ -842,7 +848,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.wire.borrow_mut().events.push_back(Event::Started(ask.job));
     window.harness.run();
     assert!(window.has("Reading changed pictures") && window.idle());
-    window.wire.borrow_mut().events.push_back(Event::Failed(ask.job, Fault::new("The device was lost")));
+    window.wire.borrow_mut().events.push_back(Event::Failed(ask.job, UserError::new("The device was lost")));
     window.harness.run();
     assert!(window.has("The device was lost"));
     let column = *window.harness.state().state.columns.keys().next().unwrap();
@@ -862,7 +868,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
         null: (-0.08, 0.08),
     };
     let result = Ok(Arc::new(found));
-    let answer = stability::Answer { subject: ask.subject, image: ask.image, result };
+    let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
     window.wire.borrow_mut().events.extend([Event::Steadied { job, answer }, Event::Finished(job)]);
     window.harness.run();
     assert!(window.has("Stability of the order") && window.idle());

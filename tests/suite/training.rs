@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::model::classifier::Model;
-use ssmprobe::model::features::{Precision, Source, TokenCache, Writer};
+use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::{Config, Dims, HEADS, Kind};
+use ssmprobe::model::probe::head::{Config, Dims, HEADS, HeadSpec};
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::train::{Event, Labelled, Learner, Position, Protocol, Task, train};
+use ssmprobe::model::train::classifier::Model;
+use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
 
 const CLASSES: usize = 4;
 const IMAGES: usize = 8;
@@ -22,7 +22,7 @@ const GRID: Grid = Grid::new(3, 3);
 fn cache(folder: &std::path::Path) -> TokenCache {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let text = str::to_owned;
-    let source = Source {
+    let source = TokenKey {
         weights: text("w"),
         preprocessing: text("p"),
         dataset: text("d"),
@@ -39,35 +39,35 @@ fn cache(folder: &std::path::Path) -> TokenCache {
     writer.finish().unwrap()
 }
 
-fn learner(kind: &'static Kind, device: &Device) -> Learner {
+fn learner(kind: &'static HeadSpec, device: &Device) -> HeadTrainer {
     let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
     let config = Config { state_dim: Some(8), k: Some(3), ..Config::default() };
-    Learner::new(kind.id, Model::start(kind, &config, dims, 3, device).unwrap())
+    HeadTrainer::new(kind.id, Model::start(kind, &config, dims, 3, device).unwrap())
 }
 
 /// Trains the heads of `kinds` together, cut after `cut` steps and gone on with from what a
 /// checkpoint would hold, if given.
 fn run(
     tokens: &TokenCache,
-    kinds: &[&'static Kind],
-    protocol: &Protocol,
+    kinds: &[&'static HeadSpec],
+    protocol: &TrainConfig,
     cut: Option<usize>,
-) -> Vec<Learner> {
+) -> Vec<HeadTrainer> {
     let device = Device::flex();
     let images: Vec<usize> = (0..IMAGES).collect();
     let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
     let task = Task { tokens, train: &all, select: &all, test: &all, protocol, device: &device, seed: 3 };
-    let mut learners: Vec<Learner> = kinds.iter().map(|kind| learner(kind, &device)).collect();
+    let mut learners: Vec<HeadTrainer> = kinds.iter().map(|kind| learner(kind, &device)).collect();
     let mut steps = 0;
     let mut stop = |event: Event| {
         steps += usize::from(matches!(event, Event::Step { .. }));
         if Some(steps) == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let position = train(&task, &mut learners, Position::default(), &mut stop).unwrap();
+    let position = train(&task, &mut learners, TrainCursor::default(), &mut stop).unwrap();
     if cut.is_some() {
-        let saved: Vec<_> = learners.iter().map(Learner::save).collect();
+        let saved: Vec<_> = learners.iter().map(HeadTrainer::save).collect();
         let fresh = kinds.iter().map(|kind| learner(kind, &device));
-        let mut learners: Vec<Learner> =
+        let mut learners: Vec<HeadTrainer> =
             fresh.zip(saved).map(|(fresh, saved)| fresh.restore(saved, &device).unwrap()).collect();
         train(&task, &mut learners, position, &mut |_| ControlFlow::Continue(())).unwrap();
         return learners;
@@ -79,8 +79,8 @@ fn run(
 fn every_head_overfits_eight_images() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
-    let kinds: Vec<&Kind> = HEADS.iter().collect();
-    let protocol = Protocol { epochs: 150, batch: 8, rate: 2e-2 };
+    let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
+    let protocol = TrainConfig { epochs: 150, batch: 8, rate: 2e-2 };
     let mut names = Vec::new();
     for learner in run(&tokens, &kinds, &protocol, None) {
         assert_eq!(learner.failure, None, "{}", learner.name);
@@ -96,8 +96,8 @@ fn every_head_overfits_eight_images() {
 fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
-    let kinds: Vec<&Kind> = HEADS.iter().collect();
-    let protocol = Protocol { epochs: 3, batch: 3, rate: 1e-2 };
+    let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
+    let protocol = TrainConfig { epochs: 3, batch: 3, rate: 1e-2 };
     let together = run(&tokens, &kinds, &protocol, None);
     let cut = run(&tokens, &kinds, &protocol, Some(5));
     assert_eq!((together.len(), cut.len()), (HEADS.len(), HEADS.len()));
@@ -120,8 +120,8 @@ fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
 fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
-    let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let protocol = Protocol { epochs: 4, batch: 2, rate: 1e38 };
+    let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
+    let protocol = TrainConfig { epochs: 4, batch: 2, rate: 1e38 };
     let learners = run(&tokens, &kinds, &protocol, None);
     assert_eq!(learners.len(), 2);
     for learner in &learners {
@@ -138,8 +138,8 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
 fn the_last_step_of_a_training_may_break_it_too() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
-    let kinds: Vec<&Kind> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let protocol = Protocol { epochs: 1, batch: 8, rate: f64::INFINITY };
+    let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
+    let protocol = TrainConfig { epochs: 1, batch: 8, rate: f64::INFINITY };
     assert_eq!(kinds.len(), 2);
     for learner in run(&tokens, &kinds, &protocol, None) {
         let name = &learner.name;

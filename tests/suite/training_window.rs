@@ -6,34 +6,34 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use eframe::egui::{self, Modifiers};
-use ssmprobe::app::command::Command;
-use ssmprobe::app::course::disk::Reading;
-use ssmprobe::app::course::{About, Failure, Steps};
-use ssmprobe::app::facts::BackboneFacts;
-use ssmprobe::app::fault::Fault;
-use ssmprobe::app::job::training::{Ask, News, Went};
-use ssmprobe::app::job::{Event, JobId, Progress, Request, Unit};
+use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::history::{About, Failure, Steps};
+use ssmprobe::app::jobs::info::BackboneInfo;
+use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainForm};
+use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent, TrainRequest};
+use ssmprobe::app::jobs::{Event, JobId, Progress, Request, Unit};
 use ssmprobe::app::state::Phase;
-use ssmprobe::app::training::{Draft, Estimate, Facts};
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::{Dims, Group, HEADS};
-use ssmprobe::model::run::{Metric, Selection};
+use ssmprobe::model::probe::head::{Dims, Group, HEADS};
 use ssmprobe::model::train::Epoch;
+use ssmprobe::model::train::run::{Metric, Selection};
 
 use crate::window::{Window, backbone};
 
-fn filled() -> Draft {
-    Draft {
+fn filled() -> TrainForm {
+    TrainForm {
         backbone: "tiny".into(),
         data: Some("birds".into()),
         heads: vec!["gap".into(), "sinkhorn".into()],
         epochs: 10,
-        ..Draft::default()
+        ..TrainForm::default()
     }
 }
 
-pub fn facts() -> Facts {
-    Facts {
+pub fn facts() -> Preflight {
+    Preflight {
         dataset: "birds".into(),
         layout: "folder",
         train: 12_000,
@@ -100,18 +100,18 @@ impl Pane {
     /// With a training under way, from which nothing was heard yet.
     fn running(heads: &[&str]) -> (Self, JobId) {
         let mut pane = Self::filled();
-        let plan = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
-        pane.tell(plan, News::Planned(Box::new(facts())));
+        let plan = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
+        pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
         pane.say(Event::Finished(plan));
         pane.0.click("Start training");
-        let job = pane.asked(|ask| matches!(ask, Ask::Begin(_)));
+        let job = pane.asked(|ask| matches!(ask, TrainRequest::Begin(_)));
         pane.say(Event::Started(job));
-        pane.tell(job, News::Begun(reading(heads)));
+        pane.tell(job, TrainEvent::Begun(reading(heads)));
         (pane, job)
     }
 
     /// The job of the request that asks this.
-    fn asked(&self, wanted: impl Fn(&Ask) -> bool) -> JobId {
+    fn asked(&self, wanted: impl Fn(&TrainRequest) -> bool) -> JobId {
         let wire = self.0.wire.borrow();
         let found = wire.asked.iter().rev().find_map(|request| match request {
             Request::Training { job, ask } if wanted(ask) => Some(*job),
@@ -125,14 +125,14 @@ impl Pane {
         self.0.harness.run();
     }
 
-    fn tell(&mut self, job: JobId, news: News) {
+    fn tell(&mut self, job: JobId, news: TrainEvent) {
         self.say(Event::Training { job, news });
     }
 
     fn went(&mut self, job: JobId, at: f64, epochs: Vec<Metric>) {
         let steps = Some(Steps { seed: 0, at, losses: vec![Some(1.5), Some(1.2)] });
         let (failures, rate, left) = (Vec::new(), 250.0, Duration::from_secs(90));
-        self.tell(job, News::Went(Box::new(Went { steps, epochs, failures, rate, left })));
+        self.tell(job, TrainEvent::Went(Box::new(TrainDelta { steps, epochs, failures, rate, left })));
     }
 }
 
@@ -159,7 +159,10 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
         }
         pane.0.click(&header); // makes room for the next
     }
-    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(Draft { heads: Vec::new(), ..filled() })));
+    pane.0
+        .harness
+        .state_mut()
+        .dispatch(Command::SetDraft(Box::new(TrainForm { heads: Vec::new(), ..filled() })));
     pane.0.harness.run();
     assert!(pane.0.has("Choose at least one head"));
     assert!(pane.0.idle());
@@ -171,7 +174,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     pane.0.harness.state_mut().dispatch(Command::OpenBackbone("tiny".into()));
     pane.0.answer_with(|request| match request {
         Request::OpenBackbone { job, entry, .. } => {
-            let facts = BackboneFacts { cls: false, ..backbone() };
+            let facts = BackboneInfo { cls: false, ..backbone() };
             vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
         }
         _ => Vec::new(),
@@ -185,7 +188,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     assert!(chosen(&pane, "attention") && !chosen(&pane, "cls"));
     // Chosen for another backbone, it can be left out.
     let heads = vec!["cls".into(), "gap".into()];
-    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(Draft { heads, ..filled() })));
+    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(TrainForm { heads, ..filled() })));
     pane.0.harness.run();
     pane.0.click("CLS");
     assert!(!chosen(&pane, "cls") && chosen(&pane, "gap"));
@@ -194,15 +197,18 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
 #[test]
 fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     let mut pane = Pane::filled();
-    let job = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
+    let job = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
     assert!(pane.0.has("Looking at the dataset and the backbone"));
     assert!(pane.0.idle(), "waiting is no reason to repaint");
     let plans = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        wire.asked.iter().filter(|r| matches!(r, Request::Training { ask: Ask::Plan(_), .. })).count()
+        wire.asked
+            .iter()
+            .filter(|r| matches!(r, Request::Training { ask: TrainRequest::Plan(_), .. }))
+            .count()
     };
     assert_eq!(plans(&pane), 1);
-    pane.tell(job, News::Planned(Box::new(facts())));
+    pane.tell(job, TrainEvent::Planned(Box::new(facts())));
     for said in [
         "12,000 to train on, 500 to test on, 10 classes",
         "470 steps of 2 heads",
@@ -213,19 +219,19 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     }
     let second = Duration::from_secs(1);
     let estimate = Estimate { image: Some(second / 100), step: second, evaluation: second / 4, tried: 256 };
-    pane.tell(job, News::Timed(estimate));
+    pane.tell(job, TrainEvent::Timed(estimate));
     pane.say(Event::Finished(job));
     // 10,000 images at 10 ms; 468.75 batches at 1 s and 19.53 at 0.25 s.
     assert!(pane.0.has("100 s for the tokens") || pane.0.has("2 min for the tokens"));
     assert!(pane.0.has("8 min for the training") && pane.0.has("About 10 min"));
     // More epochs change the figures, not the plan.
-    let draft = Draft { epochs: 20, ..filled() };
+    let draft = TrainForm { epochs: 20, ..filled() };
     pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(draft)));
     pane.0.harness.run();
     assert!(pane.0.has("940 steps of 2 heads"));
     assert_eq!(plans(&pane), 1);
     // Another batch does.
-    let draft = Draft { batch: 64, ..filled() };
+    let draft = TrainForm { batch: 64, ..filled() };
     pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(draft)));
     pane.0.harness.run();
     assert_eq!(plans(&pane), 2);
@@ -234,10 +240,10 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
 #[test]
 fn a_plan_that_fails_says_why_and_leaves_no_job() {
     let mut pane = Pane::filled();
-    let job = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
+    let job = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
     pane.say(Event::Failed(
         job,
-        Fault::new("birds: no readable image to test on").remedy("put some under test/CLASS"),
+        UserError::new("birds: no readable image to test on").remedy("put some under test/CLASS"),
     ));
     assert!(pane.0.has("no readable image to test on") && pane.0.has("put some under test/CLASS"));
     assert!(pane.0.harness.state().state.jobs.is_empty());
@@ -247,11 +253,11 @@ fn a_plan_that_fails_says_why_and_leaves_no_job() {
 #[test]
 fn tokens_are_taken_before_curves_are_drawn() {
     let mut pane = Pane::filled();
-    let plan = pane.asked(|ask| matches!(ask, Ask::Plan(_)));
-    pane.tell(plan, News::Planned(Box::new(facts())));
+    let plan = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
+    pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
     pane.say(Event::Finished(plan));
     pane.0.click("Start training");
-    let job = pane.asked(|ask| matches!(ask, Ask::Begin(_)));
+    let job = pane.asked(|ask| matches!(ask, TrainRequest::Begin(_)));
     let progress = Progress {
         what: "Taking tokens".into(),
         done: 500,
@@ -262,7 +268,7 @@ fn tokens_are_taken_before_curves_are_drawn() {
     pane.say(Event::Started(job));
     pane.say(Event::Progress(job, progress));
     assert!(pane.0.has("Taking tokens"));
-    pane.tell(job, News::Begun(reading(&["gap", "sinkhorn"])));
+    pane.tell(job, TrainEvent::Begun(reading(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Running") && pane.0.has("No step has been trained yet"));
 }
 
@@ -285,20 +291,20 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     pane.0.click("Pause");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, true)));
     assert!(pane.0.has("Pausing after this step"));
-    pane.tell(job, News::Paused(true));
+    pane.tell(job, TrainEvent::Paused(true));
     assert!(pane.0.has("Paused"));
     pane.0.click("Go on");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, false)));
-    pane.tell(job, News::Paused(false));
+    pane.tell(job, TrainEvent::Paused(false));
     pane.0.click("Stop and keep");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Cancel(job)));
     assert!(pane.0.has("Stopping after this step"));
 
     // The probes of the stopped run are opened, and those written again are opened again.
     let path = Path::new("runs/birds-tiny/probes/gap-s0-best.safetensors");
-    let probes = |time| News::Probes(vec![(path.to_owned(), time)]);
+    let probes = |time| TrainEvent::Probes(vec![(path.to_owned(), time)]);
     pane.tell(job, probes(SystemTime::UNIX_EPOCH));
-    pane.tell(job, News::Ended { finished: false, failures: Vec::new() });
+    pane.tell(job, TrainEvent::Ended { finished: false, failures: Vec::new() });
     pane.say(Event::Cancelled(job));
     let opened = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
@@ -308,8 +314,8 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("Stopped and saved") && pane.0.has("Compare"));
     pane.0.answer();
     pane.0.click("Resume");
-    let again = pane.asked(|ask| matches!(ask, Ask::Resume { device: None, .. }));
-    pane.tell(again, News::Begun(reading(&["gap", "sinkhorn"])));
+    let again = pane.asked(|ask| matches!(ask, TrainRequest::Resume { device: None, .. }));
+    pane.tell(again, TrainEvent::Begun(reading(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Training loss of 2 heads"), "the curves go on where they were");
     pane.tell(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
     assert_eq!(opened(&pane), 1, "what was asked before is answered; it is opened again");
@@ -346,11 +352,12 @@ fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
     let why = "the loss became NaN in epoch 1".to_owned();
     let failure = Failure { head: "sinkhorn".into(), seed: 0, why };
     let (rate, left) = (1.0, Duration::ZERO);
-    let went = Went { steps: None, epochs: vec![metric("gap", 0, 1)], failures: vec![failure], rate, left };
-    pane.tell(job, News::Went(Box::new(went)));
+    let went =
+        TrainDelta { steps: None, epochs: vec![metric("gap", 0, 1)], failures: vec![failure], rate, left };
+    pane.tell(job, TrainEvent::Went(Box::new(went)));
     assert!(pane.0.has("Stopped: the loss became NaN in epoch 1"));
     let fault =
-        Fault::new("Stopped by a fault of the program or its driver").remedy("Run on the CPU instead");
+        UserError::new("Stopped by a fault of the program or its driver").remedy("Run on the CPU instead");
     pane.say(Event::Failed(job, fault));
     assert!(pane.0.has("Failed") && pane.0.has("Run on the CPU instead") && pane.0.has("Resume"));
     assert!(pane.0.has("61.5"), "what was trained stays to see");
@@ -405,7 +412,7 @@ fn a_run_that_vanishes_is_told() {
     pane.say(Event::RunRead {
         job: None,
         folder: folder.clone(),
-        reading: Err(Fault::new("runs/birds-tiny holds no run")),
+        reading: Err(UserError::new("runs/birds-tiny holds no run")),
     });
     let run = &pane.0.harness.state().state.training.runs[&folder];
     assert!(matches!(run.phase, Phase::Failed(_)));

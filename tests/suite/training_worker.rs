@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use ssmprobe::app::job::stability;
-use ssmprobe::app::job::survey::Subject;
-use ssmprobe::app::job::training::{Ask, News};
-use ssmprobe::app::job::{
-    Asked, BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings,
-    ProbeId, Request,
+use ssmprobe::app::jobs::stability;
+use ssmprobe::app::jobs::survey::EvalProbe;
+use ssmprobe::app::jobs::train::TrainForm;
+use ssmprobe::app::jobs::training::{TrainEvent, TrainRequest};
+use ssmprobe::app::jobs::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings,
+    ImageId, JobId, ProbeId, Request,
 };
-use ssmprobe::app::training::Draft;
-use ssmprobe::app::worker::{Worker, World};
+use ssmprobe::app::worker::{Worker, WorkerEnv};
 use ssmprobe::model::device;
-use ssmprobe::model::intervention::Intervention;
-use ssmprobe::model::run::Run;
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::train::run::Run;
 
 use crate::run;
 
@@ -32,14 +32,14 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(world: World) -> Self {
+    fn new(world: WorkerEnv) -> Self {
         let (ring, bell) = sync_channel(1);
         let waker = Arc::new(move || ring.try_send(()).unwrap_or_default());
         Self { worker: Worker::start(world, waker).expect("threads"), bell, disk: run::Desk::new(24, 8) }
     }
 
-    fn draft(&self, epochs: usize) -> Draft {
-        Draft {
+    fn draft(&self, epochs: usize) -> TrainForm {
+        TrainForm {
             backbone: run::backbone().display().to_string(),
             data: Some(self.disk.data()),
             heads: vec!["linear-bn".into(), "sinkhorn".into()],
@@ -50,17 +50,17 @@ impl Desk {
             device: "cpu".into(),
             out: Some(self.disk.path("run")),
             cache: Some(self.disk.path("cache")),
-            ..Draft::default()
+            ..TrainForm::default()
         }
     }
 
-    fn begin(&mut self, job: u64, draft: Draft) {
-        self.worker.send(Request::Training { job: JobId(job), ask: Ask::Begin(Box::new(draft)) });
+    fn begin(&mut self, job: u64, draft: TrainForm) {
+        self.worker.send(Request::Training { job: JobId(job), ask: TrainRequest::Begin(Box::new(draft)) });
     }
 
     fn resume(&mut self, job: u64) {
         let (folder, cache) = (self.disk.path("run"), Some(self.disk.path("cache")));
-        let ask = Ask::Resume { folder, device: Some("cpu".into()), cache };
+        let ask = TrainRequest::Resume { folder, device: Some("cpu".into()), cache };
         self.worker.send(Request::Training { job: JobId(job), ask });
     }
 
@@ -97,7 +97,7 @@ impl Desk {
     }
 
     fn look(&mut self, job: u64) {
-        let asked = vec![Asked {
+        let asked = vec![ExplainItem {
             column: ColumnId(1),
             image: fixture("images/one.png").into(),
             backbone: BackboneId(0),
@@ -105,9 +105,9 @@ impl Desk {
             change: Intervention::None,
             draw: 0,
         }];
-        let settings = LookSettings { null_draws: 8, ..LookSettings::default() };
-        let look = Look { job: JobId(job), asked, class: ClassChoice::Predicted, settings };
-        self.worker.send(Request::Look(look));
+        let settings = ExplainSettings { null_draws: 8, ..ExplainSettings::default() };
+        let look = Explain { job: JobId(job), asked, class: ClassChoice::Predicted, settings };
+        self.worker.send(Request::Explain(look));
     }
 }
 
@@ -122,7 +122,7 @@ fn end(event: &Event) -> Option<JobId> {
     }
 }
 
-fn news(event: &Event) -> Option<&News> {
+fn news(event: &Event) -> Option<&TrainEvent> {
     match event {
         Event::Training { news, .. } => Some(news),
         _ => None,
@@ -131,20 +131,20 @@ fn news(event: &Event) -> Option<&News> {
 
 #[test]
 fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     let draft = desk.draft(3);
-    desk.worker.send(Request::Training { job: JobId(5), ask: Ask::Plan(Box::new(draft.clone())) });
+    desk.worker.send(Request::Training { job: JobId(5), ask: TrainRequest::Plan(Box::new(draft.clone())) });
     let events = desk.end(5);
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
     let facts = events.iter().find_map(|event| match news(event) {
-        Some(News::Planned(facts)) => Some(facts.clone()),
+        Some(TrainEvent::Planned(facts)) => Some(facts.clone()),
         _ => None,
     });
     let facts = facts.expect("a plan");
     assert_eq!((facts.train, facts.test, facts.images, facts.cached), (24, 8, 32, 0));
     assert_eq!(facts.out, desk.disk.path("run"));
     let estimate = events.iter().find_map(|event| match news(event) {
-        Some(News::Timed(estimate)) => Some(*estimate),
+        Some(TrainEvent::Timed(estimate)) => Some(*estimate),
         _ => None,
     });
     let estimate = estimate.expect("an estimate");
@@ -152,10 +152,10 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     assert!(!desk.disk.path("run").exists(), "a plan writes nothing");
 
     // What cannot be done is told: a setting no head has, a dataset that is none.
-    let wrong = Draft { settings: "colour=red".into(), ..draft.clone() };
-    let absent = Draft { data: Some(desk.disk.path("nowhere")), ..draft };
+    let wrong = TrainForm { settings: "colour=red".into(), ..draft.clone() };
+    let absent = TrainForm { data: Some(desk.disk.path("nowhere")), ..draft };
     for (job, draft, said) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
-        desk.worker.send(Request::Training { job: JobId(job), ask: Ask::Plan(Box::new(draft)) });
+        desk.worker.send(Request::Training { job: JobId(job), ask: TrainRequest::Plan(Box::new(draft)) });
         let events = desk.end(job);
         let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
         assert!(fault.to_string().contains(said), "{fault}");
@@ -164,11 +164,11 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
 
 #[test]
 fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_metrics() {
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     desk.open();
     let draft = desk.draft(30);
     desk.begin(10, draft);
-    desk.until(|event| matches!(news(event), Some(News::Went(_))));
+    desk.until(|event| matches!(news(event), Some(TrainEvent::Went(_))));
     for job in 20..23 {
         desk.look(job);
         let events = desk.until(|event| end(event) == Some(JobId(job)) || end(event) == Some(JobId(10)));
@@ -177,21 +177,21 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     }
     // At rest nothing is trained, and looks are answered.
     desk.worker.send(Request::Pause(JobId(10), true));
-    desk.until(|event| matches!(news(event), Some(News::Paused(true))));
+    desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
     desk.look(30);
     let rest = desk.end(30);
     assert!(rest.iter().any(|event| matches!(event, Event::Looked { .. })));
     desk.look(31);
     let rest = desk.end(31);
-    assert!(!rest.iter().any(|event| matches!(news(event), Some(News::Went(_)))), "it trains at rest");
+    assert!(!rest.iter().any(|event| matches!(news(event), Some(TrainEvent::Went(_)))), "it trains at rest");
     desk.worker.send(Request::Pause(JobId(10), false));
-    desk.until(|event| matches!(news(event), Some(News::Went(_))));
+    desk.until(|event| matches!(news(event), Some(TrainEvent::Went(_))));
     desk.worker.send(Request::Pause(JobId(10), true));
-    desk.until(|event| matches!(news(event), Some(News::Paused(true))));
+    desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
     // Another long job waits for its end; cancelled, it is over at once.
-    let subject = Subject { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
+    let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
     let (image, place) = (ImageId(1), fixture("images/one.png").into());
-    let ask = stability::Ask { job: JobId(40), subject, image, place, seed: 0, draw: 0 };
+    let ask = stability::StabilityRequest { job: JobId(40), subject, image, place, seed: 0, draw: 0 };
     desk.worker.send(Request::Stability(ask));
     desk.look(41);
     desk.end(41);
@@ -203,13 +203,15 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     desk.worker.send(Request::Cancel(JobId(10)));
     let events = desk.end(10);
     assert!(matches!(events.last(), Some(Event::Cancelled(_))));
-    assert!(events.iter().any(|event| matches!(news(event), Some(News::Ended { finished: false, .. }))));
+    assert!(
+        events.iter().any(|event| matches!(news(event), Some(TrainEvent::Ended { finished: false, .. })))
+    );
     let cut = fs::read_to_string(desk.disk.path("run/metrics.jsonl")).expect("metrics").lines().count();
     desk.resume(11);
     let events = desk.end(11);
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{:?}", events.last());
     let probes = events.iter().find_map(|event| match news(event) {
-        Some(News::Probes(probes)) => Some(probes.len()),
+        Some(TrainEvent::Probes(probes)) => Some(probes.len()),
         _ => None,
     });
     assert_eq!(probes, Some(8), "two heads, two seeds, best and last");
@@ -231,7 +233,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
         assert!(!BROKEN.load(Ordering::Relaxed), "the driver lost its mind");
         device::choose(name)
     };
-    let mut desk = Desk::new(World { device: broken, ..World::default() });
+    let mut desk = Desk::new(WorkerEnv { device: broken, ..WorkerEnv::default() });
     desk.open();
     BROKEN.store(true, Ordering::Relaxed);
     let draft = desk.draft(2);
@@ -245,7 +247,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     // An error, too: the folder cannot be made.
     fs::write(desk.disk.path("file"), "").expect("a file");
     let out = Some(desk.disk.path("file/run"));
-    desk.begin(11, Draft { out, ..draft.clone() });
+    desk.begin(11, TrainForm { out, ..draft.clone() });
     let events = desk.end(11);
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
     assert!(fault.to_string().contains("file"), "{fault}");
@@ -255,7 +257,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
 
 #[test]
 fn a_run_is_followed_while_another_program_trains_it() {
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     let mut program = desk.disk.train("elsewhere", 40, &[]).spawn().expect("the program runs");
     let folder = desk.disk.path("elsewhere");
     let begun = Instant::now();

@@ -6,11 +6,11 @@ use eframe::egui;
 use egui_kittest::Harness;
 use resvg::usvg;
 use ssmprobe::model::trace::{Matrix, Routing, Trace};
-use ssmprobe::viz::curves::{self, Curves, Series};
-use ssmprobe::viz::paint::Canvas;
-use ssmprobe::viz::scene::{Box2, Hover, Identity, Scene};
-use ssmprobe::viz::table::Table;
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::draw::paint::Canvas;
+use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Scene};
+use ssmprobe::viz::draw::table::Table;
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::curves::{self, Curves, Series};
 use ssmprobe::viz::{
     COLUMN, Empty, FIGURES, Figure, Options, Shared, compare, draw_column, export, find, shared,
 };
@@ -349,7 +349,7 @@ fn a_pdf_holds_text_and_a_png_its_pixels() {
 #[test]
 fn text_is_set_in_the_typeface_that_was_measured() {
     // The converters know one typeface: what they measure must be what the layout counted on.
-    use ssmprobe::viz::font;
+    use ssmprobe::viz::draw::font;
     let words = "Position (last is read last) 0.05 −";
     let svg = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' width='400' height='20'><text y='15' font-family='{}' font-weight='{}' font-size='10'>{words}</text></svg>",
@@ -534,7 +534,7 @@ fn a_token_is_found_again_in_every_figure_that_shows_it() {
 fn what_is_pointed_at_is_told_in_numbers() {
     let trace = &all()[0];
     let read = |id: &str, hover: Hover| find(id).unwrap().readout(trace, hover);
-    let names = |readout: ssmprobe::viz::readout::Readout| -> Vec<String> {
+    let names = |readout: ssmprobe::viz::draw::readout::Readout| -> Vec<String> {
         readout.lines.into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
     };
     let cell = read("assignment", Hover { token: Some(100), position: Some(7), item: None });

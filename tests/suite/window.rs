@@ -11,14 +11,14 @@ use std::time::Duration;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::command::{Action, Command};
-use ssmprobe::app::facts::{BackboneFacts, ProbeFacts};
-use ssmprobe::app::fault::{Fault, ON_CPU};
-use ssmprobe::app::job::{BackboneOptions, Event, Progress, Request, Seen, Unit};
-use ssmprobe::app::state::Shown;
+use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::{BackboneOptions, Event, ExplainResult, Progress, Request, Unit};
+use ssmprobe::app::state::ColumnState;
+use ssmprobe::app::state::command::{Action, Command};
+use ssmprobe::app::user_error::{ON_CPU, UserError};
 use ssmprobe::app::{App, Engine};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::Config;
+use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::trace::{Picture, Trace};
 use ssmprobe::viz::FIGURES;
 
@@ -54,8 +54,8 @@ pub struct Window {
     pub wire: Rc<RefCell<Wire>>,
 }
 
-pub(super) fn backbone() -> BackboneFacts {
-    BackboneFacts {
+pub(super) fn backbone() -> BackboneInfo {
+    BackboneInfo {
         id: "tiny".into(),
         model_type: "vit_mae".into(),
         width: 24,
@@ -70,8 +70,8 @@ pub(super) fn backbone() -> BackboneFacts {
     }
 }
 
-fn probe(name: &str, width: usize) -> ProbeFacts {
-    ProbeFacts {
+fn probe(name: &str, width: usize) -> ProbeInfo {
+    ProbeInfo {
         name: name.into(),
         head: name.into(),
         head_name: name.into(),
@@ -183,9 +183,11 @@ pub fn good(request: Request) -> Vec<Event> {
             let paths = ["a", "b", "c"].map(|name| PathBuf::from(format!("birds/{name}.png"))).into();
             events.push(Event::ImagesListed { job, paths });
         }
-        Request::Look(look) => {
+        Request::Explain(look) => {
             let seen = look.asked.iter().enumerate();
-            let seen = seen.map(|(at, asked)| Seen { column: asked.column, result: Ok(trace(at)) }).collect();
+            let seen = seen
+                .map(|(at, asked)| ExplainResult { column: asked.column, result: Ok(trace(at)) })
+                .collect();
             events.push(Event::Looked { job: look.job, seen });
         }
         Request::Thumbnails { wanted, .. } => {
@@ -273,8 +275,8 @@ fn a_failure_stays_readable() {
     let mut window = Window::new();
     window.open();
     window.answer_with(|request| match request {
-        Request::Look(look) => {
-            vec![Event::Failed(look.job, Fault::new("The device was lost").remedy(ON_CPU))]
+        Request::Explain(look) => {
+            vec![Event::Failed(look.job, UserError::new("The device was lost").remedy(ON_CPU))]
         }
         Request::OpenProbe { job, entry, path } if path.starts_with("gap.safetensors") => {
             let name = "gap";
@@ -530,8 +532,13 @@ fn every_figure_has_a_pane_and_no_look_is_lost() {
         window.harness.run();
         assert!(window.has(figure.title()), "{}", figure.id());
     }
-    let shown =
-        window.harness.state().state.columns.values().all(|column| matches!(column.shown, Shown::Ready(_)));
+    let shown = window
+        .harness
+        .state()
+        .state
+        .columns
+        .values()
+        .all(|column| matches!(column.shown, ColumnState::Ready(_)));
     assert!(shown);
 }
 
@@ -554,12 +561,12 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
     said(&mut window, "Open a backbone: the frozen model whose tokens are read");
     window.open();
     window.answer_with(|request| match request {
-        Request::Look(look) => vec![Event::Started(look.job)],
+        Request::Explain(look) => vec![Event::Started(look.job)],
         other => good(other),
     });
     said(&mut window, "Looking…");
     let jobs = window.harness.state().state.jobs.keys().copied().collect::<Vec<_>>();
-    let fault = Fault::new("The device was lost").remedy("Run on the CPU instead");
+    let fault = UserError::new("The device was lost").remedy("Run on the CPU instead");
     window.wire.borrow_mut().events.extend(jobs.into_iter().map(|job| Event::Failed(job, fault.clone())));
     window.harness.run();
     said(&mut window, "The device was lost");
@@ -585,7 +592,7 @@ fn library_and_jobs_say_what_is_open_opening_and_failed() {
     assert!(window.harness.query_all_by_label("Cancel").count() > 1, "every job can be cancelled");
     window.answer_with(|request| match request {
         Request::OpenProbe { job, path, .. } if path.starts_with("gap.safetensors") => {
-            vec![Event::Failed(job, Fault::new("gap.safetensors: is no probe").remedy("Open another"))]
+            vec![Event::Failed(job, UserError::new("gap.safetensors: is no probe").remedy("Open another"))]
         }
         other => good(other),
     });

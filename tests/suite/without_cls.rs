@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ssmprobe::app::extract::{Plan, Wanted};
-use ssmprobe::app::facts::{BackboneFacts, Fit, ProbeFacts};
-use ssmprobe::app::job::BackboneOptions;
+use ssmprobe::app::jobs::BackboneOptions;
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan};
+use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use ssmprobe::model::backbone::Backbone;
-use ssmprobe::model::backbone::taking::Taking;
+use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data;
-use ssmprobe::model::features::{Precision, TokenCache};
+use ssmprobe::model::data::token_cache::{Precision, TokenCache};
 use ssmprobe::model::probe::Probe;
 
 use super::run::{Desk, done, lines, run};
@@ -60,9 +60,9 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
 
     // What is planned is what lies on the disk.
     let dataset = data::open(desk.data()).expect("scenes");
-    let (taking, precision, root) = (Taking::default(), Precision::Float16, desk.path("cache"));
+    let (taking, precision, root) = (TokenSpec::default(), Precision::Float16, desk.path("cache"));
     let (backbone, limit) = (folder.clone(), u64::MAX);
-    let wanted = Wanted { backbone, taking, precision, root, limit, verify: false };
+    let wanted = ExtractOptions { backbone, taking, precision, root, limit, verify: false };
     let plan = Plan::new(wanted, &dataset).expect("a plan");
     assert_eq!((plan.done, plan.bytes), (36, 36 * 16 * 24 * 2));
     let cache = TokenCache::find(&desk.path("cache"), &plan.source).expect("readable").expect("there");
@@ -98,15 +98,15 @@ fn a_probe_that_reads_cls_does_not_fit_and_says_so() {
     done(&mut train(&desk, &with, "cls", "run", &[]));
     let path = desk.path("run/probes/cls-s0-best.safetensors");
     let probe = Probe::load(&path).expect("a probe");
-    let facts = ProbeFacts::new(&probe, "cls".into(), String::new());
+    let facts = ProbeInfo::new(&probe, "cls".into(), String::new());
     let open = |folder: &Path| {
         let backbone = Backbone::open(folder, &burn::tensor::Device::flex()).expect("a backbone");
         let options = BackboneOptions::default();
-        BackboneFacts::new(&backbone, "cpu".into(), String::new(), Some((16, 16)), options)
+        BackboneInfo::new(&backbone, "cpu".into(), String::new(), Some((16, 16)), options)
     };
-    let jepa = BackboneFacts { width: facts.width, ..open(&folder) };
+    let jepa = BackboneInfo { width: facts.width, ..open(&folder) };
     assert!(
-        matches!(facts.fits(&jepa), Fit::DoesNot(why) if why.contains("CLS reads the CLS token, and jepa has none"))
+        matches!(facts.fits(&jepa), Compatibility::DoesNot(why) if why.contains("CLS reads the CLS token, and jepa has none"))
     );
     let error = probe.fits(facts.width, 16, false).expect_err("no CLS").to_string();
     assert!(error.contains("reads the CLS token, which this backbone does not have"), "{error}");

@@ -10,17 +10,18 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command as Program;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::fault::Fault;
-use ssmprobe::app::job::{
-    Asked, BackboneId, ClassChoice, ColumnId, Event, ImageId, JobId, Look, LookSettings, ProbeId, Request,
+use ssmprobe::app::jobs::{
+    BackboneId, ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings, ImageId, JobId, ProbeId,
+    Request,
 };
-use ssmprobe::app::settings::Settings;
-use ssmprobe::app::state::{Shown, State, Status};
-use ssmprobe::app::worker::{Worker, World};
-use ssmprobe::model::data::Place;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::state::{ColumnState, State, Status};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::worker::{Worker, WorkerEnv};
+use ssmprobe::model::data::ImageSource;
 use ssmprobe::model::device;
-use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::trace::{Routing, Trace};
 use tempfile::TempDir;
 
@@ -49,7 +50,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(world: World) -> Self {
+    pub(super) fn new(world: WorkerEnv) -> Self {
         let (ring, bell) = sync_channel(1);
         let waker = Arc::new(move || ring.try_send(()).unwrap_or_default());
         Self { worker: Worker::start(world, waker).expect("threads"), bell }
@@ -81,7 +82,7 @@ impl Desk {
 
     pub(super) fn open(&mut self, device: &str) -> Vec<Event> {
         let source = fixture("backbone").display().to_string();
-        let (entry, options) = (BackboneId(1), ssmprobe::app::job::BackboneOptions::default());
+        let (entry, options) = (BackboneId(1), ssmprobe::app::jobs::BackboneOptions::default());
         self.job(Request::OpenBackbone { job: JobId(1), entry, source, device: device.into(), options })
     }
 
@@ -99,7 +100,7 @@ pub(super) fn end(event: &Event) -> Option<JobId> {
     }
 }
 
-fn fault(events: &[Event]) -> &Fault {
+fn fault(events: &[Event]) -> &UserError {
     match events.last() {
         Some(Event::Failed(_, fault)) => fault,
         other => panic!("did not fail: {other:?}"),
@@ -112,8 +113,8 @@ pub(super) fn look(job: u64, image: &Path, probe: u64) -> Request {
 }
 
 /// The same, wherever the image is.
-pub(super) fn look_at(job: u64, image: Place, probe: u64) -> Request {
-    let asked = Asked {
+pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
+    let asked = ExplainItem {
         column: ColumnId(1),
         image,
         backbone: BackboneId(1),
@@ -121,12 +122,12 @@ pub(super) fn look_at(job: u64, image: Place, probe: u64) -> Request {
         change: Intervention::None,
         draw: 0,
     };
-    let settings = LookSettings { null_draws: DRAWS, ..LookSettings::default() };
-    Request::Look(Look { job: JobId(job), asked: vec![asked], class: ClassChoice::Predicted, settings })
+    let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
+    Request::Explain(Explain { job: JobId(job), asked: vec![asked], class: ClassChoice::Predicted, settings })
 }
 
 /// The only answer among events.
-pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, Fault> {
+pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
     let answers = events.iter().find_map(|event| match event {
         Event::Looked { seen, .. } => Some(seen[0].result.clone()),
         _ => None,
@@ -156,9 +157,9 @@ fn a_window_sees_what_inspect_writes() {
     inspect.arg("--image").arg(fixture("images/one.png")).arg("--probe").args(probe_files());
     inspect.assert().success();
 
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
-    let draws = LookSettings { null_draws: DRAWS, ..LookSettings::default() };
+    let draws = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     for command in [
         Command::SetLook(draws),
         Command::OpenBackbone(fixture("backbone").display().to_string()),
@@ -181,7 +182,7 @@ fn a_window_sees_what_inspect_writes() {
     assert_eq!(state.library.images.len(), 3);
     for (id, column) in &state.columns {
         let name = state.column_title(*id);
-        let Shown::Ready(trace) = &column.shown else { panic!("{name}: {:?}", column.shown) };
+        let ColumnState::Ready(trace) = &column.shown else { panic!("{name}: {:?}", column.shown) };
         let written = fs::read(out.path().join(format!("one/{name}.trace.json"))).expect("a trace");
         let shown = serde_json::to_vec(trace.as_ref()).expect("JSON");
         assert!(written == shown, "{name} differs from what inspect wrote");
@@ -190,7 +191,7 @@ fn a_window_sees_what_inspect_writes() {
 
 #[test]
 fn of_fifty_looks_the_last_is_answered() {
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     desk.open("cpu");
     desk.open_probe("sinkhorn.safetensors", 1);
     let images = ["images/one.png", "images/sub/one.png", "images/sub/two.png"].map(fixture);
@@ -219,14 +220,14 @@ static GO: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn a_running_look_ends_when_it_is_cancelled() {
-    let world = World {
+    let world = WorkerEnv {
         photo: |place| {
             while !GO.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(5));
             }
             place.photo()
         },
-        ..World::default()
+        ..WorkerEnv::default()
     };
     let mut desk = Desk::new(world);
     desk.open("cpu");
@@ -243,7 +244,7 @@ fn a_running_look_ends_when_it_is_cancelled() {
 
 #[test]
 fn a_panic_ends_its_job_alone() {
-    let world = World {
+    let world = WorkerEnv {
         device: |name| match name {
             "wgpu" => panic!("out of device memory"),
             name => device::choose(name),
@@ -252,7 +253,7 @@ fn a_panic_ends_its_job_alone() {
             true => panic!("a decoder gave up"),
             false => place.photo(),
         },
-        ..World::default()
+        ..WorkerEnv::default()
     };
     let mut desk = Desk::new(world);
     let events = desk.open("wgpu");
@@ -273,7 +274,7 @@ fn a_panic_ends_its_job_alone() {
 
 #[test]
 fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     desk.open_probe("gap.safetensors", 1);
     let none = seen(&desk.job(look(5, &fixture("images/one.png"), 1))).expect_err("no backbone");
     assert!(none.remedy.as_ref().is_some_and(|remedy| remedy.contains("Open the backbone")), "{none}");
@@ -288,14 +289,14 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     let closed = fault_of(&desk.job(look(8, &fixture("images/one.png"), 9)));
     assert!(closed.lines[0].contains("not open"), "{closed}");
     let mut named = look(9, &fixture("images/one.png"), 1);
-    if let Request::Look(look) = &mut named {
+    if let Request::Explain(look) = &mut named {
         look.class = ClassChoice::Named("no such class".into());
     }
     let class = fault_of(&desk.job(named));
     assert!(class.lines[0].contains("no such class"), "{class}");
     let source = fixture("nowhere").display().to_string();
     let (job, entry, device) = (JobId(3), BackboneId(2), "cpu".to_owned());
-    let options = ssmprobe::app::job::BackboneOptions::default();
+    let options = ssmprobe::app::jobs::BackboneOptions::default();
     let events = desk.job(Request::OpenBackbone { job, entry, source, device, options });
     assert!(fault(&events).lines[0].contains("nowhere"));
     let after = seen(&desk.job(look(10, &fixture("images/one.png"), 1))).expect("the open one still is");
@@ -307,7 +308,7 @@ fn a_file_that_changes_is_read_again() {
     let folder = TempDir::new().expect("a folder");
     let image = folder.path().join("image.png");
     fs::copy(fixture("images/one.png"), &image).expect("a copy");
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     desk.open("cpu");
     desk.open_probe("gap.safetensors", 1);
     let first = seen(&desk.job(look(10, &image, 1))).expect("a trace");
@@ -318,7 +319,7 @@ fn a_file_that_changes_is_read_again() {
 
 #[test]
 fn interventions_change_the_order_and_nothing_else() {
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     desk.open("cpu");
     desk.open_probe("sinkhorn.safetensors", 1);
     desk.open_probe("gap.safetensors", 2);
@@ -326,7 +327,7 @@ fn interventions_change_the_order_and_nothing_else() {
     let mut through = |probe: u64, change: Intervention| {
         job += 1;
         let mut request = look(job, &fixture("images/one.png"), probe);
-        if let Request::Look(look) = &mut request {
+        if let Request::Explain(look) = &mut request {
             look.asked[0].change = change;
         }
         seen(&desk.job(request))
@@ -378,7 +379,7 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
             fs::File::create(folder.path().join(format!("{class}/{number:05}.jpg"))).expect("a file");
         }
     }
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     let mut state = State::new(Settings::default());
     let begun = Instant::now();
     desk.worker.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
@@ -387,12 +388,12 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let names: Vec<_> = state.library.images.values().map(|image| image.place.path.clone()).collect();
     assert!(names.is_sorted());
-    let sieve = ssmprobe::app::state::Sieve { text: "B".into(), ..Default::default() };
+    let sieve = ssmprobe::app::state::GalleryFilter { text: "B".into(), ..Default::default() };
     state.dispatch(Command::SetSieve(Box::new(sieve)));
     assert_eq!(state.sieved(None).len(), 5000);
 
     let one = fixture("images/one.png");
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     let wanted = (0..500).map(|id| (ImageId(id), folder.path().join("a/00000.jpg").into())).collect();
     desk.worker.send(Request::Thumbnails { wanted, side: 16 });
     desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one.into())], side: 16 });
@@ -408,7 +409,7 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
 #[test]
 fn closing_ends_the_threads_whatever_they_wait_for() {
     let begun = Instant::now();
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     desk.open("cpu");
     desk.open_probe("gap.safetensors", 1);
     for job in 10..100 {
@@ -425,13 +426,13 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
 #[test]
 fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
     static READING: AtomicBool = AtomicBool::new(false);
-    let world = World {
+    let world = WorkerEnv {
         photo: |place| {
             READING.store(true, Ordering::Relaxed);
             std::thread::sleep(Duration::from_hours(1)); // a pipe nobody writes to
             place.photo()
         },
-        ..World::default()
+        ..WorkerEnv::default()
     };
     let mut desk = Desk::new(world);
     desk.open("cpu");
@@ -449,7 +450,7 @@ fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
 fn dropped_files_are_recognised() {
     let folder = TempDir::new().expect("a folder");
     fs::write(folder.path().join("notes.txt"), "nothing").expect("a file");
-    let mut desk = Desk::new(World::default());
+    let mut desk = Desk::new(WorkerEnv::default());
     let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
     let dropped = vec![
         fixture("backbone"),
@@ -461,6 +462,6 @@ fn dropped_files_are_recognised() {
     settle(&mut desk, &mut state);
     assert!(matches!(state.library.backbones[0].status, Status::Ready(_)));
     assert!(matches!(state.library.probes[0].status, Status::Ready(_)));
-    assert!(matches!(state.columns[0].shown, Shown::Ready(_)), "{:?}", state.columns[0]);
+    assert!(matches!(state.columns[0].shown, ColumnState::Ready(_)), "{:?}", state.columns[0]);
     assert!(state.log_text().contains("notes.txt: neither"), "{}", state.log_text());
 }

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::fault::Usage;
-use super::out;
 use super::tokens::CacheRoot;
-use crate::app::cli::out::say;
-use crate::app::text;
-use crate::model::features::list::{self, Entry};
+use crate::app::format;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout;
+use crate::app::terminal::stdout::say;
+use crate::model::data::token_cache::list::{self, Entry};
 
 /// List or clear the cached tokens.
 #[derive(Args)]
@@ -50,17 +50,17 @@ impl Cache {
                 let root = root.path()?;
                 let entries = list::entries(&root)?;
                 if json {
-                    out::text(format_args!("{:#}\n", json!({"root": root, "caches": entries})))?;
+                    stdout::text(format_args!("{:#}\n", json!({"root": root, "caches": entries})))?;
                 } else {
                     for entry in &entries {
-                        out::line(line(entry))?;
+                        stdout::line(line(entry))?;
                     }
                     let bytes = entries.iter().map(|entry| entry.bytes).sum();
                     let number = match entries.len() {
                         1 => "1 cache".to_owned(),
                         many => format!("{many} caches"),
                     };
-                    say!("{number}, {}, in {}", text::bytes(bytes), root.display());
+                    say!("{number}, {}, in {}", format::bytes(bytes), root.display());
                 }
             }
             What::Clear { root, names, all } => {
@@ -71,7 +71,7 @@ impl Cache {
                     list::remove(&root, &entry.name)?;
                 }
                 let bytes = doomed.iter().map(|entry| entry.bytes).sum();
-                say!("{} caches removed, {} freed", doomed.len(), text::bytes(bytes));
+                say!("{} caches removed, {} freed", doomed.len(), format::bytes(bytes));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -93,7 +93,7 @@ fn line(entry: &Entry) -> String {
         ),
         None => "nothing yet".to_owned(),
     };
-    format!("{name}  {:>9}  {about}", text::bytes(*bytes))
+    format!("{name}  {:>9}  {about}", format::bytes(*bytes))
 }
 
 /// The caches of these names.

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::interrupt;
-use super::out;
-use super::progress::Display;
-use crate::app::pace::Pace;
+use crate::app::rate::Pace;
+use crate::app::terminal::interrupt;
+use crate::app::terminal::progress::Display;
+use crate::app::terminal::stdout;
 use crate::model::data::{self, Check, Split, describe};
 
 /// Describe a dataset: layout, images by class and split, unreadable ones, twins.
@@ -71,7 +71,7 @@ impl DatasetVerb {
             };
             let classes = report.classes.iter().zip(&report.counts);
             let unreadable = report.unreadable.iter();
-            out::text(format_args!(
+            stdout::text(format_args!(
                 "{:#}\n",
                 json!({
                     "name": dataset.name,
@@ -96,12 +96,12 @@ impl DatasetVerb {
                 })
             ))?;
         } else {
-            out::text(&report)?;
+            stdout::text(&report)?;
             for (train, held) in report.shared.iter().take(20) {
-                out::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
+                stdout::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
             }
             if let more @ 1.. = report.shared.len().saturating_sub(20) {
-                out::line(format_args!("  and {more} more pairs (`--json` names all)"))?;
+                stdout::line(format_args!("  and {more} more pairs (`--json` names all)"))?;
             }
         }
         match interrupt::flow() {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::out;
-use crate::app::text;
+use crate::app::format;
+use crate::app::terminal::stdout;
 use crate::model::device::{self, Check, Found};
 
 /// List the devices of this machine, their limits, and which one `auto` takes.
@@ -36,13 +36,13 @@ impl Devices {
             let auto = json!({ "name": auto.found.name, "why": auto.why });
             let devices = rows.iter().map(Row::to_json).collect::<anyhow::Result<Vec<_>>>()?;
             let all = json!({ "auto": auto, "built_with": built_with(), "devices": devices });
-            out::text(format_args!("{all:#}\n"))?;
+            stdout::text(format_args!("{all:#}\n"))?;
         } else {
             for row in &rows {
-                out::text(row.to_text())?;
+                stdout::text(row.to_text())?;
             }
-            out::line(format_args!("auto takes {}: {}", auto.found.name, auto.why))?;
-            out::line(format_args!("built with: {}", built_with().join(", ")))?;
+            stdout::line(format_args!("auto takes {}: {}", auto.found.name, auto.why))?;
+            stdout::line(format_args!("built with: {}", built_with().join(", ")))?;
         }
         let failed = rows.iter().any(|row| matches!(row.check, Some(Err(_))));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -95,7 +95,7 @@ impl Row {
 
 /// A limit in bytes; drivers without one tell the largest number there is.
 fn size(bytes: u64) -> String {
-    if bytes >= 1 << 50 { "no limit".into() } else { text::bytes(bytes) }
+    if bytes >= 1 << 50 { "no limit".into() } else { format::bytes(bytes) }
 }
 
 /// The backends compiled into this program.

@@ -8,13 +8,13 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
-use super::interrupt;
-use super::out;
-use super::progress::Display;
 use super::tokens::TokenFlags;
-use crate::app::cli::out::say;
-use crate::app::extract::{Event, ExtractError, Plan};
-use crate::app::text;
+use crate::app::format;
+use crate::app::jobs::extract::{Event, ExtractError, Plan};
+use crate::app::terminal::interrupt;
+use crate::app::terminal::progress::Display;
+use crate::app::terminal::stdout;
+use crate::app::terminal::stdout::say;
 use crate::model::{backbone, data, device};
 
 /// Run a frozen backbone once over a dataset and keep its tokens on disk.
@@ -101,7 +101,7 @@ impl Extract {
             document["changed"] = json!(changed);
         }
         if self.json {
-            out::line(&document)?;
+            stdout::line(&document)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -110,7 +110,7 @@ impl Extract {
 /// A plan as a person reads it.
 pub fn describe(plan: &Plan) -> String {
     let (rows, cols) = (plan.grid.rows, plan.grid.cols);
-    let free = plan.free.map_or(String::new(), |free| format!(", {} free", text::bytes(free)));
+    let free = plan.free.map_or(String::new(), |free| format!(", {} free", format::bytes(free)));
     let there = match plan.done {
         0 => String::new(),
         done if done == plan.images => ", all there already".to_owned(),
@@ -120,7 +120,7 @@ pub fn describe(plan: &Plan) -> String {
         "tokens: {} images of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
         plan.images,
         plan.backbone.hidden_size,
-        text::bytes(plan.bytes),
+        format::bytes(plan.bytes),
         plan.folder().display()
     )
 }

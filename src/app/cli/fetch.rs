@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::interrupt;
+use crate::app::terminal::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::model::backbone::hub;

@@ -3,21 +3,15 @@
 //! A verb is a `clap::Args` struct whose `run` does it. Results go to standard output, everything
 //! said about the work (progress, warnings, errors) to standard error.
 
-mod bench;
 mod cache;
 mod dataset;
-mod demo;
 mod devices;
 mod eval;
 mod extract;
-mod fault;
 mod fetch;
 mod figures;
 mod inspect;
-mod interrupt;
 mod open;
-mod out;
-mod progress;
 mod report;
 mod scenes;
 mod sweep;
@@ -29,7 +23,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::app::memory;
+use crate::app::devtools::{self, demo};
+use crate::app::process_memory;
+use crate::app::terminal::{error, interrupt};
 use crate::model::device;
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
@@ -37,7 +33,7 @@ use crate::model::device;
 /// Without a command, opens the window on the bundled demo.
 #[derive(Parser)]
 #[command(version, about, after_help = "`ssmprobe help COMMAND` says more.")]
-struct Cli {
+pub(super) struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -58,19 +54,19 @@ enum Verb {
     Demo(demo::Demo),
     Cache(cache::Cache),
     Devices(devices::Devices),
-    Bench(Box<bench::Bench>),
+    Bench(Box<devtools::Bench>),
 }
 
 impl Cli {
     /// Does what was asked; with no verb, opens the window.
-    fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::app) fn run(self) -> anyhow::Result<ExitCode> {
         self.verb.unwrap_or(Verb::Open(open::Open::default())).run()
     }
 }
 
 impl Verb {
     /// Does it. The exit code is the verb's own where it ran to its end; an error means failed.
-    fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Open(verb) => verb.run(),
             Self::Inspect(verb) => verb.run(),
@@ -82,7 +78,7 @@ impl Verb {
             Self::Sweep(verb) => verb.run(),
             Self::Report(verb) => verb.run(),
             Self::Scenes(verb) => verb.run(),
-            Self::Demo(verb) => verb.run(),
+            Self::Demo(verb) => verb.run(run::<String>),
             Self::Cache(verb) => verb.run(),
             Self::Devices(verb) => verb.run(),
             Self::Bench(verb) => verb.run(),
@@ -105,10 +101,10 @@ pub fn main() -> ExitCode {
     unsafe {
         device::quiet_drivers();
     }
-    memory::keep_freed();
+    process_memory::keep_freed();
     let parsed = Cli::parse();
     match interrupt::install().and_then(|()| parsed.run()) {
         Ok(code) => code,
-        Err(error) => fault::report(&error),
+        Err(error) => error::report(&error),
     }
 }

@@ -8,12 +8,13 @@ use anyhow::Context as _;
 use clap::Args;
 
 use crate::app::App;
-use crate::app::assets;
-use crate::app::command::Command;
-use crate::app::worker::{Worker, World};
-use crate::app::workspace::is_workspace;
-use crate::app::{settings, window};
-use crate::model::whole;
+use crate::app::demo;
+use crate::app::state::command::Command;
+use crate::app::state::settings;
+use crate::app::state::workspace::is_workspace;
+use crate::app::window::native;
+use crate::app::worker::{Worker, WorkerEnv};
+use crate::model::io::atomic_file;
 
 /// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, too.
 #[derive(Args, Default)]
@@ -43,15 +44,15 @@ impl Open {
             .iter()
             .map(|path| std::path::absolute(path).with_context(|| format!("{}", path.display())))
             .collect::<anyhow::Result<_>>()?;
-        window::open(move |ctx| {
+        native::open(move |ctx| {
             let wake = ctx.clone();
-            let worker = Worker::start(World::default(), Arc::new(move || wake.request_repaint()))
+            let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
                 .context("cannot start the threads that compute")?;
             let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
             let data = self.data.map(std::path::absolute).transpose()?;
             let nothing = self.backbone.is_none() && paths.is_empty();
             // It is small enough to be asked about at once.
-            let demo = if nothing { assets::opening() } else { Vec::new() };
+            let demo = if nothing { demo::opening() } else { Vec::new() };
             let ask = (!demo.is_empty()).then_some(Command::AskProbes { all: false });
             let demo = demo.into_iter().chain(ask);
             let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =
@@ -72,7 +73,7 @@ impl Open {
             Ok(app)
         })?;
         // A job that could not be waited for writes nothing more.
-        std::mem::forget(whole::abandon());
+        std::mem::forget(atomic_file::abandon());
         Ok(ExitCode::SUCCESS)
     }
 }

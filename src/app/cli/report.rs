@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::fault::Usage;
-use super::out;
-use crate::app::cli::out::say;
 use crate::app::report::{FORMATS, Format, Source, TABLES, table::Table};
-use crate::model::whole;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout;
+use crate::app::terminal::stdout::say;
+use crate::model::io::atomic_file;
 
 /// Make the paper's tables from runs, in Markdown, LaTeX and CSV.
 #[derive(Args)]
@@ -80,16 +80,16 @@ impl Report {
                 }
             };
             let texts: Vec<String> = tables.iter().map(|table| (format.render)(table)).collect();
-            out::text(texts.join("\n"))?;
+            stdout::text(texts.join("\n"))?;
             return Ok(ExitCode::SUCCESS);
         };
         let formats: Vec<&Format> =
             if self.format.is_empty() { FORMATS.iter().collect() } else { self.format.clone() };
-        whole::make_folder(out).with_context(|| format!("{}: cannot be made", out.display()))?;
+        atomic_file::make_folder(out).with_context(|| format!("{}: cannot be made", out.display()))?;
         for table in &tables {
             for format in &formats {
                 let path = out.join(format!("{}.{}", table.id, format.extension));
-                whole::write(&path, (format.render)(table).as_bytes())
+                atomic_file::write(&path, (format.render)(table).as_bytes())
                     .with_context(|| format!("{}: cannot be written", path.display()))?;
             }
         }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::fault::Usage;
-use crate::app::cli::out::say;
-use crate::model::scenes::folder::{MOST, Set};
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout::say;
+use crate::model::data::scenes::folder::{MOST, Set};
 
 /// Draw a labelled dataset whose objects and their places are known
 #[derive(Args)]

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::fault::Usage;
-use super::train::How;
-use crate::app::training::sweep::{Axis, variants};
-use crate::app::training::{order, settings};
-use crate::model::run::Variant;
+use super::train::TrainArgs;
+use crate::app::jobs::train::sweep::{Axis, variants};
+use crate::app::jobs::train::{plan, settings};
+use crate::app::terminal::error::Usage;
+use crate::model::train::run::Variant;
 
 /// Train one head over a grid of its settings, all points together, into a run's folder.
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub struct Sweep {
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., requires = "grid")]
     config: Vec<String>,
     #[command(flatten)]
-    how: How,
+    how: TrainArgs,
 }
 
 const LONG: &str = "The paper's sweeps:
@@ -50,7 +50,7 @@ impl Sweep {
     fn heads(&self) -> anyhow::Result<Vec<Variant>> {
         let head = self.head.as_deref().unwrap_or("sinkhorn");
         let listed: Vec<String> = self.with.iter().cloned().chain([head.to_owned()]).collect();
-        let mut plain = order::variants(&listed, &self.config)?;
+        let mut plain = plan::variants(&listed, &self.config)?;
         let Some(own) = plain.iter().position(|variant| variant.name == head) else {
             return Err(Usage(format!("--head {head}: expected one head")).into());
         };

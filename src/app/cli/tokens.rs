@@ -6,17 +6,17 @@ use anyhow::Context;
 use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 
-use super::fault::Usage;
 use super::fetch;
-use crate::app::extract::Wanted;
-use crate::app::places;
+use crate::app::jobs::extract::ExtractOptions;
+use crate::app::paths;
+use crate::app::terminal::error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::order::MaeOrder;
-use crate::model::backbone::taking::{Taking, Trained, said};
-use crate::model::features::Precision;
+use crate::model::backbone::token_spec::{TokenSpec, Trained, said};
+use crate::model::data::token_cache::Precision;
 use crate::model::probe::Probe;
-use crate::model::run::Run;
+use crate::model::train::run::Run;
 
 /// Where token caches lie.
 #[derive(Args, Clone)]
@@ -31,7 +31,7 @@ impl CacheRoot {
     pub fn path(&self) -> anyhow::Result<PathBuf> {
         self.cache
             .clone()
-            .or_else(places::tokens)
+            .or_else(paths::tokens)
             .context("this user has no home folder to keep tokens in; name one with --cache DIR")
     }
 }
@@ -46,7 +46,7 @@ pub struct TokenFlags {
     cache_limit: f64,
     /// How cached tokens are kept [default: float16].
     #[arg(long, value_enum)]
-    precision: Option<Kept>,
+    precision: Option<PrecisionArg>,
     /// Also read every image and compare it (SHA-256) with what it was when its tokens were taken: one
     /// that was rewritten with the same size and time is named, and its tokens are taken again.
     #[arg(long)]
@@ -76,8 +76,8 @@ pub struct TakingFlags {
 
 impl TakingFlags {
     /// What the flags say, and `base` where they say nothing.
-    pub fn over(&self, base: Taking) -> Taking {
-        Taking {
+    pub fn over(&self, base: TokenSpec) -> TokenSpec {
+        TokenSpec {
             layer: self.layer.or(base.layer),
             size: self.size.or(base.size),
             mae_order: self.mae_order.unwrap_or(base.mae_order),
@@ -96,10 +96,10 @@ impl TakingFlags {
         probes: impl IntoIterator<Item = (&'a Path, &'a Probe)>,
         backbone: &Path,
         device: &Device,
-    ) -> anyhow::Result<Taking> {
+    ) -> anyhow::Result<TokenSpec> {
         let config = Config::open(backbone)?;
-        let settled = |taking: Taking| taking.settled(config.layers, config.family.model_type);
-        let mut first: Option<(&Path, Taking)> = None;
+        let settled = |taking: TokenSpec| taking.settled(config.layers, config.family.model_type);
+        let mut first: Option<(&Path, TokenSpec)> = None;
         let mut silent = false;
         for (path, probe) in probes {
             let trained = Trained::of(probe.meta.training.as_ref()).map(|trained| trained.taking);
@@ -122,7 +122,7 @@ impl TakingFlags {
                 .into());
             }
         }
-        let mut taking = first.map_or_else(|| self.over(Taking::default()), |(_, taking)| taking);
+        let mut taking = first.map_or_else(|| self.over(TokenSpec::default()), |(_, taking)| taking);
         if self.arithmetic.is_none() && !taking.arithmetic.on(device) {
             taking.arithmetic = Arithmetic::Float32;
         }
@@ -132,7 +132,7 @@ impl TakingFlags {
 
 /// Why the tokens of a backbone with these weights, taken and prepared so, are not those a probe was
 /// trained on.
-pub fn doubt(probe: &Probe, weights: &str, taking: &Taking, preprocessing: &str) -> Option<String> {
+pub fn doubt(probe: &Probe, weights: &str, taking: &TokenSpec, preprocessing: &str) -> Option<String> {
     let trained = &probe.meta.backbone;
     if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
         return Some(format!("was trained on other weights ({})", trained.id));
@@ -149,7 +149,7 @@ fn arithmetic(text: &str) -> Result<Arithmetic, String> {
 
 /// How cached tokens are kept.
 #[derive(Clone, Copy, ValueEnum)]
-enum Kept {
+enum PrecisionArg {
     /// 2 bytes a value.
     Float16,
     /// 4 bytes a value.
@@ -158,19 +158,19 @@ enum Kept {
 
 impl TokenFlags {
     /// Whose tokens are wanted; fetches the backbone where it is named by its id.
-    pub fn wanted(&self, backbone: &str) -> anyhow::Result<Wanted> {
-        self.wanted_of(fetch::backbone(backbone)?, self.taking.over(Taking::default()))
+    pub fn wanted(&self, backbone: &str) -> anyhow::Result<ExtractOptions> {
+        self.wanted_of(fetch::backbone(backbone)?, self.taking.over(TokenSpec::default()))
     }
 
     /// The tokens of the backbone in a folder, taken so.
-    pub fn wanted_of(&self, backbone: PathBuf, taking: Taking) -> anyhow::Result<Wanted> {
+    pub fn wanted_of(&self, backbone: PathBuf, taking: TokenSpec) -> anyhow::Result<ExtractOptions> {
         let precision = self.precision().unwrap_or_default();
         let (root, limit, verify) = (self.root.path()?, self.limit(), self.verify);
-        Ok(Wanted { backbone, taking, precision, root, limit, verify })
+        Ok(ExtractOptions { backbone, taking, precision, root, limit, verify })
     }
 
     /// What the flags say instead of what a run was begun with.
-    pub fn over(&self, wanted: &mut Wanted) {
+    pub fn over(&self, wanted: &mut ExtractOptions) {
         wanted.taking = self.taking.over(wanted.taking);
         wanted.precision = self.precision().unwrap_or(wanted.precision);
         wanted.verify |= self.verify;
@@ -178,8 +178,8 @@ impl TokenFlags {
 
     fn precision(&self) -> Option<Precision> {
         self.precision.map(|kept| match kept {
-            Kept::Float16 => Precision::Float16,
-            Kept::Float32 => Precision::Float32,
+            PrecisionArg::Float16 => Precision::Float16,
+            PrecisionArg::Float32 => Precision::Float32,
         })
     }
 

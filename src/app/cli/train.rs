@@ -6,16 +6,17 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::fault::Usage;
-use super::progress::{self, Display};
 use super::tokens::TokenFlags;
-use super::{extract, fetch, interrupt, out};
-use crate::app::cli::out::say;
-use crate::app::extract::ExtractError;
-use crate::app::training::{self, Event, Order, Summary, TrainingError, order, settings};
+use super::{extract, fetch};
+use crate::app::jobs::extract::ExtractError;
+use crate::app::jobs::train::{self, Event, Summary, TrainPlan, TrainingError, plan, settings};
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::progress::{self, Display};
+use crate::app::terminal::stdout::say;
+use crate::app::terminal::{interrupt, stdout};
 use crate::model::backbone;
-use crate::model::run::{Metric, Outcome, Run, Variant};
-use crate::model::train::Protocol;
+use crate::model::train::TrainConfig;
+use crate::model::train::run::{Metric, Outcome, Run, Variant};
 
 /// Train probes on a dataset, all heads together, into a run's folder.
 #[derive(Args)]
@@ -28,12 +29,12 @@ pub struct Train {
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., requires = "heads")]
     config: Vec<String>,
     #[command(flatten)]
-    how: How,
+    how: TrainArgs,
 }
 
 /// On what, how, and where to: flags that every training has.
 #[derive(Args)]
-pub struct How {
+pub struct TrainArgs {
     /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
     #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
     backbone: Option<String>,
@@ -119,20 +120,20 @@ impl Train {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let heads = match self.heads.is_empty() {
             true => None,
-            false => Some(order::variants(&self.heads, &self.config)?),
+            false => Some(plan::variants(&self.heads, &self.config)?),
         };
         self.how.run(heads)
     }
 }
 
-impl How {
+impl TrainArgs {
     /// Trains `heads`, or goes on with the run's own.
     pub fn run(self, heads: Option<Vec<Variant>>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let order = self.order(heads)?;
         let mut display = Display::new();
         let (mut trained, mut working) = (false, None);
-        let result = training::start(&order, &self.out, self.resume, &mut |event| {
+        let result = train::start(&order, &self.out, self.resume, &mut |event| {
             trained |= matches!(event, Event::Step { .. });
             if matches!(event, Event::Begin { .. }) {
                 working = Some(interrupt::working());
@@ -160,7 +161,7 @@ impl How {
 
     /// What is to be trained: as the run says that is gone on with, where there is one, with what the
     /// flags say besides; else as the flags say.
-    fn order(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<Order> {
+    fn order(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<TrainPlan> {
         if self.resume && self.out.join("run.json").exists() {
             return self.resumed(&Run::open(&self.out)?, heads);
         }
@@ -171,12 +172,12 @@ impl How {
             ))
             .into());
         };
-        let mut order = Order {
+        let mut order = TrainPlan {
             backbone_source: source.clone(),
             tokens: self.tokens.wanted(source)?,
             data: data.clone(),
             heads,
-            protocol: Protocol::default(),
+            protocol: TrainConfig::default(),
             seeds: vec![0],
             selection: None,
             recompute: false,
@@ -188,11 +189,11 @@ impl How {
 
     /// What a run was begun with, and what the flags say instead: where that is something else, the
     /// training refuses it.
-    fn resumed(&self, run: &Run, heads: Option<Vec<Variant>>) -> anyhow::Result<Order> {
+    fn resumed(&self, run: &Run, heads: Option<Vec<Variant>>) -> anyhow::Result<TrainPlan> {
         let source = self.backbone.as_ref().unwrap_or(&run.manifest.backbone_source);
         let folder = fetch::backbone(source)?;
         let (root, limit) = (self.tokens.root(run)?, self.tokens.limit());
-        let mut order = Order::of_run(run, folder, root, limit, None)?;
+        let mut order = TrainPlan::of_run(run, folder, root, limit, None)?;
         self.tokens.over(&mut order.tokens);
         order.data = self.data.clone().unwrap_or(order.data);
         order.heads = heads.unwrap_or(order.heads);
@@ -201,8 +202,8 @@ impl How {
     }
 
     /// Puts what the flags say into an order.
-    fn over(&self, order: &mut Order) {
-        let Protocol { epochs, batch, rate } = &mut order.protocol;
+    fn over(&self, order: &mut TrainPlan) {
+        let TrainConfig { epochs, batch, rate } = &mut order.protocol;
         *epochs = self.epochs.unwrap_or(*epochs);
         *batch = self.batch.unwrap_or(*batch);
         *rate = self.rate.unwrap_or(*rate);
@@ -217,7 +218,7 @@ impl How {
     }
 
     /// Tells what happens.
-    fn tell(&self, event: &Event, order: &Order, display: &mut Display) {
+    fn tell(&self, event: &Event, order: &TrainPlan, display: &mut Display) {
         let epochs = order.protocol.epochs;
         match event {
             Event::Plan { tokens, dataset, steps } => {
@@ -233,7 +234,7 @@ impl How {
             }
             Event::Extract { event, dataset } => {
                 display.extract(event, |sample| dataset.samples[sample].source.name());
-                if let crate::app::extract::Event::Unreadable { sample, why } = event {
+                if let crate::app::jobs::extract::Event::Unreadable { sample, why } = event {
                     let image = dataset.samples[*sample].source.name();
                     self.print(display, || json!({"event": "unreadable", "image": image, "error": why}));
                 }
@@ -283,9 +284,9 @@ impl How {
         if self.json {
             let results: Vec<Value> = outcomes.iter().map(result).collect();
             let end = json!({"event": "end", "run": run.folder(), "finished": finished, "results": results});
-            out::line(end)?;
+            stdout::line(end)?;
         } else {
-            out::line(format_args!(
+            stdout::line(format_args!(
                 "{:<18} {:>4} {:>7} {:>7} {:>10}",
                 "head", "seed", "best", "last", "best_epoch"
             ))?;
@@ -293,7 +294,7 @@ impl How {
                 let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
                 let (best, last) = (percent(outcome.best_accuracy()), percent(outcome.last_accuracy()));
                 let epoch = outcome.best_epoch.map_or("-".into(), |epoch| (epoch + 1).to_string());
-                out::line(format_args!(
+                stdout::line(format_args!(
                     "{:<18} {:>4} {best:>7} {last:>7} {epoch:>10}",
                     outcome.head, outcome.seed
                 ))?;

@@ -3,8 +3,8 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{BEYOND, Source, id, marked, tiers};
-use crate::model::run::Which;
-use crate::model::truth::Truth;
+use crate::model::explain::localization::Truth;
+use crate::model::train::run::ProbeCheckpoint;
 
 /// One table a run.
 pub fn build(sources: &[Source]) -> Vec<Table> {
@@ -21,8 +21,8 @@ fn table(source: &Source, sources: &[Source]) -> Table {
             rows.extend(anchors(source));
         }
         let mut cells = vec![Cell::text(own), Cell::text(marked(variant))];
-        cells.push(Cell::over(&source.accuracies(&variant.name, Which::Best), 2));
-        cells.push(Cell::over(&source.accuracies(&variant.name, Which::Last), 2));
+        cells.push(Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Best), 2));
+        cells.push(Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Last), 2));
         cells.extend(truth(source, &variant.name));
         rows.push(Row { ruled: own != tier, cells });
         tier = own;
@@ -86,7 +86,7 @@ fn truth_note(source: &Source) -> Option<String> {
 
 fn anchors(source: &Source) -> Vec<Row> {
     let all = source.evaluations.iter().flat_map(|evaluations| &evaluations.anchors);
-    let row = |anchor: &crate::model::anchors::Anchor| {
+    let row = |anchor: &crate::model::explain::baselines::Anchor| {
         let name = if anchor.method == "knn" { "kNN" } else { "Logistic regression" };
         let accuracy = || Cell::maybe(anchor.accuracy, 2);
         let mut cells = vec![Cell::text("Floor"), Cell::text(format!("{name} ({}) †", anchor.view.name()))];

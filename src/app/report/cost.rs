@@ -4,9 +4,9 @@
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, id, tiers, title};
 use crate::model::grid::Grid;
-use crate::model::head::cost;
-use crate::model::head::{self, Dims};
-use crate::model::run::Variant;
+use crate::model::probe::head::cost;
+use crate::model::probe::head::{self, Dims};
+use crate::model::train::run::Variant;
 
 /// One table a run.
 pub fn build(sources: &[Source]) -> Vec<Table> {

@@ -2,7 +2,7 @@
 //! one, all digits kept.
 
 use super::table::{Cell, Table};
-use crate::model::cells::word;
+use crate::model::io::csv_cell::word;
 
 /// The table, without title and notes.
 pub fn render(table: &Table) -> String {

@@ -3,10 +3,10 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, id, tiers, title};
-use crate::model::diagnostics::MEASURES;
-use crate::model::evaluation::Measured;
-use crate::model::null::SCORERS;
-use crate::model::run::Variant;
+use crate::model::explain::diagnostics::MEASURES;
+use crate::model::explain::evaluation::Measured;
+use crate::model::explain::null_model::SCORERS;
+use crate::model::train::run::Variant;
 
 /// Digits behind the point.
 const DIGITS: usize = 3;

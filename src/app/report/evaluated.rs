@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::anchors::Anchor;
-use crate::model::digest;
-use crate::model::evaluation::Evaluation;
-use crate::model::run::{Run, RunError, Which};
-use crate::model::whole;
+use crate::model::explain::baselines::Anchor;
+use crate::model::explain::evaluation::Evaluation;
+use crate::model::io::atomic_file;
+use crate::model::io::sha256;
+use crate::model::train::run::{ProbeCheckpoint, Run, RunError};
 
 /// The file's name in a run's folder.
 pub const FILE: &str = "evaluation.json";
@@ -75,8 +75,9 @@ impl Evaluations {
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
         let is_stale = |probe: &Evaluated| {
             let Some(asked) = &probe.file else { return false };
-            let now = Which::of(&probe.which).map(|which| run.probe(&probe.head, probe.seed, which));
-            now.and_then(|path| digest::of_file(&path).ok()).is_some_and(|now| now != *asked)
+            let now =
+                ProbeCheckpoint::of(&probe.which).map(|which| run.probe(&probe.head, probe.seed, which));
+            now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
         };
         let (stale, current) = std::mem::take(&mut self.probes).into_iter().partition::<Vec<_>, _>(is_stale);
         self.probes = current;
@@ -99,14 +100,14 @@ impl Evaluations {
     pub fn write(&self, run: &Run) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
-        whole::write(&run.folder().join(FILE), &bytes)
+        atomic_file::write(&run.folder().join(FILE), &bytes)
     }
 }
 
 /// What is in the run's folder; `None` where nothing was asked yet.
 pub fn read(run: &Run) -> Result<Option<Evaluations>, RunError> {
     let path = run.folder().join(FILE);
-    match whole::read(&path, LARGEST) {
+    match atomic_file::read(&path, LARGEST) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(RunError::Io { what: "read", path, source }),
         Ok(bytes) => serde_json::from_slice(&bytes)

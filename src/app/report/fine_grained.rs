@@ -3,7 +3,7 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
-use crate::model::run::{Variant, Which};
+use crate::model::train::run::{ProbeCheckpoint, Variant};
 
 /// One table of all runs, where there are several.
 pub fn build(sources: &[Source]) -> Vec<Table> {
@@ -41,7 +41,9 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
     for variant in variants {
         let own = tiers::place(&variant.head).0;
         let mut cells = vec![Cell::text(title(variant))];
-        cells.extend(ordered.iter().map(|s| Cell::over(&s.accuracies(&variant.name, Which::Best), 2)));
+        cells.extend(
+            ordered.iter().map(|s| Cell::over(&s.accuracies(&variant.name, ProbeCheckpoint::Best), 2)),
+        );
         rows.push(Row { ruled: own != tier, cells });
         tier = own;
     }

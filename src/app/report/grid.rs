@@ -4,8 +4,8 @@
 use super::sweep::{Point, points, tried};
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, id};
-use crate::model::head;
-use crate::model::run::Which;
+use crate::model::probe::head;
+use crate::model::train::run::ProbeCheckpoint;
 
 /// One table a run and head with a grid.
 pub fn build(sources: &[Source]) -> Vec<Table> {
@@ -35,7 +35,9 @@ fn table(source: &Source, sources: &[Source], head: &str) -> Option<Table> {
     let rows = iterations.iter().map(|&i| {
         let accuracies = |t: f64| {
             let point = points.iter().find(|(at, _)| *at == (i, t));
-            point.map(|(_, point)| source.accuracies(&point.variant.name, Which::Best)).unwrap_or_default()
+            point
+                .map(|(_, point)| source.accuracies(&point.variant.name, ProbeCheckpoint::Best))
+                .unwrap_or_default()
         };
         let cells = temperatures.iter().map(|&t| Cell::over(&accuracies(t), 2));
         Row { ruled: false, cells: std::iter::once(Cell::text(i.to_string())).chain(cells).collect() }

@@ -1,7 +1,7 @@
 //! Tables as LaTeX for the booktabs package, as the paper sets them.
 
 use super::table::{Cell, Row, Table};
-use crate::model::shown::shown;
+use crate::model::io::escape::shown;
 
 /// A `table` environment with caption, label and the notes below in small print.
 pub fn render(table: &Table) -> String {

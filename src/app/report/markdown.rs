@@ -1,7 +1,7 @@
 //! Tables as Markdown: pipes, right-aligned numbers, the best of a column in bold.
 
 use super::table::{Cell, Number, Table};
-use crate::model::shown::shown;
+use crate::model::io::escape::shown;
 
 /// The table, its title as a heading, its notes as a list.
 pub fn render(table: &Table) -> String {

@@ -21,9 +21,9 @@ use std::path::Path;
 
 use self::evaluated::{Evaluated, Evaluations};
 use self::table::Table;
-use crate::model::head;
-use crate::model::run::{Outcome, Run, RunError, Selection, Truth, Variant, Which};
+use crate::model::probe::head;
 use crate::model::train;
+use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Selection, Truth, Variant};
 
 /// A run with everything that came out of it.
 pub struct Source {
@@ -44,7 +44,7 @@ pub struct Source {
 }
 
 /// An entry of the list of tables.
-pub struct Kind {
+pub struct TableKind {
     /// Its id on the command line and in file names.
     pub id: &'static str,
     /// What it shows, in one line.
@@ -54,21 +54,21 @@ pub struct Kind {
 }
 
 /// Every table, in the order of a report.
-pub const TABLES: &[Kind] = &[
-    Kind { id: "main", what: "all heads by tier, best and last", build: comparison::build },
-    Kind { id: "paired", what: "each head against one, image by image", build: paired::build },
-    Kind { id: "routing", what: "routing mechanisms against pooling", build: routing::build },
-    Kind { id: "fine-grained", what: "heads across backbones and datasets", build: fine_grained::build },
-    Kind { id: "scramble", what: "the order disturbed at evaluation", build: scramble::build },
-    Kind {
+pub const TABLES: &[TableKind] = &[
+    TableKind { id: "main", what: "all heads by tier, best and last", build: comparison::build },
+    TableKind { id: "paired", what: "each head against one, image by image", build: paired::build },
+    TableKind { id: "routing", what: "routing mechanisms against pooling", build: routing::build },
+    TableKind { id: "fine-grained", what: "heads across backbones and datasets", build: fine_grained::build },
+    TableKind { id: "scramble", what: "the order disturbed at evaluation", build: scramble::build },
+    TableKind {
         id: "diagnostics",
         what: "what every router does, beside chance and untrained scorers",
         build: diagnostics::build,
     },
-    Kind { id: "grid", what: "temperature by iterations", build: grid::build },
-    Kind { id: "state-size", what: "accuracy by number of S4 states", build: sweep::state_size },
-    Kind { id: "sweep", what: "accuracy by any other setting", build: sweep::build },
-    Kind { id: "cost", what: "parameters and operations", build: cost::build },
+    TableKind { id: "grid", what: "temperature by iterations", build: grid::build },
+    TableKind { id: "state-size", what: "accuracy by number of S4 states", build: sweep::state_size },
+    TableKind { id: "sweep", what: "accuracy by any other setting", build: sweep::build },
+    TableKind { id: "cost", what: "parameters and operations", build: cost::build },
 ];
 
 /// An entry of the list of formats.
@@ -129,10 +129,10 @@ impl Source {
     }
 
     /// Accuracies of a variant over its seeds, in percent.
-    pub fn accuracies(&self, name: &str, which: Which) -> Vec<f64> {
+    pub fn accuracies(&self, name: &str, which: ProbeCheckpoint) -> Vec<f64> {
         let accuracy = |outcome: &Outcome| match which {
-            Which::Best => outcome.best_accuracy(),
-            Which::Last => outcome.last_accuracy(),
+            ProbeCheckpoint::Best => outcome.best_accuracy(),
+            ProbeCheckpoint::Last => outcome.last_accuracy(),
         };
         self.of(name).filter_map(accuracy).collect()
     }
@@ -146,14 +146,14 @@ impl Source {
     /// The evaluations of a variant's probes.
     pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &Evaluated> {
         let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
-        all.filter(move |evaluated| evaluated.head == name && evaluated.which == Which::Best.name())
+        all.filter(move |evaluated| evaluated.head == name && evaluated.which == ProbeCheckpoint::Best.name())
     }
 
     /// What a reader must know of the accuracies: seeds, epochs, how the best one was picked, and
     /// what did not come to its end.
     pub fn notes(&self) -> Vec<String> {
         let manifest = &self.run.manifest;
-        let (train::Protocol { epochs, batch, rate }, dataset) = (&manifest.protocol, &manifest.dataset);
+        let (train::TrainConfig { epochs, batch, rate }, dataset) = (&manifest.protocol, &manifest.dataset);
         let seeds = manifest.seeds.len();
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
@@ -206,7 +206,7 @@ impl Source {
         notes
     }
 
-    /// Which tokens were read, and how heads were set, where that is not the default.
+    /// ProbeCheckpoint tokens were read, and how heads were set, where that is not the default.
     fn unusual(&self) -> Option<String> {
         let manifest = &self.run.manifest;
         let mut said = Vec::new();

@@ -6,8 +6,8 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, id, tiers, title};
-use crate::model::run::{Outcome, Variant, Which};
 use crate::model::stats::{bootstrap_mean, mcnemar, mean_and_deviation};
+use crate::model::train::run::{Outcome, ProbeCheckpoint, Variant};
 
 /// One table a run of at least two heads.
 pub fn build(sources: &[Source]) -> Vec<Table> {
@@ -17,7 +17,7 @@ pub fn build(sources: &[Source]) -> Vec<Table> {
 fn table(source: &Source, sources: &[Source]) -> Option<Table> {
     let variants = tiers::sorted(source.plain());
     let mean = |variant: &Variant| {
-        let values = source.accuracies(&variant.name, Which::Best);
+        let values = source.accuracies(&variant.name, ProbeCheckpoint::Best);
         (!values.is_empty()).then(|| mean_and_deviation(&values).0)
     };
     let best = || {
@@ -60,7 +60,7 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
 fn row(source: &Source, variant: &Variant, reference: &Variant) -> Option<Row> {
     let images = source.truth.classes.len();
     let right = |outcome: &Outcome| {
-        let right = outcome.right(&source.truth, Which::Best);
+        let right = outcome.right(&source.truth, ProbeCheckpoint::Best);
         (right.len() == images && images > 0).then_some(right)
     };
     let mut differences: Vec<Vec<f64>> = Vec::new(); // a row a seed

@@ -3,8 +3,8 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, id, title};
-use crate::model::router;
-use crate::model::run::Which;
+use crate::model::probe::router;
+use crate::model::train::run::ProbeCheckpoint;
 
 /// Mechanisms, what they are, and whether they ignore order; in the paper's order.
 const MECHANISMS: &[(&str, &str, bool)] = &[
@@ -34,8 +34,8 @@ fn table(source: &Source, sources: &[Source]) -> Table {
                 Cell::text(title(variant)),
                 Cell::text(method),
                 Cell::text(if invariant { "yes" } else { "no" }),
-                Cell::over(&source.accuracies(&variant.name, Which::Best), 2),
-                Cell::over(&source.accuracies(&variant.name, Which::Last), 2),
+                Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Best), 2),
+                Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Last), 2),
             ];
             rows.push(Row { ruled: pooled && !invariant, cells });
             pooled = invariant;

@@ -2,9 +2,9 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, id, tiers, title};
-use crate::model::ablation::Ablation;
-use crate::model::evaluation::Outcome;
-use crate::model::run::Variant;
+use crate::model::explain::ablation::Ablation;
+use crate::model::explain::evaluation::Outcome;
+use crate::model::train::run::Variant;
 
 /// One table a run whose probes were asked.
 pub fn build(sources: &[Source]) -> Vec<Table> {

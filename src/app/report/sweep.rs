@@ -4,9 +4,9 @@
 
 use super::Source;
 use super::table::{Cell, Column, Row, Table};
-use crate::model::head;
-use crate::model::run::{Variant, Which};
+use crate::model::probe::head;
 use crate::model::stats::mean_and_deviation;
+use crate::model::train::run::{ProbeCheckpoint, Variant};
 
 /// One variant of a sweep.
 pub struct Point<'a> {
@@ -89,14 +89,14 @@ fn tables(sources: &[Source], wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
 }
 
 fn table(source: &Source, sources: &[Source], head: &str, fields: &[&str], points: &[&Point]) -> Table {
-    let gap = source.accuracies("gap", Which::Best);
+    let gap = source.accuracies("gap", ProbeCheckpoint::Best);
     let gap = (!gap.is_empty()).then(|| mean_and_deviation(&gap).0);
     let row = |point: &&Point| {
-        let best = source.accuracies(&point.variant.name, Which::Best);
+        let best = source.accuracies(&point.variant.name, ProbeCheckpoint::Best);
         let change = gap.filter(|_| !best.is_empty()).map(|gap| mean_and_deviation(&best).0 - gap);
         let mut cells: Vec<Cell> = point.settings.iter().map(|(_, value)| Cell::text(value)).collect();
         cells.push(Cell::over(&best, 2));
-        cells.push(Cell::over(&source.accuracies(&point.variant.name, Which::Last), 2));
+        cells.push(Cell::over(&source.accuracies(&point.variant.name, ProbeCheckpoint::Last), 2));
         cells.push(change.map_or(Cell::None, |change| Cell::signed(change, 2)));
         Row { ruled: false, cells }
     };
@@ -104,8 +104,8 @@ fn table(source: &Source, sources: &[Source], head: &str, fields: &[&str], point
     for (index, baseline) in source.plain().filter(|v| v.head == "gap" || v.head == "cls").enumerate() {
         let mut cells = vec![Cell::text(super::title(baseline))];
         cells.extend(vec![Cell::text(""); fields.len() - 1]);
-        cells.push(Cell::over(&source.accuracies(&baseline.name, Which::Best), 2));
-        cells.push(Cell::over(&source.accuracies(&baseline.name, Which::Last), 2));
+        cells.push(Cell::over(&source.accuracies(&baseline.name, ProbeCheckpoint::Best), 2));
+        cells.push(Cell::over(&source.accuracies(&baseline.name, ProbeCheckpoint::Last), 2));
         cells.push(Cell::None);
         rows.push(Row { ruled: index == 0, cells });
     }

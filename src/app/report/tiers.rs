@@ -1,7 +1,7 @@
 //! In which tier of the paper's main table a head stands, and in which order.
 
-use crate::model::head::HEADS;
-use crate::model::run::Variant;
+use crate::model::probe::head::HEADS;
+use crate::model::train::run::Variant;
 
 /// The tier of a head, and its place among all heads.
 pub fn place(id: &str) -> (&'static str, usize) {

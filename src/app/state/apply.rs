@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::fault::Fault;
-use super::super::job::{ColumnId, Event, ImageId, JobId, Kind, Request};
-use super::super::settings::remember;
-use super::jobs::Weight;
+use super::jobs::Severity;
 use super::library::{Image, Status};
+use super::settings::remember;
 use super::thumbnails::Thumbnail;
 use super::{Column, State};
-use crate::model::data::Place;
-use crate::model::intervention::Intervention;
+use crate::app::jobs::{ColumnId, Event, ImageId, JobId, PathKind, Request};
+use crate::app::user_error::UserError;
+use crate::model::data::ImageSource;
+use crate::model::explain::intervention::Intervention;
 
 /// Probes that become columns by themselves; more are added by hand.
 const COLUMNS: usize = 4;
@@ -39,7 +39,7 @@ impl State {
                 }
                 if changed {
                     self.note(
-                        Weight::Warning,
+                        Severity::Warning,
                         format!("{name}: other weights than when the workspace was saved"),
                     );
                 }
@@ -56,7 +56,10 @@ impl State {
                 let show = std::mem::take(&mut probe.show);
                 let name = probe.name();
                 if changed {
-                    self.note(Weight::Warning, format!("{name}: has changed since the workspace was saved"));
+                    self.note(
+                        Severity::Warning,
+                        format!("{name}: has changed since the workspace was saved"),
+                    );
                 }
                 if show && self.columns.len() < COLUMNS && self.columns.values().all(|c| c.probe != entry) {
                     let id = ColumnId(self.fresh());
@@ -125,7 +128,7 @@ impl State {
     }
 
     /// Entries that `job` was opening are failed, or closed where there is no fault.
-    fn settle(&mut self, job: JobId, fault: Option<&Fault>) {
+    fn settle(&mut self, job: JobId, fault: Option<&UserError>) {
         for backbone in self.library.backbones.values_mut() {
             if backbone.status == Status::Opening(job) {
                 backbone.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
@@ -148,7 +151,7 @@ impl State {
     /// Adds images that are not in the library; the first that was named becomes the current one.
     fn add_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
         let mut first = None;
-        for place in paths.into_iter().map(Place::from) {
+        for place in paths.into_iter().map(ImageSource::from) {
             let id = self.library.images.at(&place).unwrap_or_else(|| {
                 let id = ImageId(self.fresh());
                 self.library.images.insert(id, Image::new(place));
@@ -164,40 +167,40 @@ impl State {
     }
 
     /// Opens what was dropped, each by its kind.
-    fn open_recognised(&mut self, found: Vec<(PathBuf, Kind)>) -> Vec<Request> {
-        let of = |kind: Kind| -> Vec<PathBuf> {
+    fn open_recognised(&mut self, found: Vec<(PathBuf, PathKind)>) -> Vec<Request> {
+        let of = |kind: PathKind| -> Vec<PathBuf> {
             found.iter().filter(|(_, found)| *found == kind).map(|(path, _)| path.clone()).collect()
         };
         let mut requests = Vec::new();
-        for folder in of(Kind::Backbone) {
+        for folder in of(PathKind::Backbone) {
             requests.extend(self.open_backbone(&folder.display().to_string()));
         }
-        let probes = of(Kind::Probe);
+        let probes = of(PathKind::Probe);
         if !probes.is_empty() {
             requests.extend(self.open_probes(probes));
         }
-        for run in of(Kind::Run) {
+        for run in of(PathKind::Run) {
             requests.extend(self.open_run(run));
         }
-        for path in of(Kind::Dataset) {
+        for path in of(PathKind::Dataset) {
             requests.extend(self.open_dataset(path, None));
         }
-        let images = of(Kind::Images);
+        let images = of(PathKind::Images);
         if !images.is_empty() {
             requests.extend(self.open_images(images));
         }
-        for path in of(Kind::Workspace) {
+        for path in of(PathKind::Workspace) {
             remember(&mut self.settings.recent.workspaces, path.clone());
             let text =
                 format!("{}: a workspace replaces all that is open; use Open workspace", path.display());
-            self.note(Weight::Info, text);
+            self.note(Severity::Info, text);
         }
-        for path in of(Kind::Missing) {
-            self.note(Weight::Warning, format!("{}: there is no such file or folder", path.display()));
+        for path in of(PathKind::Missing) {
+            self.note(Severity::Warning, format!("{}: there is no such file or folder", path.display()));
         }
-        for path in of(Kind::Unknown) {
+        for path in of(PathKind::Unknown) {
             let text = format!("{}: neither backbone, probe, dataset, image nor workspace", path.display());
-            self.note(Weight::Warning, text);
+            self.note(Severity::Warning, text);
         }
         requests
     }

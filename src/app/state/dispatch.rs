@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::super::command::Command;
-use super::super::job::{BackboneId, ClassChoice, ColumnId, ImageId, JobId, ProbeId, Request};
-use super::super::settings::{Settings, remember};
+use super::command::Command;
 use super::jobs::JobKind;
 use super::library::{Backbone, Dataset, Probe, Status};
+use super::settings::{Settings, remember};
 use super::undo::Change;
 use super::{Column, State, Views};
-use crate::model::intervention::Intervention;
+use crate::app::jobs::{BackboneId, ClassChoice, ColumnId, ImageId, JobId, ProbeId, Request};
+use crate::model::explain::intervention::Intervention;
 use crate::viz::{FIGURES, Options};
 
 impl State {

@@ -5,15 +5,15 @@ use std::ops::Deref;
 
 use indexmap::IndexMap;
 
-use super::super::job::ImageId;
 use super::library::{Image, Label};
-use crate::model::data::Place;
+use crate::app::jobs::ImageId;
+use crate::model::data::ImageSource;
 
 /// Images by name, in order; read as a map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Images {
     all: IndexMap<ImageId, Image>,
-    at: HashMap<Place, ImageId>,
+    at: HashMap<ImageSource, ImageId>,
 }
 
 impl Deref for Images {
@@ -26,7 +26,7 @@ impl Deref for Images {
 
 impl Images {
     /// The image at a place.
-    pub fn at(&self, place: &Place) -> Option<ImageId> {
+    pub fn at(&self, place: &ImageSource) -> Option<ImageId> {
         self.at.get(place).copied()
     }
 
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn an_image_is_found_by_its_place_for_as_long_as_it_is_there() {
-        let [a, b] = ["a.png", "b.png"].map(|path| Place::from(std::path::PathBuf::from(path)));
+        let [a, b] = ["a.png", "b.png"].map(|path| ImageSource::from(std::path::PathBuf::from(path)));
         let mut images: Images =
             [(ImageId(1), Image::new(a.clone())), (ImageId(2), Image::new(b.clone()))].into_iter().collect();
         assert_eq!((images.at(&a), images.at(&b)), (Some(ImageId(1)), Some(ImageId(2))));

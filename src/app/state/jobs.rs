@@ -1,8 +1,8 @@
 //! Jobs under way or failed, short notes, and the log.
 
-use super::super::fault::Fault;
-use super::super::job::{Event, JobId, Progress};
 use super::State;
+use crate::app::jobs::{Event, JobId, Progress};
+use crate::app::user_error::UserError;
 
 /// Notes shown at once; older ones are in the log.
 const TOASTS: usize = 5;
@@ -21,7 +21,7 @@ pub struct Job {
     /// How far it is.
     pub progress: Option<Progress>,
     /// Why it failed.
-    pub fault: Option<Fault>,
+    pub fault: Option<UserError>,
     /// Whether it was asked to end early.
     pub cancelling: bool,
 }
@@ -47,7 +47,7 @@ pub enum JobKind {
 
 /// How much a note weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum Severity {
     /// Good to know.
     Info,
     /// Something is not as it should be.
@@ -62,7 +62,7 @@ pub struct Toast {
     /// Its number.
     pub id: u64,
     /// How much it weighs.
-    pub weight: Weight,
+    pub weight: Severity,
     /// What it says.
     pub text: String,
 }
@@ -71,7 +71,7 @@ pub struct Toast {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
     /// How much it weighs.
-    pub weight: Weight,
+    pub weight: Severity,
     /// What it says, all of it.
     pub text: String,
 }
@@ -80,9 +80,9 @@ impl State {
     /// The log as text, the oldest entry first.
     pub fn log_text(&self) -> String {
         let word = |weight| match weight {
-            Weight::Info => "note",
-            Weight::Warning => "warning",
-            Weight::Error => "error",
+            Severity::Info => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
         };
         self.log.iter().map(|entry| format!("{}: {}\n", word(entry.weight), entry.text)).collect()
     }
@@ -97,7 +97,7 @@ impl State {
     }
 
     /// Notes something, for a moment and in the log.
-    pub fn note(&mut self, weight: Weight, text: impl Into<String>) {
+    pub fn note(&mut self, weight: Severity, text: impl Into<String>) {
         let text = text.into();
         self.record(weight, text.clone());
         if self.toasts.len() >= TOASTS {
@@ -108,7 +108,7 @@ impl State {
     }
 
     /// Notes something in the log alone.
-    pub(super) fn record(&mut self, weight: Weight, text: String) {
+    pub(super) fn record(&mut self, weight: Severity, text: String) {
         if self.log.len() >= LOGGED {
             self.log.drain(..LOGGED / 10);
         }
@@ -135,10 +135,10 @@ impl State {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.fault = Some(fault.clone());
                     let text = format!("{}: {fault}", job.title);
-                    self.record(Weight::Error, text);
+                    self.record(Severity::Error, text);
                 }
             }
-            Event::Warning { text, .. } => self.note(Weight::Warning, text.clone()),
+            Event::Warning { text, .. } => self.note(Severity::Warning, text.clone()),
             _ => {}
         }
     }

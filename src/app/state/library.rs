@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::super::facts::{BackboneFacts, Fit, ProbeFacts};
-use super::super::fault::Fault;
-use super::super::job::survey::Part;
-use super::super::job::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
 use super::images::Images;
-use crate::model::data::{Place, Split};
+use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use crate::app::jobs::survey::EvalSplit;
+use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
+use crate::app::user_error::UserError;
+use crate::model::data::{ImageSource, Split};
 
 /// Whether an entry can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub enum Status<Facts> {
     /// It is known, but not open.
     Closed,
     /// It could not be opened.
-    Failed(Fault),
+    Failed(UserError),
 }
 
 impl<Facts> Status<Facts> {
@@ -41,7 +41,7 @@ pub struct Backbone {
     /// A folder or an id of the Hub.
     pub source: String,
     /// Whether it can be used.
-    pub status: Status<BackboneFacts>,
+    pub status: Status<BackboneInfo>,
     /// The fingerprint a workspace file expects.
     pub expected: Option<String>,
 }
@@ -52,7 +52,7 @@ pub struct Probe {
     /// Its file.
     pub path: PathBuf,
     /// Whether it can be used.
-    pub status: Status<ProbeFacts>,
+    pub status: Status<ProbeInfo>,
     /// The fingerprint a workspace file expects.
     pub expected: Option<String>,
     /// Whether it becomes a column by itself once it is open.
@@ -63,7 +63,7 @@ pub struct Probe {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
     /// Where it is.
-    pub place: Place,
+    pub place: ImageSource,
     /// Which image of a dataset it is, where it is one.
     pub label: Option<Label>,
 }
@@ -85,7 +85,7 @@ pub struct Dataset {
     /// Its folder, or a table.
     pub path: PathBuf,
     /// Whether it can be asked about.
-    pub status: Status<Part>,
+    pub status: Status<EvalSplit>,
     /// The split that was asked for; the held-out one where absent.
     pub split: Option<Split>,
     /// Its images in the library, in the order of the part.
@@ -164,7 +164,7 @@ impl Image {
 
 impl Image {
     /// Of no dataset.
-    pub fn new(place: impl Into<Place>) -> Self {
+    pub fn new(place: impl Into<ImageSource>) -> Self {
         Self { place: place.into(), label: None }
     }
 }
@@ -186,20 +186,22 @@ impl Dataset {
 
 impl Library {
     /// The open backbones.
-    pub fn open_backbones(&self) -> impl Iterator<Item = (BackboneId, &Arc<BackboneFacts>)> {
+    pub fn open_backbones(&self) -> impl Iterator<Item = (BackboneId, &Arc<BackboneInfo>)> {
         self.backbones.iter().filter_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
     }
 
     /// The open backbone whose tokens a probe reads: of those that fit the one it was trained on, else
     /// one it may have been, else the first.
-    pub fn backbone_of(&self, probe: ProbeId) -> Option<(BackboneId, &Arc<BackboneFacts>)> {
+    pub fn backbone_of(&self, probe: ProbeId) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
         let facts = self.probes.get(&probe)?.status.ready()?;
-        let rank = |backbone: &BackboneFacts| match facts.fits(backbone) {
-            Fit::Fits if facts.backbone_fingerprint.as_ref() == Some(&backbone.fingerprint) => Some(0),
-            Fit::Fits if facts.backbone == backbone.id => Some(1),
-            Fit::Fits => Some(2),
-            Fit::Doubtful(_) => Some(3),
-            Fit::DoesNot(_) => None,
+        let rank = |backbone: &BackboneInfo| match facts.fits(backbone) {
+            Compatibility::Fits if facts.backbone_fingerprint.as_ref() == Some(&backbone.fingerprint) => {
+                Some(0)
+            }
+            Compatibility::Fits if facts.backbone == backbone.id => Some(1),
+            Compatibility::Fits => Some(2),
+            Compatibility::Doubtful(_) => Some(3),
+            Compatibility::DoesNot(_) => None,
         };
         let ranked = self.open_backbones().filter_map(|(id, backbone)| Some((rank(backbone)?, id, backbone)));
         ranked.min_by_key(|(rank, ..)| *rank).map(|(_, id, backbone)| (id, backbone))
@@ -223,19 +225,19 @@ impl Library {
     }
 
     /// The first backbone that is open.
-    pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneFacts>)> {
+    pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
         self.backbones.iter().find_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
     }
 
     /// Whether a probe fits an open backbone; absent until there is one, and the probe is open.
-    pub fn fit(&self, probe: ProbeId) -> Option<Fit> {
+    pub fn fit(&self, probe: ProbeId) -> Option<Compatibility> {
         let facts = self.probes.get(&probe)?.status.ready()?;
         if let Some((_, backbone)) = self.backbone_of(probe) {
             return Some(facts.fits(backbone));
         }
         let first = facts.fits(self.backbone()?.1);
         Some(match (first, self.open_backbones().count()) {
-            (Fit::DoesNot(_), many) if many > 1 => Fit::DoesNot(format!(
+            (Compatibility::DoesNot(_), many) if many > 1 => Compatibility::DoesNot(format!(
                 "Fits none of the {many} open backbones. Open the one it was trained on{}",
                 if facts.backbone.is_empty() { String::new() } else { format!(" ({})", facts.backbone) }
             )),

@@ -3,20 +3,23 @@
 //! no file, no window: the same calls give the same state.
 
 mod apply;
+mod backbone_options;
+pub mod command;
 mod dispatch;
+mod explain;
+mod gallery_filter;
 mod images;
 mod jobs;
 mod library;
-mod look;
-mod reads;
 mod recent;
 mod restore;
-mod sieve;
+pub mod settings;
 mod stability;
 mod survey;
 mod thumbnails;
 mod training;
 mod undo;
+pub mod workspace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,22 +28,22 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::gallery_filter::{GalleryFilter, Outcome, Sort};
 pub use self::images::Images;
-pub use self::jobs::{Job, JobKind, Logged, Toast, Weight};
+pub use self::jobs::{Job, JobKind, Logged, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
-pub use self::sieve::{Outcome, Sieve, Sort};
 pub use self::stability::Stabilities;
 pub use self::survey::Surveys;
 pub use self::thumbnails::{Thumbnail, Thumbnails};
-pub use self::training::{Followed, Live, Outlook, Phase, Training};
+pub use self::training::{ActiveRun, Followed, Outlook, Phase, Training};
 use self::undo::Undo;
-use super::fault::Fault;
-use super::job::{BackboneOptions, ClassChoice, ColumnId, ImageId, JobId, LookSettings, ProbeId};
-use super::settings::Settings;
-use crate::model::intervention::Intervention;
+use super::jobs::{BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId, ProbeId};
+use super::user_error::UserError;
+use crate::app::state::settings::Settings;
+use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
-use crate::viz::hover::Hover;
-use crate::viz::overview::Choice;
+use crate::viz::draw::hover::Hover;
+use crate::viz::figures::dataset::Choice;
 use crate::viz::{FIGURES, Options, Shared, shared};
 
 /// Everything the window shows.
@@ -55,7 +58,7 @@ pub struct State {
     /// How figures are drawn.
     pub views: Views,
     /// What explanations depend on.
-    pub look: LookSettings,
+    pub look: ExplainSettings,
     /// How backbones read images.
     pub backbone_options: BackboneOptions,
     /// What is remembered from day to day.
@@ -71,18 +74,18 @@ pub struct State {
     /// Training: the draft, its plan, the one that runs, and runs that are open.
     pub training: Training,
     /// Which images the gallery shows.
-    pub sieve: Sieve,
+    pub sieve: GalleryFilter,
     /// What probes made of datasets.
     pub surveys: Surveys,
     /// How stable orders are.
     pub stabilities: Stabilities,
-    /// How the panes stand, as the desk says it, where something was changed.
+    /// How the panes stand, as the window says it, where something was changed.
     pub layout: Value,
     /// Counts the changes of the layout.
     pub arranged: u64,
     undo: Undo,
     /// What the shown probes were trained on, as far as they agreed last.
-    agreed: reads::Agreed,
+    agreed: backbone_options::CommonOptions,
     /// The look that is under way.
     looking: Option<JobId>,
     /// Looks that were answered.
@@ -143,14 +146,14 @@ pub struct Column {
     /// What is changed in the probe's reading.
     pub change: Intervention,
     /// What there is to see.
-    pub shown: Shown,
+    pub shown: ColumnState,
     /// What the trace, or the waiting, is for.
-    key: Option<look::Key>,
+    key: Option<explain::Key>,
 }
 
 /// What a column has to show.
 #[derive(Clone, Debug, Default)]
-pub enum Shown {
+pub enum ColumnState {
     /// Nothing yet; [`State::why_nothing`] says what is missing.
     #[default]
     Nothing,
@@ -159,10 +162,10 @@ pub enum Shown {
     /// This.
     Ready(Arc<Trace>),
     /// No trace; why.
-    Failed(Fault),
+    Failed(UserError),
 }
 
-impl Shown {
+impl ColumnState {
     /// The trace to draw: an earlier one while a look is under way.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         match self {
@@ -175,7 +178,7 @@ impl Shown {
 impl Column {
     /// A column with nothing to show yet.
     pub fn new(probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Self {
-        Self { probe, image, change, shown: Shown::Nothing, key: None }
+        Self { probe, image, change, shown: ColumnState::Nothing, key: None }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::super::settings::remember;
 use super::State;
+use super::settings::remember;
 
 impl State {
     /// Remembers probe files, or the folder of several.

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::super::job::{BackboneId, ImageId, JobId, Request};
-use super::super::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
+use super::backbone_options::CommonOptions;
 use super::jobs::{Job, JobKind};
 use super::library::{Backbone, Dataset, Image, Probe, Status};
-use super::reads::Agreed;
 use super::undo::Undo;
+use super::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
 use super::{Column, State};
+use crate::app::jobs::{BackboneId, ImageId, JobId, Request};
 use crate::model::data::Split;
 
 impl State {
@@ -98,7 +98,7 @@ impl State {
         self.looking = None;
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();
-        (self.sieve, self.surveys) = (super::Sieve::default(), super::Surveys::default());
+        (self.sieve, self.surveys) = (super::GalleryFilter::default(), super::Surveys::default());
         self.stabilities = super::Stabilities::default();
         let open: Vec<BackboneId> =
             backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();
@@ -126,7 +126,7 @@ impl State {
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.look, self.backbone_options) = (views, look, backbone_options);
         self.training.draft.taking = backbone_options.taking();
-        self.agreed = if self.columns.is_empty() { Agreed::Nothing } else { Agreed::Restored };
+        self.agreed = if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));
         for SavedDataset { id, path, split } in datasets {
             let split = split.and_then(|name| Split::ALL.into_iter().find(|split| split.name() == name));

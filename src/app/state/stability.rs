@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::fault::Fault;
-use super::super::job::stability::{Answer, Ask};
-use super::super::job::survey::Subject;
-use super::super::job::{ColumnId, ImageId, JobId, Request};
 use super::State;
 use super::jobs::JobKind;
 use super::library::Reader;
-use crate::model::stability::Stability;
+use crate::app::jobs::stability::{StabilityAnswer, StabilityRequest};
+use crate::app::jobs::survey::EvalProbe;
+use crate::app::jobs::{ColumnId, ImageId, JobId, Request};
+use crate::app::user_error::UserError;
+use crate::model::explain::stability::Stability;
 
 /// Measurements kept.
 const KEPT: usize = 64;
@@ -18,26 +18,26 @@ const KEPT: usize = 64;
 #[derive(Default)]
 pub struct Stabilities {
     /// The job that measures, and what.
-    pub asking: Option<(JobId, Subject, ImageId)>,
+    pub asking: Option<(JobId, EvalProbe, ImageId)>,
     /// Why the last one gave nothing, and what it was of.
-    fault: Option<(Subject, ImageId, Fault)>,
+    fault: Option<(EvalProbe, ImageId, UserError)>,
     /// Each with who reads, and the seed of the changes.
-    known: Vec<(Reader, u64, Answer)>,
+    known: Vec<(Reader, u64, StabilityAnswer)>,
     /// Who reads in the one under way.
     asked: Option<(Reader, u64)>,
 }
 
 impl State {
     /// The probe and the image of a column.
-    fn subject_of(&self, column: ColumnId) -> Option<(Subject, ImageId)> {
+    fn subject_of(&self, column: ColumnId) -> Option<(EvalProbe, ImageId)> {
         let column = self.columns.get(&column)?;
         let (backbone, _) = self.library.backbone_of(column.probe)?;
         let image = column.image.or(self.selection.image)?;
-        Some((Subject { probe: column.probe, backbone, change: column.change }, image))
+        Some((EvalProbe { probe: column.probe, backbone, change: column.change }, image))
     }
 
     /// How stable the order of a column is, where it was measured as probe and backbone are now.
-    pub fn stability_of(&self, column: ColumnId) -> Option<Result<&Arc<Stability>, &Fault>> {
+    pub fn stability_of(&self, column: ColumnId) -> Option<Result<&Arc<Stability>, &UserError>> {
         let wanted = self.subject_of(column)?;
         let reader = self.library.reader(wanted.0.probe)?;
         let known = self.stabilities.known.iter().find(|(own, seed, answer)| {
@@ -70,12 +70,12 @@ impl State {
         (self.stabilities.asking, self.stabilities.fault) = (Some((job, subject, image)), None);
         let (seed, draw) = (self.look.seed, self.library.draw(image));
         self.stabilities.asked = self.library.reader(subject.probe).map(|reader| (reader, seed));
-        requests.push(Request::Stability(Ask { job, subject, image, place, seed, draw }));
+        requests.push(Request::Stability(StabilityRequest { job, subject, image, place, seed, draw }));
         requests
     }
 
     /// It was measured; too late where probe or backbone have been opened anew since.
-    pub(super) fn steadied(&mut self, answer: Answer) {
+    pub(super) fn steadied(&mut self, answer: StabilityAnswer) {
         let Some((reader, seed)) = self.stabilities.asked.clone() else { return };
         if self.library.reader(answer.subject.probe).as_ref() != Some(&reader) {
             return;
@@ -89,7 +89,7 @@ impl State {
     }
 
     /// The job that measures is over.
-    pub(super) fn end_stability(&mut self, job: JobId, fault: Option<&Fault>) {
+    pub(super) fn end_stability(&mut self, job: JobId, fault: Option<&UserError>) {
         let Some((_, subject, image)) = self.stabilities.asking.take_if(|asking| asking.0 == job) else {
             return;
         };

@@ -4,16 +4,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::fault::Fault;
-use super::super::job::survey::{Answer, Ask, Part, Subject};
-use super::super::job::{ColumnId, DatasetId, ImageId, JobId, ProbeId, Request};
-use super::super::settings::remember;
 use super::State;
 use super::jobs::JobKind;
 use super::library::{Dataset, Image, Label, Library, Reader, Status};
+use super::settings::remember;
+use crate::app::jobs::survey::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use crate::app::jobs::{ColumnId, DatasetId, ImageId, JobId, ProbeId, Request};
+use crate::app::user_error::UserError;
 use crate::model::data::Split;
-use crate::model::intervention::Intervention;
-use crate::model::survey::Survey;
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::survey::Survey;
 
 /// Surveys, and the one under way.
 #[derive(Default)]
@@ -23,10 +23,10 @@ pub struct Surveys {
     /// The job that asks.
     pub asking: Option<JobId>,
     /// Why the last one gave nothing.
-    pub fault: Option<Fault>,
+    pub fault: Option<UserError>,
     known: Vec<Known>,
     /// Who is being asked, as they were when they were asked.
-    asked: Vec<(Subject, Key)>,
+    asked: Vec<(EvalProbe, Key)>,
     /// What is asked once all is open: the probes of the columns, or all.
     waiting: Option<bool>,
     /// Counts what came, so that whoever derives from it knows when to do so again.
@@ -46,7 +46,7 @@ struct Key {
 struct Known {
     dataset: DatasetId,
     key: Key,
-    result: Result<Arc<Survey>, Fault>,
+    result: Result<Arc<Survey>, UserError>,
 }
 
 impl Surveys {
@@ -68,7 +68,7 @@ impl Surveys {
 
 impl State {
     /// The dataset that is looked at, once it is open.
-    pub fn dataset(&self) -> Option<(DatasetId, &Arc<Part>)> {
+    pub fn dataset(&self) -> Option<(DatasetId, &Arc<EvalSplit>)> {
         let id = self.surveys.dataset?;
         Some((id, self.library.datasets.get(&id)?.status.ready()?))
     }
@@ -81,7 +81,7 @@ impl State {
 
     /// What `probe`, changed so, made of the dataset; nothing where it was not asked as it is now: an
     /// answer of a file that was written anew, or by other weights, layer or size, is none.
-    pub fn survey(&self, probe: ProbeId, change: Intervention) -> Option<Result<&Arc<Survey>, &Fault>> {
+    pub fn survey(&self, probe: ProbeId, change: Intervention) -> Option<Result<&Arc<Survey>, &UserError>> {
         let (dataset, _) = self.dataset()?;
         let key = self.survey_key(probe, change)?;
         let known = self.surveys.known.iter().find(|known| known.dataset == dataset && known.key == key);
@@ -89,7 +89,7 @@ impl State {
     }
 
     /// What the probe of a column made of the dataset.
-    pub fn survey_of(&self, column: ColumnId) -> Option<Result<&Arc<Survey>, &Fault>> {
+    pub fn survey_of(&self, column: ColumnId) -> Option<Result<&Arc<Survey>, &UserError>> {
         let column = self.columns.get(&column)?;
         self.survey(column.probe, column.change)
     }
@@ -124,7 +124,12 @@ impl State {
     }
 
     /// A dataset is there: its images join the library, each with its class.
-    pub(super) fn dataset_opened(&mut self, job: JobId, entry: DatasetId, part: Arc<Part>) -> Vec<Request> {
+    pub(super) fn dataset_opened(
+        &mut self,
+        job: JobId,
+        entry: DatasetId,
+        part: Arc<EvalSplit>,
+    ) -> Vec<Request> {
         let Some(dataset) = self.library.datasets.get_mut(&entry) else { return Vec::new() };
         if dataset.status != Status::Opening(job) {
             return Vec::new();
@@ -220,14 +225,14 @@ impl State {
         let part = part.clone();
         let subject = |(probe, change): (ProbeId, Intervention)| {
             let (backbone, _) = self.library.backbone_of(probe)?;
-            Some(Subject { probe, backbone, change })
+            Some(EvalProbe { probe, backbone, change })
         };
-        let mut subjects: Vec<Subject> = wanted.into_iter().filter_map(subject).collect();
+        let mut subjects: Vec<EvalProbe> = wanted.into_iter().filter_map(subject).collect();
         // Those of one backbone follow each other: its tokens are looked for once.
         subjects.sort_by_key(|subject| subject.backbone);
         if subjects.is_empty() {
             self.surveys.fault = Some(
-                Fault::new("No probe can be asked")
+                UserError::new("No probe can be asked")
                     .remedy("Open a backbone, and probes that fit it; then ask again"),
             );
             return Vec::new();
@@ -240,17 +245,17 @@ impl State {
         let s = if subjects.len() == 1 { "" } else { "s" };
         let title = format!("Asking {} probe{s} about {}", subjects.len(), part.asked.dataset);
         let job = self.begin(JobKind::Survey, title);
-        let keyed = |subject: &Subject| Some((*subject, self.survey_key(subject.probe, subject.change)?));
+        let keyed = |subject: &EvalProbe| Some((*subject, self.survey_key(subject.probe, subject.change)?));
         self.surveys.asked = subjects.iter().filter_map(keyed).collect();
         (self.surveys.asking, self.surveys.fault) = (Some(job), None);
-        requests.push(Request::Survey(Ask { job, part, subjects, settings: self.look }));
+        requests.push(Request::Survey(EvalRequest { job, part, subjects, settings: self.look }));
         requests
     }
 
     /// An answer came. One about a split that is no longer looked at is too late, as is one of a probe
     /// or a backbone that has been opened anew since it was asked: nothing says which of the two spoke.
-    pub(super) fn surveyed(&mut self, answer: Answer) {
-        let Answer { subject, part, result } = answer;
+    pub(super) fn surveyed(&mut self, answer: EvalAnswer) {
+        let EvalAnswer { subject, part, result } = answer;
         let own = |dataset: &Dataset| dataset.status.ready().is_some_and(|known| Arc::ptr_eq(known, &part));
         let Some((dataset, _)) = self.library.datasets.iter().find(|(_, dataset)| own(dataset)) else {
             return;
@@ -266,7 +271,7 @@ impl State {
     }
 
     /// The job that asks is over.
-    pub(super) fn end_survey(&mut self, job: JobId, fault: Option<&Fault>) {
+    pub(super) fn end_survey(&mut self, job: JobId, fault: Option<&UserError>) {
         if self.surveys.asking == Some(job) {
             self.surveys.asking = None;
             self.surveys.fault = fault.cloned();
@@ -302,6 +307,6 @@ impl State {
         let there = self.surveys.dataset.filter(|id| self.library.datasets.contains_key(id));
         self.surveys.dataset = there.or_else(|| self.library.datasets.keys().last().copied());
         self.surveys.revision += 1;
-        self.sieve = super::Sieve::default();
+        self.sieve = super::GalleryFilter::default();
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::super::job::{ImageId, Request};
 use super::State;
-use crate::model::data::Place;
+use crate::app::jobs::{ImageId, Request};
+use crate::model::data::ImageSource;
 use crate::model::trace::Picture;
 
 /// Longest side, in pixels.
@@ -80,7 +80,7 @@ impl State {
         }
         thumbnails.wanted.clone_from(&wanted);
         let path = |image: ImageId| Some((image, self.library.images.get(&image)?.place.clone()));
-        let wanted: Vec<(ImageId, Place)> = wanted.into_iter().filter_map(path).collect();
+        let wanted: Vec<(ImageId, ImageSource)> = wanted.into_iter().filter_map(path).collect();
         vec![Request::Thumbnails { wanted, side: SIDE }]
     }
 }

@@ -8,27 +8,27 @@ use std::time::{Duration, SystemTime};
 
 use indexmap::IndexMap;
 
-use super::super::course::Course;
-use super::super::fault::Fault;
-use super::super::job::training::{Ask, News, Reading, Went};
-use super::super::job::{JobId, Request};
-use super::super::settings::remember;
-use super::super::training::{Draft, Estimate, Facts};
-use super::jobs::{JobKind, Weight};
+use super::jobs::{JobKind, Severity};
+use super::settings::remember;
 use super::undo::Change;
-use super::{Shown, State};
+use super::{ColumnState, State};
+use crate::app::jobs::history::TrainHistory;
+use crate::app::jobs::train::{Estimate, Preflight, TrainForm};
+use crate::app::jobs::training::{Reading, TrainDelta, TrainEvent, TrainRequest};
+use crate::app::jobs::{JobId, Request};
+use crate::app::user_error::UserError;
 
 /// Training, all of it.
 #[derive(Default)]
 pub struct Training {
     /// What is filled in for the next one.
-    pub draft: Draft,
+    pub draft: TrainForm,
     /// What that would come to.
     pub outlook: Outlook,
     /// The draft the outlook is of.
-    planned: Option<Draft>,
+    planned: Option<TrainForm>,
     /// The one that runs in this window.
-    pub live: Option<Live>,
+    pub live: Option<ActiveRun>,
     /// Runs that are open, by folder.
     pub runs: IndexMap<PathBuf, Followed>,
 }
@@ -44,19 +44,19 @@ pub enum Outlook {
     /// This.
     Ready {
         /// What it comes to.
-        facts: Arc<Facts>,
+        facts: Arc<Preflight>,
         /// How long its parts take; absent until they were tried.
         estimate: Option<Estimate>,
         /// The job that tries them.
         timing: Option<JobId>,
     },
     /// It cannot begin; why.
-    Failed(Fault),
+    Failed(UserError),
 }
 
 /// A training under way in this window.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Live {
+pub struct ActiveRun {
     /// Its job.
     pub job: JobId,
     /// Its folder, where training has begun; before that tokens are taken.
@@ -75,7 +75,7 @@ pub struct Live {
 #[derive(Clone, Debug)]
 pub struct Followed {
     /// How it goes.
-    pub course: Course,
+    pub course: TrainHistory,
     /// Where it stands.
     pub phase: Phase,
     /// Its probes, and when each was written as the library has it.
@@ -97,7 +97,7 @@ pub enum Phase {
     /// It has come to its end.
     Done,
     /// It failed in this window.
-    Failed(Fault),
+    Failed(UserError),
 }
 
 impl Training {
@@ -108,7 +108,7 @@ impl Training {
 
     /// Puts the draft and the runs of a workspace in the place of these, but for the one that is
     /// trained; answers with what asks for the courses.
-    pub(super) fn restore(&mut self, draft: Draft, runs: Vec<PathBuf>) -> Option<Request> {
+    pub(super) fn restore(&mut self, draft: TrainForm, runs: Vec<PathBuf>) -> Option<Request> {
         (self.draft, self.planned, self.outlook) = (draft.bounded(), None, Outlook::Unknown);
         let live = self.live.as_ref().and_then(|live| live.folder.clone());
         self.runs.retain(|folder, _| Some(folder) == live.as_ref());
@@ -127,8 +127,8 @@ impl Training {
 }
 
 impl State {
-    pub(super) fn set_draft(&mut self, draft: Draft) {
-        let draft = Draft { taking: self.backbone_options.taking(), ..draft.bounded() };
+    pub(super) fn set_draft(&mut self, draft: TrainForm) {
+        let draft = TrainForm { taking: self.backbone_options.taking(), ..draft.bounded() };
         if let Some(data) = draft.data.clone().filter(|data| Some(data) != self.training.draft.data.as_ref())
         {
             remember(&mut self.settings.recent.datasets, data);
@@ -147,7 +147,7 @@ impl State {
         let job = self.begin(JobKind::Plan, "Planning a training");
         self.training.planned = Some(draft.clone());
         self.training.outlook = Outlook::Asked(job);
-        requests.push(Request::Training { job, ask: Ask::Plan(Box::new(draft)) });
+        requests.push(Request::Training { job, ask: TrainRequest::Plan(Box::new(draft)) });
         requests
     }
 
@@ -171,7 +171,7 @@ impl State {
         draft.out.get_or_insert(facts.out.clone());
         let title = format!("Training on {}", facts.dataset);
         let mut requests = self.stop_planning();
-        requests.extend(self.train(title, Ask::Begin(Box::new(draft))));
+        requests.extend(self.train(title, TrainRequest::Begin(Box::new(draft))));
         // The folder is another one next time.
         self.training.draft.out = None;
         self.training.planned = None;
@@ -186,17 +186,18 @@ impl State {
         }
         let mut requests = self.stop_planning();
         let name = self.training.runs.get(&folder).map(|run| run.course.about.name()).unwrap_or_default();
-        let Draft { device, cache, .. } = self.training.draft.clone();
+        let TrainForm { device, cache, .. } = self.training.draft.clone();
         let device = Some(device).filter(|device| device != "auto"); // else where it began
-        requests.extend(self.train(format!("Training {name}"), Ask::Resume { folder, device, cache }));
+        requests
+            .extend(self.train(format!("Training {name}"), TrainRequest::Resume { folder, device, cache }));
         (self.training.planned, self.training.outlook) = (None, Outlook::Unknown);
         requests
     }
 
-    fn train(&mut self, title: String, ask: Ask) -> Vec<Request> {
+    fn train(&mut self, title: String, ask: TrainRequest) -> Vec<Request> {
         let job = self.begin(JobKind::Train, title);
         let (folder, pausing, paused, rate, left) = (None, false, false, 0.0, Duration::ZERO);
-        self.training.live = Some(Live { job, folder, pausing, paused, rate, left });
+        self.training.live = Some(ActiveRun { job, folder, pausing, paused, rate, left });
         vec![Request::Training { job, ask }]
     }
 
@@ -226,16 +227,16 @@ impl State {
     }
 
     /// What the worker says of a training.
-    pub(super) fn hear(&mut self, job: JobId, news: News) -> Vec<Request> {
+    pub(super) fn hear(&mut self, job: JobId, news: TrainEvent) -> Vec<Request> {
         match (news, &mut self.training) {
-            (News::Planned(facts), training) => {
+            (TrainEvent::Planned(facts), training) => {
                 if matches!(training.outlook, Outlook::Asked(asked) if asked == job) {
                     let (facts, estimate, timing) = (Arc::new(*facts), None, Some(job));
                     training.outlook = Outlook::Ready { facts, estimate, timing };
                 }
                 Vec::new()
             }
-            (News::Timed(timed), training) => {
+            (TrainEvent::Timed(timed), training) => {
                 match &mut training.outlook {
                     Outlook::Ready { estimate, timing, .. } if *timing == Some(job) => {
                         *estimate = Some(timed);
@@ -251,10 +252,10 @@ impl State {
         }
     }
 
-    fn hear_live(&mut self, news: News) -> Vec<Request> {
+    fn hear_live(&mut self, news: TrainEvent) -> Vec<Request> {
         let Some(live) = &mut self.training.live else { return Vec::new() };
         match news {
-            News::Begun(reading) => {
+            TrainEvent::Begun(reading) => {
                 let folder = reading.about.folder.clone();
                 live.folder = Some(folder.clone());
                 remember(&mut self.settings.recent.runs, folder.clone());
@@ -263,12 +264,12 @@ impl State {
                 run.phase = Phase::Live;
                 vec![self.follow_runs()]
             }
-            News::Paused(paused) => {
+            TrainEvent::Paused(paused) => {
                 live.paused = paused;
                 Vec::new()
             }
-            News::Went(went) => {
-                let Went { steps, epochs, failures, rate, left } = *went;
+            TrainEvent::Went(went) => {
+                let TrainDelta { steps, epochs, failures, rate, left } = *went;
                 (live.rate, live.left) = (rate, left);
                 if let Some(run) = live.folder.as_ref().and_then(|folder| self.training.runs.get_mut(folder))
                 {
@@ -278,33 +279,37 @@ impl State {
                 }
                 Vec::new()
             }
-            News::Probes(probes) => {
+            TrainEvent::Probes(probes) => {
                 let Some(folder) = live.folder.clone() else { return Vec::new() };
                 self.refresh_probes(&folder, probes)
             }
-            News::Ended { finished, failures } => {
+            TrainEvent::Ended { finished, failures } => {
                 let Some(folder) = live.folder.clone() else { return Vec::new() };
                 let Some(run) = self.training.runs.get_mut(&folder) else { return Vec::new() };
                 run.course.failures(&failures);
                 run.phase = if finished { Phase::Done } else { Phase::Stopped };
                 let said = if finished { "has come to its end" } else { "was stopped and saved" };
                 let text = format!("{} {said}; its probes are in the library", run.course.about.name());
-                self.note(Weight::Info, text);
+                self.note(Severity::Info, text);
                 Vec::new()
             }
-            News::Planned(_) | News::Timed(_) => Vec::new(),
+            TrainEvent::Planned(_) | TrainEvent::Timed(_) => Vec::new(),
         }
     }
 
     /// A run's folder was read.
-    pub(super) fn read_run(&mut self, folder: PathBuf, reading: Result<Arc<Reading>, Fault>) -> Vec<Request> {
+    pub(super) fn read_run(
+        &mut self,
+        folder: PathBuf,
+        reading: Result<Arc<Reading>, UserError>,
+    ) -> Vec<Request> {
         let reading = match reading {
             Ok(reading) => reading,
             Err(fault) => {
                 if let Some(run) = self.training.runs.get_mut(&folder) {
                     run.phase = Phase::Failed(fault.clone());
                 }
-                self.note(Weight::Warning, fault.lines.join(": "));
+                self.note(Severity::Warning, fault.lines.join(": "));
                 return vec![self.follow_runs()];
             }
         };
@@ -340,7 +345,7 @@ impl State {
             };
             for column in self.columns.values_mut().filter(|column| column.probe == id) {
                 // What it shows is of the file as it was.
-                (column.shown, column.key) = (Shown::Waiting(column.shown.trace().cloned()), None);
+                (column.shown, column.key) = (ColumnState::Waiting(column.shown.trace().cloned()), None);
             }
             requests.extend(self.load_probe(id));
         }
@@ -348,7 +353,7 @@ impl State {
     }
 
     /// A job of training is over: `fault` says why it failed, nothing that it was ended early.
-    pub(super) fn end_training(&mut self, job: JobId, fault: Option<&Fault>) {
+    pub(super) fn end_training(&mut self, job: JobId, fault: Option<&UserError>) {
         let training = &mut self.training;
         match &mut training.outlook {
             Outlook::Asked(asked) if *asked == job => {
@@ -377,7 +382,7 @@ impl Followed {
     fn of(reading: &Reading) -> Self {
         let probes = reading.probes.iter().cloned().collect();
         let mut run = Self {
-            course: Course::new(reading.about.clone()),
+            course: TrainHistory::new(reading.about.clone()),
             phase: Phase::Open { growing: false },
             probes,
         };
@@ -391,7 +396,7 @@ impl Followed {
     /// Takes what its folder holds.
     fn take(&mut self, reading: &Reading) {
         if self.course.about != reading.about {
-            self.course = Course::new(reading.about.clone()); // another run has taken its place
+            self.course = TrainHistory::new(reading.about.clone()); // another run has taken its place
         }
         self.course.epochs(&reading.epochs);
         reading.losses.iter().for_each(|losses| self.course.losses(losses));

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::super::job::{
-    BackboneId, BackboneOptions, ColumnId, DatasetId, ImageId, LookSettings, ProbeId, Request,
-};
-use super::super::settings::ThemeChoice;
+use super::backbone_options::CommonOptions;
 use super::library::{Backbone, Dataset, Image, Probe, Status};
-use super::reads::Agreed;
-use super::{Column, Followed, Selection, Sieve, State, Views};
+use super::settings::ThemeChoice;
+use super::{Column, Followed, GalleryFilter, Selection, State, Views};
+use crate::app::jobs::{
+    BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId, Request,
+};
 
 /// Steps that can be taken back.
 const KEPT: usize = 64;
@@ -32,7 +32,7 @@ pub(super) enum Change {
     Layout(Value),
     RunIn(usize, PathBuf, Followed),
     RunOut(PathBuf),
-    Look(LookSettings),
+    Look(ExplainSettings),
     Options(BackboneOptions),
     /// Theme and size of everything.
     Settings(ThemeChoice, f32),
@@ -47,14 +47,14 @@ pub(super) type Columns = (IndexMap<ColumnId, Column>, Selection);
 type Placed = (usize, ImageId, Image);
 
 /// The dataset that is looked at, and which of its images.
-type Sight = (Option<DatasetId>, Sieve);
+type Sight = (Option<DatasetId>, GalleryFilter);
 
 /// A change and what a menu calls it.
 struct Step {
     text: String,
     change: Change,
     /// On what the shown probes agreed where this leads; nothing known of a new step.
-    agreed: Option<Agreed>,
+    agreed: Option<CommonOptions>,
     /// How images are read there, where another agreement changed that with the step.
     options: Option<BackboneOptions>,
 }
@@ -327,7 +327,7 @@ impl State {
             match now.get(&id) {
                 Some(shown) => (column.shown, column.key) = (shown.shown.clone(), shown.key.clone()),
                 // A look that was under way when it went is over.
-                None if matches!(column.shown, super::Shown::Waiting(_)) => column.key = None,
+                None if matches!(column.shown, super::ColumnState::Waiting(_)) => column.key = None,
                 None => {}
             }
             self.columns.insert(id, column);

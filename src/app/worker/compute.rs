@@ -7,29 +7,31 @@ use std::sync::mpsc::Receiver;
 
 use burn::tensor::Device;
 
-use super::cache::Cache;
-use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
-use super::{Task, World};
-use crate::app::facts::{BackboneFacts, ProbeFacts};
-use crate::app::fault::{Fault, ON_CPU};
-use crate::app::job::training::Ask;
-use crate::app::job::{BackboneId, BackboneOptions, Cancel, Event, JobId, LookSettings, ProbeId, Request};
-use crate::model::backbone::taking::Taking;
+use super::event_sender::{EventSender, JobExit, JobReporter, failed, go_on, guard};
+use super::token_memory::Cache;
+use super::{Task, WorkerEnv};
+use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
+use crate::app::jobs::training::TrainRequest;
+use crate::app::jobs::{
+    BackboneId, BackboneOptions, Cancel, Event, ExplainSettings, JobId, ProbeId, Request,
+};
+use crate::app::user_error::{ON_CPU, UserError};
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::{Backbone, BackboneError};
-use crate::model::null::NullBands;
-use crate::model::preprocess::Preprocessor;
+use crate::model::explain::null_model::NullBands;
 use crate::model::probe::Probe;
 
 /// What the thread owns.
 pub(super) struct Compute {
-    pub(super) world: World,
-    pub(super) outbox: Outbox,
-    pub(super) backbones: HashMap<BackboneId, Open>,
+    pub(super) world: WorkerEnv,
+    pub(super) outbox: EventSender,
+    pub(super) backbones: HashMap<BackboneId, LoadedBackbone>,
     /// How to open backbones again whose device was lost.
-    pub(super) lost: HashMap<BackboneId, Recipe>,
-    pub(super) probes: HashMap<ProbeId, Loaded>,
+    pub(super) lost: HashMap<BackboneId, BackboneRequest>,
+    pub(super) probes: HashMap<ProbeId, LoadedProbe>,
     pub(super) cache: Cache,
-    pub(super) nulls: (LookSettings, NullBands),
+    pub(super) nulls: (ExplainSettings, NullBands),
     /// Set once no more tasks are to be begun.
     pub(super) closing: Cancel,
     tasks: Receiver<Task>,
@@ -40,20 +42,20 @@ pub(super) struct Compute {
 }
 
 /// A backbone that can read images.
-pub(super) struct Open {
-    pub(super) recipe: Recipe,
+pub(super) struct LoadedBackbone {
+    pub(super) recipe: BackboneRequest,
     pub(super) model: Backbone,
     pub(super) preprocessor: Preprocessor,
     pub(super) layer: usize,
     /// What cached tokens depend on.
     pub(super) key: Arc<str>,
     device: Device,
-    facts: BackboneFacts,
+    facts: BackboneInfo,
 }
 
 /// Where a backbone comes from.
 #[derive(Clone)]
-pub(super) struct Recipe {
+pub(super) struct BackboneRequest {
     entry: BackboneId,
     folder: PathBuf,
     pub(super) device: String,
@@ -61,17 +63,17 @@ pub(super) struct Recipe {
 }
 
 /// Folder and device of what takes tokens, and how.
-pub(super) type Taker = (PathBuf, Device, Taking);
+pub(super) type Taker = (PathBuf, Device, TokenSpec);
 
 /// A probe and its file.
-pub(super) struct Loaded {
+pub(super) struct LoadedProbe {
     pub(super) path: PathBuf,
     pub(super) probe: Probe,
 }
 
 impl Compute {
-    pub(super) fn new(world: World, outbox: Outbox, closing: Cancel, tasks: Receiver<Task>) -> Self {
-        let settings = LookSettings::default();
+    pub(super) fn new(world: WorkerEnv, outbox: EventSender, closing: Cancel, tasks: Receiver<Task>) -> Self {
+        let settings = ExplainSettings::default();
         let nulls = NullBands::new(settings.null_draws, settings.seed);
         Self {
             world,
@@ -150,11 +152,11 @@ impl Compute {
         let tears = device.is_some(); // what runs on a device may leave it lost
         let result = outbox.job(job, cancel, |clock| match request {
             Request::OpenBackbone { job, entry, source, device, options } => {
-                let recipe = Recipe { entry, folder: source.into(), device, options };
+                let recipe = BackboneRequest { entry, folder: source.into(), device, options };
                 self.open(clock, job, recipe, cancel)
             }
             Request::OpenProbe { job, entry, path } => self.open_probe(job, entry, &path),
-            Request::Look(look) => self.look(clock, &look, cancel),
+            Request::Explain(look) => self.look(clock, &look, cancel),
             Request::Training { ask, .. } => self.training(clock, ask, cancel),
             Request::Survey(ask) => self.survey(clock, &ask, cancel),
             Request::Stability(ask) => self.stability(clock, &ask, cancel),
@@ -179,9 +181,9 @@ impl Compute {
     fn device_of(&self, request: &Request) -> Option<String> {
         match request {
             Request::OpenBackbone { device, .. } => Some(device.clone()),
-            Request::Training { ask: Ask::Train { order, .. }, .. } => Some(order.device.clone()),
-            Request::Training { ask: Ask::Time(tried), .. } => Some(tried.order.device.clone()),
-            Request::Look(_) | Request::Survey(_) | Request::Stability(_) => {
+            Request::Training { ask: TrainRequest::Train { order, .. }, .. } => Some(order.device.clone()),
+            Request::Training { ask: TrainRequest::Time(tried), .. } => Some(tried.order.device.clone()),
+            Request::Explain(_) | Request::Survey(_) | Request::Stability(_) => {
                 let open = self.backbones.values().map(|open| open.facts.device.clone());
                 let lost = self.lost.values().map(|recipe| recipe.device.clone());
                 // One that is no processor first: it is the likelier culprit.
@@ -210,7 +212,13 @@ impl Compute {
         }
     }
 
-    fn open(&mut self, clock: &Clock<'_>, job: JobId, recipe: Recipe, cancel: &Cancel) -> Result<(), Stop> {
+    fn open(
+        &mut self,
+        clock: &JobReporter<'_>,
+        job: JobId,
+        recipe: BackboneRequest,
+        cancel: &Cancel,
+    ) -> Result<(), JobExit> {
         let entry = recipe.entry;
         self.load(recipe, cancel)?;
         if let Some(open) = self.backbones.get(&entry) {
@@ -220,10 +228,10 @@ impl Compute {
     }
 
     /// Loads a backbone; that of the same entry is gone by then, and its memory free.
-    pub(super) fn load(&mut self, recipe: Recipe, cancel: &Cancel) -> Result<(), Stop> {
+    pub(super) fn load(&mut self, recipe: BackboneRequest, cancel: &Cancel) -> Result<(), JobExit> {
         let entry = recipe.entry;
         self.close(entry);
-        let Recipe { folder, device: name, options, .. } = &recipe;
+        let BackboneRequest { folder, device: name, options, .. } = &recipe;
         let mut preprocessor = Preprocessor::open(folder).map_err(failed)?;
         if let Some(pixels) = options.pixels {
             preprocessor = preprocessor.with_size(pixels).map_err(failed)?;
@@ -238,39 +246,39 @@ impl Compute {
         let output = preprocessor.output();
         output.map(|(height, width)| model.grid(height, width)).transpose().map_err(failed)?;
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
-        let facts = BackboneFacts::new(&model, choice.found.name, adapter, output, *options);
+        let facts = BackboneInfo::new(&model, choice.found.name, adapter, output, *options);
         let order = options.mae_order;
         let key = format!("{} {layer} {order:?} {}", model.fingerprint(), preprocessor.key()).into();
-        let open = Open { recipe, model, preprocessor, layer, key, device: choice.device, facts };
+        let open = LoadedBackbone { recipe, model, preprocessor, layer, key, device: choice.device, facts };
         self.backbones.insert(entry, open);
         Ok(())
     }
 
     /// What takes tokens as the open backbone does: folder, device, and how.
-    pub(super) fn tokens_of(&self, entry: BackboneId) -> Result<Taker, Stop> {
+    pub(super) fn tokens_of(&self, entry: BackboneId) -> Result<Taker, JobExit> {
         let open = self.opened(entry)?;
-        let Recipe { folder, options, .. } = &open.recipe;
+        let BackboneRequest { folder, options, .. } = &open.recipe;
         Ok((folder.clone(), open.device.clone(), options.taking()))
     }
 
     /// The open backbone of this name.
-    pub(super) fn opened(&self, entry: BackboneId) -> Result<&Open, Fault> {
+    pub(super) fn opened(&self, entry: BackboneId) -> Result<&LoadedBackbone, UserError> {
         self.backbones
             .get(&entry)
-            .ok_or_else(|| Fault::new("The backbone is not open").remedy("Open it again"))
+            .ok_or_else(|| UserError::new("The backbone is not open").remedy("Open it again"))
     }
 
-    fn open_probe(&mut self, job: JobId, entry: ProbeId, path: &Path) -> Result<(), Stop> {
+    fn open_probe(&mut self, job: JobId, entry: ProbeId, path: &Path) -> Result<(), JobExit> {
         let (probe, fingerprint) = Probe::load_known(path).map_err(|error| of_file(path, error))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let facts = ProbeFacts::new(&probe, name, fingerprint);
-        self.probes.insert(entry, Loaded { path: path.to_owned(), probe });
+        let facts = ProbeInfo::new(&probe, name, fingerprint);
+        self.probes.insert(entry, LoadedProbe { path: path.to_owned(), probe });
         self.outbox.tell(Event::ProbeOpened { job, entry, facts });
         Ok(())
     }
 }
 
-impl Open {
+impl LoadedBackbone {
     /// Lets the weights go, and what the device keeps of them for later.
     fn drop_whole(self) {
         let Self { model, device, .. } = self;
@@ -285,8 +293,8 @@ fn long(request: &Request) -> bool {
 }
 
 /// The fault of a file, with what to do if it has vanished.
-pub(super) fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Fault {
-    let fault = Fault::of(error);
+pub(super) fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> UserError {
+    let fault = UserError::of(error);
     match path.try_exists() {
         Ok(false) => fault.remedy("The file is no longer there: put it back, or close its entry"),
         _ => fault,

@@ -11,16 +11,16 @@ use image::imageops;
 use rayon::prelude::*;
 
 use super::compute::of_file;
-use super::outbox::{Clock, Outbox, Stop, failed, go_on, guard};
-use super::{Task, World};
-use crate::app::course::disk;
-use crate::app::fault::Fault;
-use crate::app::job::survey::Part;
-use crate::app::job::{Cancel, Event, ImageId, JobId, Kind, Request, Unit};
-use crate::app::listing::{images_below, is_probe};
-use crate::app::workspace;
-use crate::model::data::{self, Place};
-use crate::model::image::is_named_image;
+use super::event_sender::{EventSender, JobExit, JobReporter, failed, go_on, guard};
+use super::{Task, WorkerEnv};
+use crate::app::image_files::{images_below, is_probe};
+use crate::app::jobs::history::disk;
+use crate::app::jobs::survey::EvalSplit;
+use crate::app::jobs::{Cancel, Event, ImageId, JobId, PathKind, Request, Unit};
+use crate::app::state::workspace;
+use crate::app::user_error::UserError;
+use crate::model::data::image::is_named_image;
+use crate::model::data::{self, ImageSource};
 use crate::model::trace::Picture;
 
 /// Images told at once.
@@ -31,8 +31,8 @@ const MOST: usize = 2_000_000;
 const DECODERS: usize = 2;
 
 pub(super) struct Files {
-    world: World,
-    outbox: Outbox,
+    world: WorkerEnv,
+    outbox: EventSender,
     closing: Cancel,
     decoders: rayon::ThreadPool,
 }
@@ -40,7 +40,7 @@ pub(super) struct Files {
 /// The thumbnails still to be made.
 #[derive(Default)]
 struct Wanted {
-    images: VecDeque<(ImageId, Place)>,
+    images: VecDeque<(ImageId, ImageSource)>,
     side: u32,
     cancel: Cancel,
 }
@@ -52,7 +52,7 @@ impl Wanted {
 }
 
 impl Files {
-    pub(super) fn new(world: World, outbox: Outbox, closing: Cancel) -> std::io::Result<Self> {
+    pub(super) fn new(world: WorkerEnv, outbox: EventSender, closing: Cancel) -> std::io::Result<Self> {
         let named = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("thumbnails-{index}"));
         let decoders = named.num_threads(DECODERS).build().map_err(std::io::Error::other)?;
         Ok(Self { world, outbox, closing, decoders })
@@ -89,7 +89,7 @@ impl Files {
             Request::OpenImages { paths, .. } => list(clock, &paths, cancel),
             Request::OpenDataset { entry, path, split, .. } => {
                 clock.progress("Reading the lists", 0, None, Unit::Files);
-                let part = Arc::new(Part::new(data::open(&path).map_err(failed)?, split));
+                let part = Arc::new(EvalSplit::new(data::open(&path).map_err(failed)?, split));
                 // Of what matters to a training alone, its plan speaks.
                 for note in part.dataset.notes.iter().filter(|note| !note.ends_with(data::UNTRAINABLE)) {
                     clock.warn(format!("{}: {note}", part.asked.dataset));
@@ -110,10 +110,10 @@ impl Files {
     }
 
     /// Probes lie in the folder itself, or in `probes` of a training's.
-    fn run_folder(&self, job: JobId, folder: &Path) -> Result<(), Stop> {
+    fn run_folder(&self, job: JobId, folder: &Path) -> Result<(), JobExit> {
         let trained = folder.join("run.json").is_file();
         if trained {
-            let reading = disk::read(folder).map(Arc::new).map_err(Fault::of);
+            let reading = disk::read(folder).map(Arc::new).map_err(UserError::of);
             self.outbox.tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
         }
         let folder = if trained { folder.join("probes") } else { folder.to_owned() };
@@ -127,7 +127,7 @@ impl Files {
         // A training that has just begun has none yet.
         if paths.is_empty() && !trained {
             let line = format!("{}: no probe file in there (.safetensors)", folder.display());
-            return Err(Fault::new(line).remedy("Choose the folder that holds the probe files").into());
+            return Err(UserError::new(line).remedy("Choose the folder that holds the probe files").into());
         }
         self.outbox.tell(Event::ProbesListed { job, paths });
         Ok(())
@@ -143,19 +143,19 @@ impl Files {
         made.into_iter().for_each(|event| self.outbox.tell(event));
     }
 
-    fn thumbnail(&self, image: ImageId, place: &Place, side: u32) -> Event {
+    fn thumbnail(&self, image: ImageId, place: &ImageSource, side: u32) -> Event {
         let photo = self.world.photo;
         let made = guard(|| photo(place).map(|photo| shrink(photo.picture, side)));
         match made {
             Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
             Ok(Err(error)) => Event::ThumbnailFailed { image, fault: of_file(&place.path, error) },
-            Err(panic) => Event::ThumbnailFailed { image, fault: Fault::of_panic(&*panic) },
+            Err(panic) => Event::ThumbnailFailed { image, fault: UserError::of_panic(&*panic) },
         }
     }
 }
 
 /// Lists images, some at a time. What cannot be read is a warning, unless nothing can.
-fn list(clock: &Clock<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(), Stop> {
+fn list(clock: &JobReporter<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(), JobExit> {
     let mut part = Vec::with_capacity(PART);
     let (mut count, mut unread, mut first) = (0, 0, None);
     let mut found = |path: PathBuf| {
@@ -208,31 +208,31 @@ fn list(clock: &Clock<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(), Sto
 }
 
 /// What a path is, by its name and what lies in it.
-fn kind(path: &Path) -> Kind {
+fn kind(path: &Path) -> PathKind {
     if !path.exists() {
-        return Kind::Missing;
+        return PathKind::Missing;
     }
     if path.is_dir() {
         if path.join("config.json").is_file() {
-            return Kind::Backbone;
+            return PathKind::Backbone;
         }
         if path.join("run.json").is_file() {
-            return Kind::Run;
+            return PathKind::Run;
         }
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         let run = entries.map(|entry| entry.path()).any(|path| is_probe(&path));
         return match run {
-            true => Kind::Run,
-            false if data::labelled(path) => Kind::Dataset,
-            false => Kind::Images,
+            true => PathKind::Run,
+            false if data::labelled(path) => PathKind::Dataset,
+            false => PathKind::Images,
         };
     }
     match path {
-        path if is_probe(path) => Kind::Probe,
-        path if is_named_image(path) => Kind::Images,
-        path if data::labelled(path) => Kind::Dataset,
-        path if workspace::is_workspace(path) => Kind::Workspace,
-        _ => Kind::Unknown,
+        path if is_probe(path) => PathKind::Probe,
+        path if is_named_image(path) => PathKind::Images,
+        path if data::labelled(path) => PathKind::Dataset,
+        path if workspace::is_workspace(path) => PathKind::Workspace,
+        _ => PathKind::Unknown,
     }
 }
 

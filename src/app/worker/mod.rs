@@ -6,16 +6,16 @@
 //! All queues are bounded, no call of the handle waits (but `soon`, as long as it is told), and nothing is shared with the window but
 //! the flag of each job that asks it to end ([`Cancel`]).
 
-mod cache;
 mod compute;
-mod fetch;
+mod event_sender;
+mod explain;
 mod files;
-mod follow;
-mod lane;
-mod look;
-mod outbox;
+mod prepare;
+mod run_watcher;
 mod stability;
 mod survey;
+mod task_queue;
+mod token_memory;
 mod train;
 
 use std::collections::HashMap;
@@ -26,37 +26,42 @@ use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use self::compute::Compute;
+use self::event_sender::EventSender;
 use self::files::Files;
-use self::follow::Follower;
-use self::lane::Lane;
-use self::outbox::Outbox;
-use super::fault::Fault;
-use super::job::training::Ask;
-use super::job::{Cancel, Event, JobId, Request};
-use super::places;
-use crate::model::data::Place;
+use self::run_watcher::Follower;
+use self::task_queue::TaskQueue;
+use super::jobs::{Cancel, Event, JobId, Request};
+use super::paths;
+use super::user_error::UserError;
+use crate::app::jobs::training::TrainRequest;
+use crate::model::data::ImageSource;
+use crate::model::data::image::{ImageError, Photo};
 use crate::model::device::{self, Choice, DeviceError};
-use crate::model::image::{ImageError, Photo};
 
 /// What is called after every event, from any thread: it asks the window for a frame.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// What the worker takes from the world outside, so that a test can hand it a broken one.
 #[derive(Clone, Copy)]
-pub struct World {
+pub struct WorkerEnv {
     /// Opens a device by name.
     pub device: fn(&str) -> Result<Choice, DeviceError>,
     /// Decodes a photograph.
-    pub photo: fn(&Place) -> Result<Photo, ImageError>,
+    pub photo: fn(&ImageSource) -> Result<Photo, ImageError>,
     /// The folder of token caches on disk, where the user has one.
     pub tokens: fn() -> Option<PathBuf>,
     /// Bytes of tokens that are kept for another look.
     pub cache_bytes: usize,
 }
 
-impl Default for World {
+impl Default for WorkerEnv {
     fn default() -> Self {
-        Self { device: device::choose, photo: Place::photo, tokens: places::tokens, cache_bytes: 512 << 20 }
+        Self {
+            device: device::choose,
+            photo: ImageSource::photo,
+            tokens: paths::tokens,
+            cache_bytes: 512 << 20,
+        }
     }
 }
 
@@ -74,9 +79,9 @@ struct Task {
 
 /// The handle to the worker's threads. Dropping it ends them and waits for it.
 pub struct Worker {
-    compute: Lane,
-    files: Lane,
-    runs: Lane,
+    compute: TaskQueue,
+    files: TaskQueue,
+    runs: TaskQueue,
     /// Absent once the worker is shut down.
     events: Option<Receiver<Event>>,
     cancels: HashMap<JobId, Cancel>,
@@ -87,24 +92,24 @@ pub struct Worker {
     /// Tells the threads to begin nothing more.
     closing: Cancel,
     to_compute: Option<SyncSender<Task>>,
-    outbox: Outbox,
+    outbox: EventSender,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Worker {
     /// Starts the threads. `waker` is called whenever there are events to fetch.
-    pub fn start(world: World, waker: Waker) -> std::io::Result<Self> {
+    pub fn start(world: WorkerEnv, waker: Waker) -> std::io::Result<Self> {
         let (event_sender, events) = sync_channel(EVENTS);
-        let outbox = Outbox::new(event_sender, waker);
+        let outbox = EventSender::new(event_sender, waker);
         let closing = Cancel::default();
-        let (compute, tasks) = Lane::new();
+        let (compute, tasks) = TaskQueue::new();
         let worker = Compute::new(world, outbox.clone(), closing.clone(), tasks);
         let to_compute = compute.sender();
         let computing = Builder::new().name("compute".into()).spawn(move || worker.run())?;
-        let (files, tasks) = Lane::new();
+        let (files, tasks) = TaskQueue::new();
         let reader = Files::new(world, outbox.clone(), closing.clone())?;
         let reading = Builder::new().name("files".into()).spawn(move || reader.run(&tasks))?;
-        let (runs, tasks) = Lane::new();
+        let (runs, tasks) = TaskQueue::new();
         let follower = Follower::new(outbox.clone(), closing.clone());
         let following = Builder::new().name("runs".into()).spawn(move || follower.run(&tasks))?;
         Ok(Self {
@@ -136,7 +141,7 @@ impl Worker {
                 self.compute.send(Task { request, cancel });
             }
             Request::Shutdown => self.shutdown(),
-            Request::Look(_) => {
+            Request::Explain(_) => {
                 std::mem::replace(&mut self.looking, cancel.clone()).cancel();
                 self.compute.send(Task { request, cancel });
             }
@@ -150,11 +155,11 @@ impl Worker {
             | Request::Recognise { .. } => {
                 self.files.send(Task { request, cancel });
             }
-            Request::Training { ask: Ask::Plan(_), .. } => {
+            Request::Training { ask: TrainRequest::Plan(_), .. } => {
                 std::mem::replace(&mut self.planning, cancel.clone()).cancel();
                 self.fetch(Task { request, cancel });
             }
-            Request::Training { ask: Ask::Begin(_) | Ask::Resume { .. }, .. }
+            Request::Training { ask: TrainRequest::Begin(_) | TrainRequest::Resume { .. }, .. }
             | Request::OpenBackbone { .. } => self.fetch(Task { request, cancel }),
             Request::Follow(_) => self.runs.send(Task { request, cancel }),
             Request::Training { .. }
@@ -175,8 +180,8 @@ impl Worker {
         let (Some(job), Some(to_compute)) = (task.request.job(), self.to_compute.clone()) else { return };
         let outbox = self.outbox.clone();
         let fetching = Builder::new().name("fetch".into());
-        if let Err(error) = fetching.spawn(move || fetch::fetch(&outbox, &to_compute, task)) {
-            self.outbox.try_tell(Event::Failed(job, Fault::of(error)));
+        if let Err(error) = fetching.spawn(move || prepare::fetch(&outbox, &to_compute, task)) {
+            self.outbox.try_tell(Event::Failed(job, UserError::of(error)));
         }
     }
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::compute::{Compute, of_file};
-use super::outbox::{Clock, Stop, failed, go_on};
-use crate::app::fault::Fault;
-use crate::app::job::stability::{Answer, Ask};
-use crate::app::job::{Cancel, Event, Unit};
-use crate::model::preprocess::Pixels;
-use crate::model::stability::perturb::{Perturbation, kinds};
-use crate::model::stability::{Measurement, Stability};
+use super::event_sender::{JobExit, JobReporter, failed, go_on};
+use crate::app::jobs::stability::{StabilityAnswer, StabilityRequest};
+use crate::app::jobs::{Cancel, Event, Unit};
+use crate::app::user_error::UserError;
+use crate::model::backbone::preprocess::Pixels;
+use crate::model::explain::stability::perturb::{Perturbation, kinds};
+use crate::model::explain::stability::{Measurement, Stability};
 use crate::model::tokens::Tokens;
 
 /// Pictures in one forward pass.
@@ -18,21 +18,31 @@ const BATCH: usize = 8;
 
 impl Compute {
     /// Measures it, and tells.
-    pub(super) fn stability(&mut self, clock: &Clock<'_>, ask: &Ask, cancel: &Cancel) -> Result<(), Stop> {
+    pub(super) fn stability(
+        &mut self,
+        clock: &JobReporter<'_>,
+        ask: &StabilityRequest,
+        cancel: &Cancel,
+    ) -> Result<(), JobExit> {
         let result = match self.steadiness(clock, ask, cancel) {
             Ok(stability) => Ok(Arc::new(stability)),
-            Err(Stop::Failed(fault)) => Err(fault),
-            Err(Stop::Cancelled) => return Err(Stop::Cancelled),
+            Err(JobExit::Failed(fault)) => Err(fault),
+            Err(JobExit::Cancelled) => return Err(JobExit::Cancelled),
         };
-        let answer = Answer { subject: ask.subject, image: ask.image, result };
+        let answer = StabilityAnswer { subject: ask.subject, image: ask.image, result };
         clock.outbox.tell(Event::Steadied { job: ask.job, answer });
         Ok(())
     }
 
-    fn steadiness(&mut self, clock: &Clock<'_>, ask: &Ask, cancel: &Cancel) -> Result<Stability, Stop> {
+    fn steadiness(
+        &mut self,
+        clock: &JobReporter<'_>,
+        ask: &StabilityRequest,
+        cancel: &Cancel,
+    ) -> Result<Stability, JobExit> {
         let change = ask.subject.change;
         let loaded = self.probes.get(&ask.subject.probe);
-        let loaded = loaded.ok_or_else(|| Fault::new("The probe is not open").remedy("Open it again"))?;
+        let loaded = loaded.ok_or_else(|| UserError::new("The probe is not open").remedy("Open it again"))?;
         let name = loaded.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let probe = loaded.probe.clone();
         let preprocessor = self.opened(ask.subject.backbone)?.preprocessor.clone();

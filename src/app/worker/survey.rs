@@ -7,17 +7,17 @@ use std::sync::Arc;
 use burn::tensor::Device;
 
 use super::compute::Compute;
-use super::outbox::{Clock, Stop, failed, go_on};
-use crate::app::extract::{Event as Extracting, ExtractError, Plan, Wanted};
-use crate::app::fault::Fault;
-use crate::app::job::survey::{Answer, Ask, Part, Subject};
-use crate::app::job::{BackboneId, Cancel, Event, Unit};
-use crate::app::places;
+use super::event_sender::{JobExit, JobReporter, failed, go_on};
+use crate::app::jobs::extract::{Event as Extracting, ExtractError, ExtractOptions, Plan};
+use crate::app::jobs::survey::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use crate::app::jobs::{BackboneId, Cancel, Event, Unit};
+use crate::app::paths;
+use crate::app::user_error::UserError;
 use crate::model::data::Dataset;
-use crate::model::features::{Precision, TokenCache};
-use crate::model::null::NullBands;
-use crate::model::survey::Survey;
-use crate::model::survey::ask::Interview;
+use crate::model::data::token_cache::{Precision, TokenCache};
+use crate::model::explain::null_model::NullBands;
+use crate::model::explain::survey::Survey;
+use crate::model::explain::survey::evaluator::Evaluator;
 
 /// Images asked about at once.
 const BATCH: usize = 32;
@@ -26,13 +26,18 @@ const BATCH: usize = 32;
 type Known = (TokenCache, Vec<usize>);
 
 /// Of every image, its index in the whole dataset, wherever its tokens lie.
-fn draws(part: &Part) -> Vec<u64> {
+fn draws(part: &EvalSplit) -> Vec<u64> {
     part.samples.iter().map(|at| *at as u64).collect()
 }
 
 impl Compute {
     /// Asks every subject, and tells of each as soon as it is done.
-    pub(super) fn survey(&mut self, clock: &Clock<'_>, ask: &Ask, cancel: &Cancel) -> Result<(), Stop> {
+    pub(super) fn survey(
+        &mut self,
+        clock: &JobReporter<'_>,
+        ask: &EvalRequest,
+        cancel: &Cancel,
+    ) -> Result<(), JobExit> {
         let mut known: Option<(BackboneId, Known)> = None;
         for (at, subject) in ask.subjects.iter().enumerate() {
             go_on(cancel)?;
@@ -42,10 +47,10 @@ impl Compute {
             let Some((_, known)) = &known else { continue };
             let result = match self.one(clock, ask, at, known, cancel) {
                 Ok(survey) => Ok(Arc::new(survey)),
-                Err(Stop::Failed(fault)) => Err(fault),
-                Err(Stop::Cancelled) => return Err(Stop::Cancelled),
+                Err(JobExit::Failed(fault)) => Err(fault),
+                Err(JobExit::Cancelled) => return Err(JobExit::Cancelled),
             };
-            let answer = Answer { subject: *subject, part: ask.part.clone(), result };
+            let answer = EvalAnswer { subject: *subject, part: ask.part.clone(), result };
             clock.outbox.tell(Event::Surveyed { job: ask.job, answer });
         }
         Ok(())
@@ -54,15 +59,15 @@ impl Compute {
     /// What one probe makes of all images.
     fn one(
         &mut self,
-        clock: &Clock<'_>,
-        ask: &Ask,
+        clock: &JobReporter<'_>,
+        ask: &EvalRequest,
         at: usize,
         (tokens, places): &Known,
         cancel: &Cancel,
-    ) -> Result<Survey, Stop> {
-        let Subject { probe, change, .. } = ask.subjects[at];
+    ) -> Result<Survey, JobExit> {
+        let EvalProbe { probe, change, .. } = ask.subjects[at];
         let loaded = self.probes.get(&probe);
-        let loaded = loaded.ok_or_else(|| Fault::new("The probe is not open").remedy("Open it again"))?;
+        let loaded = loaded.ok_or_else(|| UserError::new("The probe is not open").remedy("Open it again"))?;
         let name = loaded.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         // A copy: the probe may be closed while it is asked.
         let probe = loaded.probe.clone();
@@ -70,13 +75,13 @@ impl Compute {
         let asked = ask.part.asked.clone();
         let draws = draws(&ask.part);
         let images = (&places[..], &draws[..]);
-        let mut interview = Interview::new(&probe, change, tokens, asked, images, &nulls).map_err(failed)?;
+        let mut interview = Evaluator::new(&probe, change, tokens, asked, images, &nulls).map_err(failed)?;
         let (total, count) = (places.len() as u64, ask.subjects.len());
         let what = match count {
             1 => format!("Asking {name}"),
             _ => format!("Asking {name}, {} of {count} probes", at + 1),
         };
-        let pace = Clock::new(clock.outbox, clock.job);
+        let pace = JobReporter::new(clock.outbox, clock.job);
         while interview.go_on(BATCH).map_err(failed)? {
             pace.progress(&what, interview.done() as u64, Some(total), Unit::Files);
             while self.serve(false) {}
@@ -89,22 +94,22 @@ impl Compute {
     /// already, else of this part alone, taken now.
     fn tokens(
         &mut self,
-        clock: &Clock<'_>,
-        part: &Part,
+        clock: &JobReporter<'_>,
+        part: &EvalSplit,
         backbone: BackboneId,
         cancel: &Cancel,
-    ) -> Result<Known, Stop> {
+    ) -> Result<Known, JobExit> {
         let (folder, device, taking) = self.tokens_of(backbone)?;
         let root = (self.world.tokens)().ok_or_else(|| {
-            Fault::new("This user has no home folder to keep tokens in")
+            UserError::new("This user has no home folder to keep tokens in")
                 .remedy("Name a folder in the environment variable SSMPROBE_CACHE")
         })?;
-        let wanted = Wanted {
+        let wanted = ExtractOptions {
             backbone: folder,
             taking,
             precision: Precision::Float16,
             root,
-            limit: places::TOKENS_LIMIT,
+            limit: paths::TOKENS_LIMIT,
             verify: false,
         };
         clock.progress("Looking for tokens", 0, None, Unit::Files);
@@ -123,13 +128,13 @@ impl Compute {
     /// The tokens of a plan; those that are there are looked over, those that are missing are taken.
     fn take(
         &mut self,
-        clock: &Clock<'_>,
+        clock: &JobReporter<'_>,
         plan: &Plan,
         own: &Dataset,
         device: &Device,
         cancel: &Cancel,
-    ) -> Result<TokenCache, Stop> {
-        let pace = Clock::new(clock.outbox, clock.job);
+    ) -> Result<TokenCache, JobExit> {
+        let pace = JobReporter::new(clock.outbox, clock.job);
         let mut unread = 0usize;
         let taken = plan.run(own, device, &mut |event| {
             match event {
@@ -158,7 +163,7 @@ impl Compute {
             clock.warn(format!("{unread} images of {} cannot be read; they count nowhere", own.name));
         }
         taken.map_err(|error| match error {
-            ExtractError::Stopped { .. } => Stop::Cancelled,
+            ExtractError::Stopped { .. } => JobExit::Cancelled,
             other => failed(other),
         })
     }

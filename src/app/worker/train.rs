@@ -5,16 +5,16 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::compute::Compute;
-use super::outbox::{Clock, Outbox, Stop, failed, go_on};
-use crate::app::course::{Failure, Steps, disk};
-use crate::app::extract::{self, ExtractError};
-use crate::app::job::training::{Ask, News, Tried, Went};
-use crate::app::job::{Cancel, Event, JobId, Progress, Unit};
-use crate::app::pace;
-use crate::app::text;
-use crate::app::training::{self, Estimate, Order, TrainingError, Trial};
-use crate::model::run::{Metric, Which};
-use crate::model::train::{Learner, Position, Running};
+use super::event_sender::{EventSender, JobExit, JobReporter, failed, go_on};
+use crate::app::format;
+use crate::app::jobs::extract::{self, ExtractError};
+use crate::app::jobs::history::{Failure, Steps, disk};
+use crate::app::jobs::train::{self, Estimate, StepTiming, TrainPlan, TrainingError};
+use crate::app::jobs::training::{TrainDelta, TrainEvent, TrainRequest, Tried};
+use crate::app::jobs::{Cancel, Event, JobId, Progress, Unit};
+use crate::app::rate;
+use crate::model::train::run::{Metric, ProbeCheckpoint};
+use crate::model::train::{HeadTrainer, Running, TrainCursor};
 
 /// How often the window hears of steps.
 const TOLD: Duration = Duration::from_millis(80);
@@ -24,19 +24,26 @@ const UNREADABLE: usize = 5;
 const BATCH: usize = 256;
 
 impl Compute {
-    pub(super) fn training(&mut self, clock: &Clock<'_>, ask: Ask, cancel: &Cancel) -> Result<(), Stop> {
+    pub(super) fn training(
+        &mut self,
+        clock: &JobReporter<'_>,
+        ask: TrainRequest,
+        cancel: &Cancel,
+    ) -> Result<(), JobExit> {
         match ask {
-            Ask::Time(tried) => self.time(clock, &tried, cancel),
-            Ask::Train { order, out, resume } => {
+            TrainRequest::Time(tried) => self.time(clock, &tried, cancel),
+            TrainRequest::Train { order, out, resume } => {
                 let mut report = Report::new(clock, &order);
                 let open = self.world.device;
-                let ended = training::start_on(open, &order, &out, resume, &mut |event| {
+                let ended = train::start_on(open, &order, &out, resume, &mut |event| {
                     report.hear(event);
                     self.breathe(clock.job, cancel)
                 });
                 report.flush();
                 let summary = match ended {
-                    Err(TrainingError::Extract(ExtractError::Stopped { .. })) => return Err(Stop::Cancelled),
+                    Err(TrainingError::Extract(ExtractError::Stopped { .. })) => {
+                        return Err(JobExit::Cancelled);
+                    }
                     ended => ended.map_err(failed)?,
                 };
                 report.probes(disk::probes(&out));
@@ -45,15 +52,15 @@ impl Compute {
                     Some(Failure { head, seed, why: outcome.failure.clone()? })
                 });
                 let (finished, failures) = (summary.finished, failures.collect());
-                report.tell(News::Ended { finished, failures });
-                if finished { Ok(()) } else { Err(Stop::Cancelled) }
+                report.tell(TrainEvent::Ended { finished, failures });
+                if finished { Ok(()) } else { Err(JobExit::Cancelled) }
             }
-            Ask::Plan(_) | Ask::Begin(_) | Ask::Resume { .. } => Ok(()),
+            TrainRequest::Plan(_) | TrainRequest::Begin(_) | TrainRequest::Resume { .. } => Ok(()),
         }
     }
 
     /// Tries steps and images to say how long a training takes.
-    fn time(&mut self, clock: &Clock<'_>, tried: &Tried, cancel: &Cancel) -> Result<(), Stop> {
+    fn time(&mut self, clock: &JobReporter<'_>, tried: &Tried, cancel: &Cancel) -> Result<(), JobExit> {
         let Tried { order, facts, plan, samples } = tried;
         let choice = (self.world.device)(&order.device).map_err(failed)?;
         let job = clock.job;
@@ -64,7 +71,7 @@ impl Compute {
         let mut trial = {
             self.between(job, cancel)?;
             let images = order.protocol.batch.min(facts.train).min(BATCH);
-            Trial::new(order, facts.dims, images, &choice.device).map_err(failed)?
+            StepTiming::new(order, facts.dims, images, &choice.device).map_err(failed)?
         };
         trial.prepare();
         self.between(job, cancel)?;
@@ -72,14 +79,14 @@ impl Compute {
         self.between(job, cancel)?;
         let estimate = Estimate { image, step, evaluation: trial.evaluation(), tried: trial.images() };
         go_on(cancel)?;
-        clock.outbox.tell(Event::Training { job, news: News::Timed(estimate) });
+        clock.outbox.tell(Event::Training { job, news: TrainEvent::Timed(estimate) });
         Ok(())
     }
 
-    fn between(&mut self, job: JobId, cancel: &Cancel) -> Result<(), Stop> {
+    fn between(&mut self, job: JobId, cancel: &Cancel) -> Result<(), JobExit> {
         match self.breathe(job, cancel) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Stop::Cancelled),
+            ControlFlow::Break(()) => Err(JobExit::Cancelled),
         }
     }
 
@@ -93,7 +100,7 @@ impl Compute {
             let rests = self.rests(job);
             if rests != rested {
                 rested = rests;
-                self.outbox.tell(Event::Training { job, news: News::Paused(rests) });
+                self.outbox.tell(Event::Training { job, news: TrainEvent::Paused(rests) });
             }
             if !self.serve(rests) {
                 return ControlFlow::Continue(());
@@ -104,21 +111,21 @@ impl Compute {
 
 /// Tells the window how a training goes, not more often than anyone looks.
 struct Report<'a> {
-    clock: &'a Clock<'a>,
-    outbox: Outbox,
+    clock: &'a JobReporter<'a>,
+    outbox: EventSender,
     epochs: usize,
     /// Sums of every head as they were told last, and where that was, in epochs.
     before: Vec<Running>,
     from: f64,
     /// What is to be told.
-    went: Went,
+    went: TrainDelta,
     progress: Option<Progress>,
     told: Instant,
     unreadable: usize,
 }
 
 impl<'a> Report<'a> {
-    fn new(clock: &'a Clock<'a>, order: &Order) -> Self {
+    fn new(clock: &'a JobReporter<'a>, order: &TrainPlan) -> Self {
         Self {
             clock,
             outbox: clock.outbox.clone(),
@@ -132,25 +139,25 @@ impl<'a> Report<'a> {
         }
     }
 
-    fn hear(&mut self, event: training::Event<'_>) {
+    fn hear(&mut self, event: train::Event<'_>) {
         match event {
-            training::Event::Plan { tokens, .. } if !tokens.complete() => {
-                let what = format!("Taking tokens, {}", text::bytes(tokens.missing()));
+            train::Event::Plan { tokens, .. } if !tokens.complete() => {
+                let what = format!("Taking tokens, {}", format::bytes(tokens.missing()));
                 self.clock.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Files);
             }
-            training::Event::Extract { event: extract::Event::Progress(progress), .. } => {
+            train::Event::Extract { event: extract::Event::Progress(progress), .. } => {
                 self.advance("Taking tokens".into(), progress);
             }
-            training::Event::Extract { event: extract::Event::Looked(progress), .. } => {
+            train::Event::Extract { event: extract::Event::Looked(progress), .. } => {
                 self.advance("Looking at the images".into(), progress);
             }
-            training::Event::Extract { event: extract::Event::Verifying { read, total }, .. } => {
+            train::Event::Extract { event: extract::Event::Verifying { read, total }, .. } => {
                 self.clock.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
             }
-            training::Event::Extract { event: extract::Event::Damaged(damage), .. } => {
+            train::Event::Extract { event: extract::Event::Damaged(damage), .. } => {
                 self.clock.warn(format!("Taken again: {damage}"));
             }
-            training::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
+            train::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;
                 match self.unreadable {
                     ..=UNREADABLE => {
@@ -161,31 +168,31 @@ impl<'a> Report<'a> {
                     _ => {}
                 }
             }
-            training::Event::Begin { run, .. } => {
+            train::Event::Begin { run, .. } => {
                 self.flush();
                 // What cannot be read again will be told by the training itself.
                 if let Ok(reading) = disk::read(run.folder()) {
-                    self.tell(News::Begun(reading.into()));
+                    self.tell(TrainEvent::Begun(reading.into()));
                 }
             }
-            training::Event::Step { seed, position, steps, learners, progress } => {
+            train::Event::Step { seed, position, steps, learners, progress } => {
                 let what = format!("Seed {seed}, epoch {} of {}", position.epoch + 1, self.epochs);
                 self.step(seed, position, steps, learners);
                 self.advance(what, progress);
             }
-            training::Event::Epoch { seed, learners, .. } => {
+            train::Event::Epoch { seed, learners, .. } => {
                 self.epoch(seed, learners);
                 self.flush_now_and_then();
             }
-            training::Event::Evaluation => self.flush_now_and_then(),
-            training::Event::Seed(_) => self.flush(),
+            train::Event::Evaluation => self.flush_now_and_then(),
+            train::Event::Seed(_) => self.flush(),
             // What is left: the end of taking tokens, and comparing images, which the window does not ask for.
-            training::Event::Plan { .. } | training::Event::Extract { .. } => {}
+            train::Event::Plan { .. } | train::Event::Extract { .. } => {}
         }
     }
 
     /// Adds the steps since the window heard of some, once it is to hear again.
-    fn step(&mut self, seed: u64, position: Position, steps: usize, learners: &[Learner]) {
+    fn step(&mut self, seed: u64, position: TrainCursor, steps: usize, learners: &[HeadTrainer]) {
         let at = position.epoch as f64 + position.step as f64 / steps as f64;
         if self.before.len() != learners.len() || at < self.from {
             self.before = vec![Running::default(); learners.len()];
@@ -209,7 +216,7 @@ impl<'a> Report<'a> {
         self.went.steps = Some(steps);
     }
 
-    fn epoch(&mut self, seed: u64, learners: &[Learner]) {
+    fn epoch(&mut self, seed: u64, learners: &[HeadTrainer]) {
         for learner in learners {
             let head = learner.name.clone();
             match (&learner.failure, learner.history.last()) {
@@ -220,8 +227,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    fn advance(&mut self, what: String, now: pace::Progress) {
-        let pace::Progress { done, total, rate, left } = now;
+    fn advance(&mut self, what: String, now: rate::Progress) {
+        let rate::Progress { done, total, rate, left } = now;
         (self.went.rate, self.went.left) = (rate, left);
         // The time all of it would have taken at this speed, so that what is left follows from it.
         let elapsed = Duration::try_from_secs_f64(done as f64 / rate.max(1e-9)).unwrap_or_default();
@@ -242,10 +249,10 @@ impl<'a> Report<'a> {
         if let Some(progress) = self.progress.take() {
             self.outbox.tell(Event::Progress(self.clock.job, progress));
         }
-        let Went { rate, left, .. } = self.went;
-        let went = std::mem::replace(&mut self.went, Went { rate, left, ..nothing() });
+        let TrainDelta { rate, left, .. } = self.went;
+        let went = std::mem::replace(&mut self.went, TrainDelta { rate, left, ..nothing() });
         if went.steps.is_some() || !went.epochs.is_empty() || !went.failures.is_empty() {
-            self.tell(News::Went(Box::new(went)));
+            self.tell(TrainEvent::Went(Box::new(went)));
         }
     }
 
@@ -253,18 +260,19 @@ impl<'a> Report<'a> {
     fn probes(&self, mut probes: Vec<(std::path::PathBuf, std::time::SystemTime)>) {
         // The best of a head first: it is what one looks at.
         let last = |path: &std::path::Path| {
-            path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with(Which::Last.name()))
+            path.file_stem()
+                .is_some_and(|stem| stem.to_string_lossy().ends_with(ProbeCheckpoint::Last.name()))
         };
         probes.sort_by_key(|(path, _)| last(path));
-        self.tell(News::Probes(probes));
+        self.tell(TrainEvent::Probes(probes));
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: TrainEvent) {
         self.outbox.tell(Event::Training { job: self.clock.job, news });
     }
 }
 
-fn nothing() -> Went {
+fn nothing() -> TrainDelta {
     let (steps, epochs, failures) = (None, Vec::new(), Vec::new());
-    Went { steps, epochs, failures, rate: 0.0, left: Duration::ZERO }
+    TrainDelta { steps, epochs, failures, rate: 0.0, left: Duration::ZERO }
 }

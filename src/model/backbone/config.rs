@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::family::{Dialect, Extra, Family, Positions};
+use super::family::{ConfigSchema, Extra, Family, Positions};
 use super::fields::Fields;
 use super::position::Kernel;
 use super::{FAMILIES, find};
 use crate::model::grid::Grid;
-use crate::model::whole;
+use crate::model::io::atomic_file;
 
 /// No `config.json` is larger than this.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -131,7 +131,7 @@ impl Config {
     pub fn open(dir: &Path) -> Result<Self, ConfigError> {
         let path = dir.join("config.json");
         let read = |source| ConfigError::Read { path: path.clone(), source };
-        match serde_json::from_slice(&whole::read(&path, FILE_LIMIT).map_err(read)?) {
+        match serde_json::from_slice(&atomic_file::read(&path, FILE_LIMIT).map_err(read)?) {
             Ok(Value::Object(map)) => Self::of_file(&Fields { path: &path, map: &map, within: "" }),
             Ok(_) => Err(ConfigError::Json { path, why: "it holds another kind of value".into() }),
             Err(error) => Err(ConfigError::Json { path, why: error.to_string() }),
@@ -168,12 +168,12 @@ impl Config {
             return Err(fields.error("num_channels", "3 (red, green, blue)"));
         }
         let gated = match dialect {
-            Dialect::Dinov2 => fields.flag("use_swiglu_ffn", false)?,
-            Dialect::Dinov3 => fields.flag("use_gated_mlp", false)?,
-            Dialect::Vit | Dialect::Beit | Dialect::Clip => false,
+            ConfigSchema::Dinov2 => fields.flag("use_swiglu_ffn", false)?,
+            ConfigSchema::Dinov3 => fields.flag("use_gated_mlp", false)?,
+            ConfigSchema::Vit | ConfigSchema::Beit | ConfigSchema::Clip => false,
         };
         let feed = match dialect {
-            Dialect::Dinov2 => {
+            ConfigSchema::Dinov2 => {
                 let wide = (width as f64 * fields.number("mlp_ratio", 4.0, 0.0..=64.0)?) as usize;
                 // SwiGLU keeps two thirds, rounded up to a multiple of 8.
                 if gated { ((wide * 2) / 3).next_multiple_of(8) } else { wide }
@@ -188,7 +188,7 @@ impl Config {
         if (0..2).any(|axis| image[axis] < patch[axis]) {
             return Err(fields.error("image_size", format!("at least one patch of {patch:?}")));
         }
-        let beit = dialect == Dialect::Beit;
+        let beit = dialect == ConfigSchema::Beit;
         let rotary = match family.positions {
             Positions::Rotary if !(width / heads).is_multiple_of(4) => {
                 let supported = format!("a divisor of hidden_size / 4 = {width} / 4, for rotary positions");
@@ -206,7 +206,7 @@ impl Config {
             gated,
             activation: match dialect {
                 // Whatever `hidden_act` says.
-                Dialect::Dinov2 if gated => Activation::Silu,
+                ConfigSchema::Dinov2 if gated => Activation::Silu,
                 _ => activation(fields, defaults.activation)?,
             },
             epsilon: fields.number("layer_norm_eps", defaults.epsilon, 0.0..=1.0)?,
@@ -229,9 +229,9 @@ impl Config {
             shared_relative: beit && fields.flag("use_shared_relative_position_bias", false)?,
             rotary,
             layer_scale: match dialect {
-                Dialect::Dinov2 | Dialect::Dinov3 => true,
-                Dialect::Beit => fields.number("layer_scale_init_value", 0.1, -1e9..=1e9)? > 0.0,
-                Dialect::Vit | Dialect::Clip => false,
+                ConfigSchema::Dinov2 | ConfigSchema::Dinov3 => true,
+                ConfigSchema::Beit => fields.number("layer_scale_init_value", 0.1, -1e9..=1e9)? > 0.0,
+                ConfigSchema::Vit | ConfigSchema::Clip => false,
             },
             final_norm: family.names.last.is_some() && !(beit && fields.flag("use_mean_pooling", true)?),
         })
@@ -270,12 +270,14 @@ fn activation(fields: &Fields, default: Activation) -> Result<Activation, Config
     })
 }
 
-fn biases(fields: &Fields, dialect: Dialect) -> Result<Biases, ConfigError> {
+fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError> {
     let all = Biases { qkv: [true; 3], out: true, feed: true };
     Ok(match dialect {
-        Dialect::Vit | Dialect::Dinov2 => Biases { qkv: [fields.flag("qkv_bias", true)?; 3], ..all },
-        Dialect::Beit => Biases { qkv: [true, false, true], ..all },
-        Dialect::Dinov3 => Biases {
+        ConfigSchema::Vit | ConfigSchema::Dinov2 => {
+            Biases { qkv: [fields.flag("qkv_bias", true)?; 3], ..all }
+        }
+        ConfigSchema::Beit => Biases { qkv: [true, false, true], ..all },
+        ConfigSchema::Dinov3 => Biases {
             qkv: [
                 fields.flag("query_bias", true)?,
                 fields.flag("key_bias", false)?,
@@ -284,6 +286,6 @@ fn biases(fields: &Fields, dialect: Dialect) -> Result<Biases, ConfigError> {
             out: fields.flag("proj_bias", true)?,
             feed: fields.flag("mlp_bias", true)?,
         },
-        Dialect::Clip => all,
+        ConfigSchema::Clip => all,
     })
 }

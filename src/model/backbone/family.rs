@@ -20,7 +20,7 @@ pub struct Family {
     /// Objects of `config.json` that may hold its fields; the first that is there does. None: the whole.
     pub within: &'static [&'static str],
     /// In which words its `config.json` says how layers are built.
-    pub dialect: Dialect,
+    pub dialect: ConfigSchema,
     /// What its weights are called.
     pub names: &'static Names,
     /// Whether a CLS token stands before all others.
@@ -37,7 +37,7 @@ pub struct Family {
 
 /// In which words `config.json` says how layers are built; what each says stands in [`super::config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ConfigSchema {
     /// `qkv_bias`.
     Vit,
     /// `use_relative_position_bias`, `layer_scale_init_value`, `use_mean_pooling`; keys have no bias.
@@ -100,7 +100,7 @@ pub const VIT: Family = Family {
     prefix: "vit.",
     beside: &[],
     within: &[],
-    dialect: Dialect::Vit,
+    dialect: ConfigSchema::Vit,
     names: &names::VIT,
     cls: true,
     extra: Extra::None,
@@ -117,7 +117,7 @@ pub const BEIT: Family = Family {
     model_type: "beit",
     name: "BEiT",
     prefix: "beit.",
-    dialect: Dialect::Beit,
+    dialect: ConfigSchema::Beit,
     positions: Positions::Relative(Kernel::Bicubic),
     ..VIT
 };
@@ -127,7 +127,7 @@ pub const DINOV2: Family = Family {
     model_type: "dinov2",
     name: "DINOv2",
     prefix: "dinov2.",
-    dialect: Dialect::Dinov2,
+    dialect: ConfigSchema::Dinov2,
     names: &names::DINOV2,
     defaults: Defaults { patch: 14, epsilon: 1e-6, ..BASE },
     ..VIT
@@ -149,7 +149,7 @@ pub const DINOV3: Family = Family {
     model_type: "dinov3_vit",
     name: "DINOv3",
     prefix: "",
-    dialect: Dialect::Dinov3,
+    dialect: ConfigSchema::Dinov3,
     names: &names::DINOV3,
     extra: Extra::Registers(0),
     positions: Positions::Rotary,
@@ -165,7 +165,7 @@ pub const CLIP: Family = Family {
     prefix: "vision_model.",
     beside: &["text_model.", "text_projection.", "visual_projection.", "logit_scale", "post_layernorm."],
     within: &["vision_config_dict", "vision_config"],
-    dialect: Dialect::Clip,
+    dialect: ConfigSchema::Clip,
     names: &names::CLIP,
     patch_bias: false,
     defaults: Defaults { patch: 32, activation: Activation::QuickGelu, epsilon: 1e-5, ..BASE },

@@ -4,8 +4,8 @@ use burn::backend::Flex;
 use burn::tensor::{DType, Tensor, activation};
 use rayon::prelude::*;
 
-use crate::model::pooling::{flex, on_cpu};
-use crate::model::vectorise::{exp_single, multiply_add, vectorised};
+use crate::model::ops::pooling::{flex, on_cpu};
+use crate::model::ops::simd::{exp_single, multiply_add, vectorised};
 
 /// Values a thread takes at once.
 const PART: usize = 1 << 13;
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
     use crate::close::assert_close;
-    use crate::model::pooling::host;
+    use crate::model::ops::pooling::host;
 
     #[test]
     fn it_is_that_of_elementary_operations() {

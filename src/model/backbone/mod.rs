@@ -20,9 +20,10 @@ pub mod keys;
 pub mod names;
 pub mod order;
 pub mod position;
+pub mod preprocess;
 mod rotary;
 mod swish;
-pub mod taking;
+pub mod token_spec;
 pub mod vit;
 pub mod weights;
 
@@ -42,9 +43,9 @@ use self::vit::{Layout, Vit};
 use self::weights::Weights;
 use super::device;
 use super::grid::Grid;
-use super::inject;
-use super::preprocess::Pixels;
 use super::tokens::Tokens;
+use crate::model::backbone::preprocess::Pixels;
+use crate::model::io::failpoint;
 
 /// Every family, in the order menus show them.
 pub const FAMILIES: &[&Family] = &[
@@ -206,7 +207,7 @@ impl Backbone {
 
     /// [`Self::forward_layers`] for images of one size.
     fn run(&self, batch: &[Pixels], layout: &Layout, layers: &[usize], normed: bool) -> Vec<Vec<Tokens>> {
-        inject::device_step();
+        failpoint::device_step();
         let (height, width) = (batch[0].height, batch[0].width);
         let values: Vec<f32> = batch.iter().flat_map(|image| &image.values).copied().collect();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);

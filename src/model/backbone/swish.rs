@@ -5,7 +5,7 @@
 use burn::tensor::{Tensor, activation};
 
 use super::gelu::in_parts;
-use crate::model::vectorise::{exp_single, multiply_add, vectorised};
+use crate::model::ops::simd::{exp_single, multiply_add, vectorised};
 
 /// `s(x) = linear x + cubic x^3`.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::close::assert_close;
-    use crate::model::pooling::host;
+    use crate::model::ops::pooling::host;
 
     #[test]
     fn it_is_that_of_elementary_operations() {

@@ -8,21 +8,24 @@ mod cars;
 mod cub;
 mod folder;
 mod holding;
+pub mod image;
 mod imagenet;
 pub mod mat;
 mod parquet;
 mod place;
 mod report;
+pub mod scenes;
 mod table;
+pub mod token_cache;
 mod walk;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::image::{ImageError, Photo};
+use crate::model::data::image::{ImageError, Photo};
 pub use holding::hold_out;
 pub use parquet::Row;
-pub use place::Place;
+pub use place::ImageSource;
 pub use report::{Check, Report, describe};
 
 /// Folder of a dataset in which the masks of its images lie, as the images lie in the dataset.
@@ -79,17 +82,17 @@ impl Source {
     }
 
     /// The same, as plain data.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ImageSource {
         match self {
-            Self::File(path) => Place::from(path.clone()),
-            Self::Row(row) => Place { path: row.file().to_owned(), row: Some(row.number()) },
+            Self::File(path) => ImageSource::from(path.clone()),
+            Self::Row(row) => ImageSource { path: row.file().to_owned(), row: Some(row.number()) },
         }
     }
 
     /// The bytes of the image file.
     pub fn bytes(&self) -> Result<Vec<u8>, ImageError> {
         match self {
-            Self::File(path) => super::image::read(path),
+            Self::File(path) => crate::model::data::image::read(path),
             Self::Row(row) => row.bytes().map_err(|why| ImageError::Row { name: self.name(), why }),
         }
     }
@@ -169,9 +172,9 @@ impl Dataset {
 
     /// What the image of sample `at` is called: its place below the dataset's folder.
     pub fn name_of_image(&self, at: usize) -> String {
-        let Place { path, row } = self.samples[at].source.place();
+        let ImageSource { path, row } = self.samples[at].source.place();
         let path = path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(path);
-        Place { path, row }.to_string()
+        ImageSource { path, row }.to_string()
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::parquet;
-use crate::model::image::{ImageError, Photo};
+use crate::model::data::image::{ImageError, Photo};
 
 /// Where an image is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct ImageSource {
     /// The file.
     pub path: PathBuf,
     /// The row of a Parquet file, from 0; absent where the file is the image.
@@ -18,7 +18,7 @@ pub struct Place {
     pub row: Option<usize>,
 }
 
-impl Place {
+impl ImageSource {
     /// The image, decoded.
     ///
     /// # Errors
@@ -39,13 +39,13 @@ impl Place {
     }
 }
 
-impl From<PathBuf> for Place {
+impl From<PathBuf> for ImageSource {
     fn from(path: PathBuf) -> Self {
         Self { path, row: None }
     }
 }
 
-impl Display for Place {
+impl Display for ImageSource {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
         self.row.map_or(Ok(()), |row| write!(f, ", row {row}"))

@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::{Dataset, Split};
-use crate::model::guard::cut;
-use crate::model::image::{Photo, looks_like_image};
-use crate::model::shown::shown;
+use crate::model::data::image::{Photo, looks_like_image};
+use crate::model::io::catch_panic::cut;
+use crate::model::io::escape::shown;
 
 /// How closely the images are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

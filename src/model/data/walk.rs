@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use super::DataError;
-use crate::model::image::{is_named_image, looks_like_image};
-use crate::model::whole;
+use crate::model::data::image::{is_named_image, looks_like_image};
+use crate::model::io::atomic_file;
 
 /// Longest list or annotation file read, in bytes.
 const TEXT_LIMIT: u64 = 1 << 28;
@@ -110,7 +110,7 @@ pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, DataError> {
         let why = "is missing or no regular file; the dataset's archive holds it";
         return Err(DataError::file(path, why));
     }
-    whole::read(path, TEXT_LIMIT).map_err(|error| match error.kind() {
+    atomic_file::read(path, TEXT_LIMIT).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => {
             DataError::file(path, format!("is larger than {TEXT_LIMIT} bytes; no list is that long"))
         }
@@ -125,7 +125,7 @@ pub(super) fn text(path: &Path) -> Result<String, DataError> {
 
 /// The first line of a list, as far as its first 64 KiB hold it: who only recognises it reads no more.
 pub(super) fn first_line(path: &Path) -> Result<String, DataError> {
-    let mut start = whole::start(path, 64 << 10).map_err(failed(path))?;
+    let mut start = atomic_file::start(path, 64 << 10).map_err(failed(path))?;
     let end = start.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
     start.truncate(end.unwrap_or(start.len()));
     decoded(path, start)

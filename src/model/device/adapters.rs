@@ -13,8 +13,8 @@ use burn::backend::{DispatchDevice, WgpuDeviceKind};
 use burn::tensor::Device;
 use wgpu::{Adapter, AdapterInfo, Backend, DeviceType};
 
-use super::super::guard::guard;
 use super::{DeviceError, Found, Type};
+use crate::model::io::catch_panic::guard;
 
 /// Graphics APIs, best first, with burn's word for each.
 const APIS: [(Backend, WgpuBackend); 4] = [

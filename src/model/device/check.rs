@@ -12,8 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::super::guard::guard;
 use super::{Found, Type};
+use crate::model::io::catch_panic::guard;
 
 /// Above this a product is wrong, not rounded. Float32 gives about 1e-7, tensor cores about 1e-4.
 const LARGEST_ERROR: f64 = 1e-2;

@@ -6,8 +6,8 @@
 use burn::backend::DispatchDevice;
 use burn::tensor::{Device, DeviceType};
 
-use super::super::guard::guard;
 use super::{DeviceError, Found, Type};
+use crate::model::io::catch_panic::guard;
 
 /// The CUDA devices this machine has, numbered from `cuda:0`; none is opened.
 pub(super) fn list() -> Vec<Found> {

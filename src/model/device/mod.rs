@@ -19,13 +19,13 @@ mod check;
 mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
-mod quiet;
-mod room;
+mod free_memory;
+mod silence_drivers;
 
 pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose};
-pub use quiet::quiet_drivers;
-pub use room::{Room, room};
+pub use free_memory::{Room, room};
+pub use silence_drivers::quiet_drivers;
 
 use burn::tensor::Device;
 use serde::Serialize;

@@ -4,7 +4,7 @@
 use burn::tensor::{Int, Tensor, activation, module};
 
 use super::{GRID, PATCH, PIXELS, Plan, TOKENS};
-use crate::model::params::{Constraint, Init, Params, Spec};
+use crate::model::probe::params::{Constraint, Init, Params, Spec};
 
 /// The encoder: patches `[B * V, P]` at `places` (all of them where absent) to tokens `[B, 1 + V, d]`.
 pub(super) fn encode(

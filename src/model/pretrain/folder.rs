@@ -9,9 +9,9 @@ use safetensors::{Dtype, SafeTensorError};
 use serde_json::{Value, json};
 
 use super::{Objective, PATCH, Plan};
-use crate::model::array::{Array, Arrays};
-use crate::model::scenes::SIDE;
-use crate::model::whole;
+use crate::model::data::scenes::SIDE;
+use crate::model::io::array::{Array, Arrays};
+use crate::model::io::atomic_file;
 
 /// How weights are kept in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub enum FolderError {
 
 /// Writes the weights of `plan` to `folder`, which is made where absent.
 pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) -> Result<(), FolderError> {
-    whole::make_folder(folder).map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
+    atomic_file::make_folder(folder)
+        .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
     let named: Vec<(&String, &Array, Vec<u8>)> =
         weights.iter().map(|(name, array)| (name, array, bytes(&array.data, precision))).collect();
     let dtype = match precision {
@@ -106,5 +107,5 @@ fn text(value: &Value) -> Vec<u8> {
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
-    whole::write(path, bytes).map_err(|source| FolderError::Write { path: path.to_owned(), source })
+    atomic_file::write(path, bytes).map_err(|source| FolderError::Write { path: path.to_owned(), source })
 }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::encoder::{block, block_specs, encode, linear, linear_specs, norm, norm_specs, positions};
 use super::{PIXELS, Plan, TOKENS};
-use crate::model::params::{Init, Params, Spec};
+use crate::model::probe::params::{Init, Params, Spec};
 
 /// Patches the encoder sees: two fifths, more than the quarter of photographs, since an object covers
 /// few patches and must be told from those of them that are seen.
@@ -31,7 +31,7 @@ pub(super) fn specs(plan: &Plan) -> Vec<Spec> {
 }
 
 /// The patches of a batch, and which of them are seen.
-struct Puzzle {
+struct MaskedBatch {
     /// Pixels of the seen patches, `[B * V, P]`.
     seen: Vec<f32>,
     /// The token each of them is, `[B * V]`.
@@ -42,7 +42,7 @@ struct Puzzle {
     hidden: Vec<f32>,
 }
 
-impl Puzzle {
+impl MaskedBatch {
     /// Hides three fifths of every image of `patches` `[B, N, P]`.
     fn new(patches: &[f32], rng: &mut ChaCha8Rng) -> Self {
         let (mut seen, mut places, mut restore, mut hidden) =
@@ -77,7 +77,7 @@ pub(super) fn masked_loss(
     rng: &mut ChaCha8Rng,
 ) -> Tensor<1> {
     let batch = plan.batch;
-    let Puzzle { seen, places, restore, hidden } = Puzzle::new(&patches, rng);
+    let MaskedBatch { seen, places, restore, hidden } = MaskedBatch::new(&patches, rng);
     let index = |rows: Vec<i32>| {
         let count = rows.len();
         Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), device)

@@ -1,4 +1,4 @@
-//! Pre-trains the demo's tiny backbones on [`scenes`](super::scenes), endlessly fresh ones: one as a
+//! Pre-trains the demo's tiny backbones on [`scenes`](crate::model::data::scenes), endlessly fresh ones: one as a
 //! masked autoencoder (He et al. 2022), one supervised (Dosovitskiy et al. 2021), the two extremes the paper compares.
 //!
 //! The encoder is a plain pre-norm ViT with the parameter names of transformers' ViT, so what is
@@ -17,10 +17,10 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::array::Arrays;
-use super::optim::{AdamW, cosine};
-use super::params::{Params, Spec};
-use super::scenes::{self, SIDE, Scene};
+use crate::model::data::scenes::{self, SIDE, Scene};
+use crate::model::io::array::Arrays;
+use crate::model::probe::params::{Params, Spec};
+use crate::model::train::optim::{AdamW, cosine};
 
 /// Side of a patch in pixels: a 14 x 14 grid, the paper's 196 tokens.
 pub const PATCH: usize = 8;
@@ -160,8 +160,8 @@ mod tests {
 
     use super::*;
     use crate::model::backbone::Backbone;
-    use crate::model::image::Photo;
-    use crate::model::preprocess::Preprocessor;
+    use crate::model::backbone::preprocess::Preprocessor;
+    use crate::model::data::image::Photo;
 
     const PLAN: Plan = Plan {
         objective: Objective::Masked,

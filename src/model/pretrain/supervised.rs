@@ -7,8 +7,8 @@
 use burn::tensor::{Device, Int, Tensor, TensorData, loss};
 
 use super::{PATCH, PIXELS, Plan, TOKENS, encoder};
-use crate::model::params::{Params, Spec};
-use crate::model::scenes::{CLASSES, Scene};
+use crate::model::data::scenes::{CLASSES, Scene};
+use crate::model::probe::params::{Params, Spec};
 
 /// Share of a patch from which on its token is asked for the object's class, not for "none".
 const LABELLED: f64 = 0.25;

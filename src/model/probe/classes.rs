@@ -46,8 +46,8 @@ impl Probe {
 mod tests {
     use super::super::{BackboneMeta, Classifier, FORMAT, Meta};
     use super::*;
-    use crate::model::array::Arrays;
-    use crate::model::head::Config;
+    use crate::model::io::array::Arrays;
+    use crate::model::probe::head::Config;
 
     fn list(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::model::head::ConfigError;
+use crate::model::probe::head::ConfigError;
 
 /// A probe that cannot be read, written or used.
 #[derive(Debug, thiserror::Error)]

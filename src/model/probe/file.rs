@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use super::meta::{FORMAT, Meta};
 use super::{Classifier, Probe, ProbeError, known_heads};
-use crate::model::array::{Array, Arrays};
-use crate::model::digest;
 use crate::model::grid::Grid;
-use crate::model::head::{self, Dims};
-use crate::model::params::{Constraint, STEP_BOUNDS, Spec};
-use crate::model::whole;
+use crate::model::io::array::{Array, Arrays};
+use crate::model::io::atomic_file;
+use crate::model::io::sha256;
+use crate::model::probe::head::{self, Dims};
+use crate::model::probe::params::{Constraint, STEP_BOUNDS, Spec};
 
 /// The metadata key of the description.
 const KEY: &str = "ssmprobe";
@@ -37,7 +37,7 @@ impl Probe {
     /// Reads a probe file; with the SHA-256 of the very bytes that were read.
     pub fn load_known(path: &Path) -> Result<(Self, String), ProbeError> {
         let bytes = read(path)?;
-        Ok((Self::parse(&bytes, path)?, digest::of(&bytes)))
+        Ok((Self::parse(&bytes, path)?, sha256::of(&bytes)))
     }
 
     /// Reads the bytes of a probe file; `path` names it in errors.
@@ -125,13 +125,13 @@ impl Probe {
             .collect::<Result<Vec<_>, _>>()
             .and_then(|views| safetensors::serialize(views, Some(metadata)))
             .map_err(|e| io(std::io::Error::other(e)))?;
-        whole::write(path, &bytes).map_err(io)
+        atomic_file::write(path, &bytes).map_err(io)
     }
 }
 
 /// The bytes of a file that may be a probe.
 fn read(path: &Path) -> Result<Vec<u8>, ProbeError> {
-    whole::read(path, MOST_BYTES).map_err(|source| match source.kind() {
+    atomic_file::read(path, MOST_BYTES).map_err(|source| match source.kind() {
         ErrorKind::FileTooLarge => ProbeError::TooLarge { path: path.to_owned(), most: MOST_BYTES },
         _ => ProbeError::Io { path: path.to_owned(), verb: "read", verb_past: "read", source },
     })

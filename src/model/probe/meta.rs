@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::model::head::Config;
+use crate::model::probe::head::Config;
 
 /// The version of the file format.
 pub const FORMAT: u64 = 1;

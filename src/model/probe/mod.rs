@@ -2,24 +2,30 @@
 //!
 //! Values are effective ones, under PyTorch's names, so that ten lines of PyTorch write a file this
 //! reads (`assets/examples/write_probe.py`). `logits = W z + b` `[C]` from the features `z` `[F]`
-//! that the head's [`Reading`] gives.
+//! that the head's [`HeadOutput`] gives.
 
 mod classes;
 mod error;
 mod file;
+pub mod head;
+pub mod head_output;
 mod meta;
+pub mod params;
+pub mod router;
+pub mod s4;
+pub mod settings;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::error::ProbeError;
+use self::head::s4_layer::Kernel;
+use self::head::{Head, linear};
+use self::head_output::HeadOutput;
 pub use self::meta::{BackboneMeta, FORMAT, Meta};
-use super::array::Arrays;
-use super::head::memory::Kernel;
-use super::head::{self, Head, linear};
-use super::params::Spec;
-use super::reading::Reading;
+use self::params::Spec;
 use super::tokens::Tokens;
+use crate::model::io::array::Arrays;
 
 /// Token counts whose kernels are kept before all are forgotten.
 const KEPT: usize = 8;
@@ -102,7 +108,7 @@ impl Probe {
 
     /// How it reads one image, in float64. `draw` seeds random orders: the image's index in its
     /// dataset.
-    pub fn reading(&self, tokens: &Tokens, draw: u64) -> Result<Reading, ProbeError> {
+    pub fn reading(&self, tokens: &Tokens, draw: u64) -> Result<HeadOutput, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;
         Ok(self.head.reading_with(&self.arrays, &self.kernels(n), tokens, draw))

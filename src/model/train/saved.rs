@@ -3,10 +3,10 @@
 use burn::tensor::Device;
 
 use super::losses::Losses;
-use super::{Epoch, Learner, Running, Snapshot};
-use crate::model::array::Arrays;
-use crate::model::optim::AdamW;
-use crate::model::params::Params;
+use super::{Epoch, HeadTrainer, Running, Snapshot};
+use crate::model::io::array::Arrays;
+use crate::model::probe::params::Params;
+use crate::model::train::optim::AdamW;
 
 /// A learner between two steps, on the host.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,19 +17,19 @@ pub struct Saved {
     pub good: Arrays,
     /// The optimiser's moments.
     pub adam: Arrays,
-    /// As in [`Learner`].
+    /// As in [`HeadTrainer`].
     pub history: Vec<Epoch>,
-    /// As in [`Learner`].
+    /// As in [`HeadTrainer`].
     pub best: Option<Snapshot>,
-    /// As in [`Learner`].
+    /// As in [`HeadTrainer`].
     pub answers: Vec<u32>,
-    /// As in [`Learner`].
+    /// As in [`HeadTrainer`].
     pub failure: Option<String>,
-    /// As in [`Learner`].
+    /// As in [`HeadTrainer`].
     pub running: Running,
-    /// As in [`Learner`].
+    /// As in [`HeadTrainer`].
     pub losses: Losses,
-    /// As in [`Learner`].
+    /// As in [`HeadTrainer`].
     pub seconds: f64,
 }
 
@@ -45,7 +45,7 @@ impl Running {
     }
 }
 
-impl Learner {
+impl HeadTrainer {
     /// Everything it needs to go on.
     pub fn save(&self) -> Saved {
         Saved {

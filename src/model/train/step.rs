@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData, loss};
 
-use super::Learner;
-use crate::model::classifier::Model;
-use crate::model::head::Batch;
-use crate::model::inject;
-use crate::model::pooling::pass::{Gradient, Pass};
-use crate::model::pooling::{self, Pooling};
+use super::HeadTrainer;
+use crate::model::io::failpoint;
+use crate::model::ops::pooling::pass::{Gradient, Pass};
+use crate::model::ops::pooling::{self, Pooling};
+use crate::model::probe::head::Batch;
+use crate::model::train::classifier::Model;
 
 /// The labels of a batch on a device.
 pub struct Labels {
@@ -41,8 +41,8 @@ impl Labels {
 }
 
 /// One step of every learner that still trains, on one batch whose `patches` record gradients.
-pub fn step_all(learners: &mut [Learner], batch: &Batch, labels: &Labels, rate: f64) {
-    inject::device_step();
+pub fn step_all(learners: &mut [HeadTrainer], batch: &Batch, labels: &Labels, rate: f64) {
+    failpoint::device_step();
     let begun = Instant::now();
     let together = pooling::on_cpu(&batch.patches.device());
     let mut steps: Vec<Step> = learners
@@ -88,7 +88,7 @@ pub fn step_all(learners: &mut [Learner], batch: &Batch, labels: &Labels, rate: 
 
 /// A learner within a step.
 struct Step<'a> {
-    learner: &'a mut Learner,
+    learner: &'a mut HeadTrainer,
     /// The model with parameters that record their gradients.
     tracked: Model,
     /// What it asks of a pass shared with others.
@@ -100,7 +100,7 @@ struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    fn new(learner: &'a mut Learner, batch: &Batch, together: bool) -> Self {
+    fn new(learner: &'a mut HeadTrainer, batch: &Batch, together: bool) -> Self {
         let tracked = learner.model.clone().with_params(learner.model.params().tracked());
         let pooling = if together { tracked.head().pooling(tracked.params(), batch) } else { None };
         Self { learner, tracked, pooling, pooled: None, outcome: None }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use resvg::{tiny_skia, usvg};
 
 use super::{ExportError, MADE_BY, MOST, svg};
-use crate::viz::font;
-use crate::viz::scene::Scene;
+use crate::viz::draw::font;
+use crate::viz::draw::scene::Scene;
 
 /// The SVG as the converters read it, with the one typeface and no other.
 fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {

@@ -12,9 +12,9 @@ pub use convert::{pdf, png};
 pub use numbers::{csv, npz};
 pub use svg::svg;
 
-use super::scene::Scene;
-use super::table::Table;
-use crate::model::whole;
+use crate::model::io::atomic_file;
+use crate::viz::draw::scene::Scene;
+use crate::viz::draw::table::Table;
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -87,5 +87,5 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
 /// # Errors
 /// If the folder cannot be written to.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
-    whole::write(path, bytes).map_err(|source| ExportError::Write { path: path.to_owned(), source })
+    atomic_file::write(path, bytes).map_err(|source| ExportError::Write { path: path.to_owned(), source })
 }

@@ -8,8 +8,8 @@
 use std::io::{Cursor, Write as _};
 
 use super::ExportError;
-use crate::model::cells::word;
-use crate::viz::table::{Column, Table};
+use crate::model::io::csv_cell::word;
+use crate::viz::draw::table::{Column, Table};
 
 /// What a file says of itself: what it shows, what it was made of and by what.
 fn metadata<'a>(title: &'a str, about: &'a str) -> [(&'static str, &'a str); 3] {

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 
 use super::{MADE_BY, POINTS};
-use crate::viz::font;
-use crate::viz::scene::{Anchor, Box2, Item, Raster, Scene, Shape, Stroke};
-use crate::viz::theme::Color;
+use crate::viz::draw::font;
+use crate::viz::draw::scene::{Anchor, Box2, Item, Raster, Scene, Shape, Stroke};
+use crate::viz::draw::theme::Color;
 
 /// The scene as SVG; `about` says what it was made from (image, probe, backbone).
 pub fn svg(scene: &Scene, about: &str) -> String {

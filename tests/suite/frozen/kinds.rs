@@ -8,24 +8,28 @@ use std::path::{Path, PathBuf};
 use eframe::egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use serde_json::json;
-use ssmprobe::app::job::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ImageId, LookSettings, ProbeId,
+use ssmprobe::app::jobs::train::TrainForm;
+use ssmprobe::app::jobs::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId,
 };
 use ssmprobe::app::report::{FORMATS, TABLES};
-use ssmprobe::app::settings::{Recent, Settings, ThemeChoice};
+use ssmprobe::app::state::settings::{Recent, Settings, ThemeChoice};
+use ssmprobe::app::state::workspace::{
+    SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace,
+};
 use ssmprobe::app::state::{Selection, State, Views};
-use ssmprobe::app::training::Draft;
-use ssmprobe::app::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
 use ssmprobe::model::backbone::order::MaeOrder;
-use ssmprobe::model::head::HEADS;
-use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::stability::Stability;
+use ssmprobe::model::explain::survey::Survey;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::stability::Stability;
-use ssmprobe::model::survey::Survey;
+use ssmprobe::model::probe::head::HEADS;
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::curves::Part;
-use ssmprobe::viz::overview::{Choice, MapOf, OVERVIEWS};
-use ssmprobe::viz::{FIGURES, Options, Rows, colormap, stability};
+use ssmprobe::viz::draw::colormap;
+use ssmprobe::viz::figures::curves::Part;
+use ssmprobe::viz::figures::dataset::{Choice, MapOf, OVERVIEWS};
+use ssmprobe::viz::figures::stability;
+use ssmprobe::viz::{FIGURES, Options, Rows};
 
 use super::compare::Slack;
 use super::{FREEZE, frozen, step, walk};
@@ -83,7 +87,7 @@ fn workspace(desk: &Path) -> Workspace {
             SavedImage { id: ImageId(4), place: desk.join("data/val/disc-stripes/24.png").into() },
             SavedImage {
                 id: ImageId(5),
-                place: ssmprobe::model::data::Place {
+                place: ssmprobe::model::data::ImageSource {
                     path: desk.join("data/val/disc-stripes/27.png"),
                     row: Some(6),
                 },
@@ -112,10 +116,10 @@ fn workspace(desk: &Path) -> Workspace {
                 map: colormap::Map::Viridis,
             },
         },
-        look: LookSettings { rho: Some(0.75), null_draws: 33, seed: 4 },
+        look: ExplainSettings { rho: Some(0.75), null_draws: 33, seed: 4 },
         backbone_options: options,
         runs: vec![desk.join("run")],
-        training: Draft {
+        training: TrainForm {
             backbone: "backbone".into(),
             data: Some("data".into()),
             heads: vec!["gap".into(), "softsort".into()],

@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use ssmprobe::app::training::{self, Draft, Event};
-use ssmprobe::model::run::Run;
-use ssmprobe::model::scenes;
+use ssmprobe::app::jobs::train::{self, Event, TrainForm};
+use ssmprobe::model::data::scenes;
+use ssmprobe::model::train::run::Run;
 use tempfile::TempDir;
 
 use self::compare::Slack;
@@ -273,7 +273,7 @@ fn tables_of_a_report() {
 #[test]
 fn a_stopped_run() {
     step("stopped", |desk, _| {
-        let draft = Draft {
+        let draft = TrainForm {
             backbone: desk.join("backbone").display().to_string(),
             data: Some(desk.join("data")),
             heads: ["linear-bn", "sinkhorn"].map(str::to_owned).into(),
@@ -283,10 +283,10 @@ fn a_stopped_run() {
             seeds: 1,
             device: "cpu".into(),
             cache: Some(desk.join("tokens")),
-            ..Draft::default()
+            ..TrainForm::default()
         };
         let order = draft.order(desk.join("backbone")).expect("an order");
-        let end = training::start(&order, &desk.join("stopped"), false, &mut |event| match event {
+        let end = train::start(&order, &desk.join("stopped"), false, &mut |event| match event {
             Event::Epoch { position, .. } if position.epoch == 2 => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });

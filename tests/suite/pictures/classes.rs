@@ -1,10 +1,11 @@
 //! Pictures of a whole dataset: rows and columns of the confusion are true and predicted classes, every class has its own
 //! map, every image its own dot.
 
-use ssmprobe::viz::overview::{self, MapOf, Overview};
-use ssmprobe::viz::scene::{Identity, Point, Scene, Shape};
-use ssmprobe::viz::theme::Theme;
-use ssmprobe::viz::{COLUMN, plot};
+use ssmprobe::viz::COLUMN;
+use ssmprobe::viz::draw::scene::{Identity, Point, Scene, Shape};
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::dataset::{self, MapOf, Overview};
+use ssmprobe::viz::figures::plot;
 
 use super::lists::height;
 use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
@@ -15,7 +16,7 @@ use super::{looks, plotted};
 use crate::close::assert_close;
 
 fn find(id: &str) -> &'static dyn Overview {
-    overview::find(id).expect("an overview")
+    dataset::find(id).expect("an overview")
 }
 
 fn marks(id: &str, theme: &Theme) -> Marks {

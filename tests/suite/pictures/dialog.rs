@@ -6,9 +6,9 @@ use std::path::Path;
 use assert_cmd::Command as Program;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::command::Command;
+use ssmprobe::app::state::command::Command;
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::colormap::Map;
+use ssmprobe::viz::draw::colormap::Map;
 use ssmprobe::viz::{Options, Rows};
 
 use super::pointer::showing;

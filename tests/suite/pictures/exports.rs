@@ -4,7 +4,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use ssmprobe::viz::FIGURES;
-use ssmprobe::viz::table::{Column, Table};
+use ssmprobe::viz::draw::table::{Column, Table};
 
 use super::small::{
     self, BEST, EXACT, EXACT_RASTER, KERNEL, N, PROXY, PROXY_RASTER, SCORES, SECOND, SWEEPS, USED, VOICES,

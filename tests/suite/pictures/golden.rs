@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use image::RgbImage;
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::curves::Part;
-use ssmprobe::viz::overview::{self, MapOf, OVERVIEWS};
-use ssmprobe::viz::plot::{self, Plot};
-use ssmprobe::viz::scene::Scene;
-use ssmprobe::viz::stability::Steadiness;
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::draw::scene::Scene;
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::curves::Part;
+use ssmprobe::viz::figures::dataset::{self, MapOf, OVERVIEWS};
+use ssmprobe::viz::figures::plot::{self, Plot};
+use ssmprobe::viz::figures::stability::Steadiness;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, compare, draw_column, export, find};
 
 use super::{looks, small};
@@ -64,7 +64,7 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     let both = ["photo", "evidence"].map(|id| find(id).expect("a figure"));
     let traces = [&small::planned(), &small::swept()];
     let side = compare::scene(&traces, &both, &Options::default(), theme, export::points(174.0));
-    let routing = overview::find("routing_maps").expect("an overview");
+    let routing = dataset::find("routing_maps").expect("an overview");
     let more = [
         ("routing_maps-weights", of(routing, MapOf::Weights)),
         ("stability", plot(&Steadiness(small::stability().into()))),

@@ -1,8 +1,9 @@
 //! Pictures that are lists: the predicted classes, and every diagnostic beside its bands.
 
-use ssmprobe::viz::scene::Box2;
-use ssmprobe::viz::theme::Color;
-use ssmprobe::viz::{Options, font};
+use ssmprobe::viz::Options;
+use ssmprobe::viz::draw::font;
+use ssmprobe::viz::draw::scene::Box2;
+use ssmprobe::viz::draw::theme::Color;
 
 use super::marks::{Marks, Word, near};
 use super::{drawn, looks, small};

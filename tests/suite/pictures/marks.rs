@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ssmprobe::model::grid::Grid;
-use ssmprobe::viz::scene::{Anchor, Box2, Item, Point, Raster, Scene, Shape};
-use ssmprobe::viz::theme::{Color, Theme};
+use ssmprobe::viz::draw::scene::{Anchor, Box2, Item, Point, Raster, Scene, Shape};
+use ssmprobe::viz::draw::theme::{Color, Theme};
 
 use super::rulers::{Bar, Ruler};
 
@@ -133,7 +133,7 @@ impl Marks {
     #[track_caller]
     pub fn swatch(&self, text: &str) -> Color {
         let word = self.word(text);
-        let middle = word.at[1] - word.size * ssmprobe::viz::font::CAP / 2.0;
+        let middle = word.at[1] - word.size * ssmprobe::viz::draw::font::CAP / 2.0;
         let before =
             |[x, y]: Point| x > word.at[0] - 14.5 && x < word.at[0] - 2.0 && (y - middle).abs() < NEAR;
         let color = |shape: &Shape| match shape {
@@ -176,7 +176,7 @@ impl Marks {
             ticks.iter().filter(|t| near(t[0][1], t[1][1]) && near(t[1][0], area.x) && t[0][0] < t[1][0]);
         let left = left.filter(|t| t[0][1] > area.y - 0.5 && t[0][1] < area.bottom() + 0.5).map(|tick| {
             let beside = |word: &&Word| {
-                let middle = word.at[1] - word.size * ssmprobe::viz::font::CAP / 2.0;
+                let middle = word.at[1] - word.size * ssmprobe::viz::draw::font::CAP / 2.0;
                 let away = tick[0][0] - word.at[0];
                 near(middle, tick[0][1]) && away > 0.0 && away < 4.0 && word.anchor == Anchor::End
             };

@@ -2,8 +2,8 @@
 
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::Options;
-use ssmprobe::viz::scene::Point;
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::draw::scene::Point;
+use ssmprobe::viz::draw::theme::Theme;
 
 use super::marks::{Axes, near};
 use super::small::{self, EXACT, EXACT_RASTER, KERNEL, N, PROXY, PROXY_RASTER, SECOND};
@@ -88,7 +88,8 @@ fn bars(marks: &super::Marks, theme: &Theme) {
     let colors = [marks.swatch("For crane"), marks.swatch("Against")];
     assert_eq!(colors, [theme.positive, theme.negative]);
     let [up, down] = colors.map(|color| {
-        let inside = |bar: &ssmprobe::viz::scene::Box2| bar.y >= axes.area.y - 0.1 && bar.x >= axes.area.x;
+        let inside =
+            |bar: &ssmprobe::viz::draw::scene::Box2| bar.y >= axes.area.y - 0.1 && bar.x >= axes.area.x;
         marks.fills(color).into_iter().filter(inside).collect::<Vec<_>>()
     });
     assert_eq!(up.len() + down.len(), N);

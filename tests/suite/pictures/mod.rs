@@ -19,11 +19,12 @@ mod small;
 mod words;
 
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::curves::Part;
-use ssmprobe::viz::overview::OVERVIEWS;
-use ssmprobe::viz::plot::{self, Plot};
-use ssmprobe::viz::theme::Theme;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, find, stability};
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::curves::Part;
+use ssmprobe::viz::figures::dataset::OVERVIEWS;
+use ssmprobe::viz::figures::plot::{self, Plot};
+use ssmprobe::viz::figures::stability;
+use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, find};
 
 use self::marks::Marks;
 

@@ -1,7 +1,7 @@
 //! Pictures of an order: the assignment matrix, who has which rank, and the scores that made it.
 
-use ssmprobe::viz::scene::Point;
-use ssmprobe::viz::theme::{Color, Theme};
+use ssmprobe::viz::draw::scene::Point;
+use ssmprobe::viz::draw::theme::{Color, Theme};
 use ssmprobe::viz::{Options, Rows};
 
 use super::marks::{SHADE, apart, near, over, pixel};

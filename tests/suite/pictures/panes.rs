@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use eframe::egui;
 use image::RgbaImage;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::job::{Event, Request, stability};
-use ssmprobe::app::panel::{self, Place};
-use ssmprobe::app::settings::ThemeChoice;
+use ssmprobe::app::jobs::{Event, Request, stability};
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::ThemeChoice;
+use ssmprobe::app::window::panels::{self, PanelPlace};
 
 use super::pointer::{painted, showing};
 use super::small;
@@ -36,7 +36,7 @@ fn full() -> Window {
     window.answer_with(|request| match request {
         Request::Stability(ask) => {
             let result = Ok(small::stability().into());
-            let answer = stability::Answer { subject: ask.subject, image: ask.image, result };
+            let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
             vec![Event::Steadied { job: ask.job, answer }, Event::Finished(ask.job)]
         }
         other => window::good(other),
@@ -83,9 +83,9 @@ fn seen(picture: &RgbaImage, part: egui::Rect) -> (f64, usize) {
 fn every_pane_is_painted_in_both_looks() {
     let mut window = full();
     let mut faults = Vec::new();
-    let panes: Vec<(&str, &str)> = panel::all()
+    let panes: Vec<(&str, &str)> = panels::all()
         .iter()
-        .filter(|panel| panel.place() == Place::Middle)
+        .filter(|panel| panel.place() == PanelPlace::Middle)
         .map(|panel| (panel.id(), panel.title()))
         .collect();
     assert!(panes.len() > 15);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ssmprobe::model::trace::{Routing, Trace};
 use ssmprobe::viz::Options;
-use ssmprobe::viz::colormap::Map;
-use ssmprobe::viz::scene::{Box2, Point, Raster};
-use ssmprobe::viz::theme::{Color, Theme};
+use ssmprobe::viz::draw::colormap::Map;
+use ssmprobe::viz::draw::scene::{Box2, Point, Raster};
+use ssmprobe::viz::draw::theme::{Color, Theme};
 
 use super::marks::{Marks, SHADE, apart, at, coloured, middle, near, pixel};
 use super::rulers::Bar;

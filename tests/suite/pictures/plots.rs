@@ -1,10 +1,10 @@
 //! Pictures with data of their own, the stability of an order and training curves, and several probes side by side.
 
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::curves::{self, Part, Series, Training};
-use ssmprobe::viz::scene::Point;
-use ssmprobe::viz::stability::Steadiness;
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::draw::scene::Point;
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::curves::{self, Part, Series, Training};
+use ssmprobe::viz::figures::stability::Steadiness;
 use ssmprobe::viz::{Options, compare, export, find};
 
 use super::lists::height;

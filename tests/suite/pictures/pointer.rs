@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use ssmprobe::app::job::{Event, Request, Seen};
+use ssmprobe::app::jobs::{Event, ExplainResult, Request};
 use ssmprobe::model::trace::{Routing, Trace};
-use ssmprobe::viz::readout::{self, Readout};
-use ssmprobe::viz::scene::{Hover, Point};
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::draw::readout::{self, Readout};
+use ssmprobe::viz::draw::scene::{Hover, Point};
+use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column};
 
 use super::lists::height;
@@ -204,11 +204,11 @@ pub fn showing(traces: &[Trace]) -> Window {
     let mut window = Window::new();
     window.open();
     window.answer_with(move |request| match request {
-        Request::Look(look) => {
+        Request::Explain(look) => {
             let columns = look.asked.iter().map(|asked| asked.column);
             let seen = columns
                 .zip(traces.iter().cycle())
-                .map(|(column, trace)| Seen { column, result: Ok(trace.clone()) });
+                .map(|(column, trace)| ExplainResult { column, result: Ok(trace.clone()) });
             vec![Event::Looked { job: look.job, seen: seen.collect() }, Event::Finished(look.job)]
         }
         other => window::good(other),

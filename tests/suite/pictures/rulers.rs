@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ssmprobe::viz::scene::{Box2, Raster};
-use ssmprobe::viz::theme::Color;
+use ssmprobe::viz::draw::scene::{Box2, Raster};
+use ssmprobe::viz::draw::theme::Color;
 
 use super::marks::pixel;
 

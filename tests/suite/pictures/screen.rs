@@ -7,9 +7,9 @@ use std::path::Path;
 use eframe::egui;
 use egui_kittest::Harness;
 use image::RgbImage;
-use ssmprobe::viz::paint::Canvas;
-use ssmprobe::viz::scene::{Item, Scene, Shape};
-use ssmprobe::viz::theme::Theme;
+use ssmprobe::viz::draw::paint::Canvas;
+use ssmprobe::viz::draw::scene::{Item, Scene, Shape};
+use ssmprobe::viz::draw::theme::Theme;
 
 use super::golden::{DPI, all, exported};
 use super::looks;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use ssmprobe::model::explain::stability::{Group, Stability};
+use ssmprobe::model::explain::survey::{CONFIDENCE, ClassMaps, EvalSet, OTHER, OWN, Survey};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::stability::{Group, Stability};
-use ssmprobe::model::survey::{Asked, CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
 use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
-use ssmprobe::viz::curves::{Curves, Part, Series, Training};
-use ssmprobe::viz::overview::{Choice, MapOf, Overview};
-use ssmprobe::viz::plot::Surveyed;
+use ssmprobe::viz::figures::curves::{Curves, Part, Series, Training};
+use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
+use ssmprobe::viz::figures::plot::Surveyed;
 
 /// Three rows of four patches.
 pub const GRID: Grid = Grid { rows: 3, cols: 4 };
@@ -173,7 +173,7 @@ pub const COUNTED: [[f32; 6]; 3] =
 
 /// What a probe made of ten images.
 pub fn survey() -> Arc<Survey> {
-    let asked = Asked {
+    let asked = EvalSet {
         dataset: "shore".into(),
         split: "test".into(),
         classes: CLASSES.map(str::to_owned).into(),

@@ -1,8 +1,9 @@
 //! The words of every picture: none is cut by the edge of the page, none covers another.
 
-use ssmprobe::viz::scene::{Anchor, Box2, Scene};
-use ssmprobe::viz::theme::Theme;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, font};
+use ssmprobe::viz::draw::font;
+use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column};
 
 use super::golden;
 use super::marks::{Marks, Word};

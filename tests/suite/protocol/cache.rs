@@ -5,16 +5,16 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use ssmprobe::app::extract::{Plan, Wanted};
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan};
 use ssmprobe::model::backbone::arithmetic::Arithmetic;
 use ssmprobe::model::backbone::order::MaeOrder;
-use ssmprobe::model::backbone::taking::Taking;
-use ssmprobe::model::features::Precision;
+use ssmprobe::model::backbone::token_spec::TokenSpec;
+use ssmprobe::model::data::token_cache::Precision;
 
 use super::Desk;
 
 /// A copy of the desk's backbone with some fields of its preprocessing changed.
-fn copy(desk: &Desk, name: &str, changes: &Value) -> Wanted {
+fn copy(desk: &Desk, name: &str, changes: &Value) -> ExtractOptions {
     let to = desk.path(name);
     fs::create_dir_all(&to).expect("a folder");
     for file in ["config.json", "preprocessor_config.json", "model.safetensors"] {
@@ -25,18 +25,18 @@ fn copy(desk: &Desk, name: &str, changes: &Value) -> Wanted {
     let fields = config.as_object_mut().expect("an object");
     fields.extend(changes.as_object().expect("an object").clone());
     fs::write(&path, config.to_string()).expect("room");
-    Wanted { backbone: to, ..desk.wanted() }
+    ExtractOptions { backbone: to, ..desk.wanted() }
 }
 
 #[test]
 fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     let desk = Desk::new();
     let dataset = desk.dataset();
-    let plan = |wanted: &Wanted| Plan::new(wanted.clone(), &dataset).expect("a plan");
+    let plan = |wanted: &ExtractOptions| Plan::new(wanted.clone(), &dataset).expect("a plan");
     // The same backbone elsewhere has the same tokens.
     assert!(plan(&copy(&desk, "same", &json!({}))).complete());
 
-    let mut all: Vec<(String, Wanted)> = Vec::new();
+    let mut all: Vec<(String, ExtractOptions)> = Vec::new();
     for changes in [
         json!({"image_mean": [0.5, 0.5, 0.4]}),
         json!({"image_mean": [0.4, 0.5, 0.5]}),
@@ -53,11 +53,14 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         let name = format!("{}", all.len());
         all.push((changes.to_string(), copy(&desk, &name, &changes)));
     }
-    let taken = |taking: Taking| Wanted { taking, ..desk.wanted() };
-    all.push(("layer".into(), taken(Taking { layer: Some(1), ..Taking::default() })));
-    all.push(("size".into(), taken(Taking { size: Some(64), ..Taking::default() })));
-    all.push(("arithmetic".into(), taken(Taking { arithmetic: Arithmetic::Float16, ..Taking::default() })));
-    all.push(("precision".into(), Wanted { precision: Precision::Float32, ..desk.wanted() }));
+    let taken = |taking: TokenSpec| ExtractOptions { taking, ..desk.wanted() };
+    all.push(("layer".into(), taken(TokenSpec { layer: Some(1), ..TokenSpec::default() })));
+    all.push(("size".into(), taken(TokenSpec { size: Some(64), ..TokenSpec::default() })));
+    all.push((
+        "arithmetic".into(),
+        taken(TokenSpec { arithmetic: Arithmetic::Float16, ..TokenSpec::default() }),
+    ));
+    all.push(("precision".into(), ExtractOptions { precision: Precision::Float32, ..desk.wanted() }));
     let weights = copy(&desk, "weights", &json!({}));
     let path = weights.backbone.join("model.safetensors");
     let mut bytes = fs::read(&path).expect("weights");
@@ -69,7 +72,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         let backbone = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/mae");
         all.push((
             format!("{mae_order:?}"),
-            Wanted { backbone, ..taken(Taking { mae_order, ..Taking::default() }) },
+            ExtractOptions { backbone, ..taken(TokenSpec { mae_order, ..TokenSpec::default() }) },
         ));
     }
 

@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use burn::tensor::Device;
-use ssmprobe::model::classifier::Model;
-use ssmprobe::model::head::{self, Config, Dims, scan::dynamic_order};
 use ssmprobe::model::probe::BackboneMeta;
-use ssmprobe::model::reading::{Form, Order};
-use ssmprobe::model::router::gumbel::GumbelSinkhorn;
+use ssmprobe::model::probe::head::scan::dynamic_order;
+use ssmprobe::model::probe::head::{self, Config, Dims};
+use ssmprobe::model::probe::head_output::{Form, Order};
+use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
 use ssmprobe::model::stats::mean_and_deviation;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::train::{Event, Labelled, Learner, Position, Protocol, Task, train};
+use ssmprobe::model::train::classifier::Model;
+use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
 
 use super::{Asked, GRID};
 
@@ -32,7 +33,7 @@ fn model(id: &str, seed: u64) -> Model {
 fn losses(id: &str, image: usize, seed: u64) -> Vec<u32> {
     let asked = Asked::new(GRID, WIDTH, values());
     let one = Labelled { images: vec![image], classes: vec![1] };
-    let (protocol, device) = (Protocol { epochs: 3, batch: 1, rate: 0.0 }, Device::flex());
+    let (protocol, device) = (TrainConfig { epochs: 3, batch: 1, rate: 0.0 }, Device::flex());
     let task = Task {
         tokens: &asked,
         train: &one,
@@ -42,8 +43,8 @@ fn losses(id: &str, image: usize, seed: u64) -> Vec<u32> {
         device: &device,
         seed,
     };
-    let mut learners = [Learner::new(id, model(id, 3))];
-    train(&task, &mut learners, Position::default(), &mut |_: Event| ControlFlow::Continue(()))
+    let mut learners = [HeadTrainer::new(id, model(id, 3))];
+    train(&task, &mut learners, TrainCursor::default(), &mut |_: Event| ControlFlow::Continue(()))
         .expect("tokens");
     learners[0].history.iter().map(|epoch| (epoch.loss as f32).to_bits()).collect()
 }

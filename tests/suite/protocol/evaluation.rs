@@ -3,11 +3,11 @@
 
 use std::ops::ControlFlow;
 
-use ssmprobe::app::training::Event;
-use ssmprobe::model::array::Arrays;
+use ssmprobe::app::jobs::train::Event;
+use ssmprobe::model::explain::readout;
+use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::readout;
-use ssmprobe::model::run::{Outcome, Run, Which};
+use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use super::Desk;
 use crate::close::assert_close;
@@ -59,7 +59,7 @@ impl Said {
     }
 }
 
-fn file(run: &Run, outcome: &Outcome, which: Which) -> Probe {
+fn file(run: &Run, outcome: &Outcome, which: ProbeCheckpoint) -> Probe {
     Probe::load(run.probe(&outcome.head, outcome.seed, which)).expect("a probe")
 }
 
@@ -67,7 +67,7 @@ fn file(run: &Run, outcome: &Outcome, which: Which) -> Probe {
 fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
     let desk = Desk::new();
     let run = desk.trained(&desk.order(&["all"]), "run");
-    let parts = ssmprobe::app::training::Parts::of(&desk.dataset(), None).expect("parts");
+    let parts = ssmprobe::app::jobs::train::Parts::of(&desk.dataset(), None).expect("parts");
     assert_ne!(parts.select, parts.test);
     let mut apart = 0;
     for outcome in run.outcomes().expect("answers") {
@@ -79,9 +79,10 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
             select[..best].iter().all(|&x| x < select[best]),
             "{name}: {best} is not the first of {select:?}"
         );
-        for (which, epoch, answers) in
-            [(Which::Best, best, &outcome.best), (Which::Last, outcome.epochs.len() - 1, &outcome.last)]
-        {
+        for (which, epoch, answers) in [
+            (ProbeCheckpoint::Best, best, &outcome.best),
+            (ProbeCheckpoint::Last, outcome.epochs.len() - 1, &outcome.last),
+        ] {
             let (probe, told) = (file(&run, &outcome, which), &outcome.epochs[epoch]);
             let name = format!("{name}, {}", which.name());
             let test = Said::by(&probe, &desk, &parts.test.images, &parts.test.classes);
@@ -93,7 +94,7 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
             assert_eq!(training["epoch"]["epoch"], epoch + 1, "{name}");
             assert_close(&name, training["epoch"]["test"].as_f64().expect("a number"), told.test, 1e-6);
         }
-        let [first, last] = Which::BOTH.map(|which| file(&run, &outcome, which).classifier);
+        let [first, last] = ProbeCheckpoint::BOTH.map(|which| file(&run, &outcome, which).classifier);
         assert_eq!(first == last, best + 1 == outcome.epochs.len(), "{name}");
         apart += usize::from(first != last);
     }

@@ -17,16 +17,17 @@ use std::path::{Path, PathBuf};
 use half::f16;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
-use ssmprobe::app::extract::{Plan, Wanted};
-use ssmprobe::app::training::{self, Event, Order, Summary, order::variants};
-use ssmprobe::model::array::{Array, Arrays};
-use ssmprobe::model::backbone::taking::Taking;
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan};
+use ssmprobe::app::jobs::train::plan::variants;
+use ssmprobe::app::jobs::train::{self, Event, Summary, TrainPlan};
+use ssmprobe::model::backbone::token_spec::TokenSpec;
+use ssmprobe::model::data::token_cache::{Batches, Precision, Rows, TokenSource, Writer};
 use ssmprobe::model::data::{self, Dataset};
-use ssmprobe::model::features::{Batches, Precision, Rows, Supply, Writer};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::run::Run;
+use ssmprobe::model::io::array::{Array, Arrays};
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::train::Protocol;
+use ssmprobe::model::train::TrainConfig;
+use ssmprobe::model::train::run::Run;
 use tempfile::TempDir;
 
 pub const GRID: Grid = Grid::new(4, 4);
@@ -117,9 +118,9 @@ impl Desk {
         data::open(self.data()).expect("a dataset")
     }
 
-    fn wanted(&self) -> Wanted {
-        let (taking, precision) = (Taking::default(), Precision::default());
-        Wanted {
+    fn wanted(&self) -> ExtractOptions {
+        let (taking, precision) = (TokenSpec::default(), Precision::default());
+        ExtractOptions {
             backbone: crate::run::backbone(),
             taking,
             precision,
@@ -141,15 +142,15 @@ impl Desk {
     }
 
     /// An order for `heads`, else as the peer's run.
-    fn order(&self, heads: &[&str]) -> Order {
-        let protocol: Protocol = serde_json::from_value(peer()["protocol"].clone()).expect("a protocol");
+    fn order(&self, heads: &[&str]) -> TrainPlan {
+        let protocol: TrainConfig = serde_json::from_value(peer()["protocol"].clone()).expect("a protocol");
         let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
         let stateful = ["raster", "sinkhorn", "random-dynamic", "all"];
         let settings: &[String] = match heads.iter().any(|head| stateful.contains(&head.as_str())) {
             true => &[STATES.to_owned()],
             false => &[],
         };
-        Order {
+        TrainPlan {
             backbone_source: crate::run::backbone().display().to_string(),
             tokens: self.wanted(),
             data: self.data(),
@@ -162,12 +163,12 @@ impl Desk {
         }
     }
 
-    fn train(&self, order: &Order, out: &str, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Summary {
-        training::start(order, &self.path(out), true, tell).expect("a training")
+    fn train(&self, order: &TrainPlan, out: &str, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Summary {
+        train::start(order, &self.path(out), true, tell).expect("a training")
     }
 
     /// Trains to the end; the run.
-    fn trained(&self, order: &Order, out: &str) -> Run {
+    fn trained(&self, order: &TrainPlan, out: &str) -> Run {
         let summary = self.train(order, out, &mut |_| ControlFlow::Continue(()));
         assert!(summary.finished);
         summary.run
@@ -189,7 +190,7 @@ impl Asked {
     }
 }
 
-impl Supply for Asked {
+impl TokenSource for Asked {
     fn grid(&self) -> Grid {
         self.grid
     }

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use ssmprobe::app::training::{Event, Parts};
+use ssmprobe::app::jobs::train::{Event, Parts};
 use ssmprobe::model::data::{Split, hold_out};
-use ssmprobe::model::run::Selection;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::Labelled;
+use ssmprobe::model::train::run::Selection;
 
 use super::Desk;
 

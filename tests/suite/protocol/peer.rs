@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use serde_json::Value;
-use ssmprobe::app::course::{Course, disk};
+use ssmprobe::app::jobs::history::{TrainHistory, disk};
+use ssmprobe::app::jobs::train::Event;
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
-use ssmprobe::app::training::Event;
-use ssmprobe::model::array::Arrays;
-use ssmprobe::model::classifier::Model;
 use ssmprobe::model::device;
-use ssmprobe::model::head::{self, Dims};
+use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::run::{Metric, Outcome, Run, Which};
-use ssmprobe::model::train::{Learner, Position};
+use ssmprobe::model::probe::head::{self, Dims};
+use ssmprobe::model::train::classifier::Model;
+use ssmprobe::model::train::run::{Metric, Outcome, ProbeCheckpoint, Run};
+use ssmprobe::model::train::{HeadTrainer, TrainCursor};
 
 use super::{Desk, GRID, SEEDS, WIDTH, arrays, below, folder, list, peer, shuffle};
 use crate::close::assert_close;
@@ -40,18 +40,18 @@ fn four(epoch: &Value) -> [f64; 4] {
 }
 
 /// The peer's accuracy on test, at the best epoch or after the last.
-fn reported(peer: &Value, which: Which) -> f64 {
+fn reported(peer: &Value, which: ProbeCheckpoint) -> f64 {
     let epochs = peer["epochs"].as_array().expect("epochs");
     let at = match which {
-        Which::Best => number(&peer["best_epoch"]) as usize,
-        Which::Last => epochs.len() - 1,
+        ProbeCheckpoint::Best => number(&peer["best_epoch"]) as usize,
+        ProbeCheckpoint::Last => epochs.len() - 1,
     };
     number(&epochs[at]["test"])
 }
 
 /// The rate of a learner's last step, from how far it moved its classifier: AdamW moves a value by the rate times
 /// `m / (sqrt(v) + 1e-8)`, both moments corrected for their start (Kingma and Ba 2015, algorithm 1).
-fn rate(before: &Arrays, learner: &Learner) -> f64 {
+fn rate(before: &Arrays, learner: &HeadTrainer) -> f64 {
     let (adam, after) = (learner.adam.to_arrays(), learner.model.params().to_trained());
     let name = "classifier.weight";
     let moment = |kind: &str| adam[&format!("{name}.{kind}")].to_f64();
@@ -96,7 +96,7 @@ fn a_run_is_that_of_pytorch() {
         let others: Vec<[f64; 4]> = expected["epochs"].as_array().expect("epochs").iter().map(four).collect();
         assert_close(format!("{name}: loss, train, select, test"), epochs, others, NEAR);
         assert_eq!(outcome.best_epoch, Some(number(&expected["best_epoch"]) as usize), "{name}");
-        for (which, answers) in Which::BOTH.into_iter().zip([&outcome.best, &outcome.last]) {
+        for (which, answers) in ProbeCheckpoint::BOTH.into_iter().zip([&outcome.best, &outcome.last]) {
             let key = which.name();
             assert_close(format!("{name}: answers, {key}"), answers, list(&expected[key]), 0.0);
             let probe = Probe::load(run.probe(head, *seed, which)).expect("a probe");
@@ -132,7 +132,7 @@ fn said_everywhere(run: &Run, peer: &Value) {
     assert_eq!(rows.len(), HEADS.len() * SEEDS.len());
     for row in &rows {
         let expected = of(peer, &row[0], row[1].parse().expect("a seed"));
-        for (which, at) in [(Which::Best, 2), (Which::Last, 3)] {
+        for (which, at) in [(ProbeCheckpoint::Best, 2), (ProbeCheckpoint::Last, 3)] {
             let cell: f64 = row[at].parse().expect("a number");
             assert_close(format!("results.csv, {row:?}"), cell, reported(expected, which), 6e-4);
         }
@@ -145,7 +145,7 @@ fn said_everywhere(run: &Run, peer: &Value) {
         assert_close(format!("metrics.jsonl, {head}, seed {seed}"), found, expected, NEAR);
     }
     assert_eq!(reading.epochs.len(), HEADS.len() * SEEDS.len() * 4);
-    let mut course = Course::new(reading.about);
+    let mut course = TrainHistory::new(reading.about);
     course.epochs(&reading.epochs);
     let sources = [Source::open(run.folder()).expect("a run")];
     let main = (TABLES.iter().find(|table| table.id == "main").expect("a table").build)(&sources).remove(0);
@@ -154,7 +154,7 @@ fn said_everywhere(run: &Run, peer: &Value) {
         let mean = |which| {
             SEEDS.iter().map(|&seed| reported(of(peer, head, seed), which)).sum::<f64>() / SEEDS.len() as f64
         };
-        let expected = [mean(Which::Best), mean(Which::Last)];
+        let expected = [mean(ProbeCheckpoint::Best), mean(ProbeCheckpoint::Last)];
         let score = course.score(at).expect("epochs");
         assert_close(format!("the window's {head}"), [score.best.0, score.last.0], expected, 1e-6);
         let title = head::find(head).expect("a head").name;
@@ -202,7 +202,7 @@ fn the_verbs_say_what_the_peer_says() {
     for result in end["results"].as_array().expect("results") {
         let (head, seed) =
             (result["head"].as_str().expect("a head"), result["seed"].as_u64().expect("a seed"));
-        let expected = Which::BOTH.map(|which| reported(of(&peer, head, seed), which));
+        let expected = ProbeCheckpoint::BOTH.map(|which| reported(of(&peer, head, seed), which));
         assert_close(
             format!("{head}, seed {seed}"),
             ["best", "last"].map(|key| number(&result[key])),
@@ -210,7 +210,7 @@ fn the_verbs_say_what_the_peer_says() {
             1e-6,
         );
     }
-    for (which, flag) in [(Which::Best, "--anchors"), (Which::Last, "--last")] {
+    for (which, flag) in [(ProbeCheckpoint::Best, "--anchors"), (ProbeCheckpoint::Last, "--last")] {
         let mut eval = verb("eval");
         let found = lines(&done(eval.arg(flag).arg("--run").arg(desk.path("run"))));
         let of_event =
@@ -229,7 +229,7 @@ fn the_verbs_say_what_the_peer_says() {
             );
         }
         let anchors = of_event("anchor");
-        assert_eq!(anchors.len(), if which == Which::Best { 4 } else { 0 });
+        assert_eq!(anchors.len(), if which == ProbeCheckpoint::Best { 4 } else { 0 });
         for anchor in anchors {
             let same = |other: &&Value| ["method", "view"].iter().all(|key| other[*key] == anchor[*key]);
             let expected =
@@ -246,11 +246,11 @@ fn starts_and_orders_are_those_of_earlier_runs() {
     let desk = Desk::new();
     let (order, dataset, device) =
         (desk.order(&HEADS), desk.dataset(), device::choose("cpu").expect("a device"));
-    let parts = ssmprobe::app::training::Parts::of(&dataset, None).expect("parts");
+    let parts = ssmprobe::app::jobs::train::Parts::of(&dataset, None).expect("parts");
     let size = [order.protocol.batch, order.protocol.epochs];
     let mut now: Vec<(String, Vec<usize>, Vec<f32>)> = Vec::new();
     for seed in SEEDS {
-        let epochs = shuffle::batches(&parts.train.images, size, seed, Position::default());
+        let epochs = shuffle::batches(&parts.train.images, size, seed, TrainCursor::default());
         let images = epochs.concat().concat().into_iter().map(|image| image as f32).collect();
         now.push((format!("order/s{seed}"), vec![size[1], parts.train.images.len()], images));
         for variant in &order.heads {

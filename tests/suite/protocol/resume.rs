@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use ssmprobe::app::training::{Event, Order};
-use ssmprobe::model::array::Arrays;
+use ssmprobe::app::jobs::train::{Event, TrainPlan};
+use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::run::{Outcome, Run, Which};
 use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use super::{Desk, arrays, below};
 use crate::run::files;
@@ -23,7 +23,7 @@ fn said(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
 }
 
 /// Trains in two parts, stopped after event `cut`; the run, and whether there was such an event.
-fn in_two(desk: &Desk, order: &Order, out: &str, cut: usize) -> (Run, bool) {
+fn in_two(desk: &Desk, order: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
     let mut events = 0;
     let first = desk.train(order, out, &mut |event| {
         let counts =
@@ -92,7 +92,7 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
     // The loss was finite with the values before the last step, and not with those after it.
     let good = &steps[broken - 1]["classifier.weight"].data;
     let same = |run: &Run, name: &str| {
-        let probe = Probe::load(run.probe("gap", 0, Which::Last)).expect("a probe");
+        let probe = Probe::load(run.probe("gap", 0, ProbeCheckpoint::Last)).expect("a probe");
         assert!(probe.classifier.weight == *good, "{name}: other values than the last good ones");
     };
     same(&whole.run, "uninterrupted");

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use burn::tensor::Device;
-use ssmprobe::model::classifier::Model;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::head::{self, Config, Dims};
-use ssmprobe::model::train::{Event, Labelled, Learner, Position, Protocol, Task, train};
+use ssmprobe::model::probe::head::{self, Config, Dims};
+use ssmprobe::model::train::classifier::Model;
+use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
 
 use super::Asked;
 
@@ -20,7 +20,7 @@ pub(super) fn batches(
     images: &[usize],
     [batch, epochs]: [usize; 2],
     seed: u64,
-    from: Position,
+    from: TrainCursor,
 ) -> Vec<Vec<Vec<usize>>> {
     let (grid, device) = (Grid::new(1, 2), Device::flex());
     let labelled = |images: &[usize]| Labelled {
@@ -29,7 +29,7 @@ pub(super) fn batches(
     };
     let (train_on, held_out) = (labelled(images), labelled(&[HELD_OUT]));
     let asked = Asked::new(grid, 1, vec![0.5, 0.25]);
-    let protocol = Protocol { epochs, batch, rate: 1e-3 };
+    let protocol = TrainConfig { epochs, batch, rate: 1e-3 };
     let task = Task {
         tokens: &asked,
         train: &train_on,
@@ -41,21 +41,21 @@ pub(super) fn batches(
     };
     let dims = Dims { width: 1, grid, classes: 2 };
     let model = Model::start(head::find("gap").expect("a head"), &Config::default(), dims, 0, &device);
-    let mut learners = [Learner::new("gap", model.expect("a model"))];
+    let mut learners = [HeadTrainer::new("gap", model.expect("a model"))];
     train(&task, &mut learners, from, &mut |_: Event| ControlFlow::Continue(())).expect("tokens");
     let calls = asked.calls.into_inner();
     calls.into_iter().filter(|call| call.concat() != [HELD_OUT]).collect()
 }
 
 fn orders(images: &[usize], epochs: usize, seed: u64) -> Vec<Vec<usize>> {
-    let epochs = batches(images, [images.len(), epochs], seed, Position::default());
+    let epochs = batches(images, [images.len(), epochs], seed, TrainCursor::default());
     epochs.iter().map(|batches| batches.concat()).collect()
 }
 
 #[test]
 fn every_image_is_trained_on_once_an_epoch_in_batches_of_the_size_asked_for() {
     let images: Vec<usize> = (0..26).map(|i| 3 * i + 100).collect();
-    let epochs = batches(&images, [8, 5], 7, Position::default());
+    let epochs = batches(&images, [8, 5], 7, TrainCursor::default());
     assert_eq!(epochs.len(), 5);
     for epoch in &epochs {
         assert_eq!(epoch.iter().map(Vec::len).collect::<Vec<_>>(), [8, 8, 8, 2]);
@@ -90,7 +90,7 @@ fn every_image_comes_first_as_often_as_any_other() {
 #[test]
 fn who_goes_on_in_the_middle_of_an_epoch_meets_the_rest_of_its_order() {
     let images: Vec<usize> = (0..26).map(|i| 3 * i + 100).collect();
-    let whole = batches(&images, [8, 5], 7, Position::default());
-    let rest = batches(&images, [8, 5], 7, Position { epoch: 2, step: 3 });
+    let whole = batches(&images, [8, 5], 7, TrainCursor::default());
+    let rest = batches(&images, [8, 5], 7, TrainCursor { epoch: 2, step: 3 });
     assert_eq!(rest, [vec![whole[2][3].clone()], whole[3].clone(), whole[4].clone()]);
 }

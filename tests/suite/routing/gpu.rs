@@ -3,8 +3,8 @@
 
 use burn::tensor::{Device, Tensor};
 use ssmprobe::model::device;
-use ssmprobe::model::router::sinkhorn::Sinkhorn;
-use ssmprobe::model::router::{Router, standardise};
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::router::{Router, standardise};
 
 use super::reference::*;
 

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use serde_json::Value;
-use ssmprobe::model::{router, s4};
+use ssmprobe::model::probe::{router, s4};
 
 use super::reference::*;
 

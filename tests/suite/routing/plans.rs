@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
-use ssmprobe::model::router::Router;
+use ssmprobe::model::probe::router::Router;
 
 use super::reference::*;
 

@@ -1,12 +1,12 @@
 //! What holds for routers whatever the numbers.
 
 use burn::tensor::{Device, Tensor, TensorData};
-use ssmprobe::model::head::Config;
-use ssmprobe::model::router::gumbel::GumbelSinkhorn;
-use ssmprobe::model::router::hard_sort::HardSort;
-use ssmprobe::model::router::sinkhorn::Sinkhorn;
-use ssmprobe::model::router::softsort::SoftSort;
-use ssmprobe::model::router::{self, Router};
+use ssmprobe::model::probe::head::Config;
+use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
+use ssmprobe::model::probe::router::hard_sort::HardSort;
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::router::softsort::SoftSort;
+use ssmprobe::model::probe::router::{self, Router};
 
 use super::reference::*;
 

@@ -5,9 +5,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use safetensors::SafeTensors;
 use serde_json::Value;
-use ssmprobe::model::head::Config;
-use ssmprobe::model::router::sinkhorn::Sinkhorn;
-use ssmprobe::model::router::{self, Router};
+use ssmprobe::model::probe::head::Config;
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::router::{self, Router};
 
 use crate::close::distance;
 

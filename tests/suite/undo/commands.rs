@@ -4,16 +4,18 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::job::{BackboneId, ProbeId};
-use ssmprobe::app::job::{BackboneOptions, ClassChoice, ColumnId, DatasetId, ImageId, JobId, LookSettings};
-use ssmprobe::app::settings::ThemeChoice;
-use ssmprobe::app::state::{Outcome, Sieve, State};
-use ssmprobe::app::training::Draft;
+use ssmprobe::app::jobs::train::TrainForm;
+use ssmprobe::app::jobs::{BackboneId, ProbeId};
+use ssmprobe::app::jobs::{
+    BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, JobId,
+};
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::ThemeChoice;
+use ssmprobe::app::state::{GalleryFilter, Outcome, State};
 use ssmprobe::model::data::Split;
-use ssmprobe::model::intervention::Intervention;
-use ssmprobe::viz::hover::Hover;
-use ssmprobe::viz::overview::Choice;
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::viz::draw::hover::Hover;
+use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::{FIGURES, Options};
 
 /// What a command does to the steps that can be taken back.
@@ -113,7 +115,11 @@ impl Kind {
             Self::MeasureStability => Command::MeasureStability(column),
             Self::SetSieve => {
                 let outcome = if a.is_multiple_of(2) { Outcome::Wrong } else { Outcome::Any };
-                Command::SetSieve(Box::new(Sieve { text: (b % 3).to_string(), outcome, ..Sieve::default() }))
+                Command::SetSieve(Box::new(GalleryFilter {
+                    text: (b % 3).to_string(),
+                    outcome,
+                    ..GalleryFilter::default()
+                }))
             }
             Self::SetOverview => {
                 let measure = ["rank_coverage", "edge_mass_10", "confidence"][usize::from(a) % 3].to_owned();
@@ -153,7 +159,7 @@ impl Kind {
             Self::SetShared => Command::SetShared(a.is_multiple_of(2)),
             Self::SetDifference => Command::SetDifference(a.is_multiple_of(2)),
             Self::SetLook => {
-                Command::SetLook(LookSettings { seed: u64::from(a % 4), ..LookSettings::default() })
+                Command::SetLook(ExplainSettings { seed: u64::from(a % 4), ..ExplainSettings::default() })
             }
             Self::SetBackboneOptions => Command::SetBackboneOptions(BackboneOptions {
                 layer: [None, Some(1), Some(2)][usize::from(a) % 3],
@@ -171,12 +177,12 @@ impl Kind {
             Self::Dismiss => Command::Dismiss(job),
             Self::DismissToast => Command::DismissToast(state.toasts.first().map_or(0, |toast| toast.id)),
             Self::ShowThumbnails => Command::ShowThumbnails(library.images.keys().copied().collect()),
-            Self::SetDraft => Command::SetDraft(Box::new(Draft {
+            Self::SetDraft => Command::SetDraft(Box::new(TrainForm {
                 backbone: "one".into(),
                 data: Some("birds".into()),
                 heads: vec!["gap".into()],
                 device: ["auto", "cpu"][usize::from(a) % 2].into(),
-                ..Draft::default()
+                ..TrainForm::default()
             })),
             Self::PlanTraining => Command::PlanTraining,
             Self::StartTraining => Command::StartTraining,

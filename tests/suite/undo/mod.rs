@@ -7,11 +7,11 @@ mod worker;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use ssmprobe::app::command::Command;
-use ssmprobe::app::fault::Fault;
-use ssmprobe::app::job::{Event, JobId};
-use ssmprobe::app::settings::Settings;
+use ssmprobe::app::jobs::{Event, JobId};
 use ssmprobe::app::state::State;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::user_error::UserError;
 
 use self::commands::{Class, Kind};
 use self::plain::Plain;
@@ -105,7 +105,7 @@ impl Sitting {
                     Event::Started(job),
                     Event::Warning { job, text: "slow".into() },
                     Event::ImagesListed { job: JobId(u64::MAX), paths: vec!["late.png".into()] },
-                    Event::Failed(JobId(u64::MAX), Fault::new("late")),
+                    Event::Failed(JobId(u64::MAX), UserError::new("late")),
                 ];
                 self.state.apply(stray[usize::from(number) % stray.len()].clone());
                 self.beside(&before);

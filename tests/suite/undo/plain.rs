@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use ssmprobe::app::job::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ImageId, LookSettings, ProbeId,
+use ssmprobe::app::jobs::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId,
 };
-use ssmprobe::app::settings::ThemeChoice;
-use ssmprobe::app::state::{Image, Sieve, State, Views};
-use ssmprobe::model::backbone::taking::Taking;
+use ssmprobe::app::state::settings::ThemeChoice;
+use ssmprobe::app::state::{GalleryFilter, Image, State, Views};
+use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::Split;
-use ssmprobe::model::intervention::Intervention;
+use ssmprobe::model::explain::intervention::Intervention;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plain {
@@ -24,16 +24,16 @@ pub struct Plain {
     reference: Option<ColumnId>,
     class: ClassChoice,
     views: Views,
-    look: LookSettings,
+    look: ExplainSettings,
     options: BackboneOptions,
-    taking: Taking,
+    taking: TokenSpec,
     theme: ThemeChoice,
     scale: f32,
     device: String,
     draft_device: String,
     layout: Value,
     dataset: Option<DatasetId>,
-    sieve: Sieve,
+    sieve: GalleryFilter,
 }
 
 impl Plain {
@@ -76,6 +76,6 @@ impl Plain {
 
     /// Without what a person may have looked at between a step and its undoing.
     pub fn without_sight(self) -> Self {
-        Self { image: None, dataset: None, sieve: Sieve::default(), ..self }
+        Self { image: None, dataset: None, sieve: GalleryFilter::default(), ..self }
     }
 }

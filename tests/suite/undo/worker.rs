@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use ssmprobe::app::course::disk::Reading;
-use ssmprobe::app::facts::{BackboneFacts, ProbeFacts};
-use ssmprobe::app::fault::Fault;
-use ssmprobe::app::job::training::{Ask, News};
-use ssmprobe::app::job::{BackboneOptions, Event, JobId, Kind, Request, Seen, stability, survey};
+use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::training::{TrainEvent, TrainRequest};
+use ssmprobe::app::jobs::{
+    BackboneOptions, Event, ExplainResult, JobId, PathKind, Request, stability, survey,
+};
 use ssmprobe::app::state::State;
-use ssmprobe::model::backbone::taking::{Taking, Trained};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
+use ssmprobe::model::explain::survey::Survey;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::survey::Survey;
 use ssmprobe::model::trace::Picture;
 
 use crate::state::{backbone, probe, trace};
@@ -43,7 +45,7 @@ impl Worker {
     pub fn fail(&mut self, state: &mut State) {
         if let Some(job) = self.0.iter().find_map(job) {
             self.0.retain(|event| self::job(event) != Some(job));
-            let requests = state.apply(Event::Failed(job, Fault::new("no memory left")));
+            let requests = state.apply(Event::Failed(job, UserError::new("no memory left")));
             self.take(requests);
         }
     }
@@ -52,7 +54,7 @@ impl Worker {
         let events = match request {
             Request::OpenBackbone { job, source, .. } if source == "lost" => lost(job),
             Request::OpenBackbone { job, entry, source, options, .. } => {
-                let facts = BackboneFacts { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
                 vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
             }
             Request::OpenProbe { job, path, .. } if path.ends_with("lost.safetensors") => lost(job),
@@ -62,7 +64,7 @@ impl Worker {
             }
             Request::OpenRun { job, folder } if folder.ends_with("lost") => {
                 vec![
-                    Event::RunRead { job: Some(job), folder, reading: Err(Fault::new("no run")) },
+                    Event::RunRead { job: Some(job), folder, reading: Err(UserError::new("no run")) },
                     Event::Finished(job),
                 ]
             }
@@ -84,21 +86,21 @@ impl Worker {
             }
             Request::Survey(ask) => surveyed(&ask),
             Request::Stability(ask) => {
-                let result = Err(Fault::new("no order"));
-                let answer = stability::Answer { subject: ask.subject, image: ask.image, result };
+                let result = Err(UserError::new("no order"));
+                let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
                 vec![Event::Steadied { job: ask.job, answer }, Event::Finished(ask.job)]
             }
             Request::Recognise { job, paths } => {
                 let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
                 vec![Event::Recognised { job, found }, Event::Finished(job)]
             }
-            Request::Look(look) => {
+            Request::Explain(look) => {
                 let seen = look.asked.iter().map(|asked| {
                     let trace = Arc::new(trace(&asked.image.to_string()));
                     let odd = asked.column.0 % 5 == 4;
-                    Seen {
+                    ExplainResult {
                         column: asked.column,
-                        result: if odd { Err(Fault::new("no order")) } else { Ok(trace) },
+                        result: if odd { Err(UserError::new("no order")) } else { Ok(trace) },
                     }
                 });
                 vec![Event::Looked { job: look.job, seen: seen.collect() }, Event::Finished(look.job)]
@@ -109,7 +111,7 @@ impl Worker {
                 wanted.into_iter().map(small).collect()
             }
             Request::Training { job, ask } => trained(job, ask),
-            Request::Pause(job, rest) => vec![Event::Training { job, news: News::Paused(rest) }],
+            Request::Pause(job, rest) => vec![Event::Training { job, news: TrainEvent::Paused(rest) }],
             Request::Follow(folders) => {
                 let read = |folder: PathBuf| {
                     let reading = Ok(reading(folder.clone()));
@@ -129,16 +131,16 @@ impl Worker {
 }
 
 fn lost(job: JobId) -> Vec<Event> {
-    vec![Event::Started(job), Event::Failed(job, Fault::new("no such file"))]
+    vec![Event::Started(job), Event::Failed(job, UserError::new("no such file"))]
 }
 
 /// Probes called `deep` or in the folder `more` were trained on another layer.
-fn probe_of(path: &Path) -> ProbeFacts {
+fn probe_of(path: &Path) -> ProbeInfo {
     let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let deep = name == "deep" || path.starts_with("more");
-    let taking = Taking { layer: Some(1), ..BackboneOptions::default().taking() };
+    let taking = TokenSpec { layer: Some(1), ..BackboneOptions::default().taking() };
     let trained = deep.then(|| Box::new(Trained { taking, preprocessing: None }));
-    ProbeFacts { trained, ..probe(&name, 24) }
+    ProbeInfo { trained, ..probe(&name, 24) }
 }
 
 fn reading(folder: PathBuf) -> Arc<Reading> {
@@ -148,7 +150,7 @@ fn reading(folder: PathBuf) -> Arc<Reading> {
 }
 
 /// Two images to train on, three to test on.
-fn part(path: &Path, split: Option<Split>) -> survey::Part {
+fn part(path: &Path, split: Option<Split>) -> survey::EvalSplit {
     let sample = |at: usize| Sample {
         source: Source::File(path.join(format!("{at}.png"))),
         class: at % 2,
@@ -163,10 +165,10 @@ fn part(path: &Path, split: Option<Split>) -> survey::Part {
         skipped: 0,
         notes: Vec::new(),
     };
-    survey::Part::new(dataset, split)
+    survey::EvalSplit::new(dataset, split)
 }
 
-fn surveyed(ask: &survey::Ask) -> Vec<Event> {
+fn surveyed(ask: &survey::EvalRequest) -> Vec<Event> {
     let survey = Arc::new(Survey {
         asked: ask.part.asked.clone(),
         probe: "p".into(),
@@ -180,36 +182,39 @@ fn surveyed(ask: &survey::Ask) -> Vec<Event> {
         positions: None,
         weights: None,
     });
-    let answer = |subject: &survey::Subject| {
-        let answer = survey::Answer { subject: *subject, part: ask.part.clone(), result: Ok(survey.clone()) };
+    let answer = |subject: &survey::EvalProbe| {
+        let answer =
+            survey::EvalAnswer { subject: *subject, part: ask.part.clone(), result: Ok(survey.clone()) };
         Event::Surveyed { job: ask.job, answer }
     };
     ask.subjects.iter().map(answer).chain([Event::Finished(ask.job)]).collect()
 }
 
-fn kind(path: &Path) -> Kind {
+fn kind(path: &Path) -> PathKind {
     match path.extension().and_then(|end| end.to_str()) {
-        Some("png") => Kind::Images,
-        Some("safetensors") => Kind::Probe,
-        _ if path.starts_with("runs") => Kind::Run,
-        _ if path.starts_with("birds") || path.starts_with("cars") => Kind::Dataset,
-        _ => Kind::Backbone,
+        Some("png") => PathKind::Images,
+        Some("safetensors") => PathKind::Probe,
+        _ if path.starts_with("runs") => PathKind::Run,
+        _ if path.starts_with("birds") || path.starts_with("cars") => PathKind::Dataset,
+        _ => PathKind::Backbone,
     }
 }
 
-fn trained(job: JobId, ask: Ask) -> Vec<Event> {
+fn trained(job: JobId, ask: TrainRequest) -> Vec<Event> {
     let tell = |news| Event::Training { job, news };
     let folder = match ask {
-        Ask::Plan(_) => {
-            let planned = News::Planned(Box::new(training_window::facts()));
+        TrainRequest::Plan(_) => {
+            let planned = TrainEvent::Planned(Box::new(training_window::facts()));
             return vec![tell(planned), Event::Finished(job)];
         }
-        Ask::Begin(draft) => draft.out.expect("where it goes"),
-        Ask::Resume { folder, .. } => folder,
-        Ask::Time(_) | Ask::Train { .. } => panic!("the worker asks itself for these: {ask:?}"),
+        TrainRequest::Begin(draft) => draft.out.expect("where it goes"),
+        TrainRequest::Resume { folder, .. } => folder,
+        TrainRequest::Time(_) | TrainRequest::Train { .. } => {
+            panic!("the worker asks itself for these: {ask:?}")
+        }
     };
-    let ended = News::Ended { finished: false, failures: Vec::new() };
-    vec![Event::Started(job), tell(News::Begun(reading(folder))), tell(ended), Event::Finished(job)]
+    let ended = TrainEvent::Ended { finished: false, failures: Vec::new() };
+    vec![Event::Started(job), tell(TrainEvent::Begun(reading(folder))), tell(ended), Event::Finished(job)]
 }
 
 /// The job an event speaks of.

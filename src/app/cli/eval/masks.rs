@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
-use crate::app::extract::Wanted;
+use crate::app::jobs::extract::ExtractOptions;
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::data::image::Photo;
 use crate::model::data::{Dataset, MASKS, Source};
+use crate::model::explain::localization::cover;
 use crate::model::grid::Grid;
-use crate::model::image::Photo;
-use crate::model::preprocess::Preprocessor;
-use crate::model::truth::cover;
 
 /// How much of every patch the objects cover.
 pub struct Masks {
@@ -21,7 +21,12 @@ pub struct Masks {
 }
 
 /// The masks of `images`, as `wanted` prepares them.
-pub fn covers(dataset: &Dataset, images: &[usize], wanted: &Wanted, grid: Grid) -> anyhow::Result<Masks> {
+pub fn covers(
+    dataset: &Dataset,
+    images: &[usize],
+    wanted: &ExtractOptions,
+    grid: Grid,
+) -> anyhow::Result<Masks> {
     if !dataset.root.join(MASKS).is_dir() {
         return Ok(Masks { covers: Vec::new(), warning: None });
     }

@@ -1,9 +1,9 @@
 //! `ssmprobe eval`: what trained probes do on images: accuracy, what their order was worth, how they
 //! meet known objects, and anchors beside them.
 
+mod eval_probes;
 mod masks;
-mod say;
-mod subject;
+mod output;
 mod survey;
 
 use std::path::{Path, PathBuf};
@@ -15,28 +15,29 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use self::subject::{Asked, Question, Subject};
+use self::eval_probes::{Asked, Question, Subject};
 use self::survey::Surveys;
-use super::fault::{self, Usage};
 use super::inspect::sources::named;
-use super::progress::Display;
 use super::tokens::{TokenFlags, doubt};
-use super::{extract, fetch, interrupt, out};
-use crate::app::cli::out::say;
-use crate::app::extract::{ExtractError, Plan, Wanted};
+use super::{extract, fetch};
+use crate::app::jobs::extract::{ExtractError, ExtractOptions, Plan};
+use crate::app::jobs::train::TrainPlan;
+use crate::app::jobs::train::plan::same_tokens;
 use crate::app::report::evaluated::{Evaluated, Evaluations};
-use crate::app::training::Order;
-use crate::app::training::order::same_tokens;
-use crate::model::anchors::{Anchor, anchors};
-use crate::model::backbone::taking::Taking;
+use crate::app::terminal::error::{self, Usage};
+use crate::app::terminal::progress::Display;
+use crate::app::terminal::stdout::say;
+use crate::app::terminal::{interrupt, stdout};
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
-use crate::model::evaluation::{self, Evaluation, evaluate};
-use crate::model::features::Source;
-use crate::model::intervention::InterventionError;
-use crate::model::null::{DRAWS, NullBands};
+use crate::model::data::token_cache::TokenKey;
+use crate::model::explain::baselines::{Anchor, anchors};
+use crate::model::explain::evaluation::{self, Evaluation, evaluate};
+use crate::model::explain::intervention::InterventionError;
+use crate::model::explain::null_model::{DRAWS, NullBands};
+use crate::model::io::escape::shown;
 use crate::model::probe::Probe;
-use crate::model::run::{Run, Which};
-use crate::model::shown::shown;
+use crate::model::train::run::{ProbeCheckpoint, Run};
 use crate::model::{data, device};
 
 /// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
@@ -131,7 +132,9 @@ impl Eval {
             None => Question::of_split(&dataset, self.split)?,
         };
         let subjects = match &run {
-            Some(run) => Subject::of_run(run, if self.last { Which::Last } else { Which::Best })?,
+            Some(run) => {
+                Subject::of_run(run, if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best })?
+            }
             None => self.probe.iter().map(|path| Subject::of_file(path)).collect(),
         };
         let plan = Plan::new(wanted.clone(), &dataset)?;
@@ -188,7 +191,7 @@ impl Eval {
             });
             match answer {
                 Ok(Some((probe, answer))) => {
-                    self.print(|| say::document(subject, &answer.evaluation))?;
+                    self.print(|| output::document(subject, &answer.evaluation))?;
                     asked.push(answer);
                     if let Some(surveys) = &surveys {
                         let stop = || interrupt::flow().is_continue();
@@ -221,12 +224,12 @@ impl Eval {
             false => Vec::new(),
         };
         for anchor in &found {
-            self.print(|| say::anchor(anchor))?;
+            self.print(|| output::anchor(anchor))?;
         }
         let images = question.asked.images.len();
         if !self.json {
             let name = format!("{images} {} images of {}", question.split, dataset.name);
-            out::text(say::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
+            stdout::text(output::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
         }
         let file = run.as_ref().map(|run| keep(run, self.seed, &asked, found)).transpose()?;
         self.print(|| {
@@ -240,10 +243,10 @@ impl Eval {
     }
 
     /// What the run was begun with; its backbone or dataset may have moved.
-    fn order(&self, run: &Run) -> anyhow::Result<Order> {
+    fn order(&self, run: &Run) -> anyhow::Result<TrainPlan> {
         let source = self.backbone.as_ref().unwrap_or(&run.manifest.backbone_source);
         let folder = fetch::backbone(source)?;
-        let mut order = Order::of_run(run, folder, self.tokens.root(run)?, self.tokens.limit(), None)?;
+        let mut order = TrainPlan::of_run(run, folder, self.tokens.root(run)?, self.tokens.limit(), None)?;
         self.tokens.over(&mut order.tokens);
         if let Some(data) = &self.data {
             order.data.clone_from(data);
@@ -252,7 +255,7 @@ impl Eval {
     }
 
     /// The tokens the probes were trained on, as far as their files and the flags say.
-    fn wanted(&self, device: &Device) -> anyhow::Result<Wanted> {
+    fn wanted(&self, device: &Device) -> anyhow::Result<ExtractOptions> {
         let folder = fetch::backbone(self.backbone.as_deref().expect("asked for without --run"))?;
         let probes = self.readable();
         let probes = probes.iter().map(|(path, probe)| (*path, probe));
@@ -292,7 +295,7 @@ impl Eval {
     }
 
     fn leave_out(&self, subject: &Subject, error: &anyhow::Error) -> anyhow::Result<()> {
-        let (path, error) = (&subject.path, fault::lines(error).join(": "));
+        let (path, error) = (&subject.path, error::lines(error).join(": "));
         let named = error.starts_with(&path.display().to_string());
         let of = if named { String::new() } else { format!("{}: ", path.display()) };
         say!("warning: left out: {of}{error}");
@@ -300,8 +303,8 @@ impl Eval {
     }
 
     /// Says of every probe that was trained on other tokens that it was.
-    fn warn(&self, plan: &Plan, taking: &Taking) {
-        let Source { weights, preprocessing, .. } = &plan.source;
+    fn warn(&self, plan: &Plan, taking: &TokenSpec) {
+        let TokenKey { weights, preprocessing, .. } = &plan.source;
         for (path, probe) in self.readable() {
             if let Some(why) = doubt(&probe, weights, &plan.settled(taking), preprocessing) {
                 say!("warning: probe {} {why}; its numbers may mean little", path.display());
@@ -310,7 +313,7 @@ impl Eval {
     }
 
     fn print(&self, document: impl FnOnce() -> serde_json::Value) -> anyhow::Result<()> {
-        if self.json { out::line(document()) } else { Ok(()) }
+        if self.json { stdout::line(document()) } else { Ok(()) }
     }
 }
 

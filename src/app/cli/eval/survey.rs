@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::subject::Question;
-use crate::model::cells::word;
+use super::eval_probes::Question;
 use crate::model::data::Dataset;
-use crate::model::diagnostics::MEASURES;
-use crate::model::features::TokenCache;
-use crate::model::intervention::Intervention;
-use crate::model::null::NullBands;
+use crate::model::data::token_cache::TokenCache;
+use crate::model::explain::diagnostics::MEASURES;
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::null_model::NullBands;
+use crate::model::explain::survey::evaluator::{Evaluator, TOP};
+use crate::model::explain::survey::{CONFIDENCE, EvalSet, OTHER, OWN, Survey};
+use crate::model::io::atomic_file;
+use crate::model::io::csv_cell::word;
 use crate::model::probe::Probe;
-use crate::model::survey::ask::{Interview, TOP};
-use crate::model::survey::{Asked, CONFIDENCE, OTHER, OWN, Survey};
-use crate::model::whole;
 
 /// Images asked about at once.
 const BATCH: usize = 64;
@@ -24,7 +24,7 @@ const BATCH: usize = 64;
 /// The images, and where the files go.
 pub struct Surveys {
     folder: PathBuf,
-    asked: Arc<Asked>,
+    asked: Arc<EvalSet>,
     places: Vec<usize>,
     draws: Vec<u64>,
 }
@@ -32,9 +32,9 @@ pub struct Surveys {
 impl Surveys {
     /// Of all images of a question, readable or not.
     pub fn new(folder: &Path, dataset: &Dataset, question: &Question) -> anyhow::Result<Self> {
-        whole::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         let (images, class) = (&question.asked.images, &question.asked.classes);
-        let asked = Asked {
+        let asked = EvalSet {
             dataset: dataset.name.clone(),
             split: question.split.to_owned(),
             classes: dataset.classes.clone(),
@@ -56,7 +56,7 @@ impl Surveys {
     ) -> anyhow::Result<Option<[PathBuf; 2]>> {
         let images = (&self.places[..], &self.draws[..]);
         let mut interview =
-            Interview::new(probe, Intervention::None, cache, self.asked.clone(), images, nulls)?;
+            Evaluator::new(probe, Intervention::None, cache, self.asked.clone(), images, nulls)?;
         while interview.go_on(BATCH)? {
             if !told() {
                 return Ok(None);
@@ -68,8 +68,9 @@ impl Surveys {
         let [text, table] = ["survey.json", "csv"].map(|ending| self.folder.join(format!("{name}.{ending}")));
         let unwritable = |path: &Path| format!("{}: cannot be written", path.display());
         let json = survey.to_json()?;
-        whole::write(&text, json.as_bytes()).with_context(|| unwritable(&text))?;
-        whole::write_with(&table, |file| rows(&survey, &tops, file)).with_context(|| unwritable(&table))?;
+        atomic_file::write(&text, json.as_bytes()).with_context(|| unwritable(&text))?;
+        atomic_file::write_with(&table, |file| rows(&survey, &tops, file))
+            .with_context(|| unwritable(&table))?;
         Ok(Some([text, table]))
     }
 }

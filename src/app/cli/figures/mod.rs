@@ -11,18 +11,18 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
-use super::fault::Usage;
-use super::out;
-use crate::app::cli::out::say;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout;
+use crate::app::terminal::stdout::say;
 use crate::model::grid::Grid;
-use crate::model::router::scan::Scan;
+use crate::model::io::atomic_file;
+use crate::model::probe::router::scan::Scan;
 use crate::model::trace::Trace;
-use crate::model::whole;
-use crate::viz::colormap::Map;
-use crate::viz::curves::Part;
-use crate::viz::overview::OVERVIEWS;
-use crate::viz::stability;
-use crate::viz::theme::Theme;
+use crate::viz::draw::colormap::Map;
+use crate::viz::draw::theme::Theme;
+use crate::viz::figures::curves::Part;
+use crate::viz::figures::dataset::OVERVIEWS;
+use crate::viz::figures::stability;
 use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
 
 /// Draw the figures of traces, scans, runs and surveys as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
@@ -118,15 +118,15 @@ impl Figures {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
             for figure in FIGURES {
-                out::line(format_args!("{:<12} {}", figure.id(), figure.about()))?;
+                stdout::line(format_args!("{:<12} {}", figure.id(), figure.about()))?;
             }
             for (_, id, about) in Part::ALL {
-                out::line(format_args!("{id:<12} {about} (of a run)"))?;
+                stdout::line(format_args!("{id:<12} {about} (of a run)"))?;
             }
             for overview in OVERVIEWS {
-                out::line(format_args!("{:<12} {} (of a survey)", overview.id(), overview.about()))?;
+                stdout::line(format_args!("{:<12} {} (of a survey)", overview.id(), overview.about()))?;
             }
-            out::line(format_args!("{:<12} {} (of a stability)", stability::ID, stability::ABOUT))?;
+            stdout::line(format_args!("{:<12} {} (of a stability)", stability::ID, stability::ABOUT))?;
             return Ok(ExitCode::SUCCESS);
         }
         self.check()?;
@@ -137,7 +137,8 @@ impl Figures {
             return Err(Usage(format!("--dpi {}: give 10 to 2400 dots an inch", self.dpi)).into());
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
-            whole::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+            atomic_file::make_folder(folder)
+                .with_context(|| format!("{}: cannot be made", folder.display()))?;
         }
         if let Some(folder) = &self.run {
             return self.training(folder);

@@ -5,20 +5,20 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::super::fault::Usage;
 use super::Figures;
-use crate::app::cli::out::say;
-use crate::app::course::{Course, disk};
-use crate::viz::curves::Part;
+use crate::app::jobs::history::{TrainHistory, disk};
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout::say;
 use crate::viz::export;
-use crate::viz::plot::{self, Plot as _};
+use crate::viz::figures::curves::Part;
+use crate::viz::figures::plot::{self, Plot as _};
 
 impl Figures {
     /// Draws them; one file for each figure that was named.
     pub(super) fn training(&self, folder: &Path) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
         let reading = disk::read(folder)?;
-        let mut course = Course::new(reading.about);
+        let mut course = TrainHistory::new(reading.about);
         course.epochs(&reading.epochs);
         reading.losses.iter().for_each(|losses| course.losses(losses));
         if let Some(unknown) = self.heads.iter().find(|head| !course.about.heads.contains(head)) {

@@ -6,9 +6,9 @@ use anyhow::Context;
 use indexmap::IndexMap;
 
 use crate::model::grid::Grid;
-use crate::model::router::scan::Scan;
+use crate::model::io::atomic_file;
+use crate::model::probe::router::scan::Scan;
 use crate::model::trace::{Evidence, Picture, Routing, Trace};
-use crate::model::whole;
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const LARGEST: u64 = 512 << 20;
@@ -26,7 +26,7 @@ pub fn stored(path: &Path) -> anyhow::Result<Trace> {
 /// # Errors
 /// If it cannot be read, or is larger.
 pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    whole::read(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))
+    atomic_file::read(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.

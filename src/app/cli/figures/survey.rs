@@ -9,13 +9,13 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 use super::{Figures, source};
-use crate::app::cli::out::say;
-use crate::model::stability::Stability;
-use crate::model::survey::Survey;
+use crate::app::terminal::stdout::say;
+use crate::model::explain::stability::Stability;
+use crate::model::explain::survey::Survey;
 use crate::viz::export;
-use crate::viz::overview::{self, Choice, MapOf, OVERVIEWS};
-use crate::viz::plot::{self, Plot, Surveyed};
-use crate::viz::stability::{self, Steadiness};
+use crate::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
+use crate::viz::figures::plot::{self, Plot, Surveyed};
+use crate::viz::figures::stability::{self, Steadiness};
 
 /// What is drawn of surveys.
 #[derive(Args)]
@@ -91,7 +91,7 @@ impl Figures {
     fn overview(&self) -> anyhow::Result<Surveyed> {
         let ids = || OVERVIEWS.iter().map(|overview| overview.id()).collect::<Vec<_>>().join(", ");
         let [id] = &self.figure[..] else { bail!("--figure: name one of {}", ids()) };
-        let overview = overview::find(id)
+        let overview = dataset::find(id)
             .with_context(|| format!("--figure {id}: a survey has no such figure; there are {}", ids()))?;
         let read = |path: &PathBuf| -> anyhow::Result<Arc<Survey>> {
             Ok(Arc::new(Survey::from_json(&text(path)?).with_context(|| path.display().to_string())?))

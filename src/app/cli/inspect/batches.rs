@@ -6,19 +6,20 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use anyhow::Context;
 use rayon::prelude::*;
 
-use super::super::{fault, interrupt};
 use super::report::{Failure, Report, Row};
 use super::sources::Source;
 use super::write;
+use crate::app::terminal::error;
+use crate::app::terminal::interrupt;
 use crate::model::backbone::Backbone;
+use crate::model::backbone::preprocess::{Pixels, Preprocessor};
+use crate::model::data::image::Photo;
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::null_model::NullBands;
+use crate::model::explain::stability::perturb::Perturbation;
+use crate::model::explain::stability::{Measurement, OrderError, Stability};
 use crate::model::explain::{Question, explain, prepare_nulls};
-use crate::model::image::Photo;
-use crate::model::intervention::Intervention;
-use crate::model::null::NullBands;
-use crate::model::preprocess::{Pixels, Preprocessor};
 use crate::model::probe::Probe;
-use crate::model::stability::perturb::Perturbation;
-use crate::model::stability::{Measurement, OrderError, Stability};
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
@@ -223,7 +224,7 @@ impl Explainer<'_> {
             image: *index,
             path: image.clone(),
             probe: probe.map(|probe| probe.path.display().to_string()),
-            error: fault::lines(error).join(": "),
+            error: error::lines(error).join(": "),
         };
         let (Read { tokens, seen, changed }, loaded) = match (read, probe) {
             (Ok(read), Some(probe)) => (read, probe),

@@ -17,18 +17,19 @@ use clap::Args;
 use self::batches::{Explainer, Job, Loaded};
 use self::report::Report;
 use self::sources::Source;
-use super::fault::Usage;
+use super::fetch;
 use super::tokens::{TakingFlags, doubt};
-use super::{fetch, interrupt};
-use crate::app::cli::out::say;
-use crate::model::backbone::taking::Taking;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::interrupt;
+use crate::app::terminal::stdout::say;
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::{self, Backbone};
 use crate::model::device;
+use crate::model::explain::null_model::{self, NullBands};
+use crate::model::explain::stability::perturb;
 use crate::model::grid::Grid;
-use crate::model::null::{self, NullBands};
-use crate::model::preprocess::Preprocessor;
 use crate::model::probe::Probe;
-use crate::model::stability::perturb;
 
 /// Explain how probes read images: plans, kernels, evidence and diagnostics as files.
 #[derive(Args)]
@@ -70,7 +71,7 @@ pub struct Inspect {
     #[arg(long, value_name = "X", value_parser = rho)]
     rho: Option<f64>,
     /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
-    #[arg(long, value_name = "K", default_value_t = null::DRAWS, value_parser = draws)]
+    #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = draws)]
     null_draws: usize,
     /// Seed of null bands, of untrained scorers and of the changes of --stability.
     #[arg(long, default_value_t = 0)]
@@ -152,7 +153,7 @@ impl Inspect {
             .into());
         }
         check_fit(&probes, &backbone, &preprocessor, &taking)?;
-        crate::model::whole::make_folder(&self.out)
+        crate::model::io::atomic_file::make_folder(&self.out)
             .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
 
         let mut report = Report::new(&self.out, images.len(), self.json)?;
@@ -213,7 +214,7 @@ fn check_fit(
     probes: &[Loaded],
     backbone: &Backbone,
     preprocessor: &Preprocessor,
-    taking: &Taking,
+    taking: &TokenSpec,
 ) -> anyhow::Result<()> {
     let taking = taking.settled(backbone.layers(), backbone.model_type());
 

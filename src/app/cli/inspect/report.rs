@@ -8,13 +8,13 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::super::out;
-use crate::app::cli::out::say;
-use crate::model::cells::word;
-use crate::model::diagnostics::MEASURES;
-use crate::model::shown::shown;
+use crate::app::terminal::stdout;
+use crate::app::terminal::stdout::say;
+use crate::model::explain::diagnostics::MEASURES;
+use crate::model::io::atomic_file::Pending;
+use crate::model::io::csv_cell::word;
+use crate::model::io::escape::shown;
 use crate::model::trace::Trace;
-use crate::model::whole::Pending;
 
 /// What one image through one probe came to.
 pub struct Row {
@@ -109,7 +109,7 @@ impl Report {
 
     /// A line to standard output. Whoever stops reading it does not stop the run.
     fn print(&self, line: String) -> anyhow::Result<()> {
-        self.bar.suspend(|| out::line(line))
+        self.bar.suspend(|| stdout::line(line))
     }
 }
 

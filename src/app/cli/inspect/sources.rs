@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::super::fault::Usage;
-use crate::app::listing::images_below;
+use crate::app::image_files::images_below;
+use crate::app::terminal::error::Usage;
+use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
-use crate::model::image::ENDINGS;
 
 /// Names of results that the summary needs for itself.
 const RESERVED: &[&str] = &["summary.csv"];

@@ -7,12 +7,12 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::batches::{Explainer, Loaded};
-use crate::model::array::{Array, Arrays};
-use crate::model::npz;
-use crate::model::stability::Stability;
+use crate::model::explain::stability::Stability;
+use crate::model::io::array::{Array, Arrays};
+use crate::model::io::atomic_file::{self, Pending};
+use crate::model::io::npz;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Matrix, Prediction, Routing, Trace};
-use crate::model::whole::{self, Pending};
 
 /// Writes `<name>.npz` and `<name>.json` into `folder`, and `<name>.trace.json` if asked to.
 pub fn files(
@@ -53,12 +53,12 @@ fn put(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<Pending>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    whole::write_with(path, content).with_context(|| unwritable(path))
+    atomic_file::write_with(path, content).with_context(|| unwritable(path))
 }
 
 /// Makes the folder of an image.
 fn make(folder: &Path) -> anyhow::Result<()> {
-    whole::make_folder(folder).with_context(|| unwritable(folder))
+    atomic_file::make_folder(folder).with_context(|| unwritable(folder))
 }
 
 fn unwritable(path: &Path) -> String {

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::HubError;
-use crate::model::whole;
+use crate::model::io::atomic_file;
 
 /// Longest file that holds a commit, in bytes.
 const REF: u64 = 1 << 16;
@@ -56,19 +56,19 @@ impl Repo {
         if is_commit(revision) {
             return Some(revision.into());
         }
-        let commit = whole::text(&self.root.join("refs").join(revision), REF).ok()?;
+        let commit = atomic_file::text(&self.root.join("refs").join(revision), REF).ok()?;
         Some(commit.trim().to_owned()).filter(|commit| is_name(commit))
     }
 
     /// Remembers that `revision` stands for `commit`.
     pub fn set_commit(&self, revision: &str, commit: &str) -> Result<(), HubError> {
         let path = self.root.join("refs").join(revision);
-        if is_commit(revision) || whole::text(&path, REF).is_ok_and(|old| old == commit) {
+        if is_commit(revision) || atomic_file::text(&path, REF).is_ok_and(|old| old == commit) {
             return Ok(());
         }
         let dir = path.parent().unwrap_or(&self.root);
-        at(&path, whole::make_folder(dir))?;
-        at(&path, whole::write(&path, commit.as_bytes()))
+        at(&path, atomic_file::make_folder(dir))?;
+        at(&path, atomic_file::write(&path, commit.as_bytes()))
     }
 
     /// The folder of `commit`.
@@ -89,7 +89,8 @@ impl Repo {
     /// Remembers that the Hub has no `file` in `commit`. Failing costs a question next time.
     pub fn set_absent(&self, commit: &str, file: &str) {
         let dir = self.root.join(".no_exist").join(commit);
-        let _ = whole::make_folder(&dir).and_then(|()| whole::step(|| File::create(dir.join(file))));
+        let _ =
+            atomic_file::make_folder(&dir).and_then(|()| atomic_file::step(|| File::create(dir.join(file))));
     }
 
     /// Where the content `etag` belongs.
@@ -105,10 +106,10 @@ impl Repo {
     /// The file whose lock says who writes the content `etag`; makes the folders for both.
     pub fn lock_file(&self, etag: &str) -> Result<File, HubError> {
         let blobs = self.root.join("blobs");
-        at(&blobs, whole::make_folder(&blobs))?;
-        at(&self.locks, whole::make_folder(&self.locks))?;
+        at(&blobs, atomic_file::make_folder(&blobs))?;
+        at(&self.locks, atomic_file::make_folder(&self.locks))?;
         let path = self.locks.join(format!("{etag}.lock"));
-        at(&path, whole::step(|| File::options().create(true).write(true).truncate(false).open(&path)))
+        at(&path, atomic_file::step(|| File::options().create(true).write(true).truncate(false).open(&path)))
     }
 
     /// Lets `file` of `commit` be the content `etag`.
@@ -118,13 +119,13 @@ impl Repo {
         if path.is_file() {
             return Ok(path);
         }
-        at(&path, whole::make_folder(&dir))?;
+        at(&path, atomic_file::make_folder(&dir))?;
         if path.symlink_metadata().is_ok() {
-            at(&path, whole::step(|| fs::remove_file(&path)))?; // a link to a content that was deleted
+            at(&path, atomic_file::step(|| fs::remove_file(&path)))?; // a link to a content that was deleted
         }
         let target = Path::new("../../blobs").join(etag);
         #[cfg(unix)]
-        let linked = whole::step(|| std::os::unix::fs::symlink(target, &path));
+        let linked = atomic_file::step(|| std::os::unix::fs::symlink(target, &path));
         // Windows allows links to few users; Python's cache then moves the content, too.
         #[cfg(windows)]
         let linked =

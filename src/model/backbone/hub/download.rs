@@ -15,7 +15,7 @@ use super::cache::{Repo, at, is_name};
 use super::rate::Rate;
 use super::url::{join, same_origin};
 use super::{Callback, Hub, HubError, Id, Progress};
-use crate::model::whole;
+use crate::model::io::atomic_file;
 
 /// Longest configuration or index of shards that is fetched, in bytes.
 const JSON_LIMIT: u64 = 64 << 20;
@@ -212,7 +212,7 @@ impl<'a> Client<'a> {
         if !blob.is_file() {
             let partial = repo.partial(etag);
             self.grow(&partial, file, remote, progress)?;
-            at(&blob, whole::step(|| fs::rename(&partial, &blob)))?;
+            at(&blob, atomic_file::step(|| fs::rename(&partial, &blob)))?;
         }
         repo.link(commit, file, etag)
     }
@@ -226,7 +226,7 @@ impl<'a> Client<'a> {
         progress: &mut Callback,
     ) -> Result<(), HubError> {
         let open = || File::options().create(true).append(true).read(true).open(partial);
-        let out = at(partial, whole::step(open))?;
+        let out = at(partial, atomic_file::step(open))?;
         let done = at(partial, out.metadata())?.len();
         // The rate is counted over all tries: a connection that breaks after every byte is as slow.
         let rate = Rate::new(self.hub.patience, Instant::now());
@@ -250,13 +250,16 @@ impl<'a> Client<'a> {
                 Err(error) => return Err(error),
             }
         }
-        at(partial, whole::step(|| growing.out.sync_all()))?;
+        at(partial, atomic_file::step(|| growing.out.sync_all()))?;
         report(progress, file, growing.done, remote.size)?;
         let is_hash = remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit());
-        let found =
-            if is_hash { at(partial, crate::model::digest::of_file(partial))? } else { remote.etag.clone() };
+        let found = if is_hash {
+            at(partial, crate::model::io::sha256::of_file(partial))?
+        } else {
+            remote.etag.clone()
+        };
         if found != remote.etag {
-            at(partial, whole::step(|| fs::remove_file(partial)))?;
+            at(partial, atomic_file::step(|| fs::remove_file(partial)))?;
             return Err(HubError::Damaged { file: file.into(), found, expected: remote.etag.clone() });
         }
         Ok(())
@@ -302,7 +305,7 @@ impl<'a> Client<'a> {
                 let what = format!("{file} is longer than the {} bytes that were announced", remote.size);
                 return Err(HubError::Malformed { url, what });
             }
-            at(growing.path, whole::step(|| growing.out.write_all(&buffer[..n])))?;
+            at(growing.path, atomic_file::step(|| growing.out.write_all(&buffer[..n])))?;
             growing.done += n as u64;
             report(progress, file, growing.done, remote.size)?;
             if growing.done < remote.size && growing.rate.slow(growing.done, Instant::now()) {
@@ -344,7 +347,7 @@ fn report(progress: &mut Callback, file: &str, done: u64, total: u64) -> Result<
 /// The certificates in the PEM file at `path`.
 fn certificates(path: &Path) -> Result<RootCerts, HubError> {
     let wrong = |what: String| HubError::Certificates { path: path.into(), what };
-    let text = whole::read(path, 16 << 20).map_err(|error| wrong(error.to_string()))?;
+    let text = atomic_file::read(path, 16 << 20).map_err(|error| wrong(error.to_string()))?;
     let items: Result<Vec<_>, _> = parse_pem(&text).collect();
     let items = items.map_err(|error| wrong(error.to_string()))?;
     let roots = items.into_iter().filter_map(|item| match item {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::weights::index;
-use crate::model::whole;
+use crate::model::io::atomic_file;
 use cache::{Repo, is_commit, is_name};
 use download::Client;
 pub use error::HubError;
@@ -106,7 +106,7 @@ impl Hub {
         let login = path("HF_TOKEN_PATH").or_else(|| Some(hf?.join("token")));
         let token = var("HF_TOKEN")
             .or_else(|| var("HUGGING_FACE_HUB_TOKEN"))
-            .or_else(|| whole::text(&login?, 1 << 16).ok())
+            .or_else(|| atomic_file::text(&login?, 1 << 16).ok())
             .map(|token| token.trim().to_owned())
             .filter(|token| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()));
         let endpoint = var("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into());

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 
 use super::file::Mapped;
-use crate::model::digest;
+use crate::model::io::sha256;
 
 /// Path, length and time of change of every file.
 type Stamp = Vec<(PathBuf, usize, SystemTime)>;
@@ -32,7 +32,7 @@ pub(super) fn fingerprint(files: &[Mapped]) -> String {
     for file in files {
         hash.update(&**file);
     }
-    let digest = digest::hex(&hash.finalize());
+    let digest = sha256::hex(&hash.finalize());
     if let Some(stamp) = stamp {
         known().insert(stamp, digest.clone());
     }
@@ -55,11 +55,11 @@ mod tests {
         };
         let (long_ago, now) = (SystemTime::now() - hour, SystemTime::now());
         let first = of("one", long_ago);
-        assert_eq!(first, digest::of(b"one"));
+        assert_eq!(first, sha256::of(b"one"));
         assert_eq!(of("two", long_ago), first, "it is not read again");
-        assert_eq!(of("two", long_ago + Duration::from_secs(1)), digest::of(b"two"));
+        assert_eq!(of("two", long_ago + Duration::from_secs(1)), sha256::of(b"two"));
         for text in ["new", "six"] {
-            assert_eq!(of(text, now), digest::of(text.as_bytes()));
+            assert_eq!(of(text, now), sha256::of(text.as_bytes()));
         }
     }
 }

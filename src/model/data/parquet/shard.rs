@@ -18,7 +18,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::columns::{self, Columns};
 use super::guard::{Guarded, ratio};
-use crate::model::guard::guard;
+use crate::model::io::catch_panic::guard;
 
 /// Rows whose labels are read at a time.
 const ROWS: usize = 4096;

@@ -11,11 +11,11 @@ const MAX_AXES: usize = 64;
 
 /// Runs the pickle at the start of `bytes` up to its end mark.
 pub(super) fn run(bytes: &[u8]) -> Result<Pickle<'_>, PickleError> {
-    Machine { bytes, budget: BUDGET, ..Machine::default() }.run()
+    Unpickler { bytes, budget: BUDGET, ..Unpickler::default() }.run()
 }
 
 #[derive(Default)]
-struct Machine<'a> {
+struct Unpickler<'a> {
     bytes: &'a [u8],
     at: usize,
     budget: u32,
@@ -31,7 +31,7 @@ fn malformed<T>(what: impl Into<String>) -> Done<T> {
     Err(PickleError::Malformed(what.into()))
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Unpickler<'a> {
     fn run(mut self) -> Done<Pickle<'a>> {
         loop {
             self.spend(1)?;

@@ -1,0 +1,160 @@
+//! ProbeCheckpoint probes are asked, on which images.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::app::jobs::train::Parts;
+use crate::model::data::token_cache::TokenCache;
+use crate::model::data::{Dataset, Split};
+use crate::model::explain::evaluation::Evaluation;
+use crate::model::probe::Probe;
+use crate::model::train::Labelled;
+use crate::model::train::run::{ProbeCheckpoint, Run};
+
+/// A probe file.
+pub struct Subject {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Of a run: the variant's name, its seed, and which of its two probes.
+    pub of: Option<(String, u64, ProbeCheckpoint)>,
+}
+
+impl Subject {
+    /// A file by itself.
+    pub fn of_file(path: &Path) -> Self {
+        Self { path: path.to_owned(), of: None }
+    }
+
+    /// The probes of a run, as far as it has come.
+    pub fn of_run(run: &Run, which: ProbeCheckpoint) -> anyhow::Result<Vec<Self>> {
+        let manifest = &run.manifest;
+        let pairs =
+            manifest.heads.iter().flat_map(|head| manifest.seeds.iter().map(move |&seed| (head, seed)));
+        let all = pairs.map(|(head, seed)| Self {
+            path: run.probe(&head.name, seed, which),
+            of: Some((head.name.clone(), seed, which)),
+        });
+        let found: Vec<Self> = all.filter(|subject| subject.path.exists()).collect();
+        if found.is_empty() {
+            bail!("{}: holds no probe yet; finish its training first", run.folder().display());
+        }
+        Ok(found)
+    }
+
+    /// The probe, and the SHA-256 of its file.
+    pub fn load(&self) -> anyhow::Result<(Probe, String)> {
+        Ok(Probe::load_known(&self.path)?)
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> String {
+        match &self.of {
+            Some((head, seed, _)) => format!("{head}, seed {seed}"),
+            None => {
+                self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+            }
+        }
+    }
+}
+
+/// A probe and what it answered.
+pub struct Asked<'a> {
+    /// ProbeCheckpoint.
+    pub subject: &'a Subject,
+    /// SHA-256 of its file.
+    pub file: String,
+    /// What came out.
+    pub evaluation: Evaluation,
+}
+
+/// The images.
+pub struct Question {
+    /// What the split is called.
+    pub split: &'static str,
+    /// What probes are asked about; indices into the cache.
+    pub asked: Labelled,
+    /// For each of `asked`, its index in the whole dataset: what seeds random orders.
+    pub draws: Vec<u64>,
+    /// What anchors learn from.
+    pub known: Labelled,
+}
+
+impl Question {
+    /// A split of the dataset; what anchors learn from are the training images.
+    pub fn of_split(dataset: &Dataset, split: Option<Split>) -> anyhow::Result<Self> {
+        let split = split.or_else(|| dataset.held_out()).context(
+            "the dataset has no test or validation images; `--split train` asks about the training images",
+        )?;
+        let of = |split: Split| {
+            let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
+            let (images, classes) = own.map(|(index, sample)| (index, sample.class)).unzip();
+            Labelled { images, classes }
+        };
+        let asked = of(split);
+        if asked.images.is_empty() {
+            bail!("{}: has no {} images", dataset.name, split.name());
+        }
+        let draws = asked.images.iter().map(|&image| image as u64).collect();
+        Ok(Self { split: split.name(), asked, draws, known: of(Split::Train) })
+    }
+
+    /// The test images of a run, and those it was trained on.
+    pub fn of_run(run: &Run, dataset: &Dataset, selection: Option<f64>) -> anyhow::Result<Self> {
+        let truth = run.truth()?;
+        let same = |(&index, &class): (&usize, &usize)| {
+            dataset.samples.get(index).is_some_and(|sample| sample.class == class)
+        };
+        if !truth.indices.iter().zip(&truth.classes).all(same)
+            || dataset.classes != run.manifest.dataset.classes
+        {
+            bail!(
+                "{}: is not the dataset that {} was trained on any more; name the right one with --data",
+                dataset.root.display(),
+                run.folder().display()
+            );
+        }
+        let draws = truth.indices.iter().map(|&image| image as u64).collect();
+        let asked = Labelled { images: truth.indices, classes: truth.classes };
+        Ok(Self { split: "test", asked, draws, known: Parts::of(dataset, selection)?.train })
+    }
+
+    /// The question on a dataset of the asked images alone.
+    pub fn alone(self, dataset: &Dataset) -> (Dataset, Self) {
+        let samples = self.asked.images.iter().map(|&image| dataset.samples[image].clone()).collect();
+        let images = (0..self.asked.images.len()).collect();
+        let asked = Labelled { images, classes: self.asked.classes };
+        (Dataset { samples, ..dataset.clone() }, Self { asked, known: Labelled::default(), ..self })
+    }
+
+    /// The same without images that could not be read.
+    pub fn readable(self, cache: &TokenCache) -> anyhow::Result<Self> {
+        let mut draws = Vec::new();
+        let mut asked = Labelled::default();
+        let pairs = self.asked.images.iter().zip(&self.asked.classes).zip(&self.draws);
+        for ((&image, &class), &draw) in pairs.filter(|((image, _), _)| cache.readable(**image)) {
+            asked.images.push(image);
+            asked.classes.push(class);
+            draws.push(draw);
+        }
+        let known = self.known.images.iter().zip(&self.known.classes);
+        let (images, classes) = known.filter(|(image, _)| cache.readable(**image)).unzip();
+        if asked.images.is_empty() {
+            bail!("none of the {} {} images can be read", self.asked.images.len(), self.split);
+        }
+        Ok(Self { asked, draws, known: Labelled { images, classes }, ..self })
+    }
+
+    /// The asked images with the classes as `probe` numbers them, by name.
+    pub fn labels(&self, probe: &Probe, classes: &[String]) -> anyhow::Result<Labelled> {
+        let numbers = probe.numbers(classes)?;
+        let number = |&class: &usize| {
+            numbers[class].with_context(|| {
+                let name = &classes[class];
+                format!("does not know the class `{name}`; it was trained on another dataset")
+            })
+        };
+        let classes = self.asked.classes.iter().map(number).collect::<anyhow::Result<_>>()?;
+        Ok(Labelled { images: self.asked.images.clone(), classes })
+    }
+}

@@ -1,0 +1,86 @@
+//! What was found, as a table and as JSON.
+
+use serde_json::{Value, json};
+
+use super::eval_probes::{Asked, Subject};
+use crate::app::report::FORMATS;
+use crate::app::report::table::{Cell, Column, Row, Table};
+use crate::model::explain::ablation::Ablation;
+use crate::model::explain::baselines::Anchor;
+use crate::model::explain::evaluation::Evaluation;
+
+/// One probe.
+pub fn document(subject: &Subject, evaluation: &Evaluation) -> Value {
+    let (head, seed, which) = match &subject.of {
+        Some((head, seed, which)) => (Some(head), Some(seed), Some(which.name())),
+        None => (None, None, None),
+    };
+    json!({
+        "event": "probe",
+        "probe": subject.path,
+        "head": head,
+        "seed": seed,
+        "which": which,
+        "evaluation": evaluation,
+    })
+}
+
+/// One anchor.
+pub fn anchor(anchor: &Anchor) -> Value {
+    let mut value = json!({"event": "anchor"});
+    if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(anchor)) {
+        all.extend(own);
+    }
+    value
+}
+
+/// Everything, a row a probe.
+pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> String {
+    let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
+    for ablation in &Ablation::ALL[1..] {
+        columns.push(Column::numbers(ablation.name()));
+    }
+    columns.extend([
+        Column::numbers("token weights").within("AUC"),
+        Column::numbers("evidence").within("AUC"),
+        Column::numbers("absolute").within("Evidence on object (%)"),
+        Column::numbers("positive").within("Evidence on object (%)"),
+    ]);
+    let mut rows: Vec<Row> = asked.iter().map(|asked| row(asked.subject, &asked.evaluation)).collect();
+    for (index, anchor) in anchors.iter().enumerate() {
+        let mut cells = vec![Cell::text(format!("{} ({})", anchor.method, anchor.view.name()))];
+        cells.push(Cell::maybe(anchor.accuracy, 2));
+        cells.resize(columns.len(), Cell::None);
+        rows.push(Row { ruled: index == 0, cells });
+    }
+    let mut notes: Vec<String> = Vec::new();
+    if asked.iter().any(|asked| !asked.evaluation.ablations.is_empty()) {
+        notes.push("Disturbed orders: at evaluation alone, nothing was trained anew".to_owned());
+    }
+    let share = asked.iter().find_map(|asked| asked.evaluation.truth?.object_share);
+    if let Some(share) = share {
+        notes.push(format!(
+            "{masks} images with a known object, which covers {:.1} % on average",
+            100.0 * share
+        ));
+    }
+    for anchor in anchors {
+        notes.extend(anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method, anchor.view.name())));
+    }
+    let table = Table { id: "eval".into(), title: title.to_owned(), columns, rows, notes };
+    (FORMATS[0].render)(&table.without_empty_columns())
+}
+
+fn row(subject: &Subject, evaluation: &Evaluation) -> Row {
+    let mut cells = vec![Cell::text(subject.name()), Cell::number(evaluation.accuracy, 2)];
+    for ablation in &Ablation::ALL[1..] {
+        let outcome = evaluation.ablations.iter().find(|outcome| outcome.ablation == *ablation);
+        cells.push(Cell::maybe(outcome.map(|outcome| outcome.accuracy), 2));
+    }
+    let truth = evaluation.truth.unwrap_or_default();
+    cells.push(Cell::maybe(truth.weight_auc, 3));
+    cells.push(Cell::maybe(truth.evidence_auc, 3));
+    cells.push(Cell::maybe(truth.absolute_share.map(|share| 100.0 * share), 1));
+    cells.push(Cell::maybe(truth.positive_share.map(|share| 100.0 * share), 1));
+    Row { ruled: false, cells }
+}

@@ -1,0 +1,83 @@
+//! Pre-training the demo's backbones.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use burn::tensor::Device;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+
+use super::build::whole;
+use crate::app::terminal::stdout::say;
+use crate::model::data::scenes;
+use crate::model::pretrain::folder::{Precision, save};
+use crate::model::pretrain::{Plan, pretrain};
+
+/// Steps behind one point of the curve.
+const STRIDE: usize = 20;
+/// How a pre-training went, in the backbone's folder.
+const FILE: &str = "pretraining.json";
+
+/// What was asked for, and the curve that came.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    plan: Plan,
+    scenes_version: u32,
+    curve: Vec<Point>,
+}
+
+/// Means over the last steps.
+#[derive(Serialize, Deserialize)]
+struct Point {
+    step: usize,
+    loss: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accuracy: Option<f64>,
+}
+
+/// Pre-trains a backbone, unless `folder` holds it already.
+pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> anyhow::Result<()> {
+    if is_there(folder, plan) { Ok(()) } else { one(folder, plan, device, bars) }
+}
+
+/// Whether a folder holds what `plan` makes.
+fn is_there(folder: &Path, plan: &Plan) -> bool {
+    let record = crate::model::io::atomic_file::read(&folder.join(FILE), 1 << 20).ok();
+    let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
+    record.is_some_and(|record| record.plan == *plan && record.scenes_version == scenes::VERSION)
+        && folder.join("model.safetensors").is_file()
+}
+
+fn one(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> anyhow::Result<()> {
+    let bar = bars.add(ProgressBar::new(plan.steps as u64));
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} steps, {msg} {eta} left");
+    bar.set_style(style.expect("a valid template"));
+    bar.set_prefix(folder.display().to_string());
+    let (mut curve, mut losses, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    let mean = |values: &mut Vec<f64>| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.clear();
+        mean
+    };
+    let weights = pretrain(plan, device, &mut |progress| {
+        losses.push(f64::from(progress.loss));
+        shares.extend(progress.accuracy.map(f64::from));
+        if progress.step % STRIDE == 0 || progress.step == plan.steps {
+            let accuracy = (!shares.is_empty()).then(|| mean(&mut shares));
+            let point = Point { step: progress.step, loss: mean(&mut losses), accuracy };
+            let right = point.accuracy.map(|share| format!(" {:.0} % right,", 100.0 * share));
+            bar.set_message(format!("loss {:.4},{}", point.loss, right.unwrap_or_default()));
+            if bar.is_hidden() {
+                say!("{}: step {} of {}: {}", bar.prefix(), point.step, plan.steps, bar.message());
+            }
+            curve.push(point);
+        }
+        bar.set_position(progress.step as u64);
+        ControlFlow::Continue(())
+    });
+    bar.finish();
+    save(folder, plan, &weights, Precision::Half)?;
+    let record =
+        serde_json::to_string_pretty(&Record { plan: *plan, scenes_version: scenes::VERSION, curve })? + "\n";
+    whole(&folder.join(FILE), record.as_bytes())
+}

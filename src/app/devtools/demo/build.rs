@@ -1,0 +1,208 @@
+//! `ssmprobe demo build`: pre-trains two tiny backbones on scenes, trains every head on their
+//! tokens, and writes all of it with some scenes to one folder.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use burn::tensor::Device;
+use clap::Args;
+use indicatif::MultiProgress;
+
+use super::{backbones, heads};
+use crate::app::demo::{About, BackboneAbout};
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::stdout;
+use crate::model::data::scenes;
+use crate::model::data::scenes::folder::Set;
+use crate::model::device;
+use crate::model::pretrain::{Objective, Plan};
+use crate::model::train::TrainConfig;
+
+/// Scenes that are shipped: two of every class.
+const SHIPPED: u64 = 2 * scenes::CLASSES as u64;
+
+/// Make the bundled demo: pre-train two tiny backbones on scenes and train every head
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Build {
+    /// Folder to write to; backbones in it that were pre-trained with the same settings are kept
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Seed of everything: backbones draw scenes from it, probes from the one after it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Optimiser steps of the masked autoencoder, 64 scenes each
+    #[arg(long, value_name = "STEPS", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    mae_steps: u64,
+    /// Optimiser steps of the supervised backbone, 64 scenes each
+    #[arg(long, value_name = "STEPS", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    vit_steps: u64,
+    /// Hidden size of the backbones, a multiple of 96
+    #[arg(long, default_value_t = 96)]
+    width: usize,
+    /// Transformer layers of the backbones
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    layers: u16,
+    /// Scenes the probes are trained on
+    #[arg(long, default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    train: u64,
+    /// Scenes the probes are validated on
+    #[arg(long, default_value_t = 480, value_parser = clap::value_parser!(u64).range(24..=100_000))]
+    val: u64,
+    /// Passes of the probes over their scenes
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    epochs: u64,
+    /// Scenes a step of the probes
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    batch: u64,
+    /// Learning rate of the probes at the start of the cosine
+    #[arg(long, default_value_t = 3e-3)]
+    rate: f64,
+    /// Make only this backbone and its probes; what the folder holds of the other is kept
+    #[arg(long, value_parser = ["mae", "vit"])]
+    backbone: Option<String>,
+    /// Where to compute: cpu, wgpu, cuda or auto
+    #[arg(long, default_value = "cpu")]
+    device: String,
+}
+
+const LONG: &str = "\
+Writes DIR/mae and DIR/vit (backbones as the Hugging Face Hub lays them out, float16),
+DIR/probes/<backbone>/<head>.safetensors, DIR/scenes (two of every class, with masks) and
+DIR/demo.json, which says how it was made and how good every head became.
+The same settings on the same kind of processor give the same demo.";
+
+impl Build {
+    /// Makes the demo.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if !(96..=6144).contains(&self.width) || !self.width.is_multiple_of(96) {
+            return Err(Usage(format!("--width {}: give a multiple of 96 up to 6144", self.width)).into());
+        }
+        if !(1e-6..=1.0).contains(&self.rate) {
+            return Err(Usage(format!("--rate {}: give 1e-6 to 1", self.rate)).into());
+        }
+        self.check_out()?;
+        let device = device::open(&self.device)?;
+        crate::model::io::atomic_file::make_folder(&self.out)
+            .with_context(|| format!("{}: the folder cannot be made", self.out.display()))?;
+        let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
+        clear(&self.out.join("scenes"))?;
+        Set { train: 0, val: SHIPPED, ..scenes }.write(&self.out.join("scenes"), &|| ())?;
+        let protocol =
+            TrainConfig { epochs: self.epochs as usize, batch: self.batch as usize, rate: self.rate };
+        let mut about = About {
+            made_by: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(),
+            scenes_version: scenes::VERSION,
+            seed: self.seed,
+            scenes,
+            auc_scenes: heads::AUC_SCENES.min(self.val),
+            protocol,
+            backbones: Vec::new(),
+        };
+        let made = self.backbones(&about, &device)?;
+        if let Ok(earlier) = About::open(&self.out)
+            && (About { backbones: Vec::new(), ..earlier.clone() }) == about
+        {
+            about.backbones = earlier.backbones;
+        }
+        about.backbones.retain(|kept| made.iter().all(|made| made.id != kept.id));
+        about.backbones.extend(made);
+        about.backbones.sort_by(|a, b| a.id.cmp(&b.id));
+        let text = serde_json::to_string_pretty(&about)? + "\n";
+        whole(&self.out.join(About::FILE), text.as_bytes())?;
+        stdout::text(table(&about))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Only an earlier demo is replaced: a folder of somebody's may hold `scenes` and `probes` of theirs.
+    fn check_out(&self) -> anyhow::Result<()> {
+        let mut entries = match std::fs::read_dir(&self.out) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                return Err(error).with_context(|| format!("{}: cannot be read", self.out.display()));
+            }
+        };
+        if entries.next().is_none() || self.out.join(About::FILE).is_file() {
+            return Ok(());
+        }
+        let (out, file) = (self.out.display(), About::FILE);
+        Err(Usage(format!(
+            "--out {out}: the folder holds files and no {file}, so it is no earlier demo; give a new or an empty one"
+        ))
+        .into())
+    }
+
+    /// Makes the backbones and their probes, each on a thread: one alone leaves processors idle.
+    fn backbones(&self, about: &About, device: &Device) -> anyhow::Result<Vec<BackboneAbout>> {
+        let bars = MultiProgress::new();
+        let one = &|id: &str, plan: Plan| -> anyhow::Result<BackboneAbout> {
+            backbones::make(&self.out.join(id), &plan, device, &bars)?;
+            clear(&self.out.join("probes").join(id))?;
+            let backbone = BackboneAbout { id: id.to_owned(), plan, heads: Vec::new() };
+            let heads = heads::train_all(&self.out, &backbone, about, device, &bars)?;
+            Ok(BackboneAbout { heads, ..backbone })
+        };
+        let wanted = |id: &str| self.backbone.as_deref().is_none_or(|asked| asked == id);
+        std::thread::scope(|scope| {
+            let start = |(id, plan)| {
+                let thread = std::thread::Builder::new().name(format!("backbone {id}"));
+                thread.spawn_scoped(scope, move || one(id, plan)).context("a thread cannot be started")
+            };
+            let plans = self.plans().into_iter().filter(|(id, _)| wanted(id));
+            let running = plans.map(start).collect::<anyhow::Result<Vec<_>>>()?;
+            let join = |thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<BackboneAbout>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            running.into_iter().map(join).collect()
+        })
+    }
+
+    fn plans(&self) -> [(&'static str, Plan); 2] {
+        let plan = Plan {
+            objective: Objective::Masked,
+            width: self.width,
+            layers: usize::from(self.layers),
+            steps: self.mae_steps as usize,
+            batch: 64,
+            rate: 1.5e-3,
+            seed: self.seed,
+        };
+        let steps = self.vit_steps as usize;
+        let supervised = Plan { objective: Objective::Supervised, steps, rate: 1e-3, ..plan };
+        [("mae", plan), ("vit", supervised)]
+    }
+}
+
+/// What every head reached, as a Markdown table.
+fn table(about: &About) -> String {
+    let mut text =
+        String::from("| backbone | head | parameters | train | val | AUC |\n|---|---|--:|--:|--:|--:|\n");
+    for backbone in &about.backbones {
+        for head in &backbone.heads {
+            let auc = head.auc.map_or("-".to_owned(), |auc| format!("{auc:.3}"));
+            text += &format!(
+                "| {} | {} | {} | {:.1} | {:.1} | {auc} |\n",
+                backbone.id, head.id, head.parameters, head.train, head.val
+            );
+        }
+    }
+    text
+}
+
+/// Removes a folder of an earlier demo, so that nothing of it is left among the new files.
+fn clear(folder: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{}: the earlier demo cannot be removed", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file whole or not at all.
+pub fn whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    crate::model::io::atomic_file::write(path, bytes)
+        .with_context(|| format!("{} cannot be written", path.display()))
+}

@@ -1,0 +1,115 @@
+//! `ssmprobe demo results`: what the bundled demo shows, as files, for machines without a display.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::app::demo::{self, About, BackboneAbout};
+use crate::app::terminal::interrupt;
+use crate::app::terminal::stdout::say;
+
+/// Heads whose figures stand side by side.
+const COMPARED: [&str; 3] = ["gap", "raster", "sinkhorn"];
+/// Rows of that comparison.
+const ROWS: [&str; 3] = ["token_map", "scan_path", "predictions"];
+
+/// Write what the bundled demo shows to a folder: arrays, tables and figures
+#[derive(Args)]
+#[command(after_long_help = LONG)]
+pub struct Results {
+    /// Folder to write to
+    #[arg(long, value_name = "OUT")]
+    out: PathBuf,
+    /// Scenes of the demo to explain, from the first
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    scenes: u16,
+}
+
+const LONG: &str = "\
+Runs `ssmprobe inspect` and `ssmprobe figures` on the demo and prints the command lines it runs.
+
+  OUT/<backbone>/summary.csv, OUT/<backbone>/<scene>/<head>.npz, .json, .trace.json
+  OUT/<backbone>/<scene>-compare.svg    mean, raster S4 and Sinkhorn S4 side by side
+  OUT/<backbone>/<scene>-sinkhorn-<figure>.svg   every figure of the Sinkhorn probe, of the first scene";
+
+/// The program itself: does what a command line asks, the program's own name first.
+pub type Program = fn(Vec<String>) -> anyhow::Result<ExitCode>;
+
+impl Results {
+    /// Writes them.
+    pub fn run(self, program: Program) -> anyhow::Result<ExitCode> {
+        let demo = demo::demo()?;
+        let about = About::open(&demo)?;
+        let mut images = about.images(&demo);
+        images.truncate(usize::from(self.scenes));
+        images.first().with_context(|| format!("{} holds no scenes", demo.display()))?;
+        for backbone in &about.backbones {
+            self.write(&demo, backbone, &images, program)?;
+            if interrupt::flow().is_break() {
+                return Ok(interrupt::code());
+            }
+        }
+        say!("the demo's results are in {}", self.out.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Results of one backbone.
+    fn write(
+        &self,
+        demo: &Path,
+        backbone: &BackboneAbout,
+        images: &[PathBuf],
+        program: Program,
+    ) -> anyhow::Result<()> {
+        let out = self.out.join(&backbone.id);
+        let mut inspect = words(&["inspect", "--device", "cpu", "--save-traces", "--backbone"]);
+        inspect.push(text(&backbone.folder(demo)));
+        inspect.push("--probe".into());
+        inspect.extend(backbone.heads.iter().map(|head| text(&backbone.probe(demo, &head.id))));
+        inspect.push("--image".into());
+        inspect.extend(images.iter().map(|image| text(image)));
+        inspect.extend(["--out".into(), text(&out)]);
+        run(&inspect, program)?;
+        if interrupt::flow().is_break() {
+            return Ok(()); // not every image has the traces that are drawn
+        }
+
+        for (number, image) in images.iter().enumerate() {
+            let stem = image.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let trace = |head: &str| text(&out.join(&stem).join(format!("{head}.trace.json")));
+            let mut compare = words(&["figures", "--width", "174"]);
+            for head in COMPARED {
+                compare.extend(["--trace".into(), trace(head)]);
+            }
+            for row in ROWS {
+                compare.extend(words(&["--figure", row]));
+            }
+            compare.extend(["--out".into(), text(&out.join(format!("{stem}-compare.svg")))]);
+            run(&compare, program)?;
+            if number == 0 {
+                let mut all = words(&["figures", "--figure", "all", "--trace"]);
+                let file = out.join(format!("{stem}-sinkhorn.svg"));
+                all.extend([trace("sinkhorn"), "--out".into(), text(&file)]);
+                run(&all, program)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says a command line and does it, as a person would.
+fn run(words: &[String], program: Program) -> anyhow::Result<()> {
+    let quoted = |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
+    say!("ssmprobe {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "));
+    program([&["ssmprobe".to_owned()], words].concat()).map(drop)
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

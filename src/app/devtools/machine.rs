@@ -1,0 +1,122 @@
+//! `ssmprobe bench` without a subject: heads, backbone, look-ups and long sequences on one device.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::table;
+use crate::app::devtools::microbench::select::Wanted;
+use crate::app::devtools::microbench::{self, Bench, BenchError, GROUPS, Sizes};
+use crate::app::jobs::train::plan;
+use crate::app::terminal::error::Usage;
+use crate::app::terminal::interrupt;
+use crate::app::terminal::progress::Display;
+use crate::app::terminal::stdout;
+use crate::model::device;
+use crate::model::probe::head;
+
+/// Flags of the measurement.
+#[derive(Args)]
+pub struct Machine {
+    /// Only figures of these names; a * stands for any text.
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Smaller works, fewer rounds: a first impression.
+    #[arg(long)]
+    quick: bool,
+    /// Heads, with commas between them [default: the paper's].
+    #[arg(long, value_name = "HEADS", value_delimiter = ',')]
+    heads: Vec<String>,
+    /// Images in a training step [default: 256, quick 32].
+    #[arg(long, value_name = "B", value_parser = count)]
+    batch: Option<usize>,
+    /// Patch tokens of an image.
+    #[arg(long, value_name = "N", default_value_t = 196, value_parser = count)]
+    tokens: usize,
+    /// Hidden size.
+    #[arg(long, value_name = "D", default_value_t = 768, value_parser = count)]
+    width: usize,
+    /// Number of classes.
+    #[arg(long, value_name = "C", default_value_t = 1000, value_parser = count)]
+    classes: usize,
+    /// Images in a forward pass of the backbone [default: 8, quick 2].
+    #[arg(long, value_name = "IMAGES", value_parser = count)]
+    photos: Option<usize>,
+    /// Folder of the backbone [default: a ViT-B/16 of seeded weights].
+    #[arg(long, value_name = "DIR")]
+    backbone: Option<PathBuf>,
+    /// Longest sequence, in tokens [default: 4096, quick 576].
+    #[arg(long, value_name = "N", value_parser = count)]
+    longest: Option<usize>,
+    /// Rounds of which the median counts [default: 5, quick 3].
+    #[arg(long, value_name = "ROUNDS", value_parser = count)]
+    rounds: Option<usize>,
+    /// Where to compute: cpu, wgpu, cuda or auto.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Print a JSON list of {name, device, value, unit}.
+    #[arg(long)]
+    json: bool,
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=1_000_000).contains(&count) => Ok(count),
+        _ => Err("expected a whole number from 1 to 1000000".into()),
+    }
+}
+
+impl Machine {
+    /// Measures, and prints what came out.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        interrupt::listen();
+        let sizes = self.sizes()?;
+        let wanted = Wanted(self.only.clone());
+        let mut names = GROUPS.iter().flat_map(|group| (group.names)(&sizes));
+        if !names.any(|name| wanted.holds(&name)) {
+            let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
+            let only = self.only.join(",");
+            return Err(Usage(format!("--only {only} fits none of: {}", names.join(" "))).into());
+        }
+        let choice = device::choose(&self.device)?;
+        let found = &choice.found;
+        let on_host = found.api == "flex";
+        let bench = Bench { sizes: &sizes, device: &choice.device, on_host, wanted: &wanted };
+        let mut display = Display::new();
+        let measured = bench.run(&found.name, &mut |turn| {
+            display.turn(turn.work, turn.done, turn.total);
+            interrupt::flow()
+        });
+        display.clear();
+        let figures = match measured {
+            Err(BenchError::Stopped) => return Ok(interrupt::code()),
+            other => other?,
+        };
+        match self.json {
+            true => stdout::text(format_args!("{}\n", serde_json::to_string_pretty(&figures)?))?,
+            false => stdout::text(table::render(&found.adapter, &sizes, &figures))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn sizes(&self) -> anyhow::Result<Sizes> {
+        let or = |given: Option<usize>, full, quick| given.unwrap_or(if self.quick { quick } else { full });
+        let heads = match self.heads.is_empty() {
+            true => head::of_paper().map(|kind| kind.id.to_owned()).collect(),
+            false => self.heads.clone(),
+        };
+        let heads = plan::variants(&heads, &[])?;
+        Ok(Sizes {
+            images: or(self.batch, 256, 32),
+            grid: microbench::grid_of(self.tokens),
+            width: self.width,
+            classes: self.classes,
+            heads: heads.iter().filter_map(|variant| head::find(&variant.head)).collect(),
+            photos: or(self.photos, 8, 2),
+            backbone: self.backbone.clone(),
+            longest: or(self.longest, 4096, 576),
+            rounds: or(self.rounds, 5, 3),
+        })
+    }
+}

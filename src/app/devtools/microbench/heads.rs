@@ -1,0 +1,125 @@
+//! One training step (forward, loss, backward, AdamW) of every head, and of all of them on one pass of
+//! tokens.
+//!
+//! `head/<id>/step` in seconds, `head/<id>/vs-gap` how many of GAP's steps that is, `head/<id>/memory`
+//! the process's peak memory while only this head trains; `heads/joint/step` and its rate.
+
+use std::cell::RefCell;
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::timing::{Work, in_turn};
+use super::{Bench, BenchError, Group, Measured, Sizes, Tell, noise};
+use crate::app::process_memory;
+use crate::model::probe::head::{self, Batch, Config, HeadSpec};
+use crate::model::train::classifier::Model;
+use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
+
+pub const GROUP: Group = Group { what: "training steps", names, measure };
+
+const JOINT: &str = "heads/joint/step";
+const JOINT_RATE: &str = "heads/joint/rate";
+
+fn name(kind: &HeadSpec, what: &str) -> String {
+    format!("head/{}/{what}", kind.id)
+}
+
+fn names(sizes: &Sizes) -> Vec<String> {
+    let own = |kind: &&HeadSpec| ["step", "vs-gap", "memory"].map(|what| name(kind, what));
+    let mut names: Vec<String> = sizes.heads.iter().flat_map(own).collect();
+    names.extend([JOINT, JOINT_RATE].map(str::to_owned));
+    names
+}
+
+/// One batch and everything a step needs.
+struct Step<'a> {
+    bench: &'a Bench<'a>,
+    batch: Batch,
+    labels: Labels,
+}
+
+impl<'a> Step<'a> {
+    fn new(bench: &'a Bench) -> Self {
+        let &Sizes { images, grid, width, classes, .. } = bench.sizes;
+        let n = grid.len();
+        let patches = TensorData::new(noise(1, images * n * width), [images, n, width]);
+        let cls = TensorData::new(noise(2, images * width), [images, width]);
+        let batch = Batch {
+            patches: Tensor::<3>::from_data(patches, bench.device).autodiff(),
+            cls: Some(Tensor::<2>::from_data(cls, bench.device).autodiff()),
+            grid,
+            draws: (0..images as u64).collect(),
+            training: true,
+        };
+        let answers: Vec<usize> = (0..images).map(|image| image * 7 % classes).collect();
+        Self { bench, batch, labels: Labels::new(&answers, classes, bench.device) }
+    }
+
+    fn learner(&self, kind: &'static HeadSpec) -> Result<HeadTrainer, BenchError> {
+        let model = Model::start(kind, &Config::default(), self.bench.sizes.dims(), 0, self.bench.device)?;
+        Ok(HeadTrainer::new(kind.id, model))
+    }
+
+    fn learners(&self, kinds: &[&'static HeadSpec]) -> Result<Vec<HeadTrainer>, BenchError> {
+        kinds.iter().map(|kind| self.learner(kind)).collect()
+    }
+
+    /// One step of all `learners`, to its end.
+    fn take(&self, learners: &mut [HeadTrainer], work: &str) -> Result<(), BenchError> {
+        step_all(learners, &self.batch, &self.labels, TrainConfig::default().rate);
+        self.bench.wait(work)
+    }
+}
+
+fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
+    let step = Step::new(bench);
+    let heads = &bench.sizes.heads;
+    let wants = |kind: &HeadSpec, what| bench.wanted.holds(&name(kind, what));
+    let mut measured = Measured::new();
+
+    // Memory first: what later works leave behind in the allocator would count.
+    let mut peaks = Vec::new();
+    for kind in heads.iter().filter(|kind| bench.on_host && wants(kind, "memory")) {
+        let mut learners = vec![step.learner(kind)?];
+        if process_memory::forget_peak() {
+            let mut works = [Work::new(name(kind, "memory"), || step.take(&mut learners, kind.id))];
+            in_turn(&mut works, 1, tell)?;
+            peaks.extend(
+                process_memory::peak()
+                    .map(|peak| (name(kind, "memory"), peak as f64 / f64::from(1 << 20), "MiB")),
+            );
+        }
+    }
+
+    let gap = head::find("gap").expect("the list of heads has gap");
+    let mut timed: Vec<&'static HeadSpec> =
+        heads.iter().copied().filter(|kind| wants(kind, "step") || wants(kind, "vs-gap")).collect();
+    if timed.iter().any(|kind| wants(kind, "vs-gap")) && !timed.iter().any(|kind| kind.id == gap.id) {
+        timed.insert(0, gap);
+    }
+    let alone = RefCell::new(step.learners(&timed)?);
+    let step = &step;
+    let mut works: Vec<Work> = timed
+        .iter()
+        .enumerate()
+        .map(|(at, kind)| {
+            let alone = &alone;
+            Work::new(name(kind, "step"), move || step.take(&mut alone.borrow_mut()[at..=at], kind.id))
+        })
+        .collect();
+    if [JOINT, JOINT_RATE].iter().any(|name| bench.wanted.holds(name)) {
+        let mut together = step.learners(heads)?;
+        works.push(Work::new(JOINT, move || step.take(&mut together, JOINT)));
+    }
+    let seconds = in_turn(&mut works, bench.sizes.rounds, tell)?;
+    let of_gap = timed.iter().position(|kind| kind.id == gap.id).map(|at| seconds[at]);
+    for (kind, &seconds) in timed.iter().zip(&seconds) {
+        measured.push((name(kind, "step"), seconds, "s"));
+        measured.extend(of_gap.map(|gap| (name(kind, "vs-gap"), seconds / gap, "x")));
+    }
+    measured.extend(peaks);
+    if let Some(&joint) = seconds.get(timed.len()) {
+        measured.extend([(JOINT.to_owned(), joint, "s"), (JOINT_RATE.to_owned(), 1.0 / joint, "steps/s")]);
+    }
+    Ok(measured)
+}

@@ -1,0 +1,122 @@
+//! Looking one image up: what it costs beyond the backbone's forward pass to explain it by many
+//! probes, side by side on the cores of the host.
+//!
+//! `lookup/16` in seconds with everything known that depends on no image (S4 kernels, null bands);
+//! `lookup/16/first` the first time. `lookup/sinkhorn/n-<N>`: one probe, longer and longer sequences,
+//! without null bands.
+
+use rayon::prelude::*;
+
+use super::timing::{Work, in_turn};
+use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of, long, noise};
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::null_model::{DRAWS, NullBands};
+use crate::model::explain::{Question, explain, prepare_nulls};
+use crate::model::probe::head::{self, Config, Dims};
+use crate::model::probe::{BackboneMeta, Probe};
+use crate::model::tokens::Tokens;
+use crate::model::trace::{Picture, Trace};
+use crate::model::train::classifier::Model;
+
+pub const GROUP: Group = Group { what: "look-ups of one image", names, measure };
+
+/// The heads of the 16 probes: every kind the paper routes, scans and pools by, and its recurrent one.
+const PROBES: [&str; 16] = [
+    "gap",
+    "attention",
+    "content",
+    "raster",
+    "vmamba",
+    "snake",
+    "diagonal",
+    "random-dynamic",
+    "sinkhorn",
+    "neuralsort",
+    "softsort",
+    "sinkhorn-conv",
+    "sinkhorn-gap",
+    "transformer",
+    "deepsets",
+    "bi-gru",
+];
+
+const WARM: &str = "lookup/16";
+const FIRST: &str = "lookup/16/first";
+
+fn length_name(n: usize) -> String {
+    format!("lookup/sinkhorn/n-{n}")
+}
+
+fn names(sizes: &Sizes) -> Vec<String> {
+    let lengths = long::lengths(sizes).into_iter().map(length_name);
+    [WARM, FIRST].map(str::to_owned).into_iter().chain(lengths).collect()
+}
+
+fn probe(head: &str, dims: Dims, bench: &Bench) -> Result<Probe, BenchError> {
+    let kind = head::find(head).expect("the id of a head");
+    let model = Model::start(kind, &Config::default(), dims, 0, bench.device)?;
+    let meta = BackboneMeta { hidden_size: dims.width, ..BackboneMeta::default() };
+    Ok(model.to_probe(meta, Vec::new(), None))
+}
+
+fn tokens(dims: Dims) -> Tokens {
+    let Dims { width, grid, .. } = dims;
+    let cls = Some(noise(3, width));
+    Tokens { grid, width, cls, registers: Vec::new(), patches: noise(4, grid.len() * width) }
+}
+
+/// What the window and `inspect` do for each probe of an image.
+fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> Result<Vec<Trace>, BenchError> {
+    let seen = Picture::default();
+    if let Some(nulls) = nulls {
+        probes.iter().for_each(|probe| prepare_nulls(probe, Intervention::None, tokens, nulls));
+    }
+    let traces = probes.par_iter().map(|probe| {
+        let question = Question {
+            image: String::new(),
+            probe: String::new(),
+            class: None,
+            rho: None,
+            draw: 0,
+            nulls,
+            top: 5,
+        };
+        Ok(explain(probe, tokens, seen.clone(), question)?)
+    });
+    traces.collect()
+}
+
+fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
+    let mut measured = Measured::new();
+    let rounds = bench.sizes.rounds;
+    if [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)) {
+        let dims = bench.sizes.dims();
+        let probes = PROBES.iter().map(|head| probe(head, dims, bench)).collect::<Result<Vec<_>, _>>()?;
+        let (tokens, nulls) = (tokens(dims), NullBands::new(DRAWS, 0));
+        let mut works = Vec::new();
+        if bench.wanted.holds(FIRST) {
+            works.push(Work::new(FIRST, || {
+                let copies = probes.clone(); // a copy knows no kernels
+                look(&copies, &tokens, Some(&NullBands::new(DRAWS, 0))).map(drop)
+            }));
+        }
+        if bench.wanted.holds(WARM) {
+            let mut tokens = tokens.clone();
+            let (probes, nulls) = (&probes, &nulls);
+            works.push(Work::new(WARM, move || {
+                tokens.patches[0] += 1e-3; // another image: untrained scorers have not seen it
+                look(probes, &tokens, Some(nulls)).map(drop)
+            }));
+        }
+        let seconds = in_turn(&mut works, rounds, tell)?;
+        measured.extend(works.iter().zip(seconds).map(|(work, s)| (work.name.clone(), s, "s")));
+    }
+    for n in long::lengths(bench.sizes).into_iter().filter(|&n| bench.wanted.holds(&length_name(n))) {
+        let dims = Dims { grid: grid_of(n), ..bench.sizes.dims() };
+        let (probes, tokens) = ([probe("sinkhorn", dims, bench)?], tokens(dims));
+        let run = || look(&probes, &tokens, None).map(drop);
+        let seconds = in_turn(&mut [Work::new(length_name(n), run)], rounds.min(3), tell)?[0];
+        measured.push((length_name(n), seconds, "s"));
+    }
+    Ok(measured)
+}

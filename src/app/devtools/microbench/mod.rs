@@ -1,0 +1,194 @@
+//! How fast this machine does the work of a day: plain functions that measure, told apart from who
+//! prints them. One list, [`GROUPS`]; one group a file.
+//!
+//! Works that are compared run in turn within one round, several rounds long, and the median of each
+//! counts: a machine that is busy with something else slows all of them alike, and ratios stay.
+//! Weights and tokens are seeded noise, which takes as long as real ones; no file is needed.
+
+pub mod backbone;
+mod decode;
+mod heads;
+mod long;
+mod lookup;
+pub mod select;
+mod timing;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use burn::tensor::Device;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use self::select::Wanted;
+use crate::model::backbone::BackboneError;
+use crate::model::explain::ExplainError;
+use crate::model::grid::Grid;
+use crate::model::probe::head::{Dims, HeadSpec};
+use crate::model::train::classifier::ModelError;
+
+/// One measured value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured: words from the general to the particular, with slashes between.
+    pub name: String,
+    /// Where.
+    pub device: String,
+    /// How much.
+    pub value: f64,
+    /// Of what: `s`, `images/s`, `steps/s`, `x` (times as long as another) or `MiB`.
+    pub unit: &'static str,
+}
+
+/// How large the works are, and how often each is measured.
+#[derive(Clone)]
+pub struct Sizes {
+    /// Images of a training step, B.
+    pub images: usize,
+    /// Patch tokens of an image, N.
+    pub grid: Grid,
+    /// Hidden size, d.
+    pub width: usize,
+    /// Classes, C.
+    pub classes: usize,
+    /// Heads that are trained.
+    pub heads: Vec<&'static HeadSpec>,
+    /// Images of one forward pass of the backbone.
+    pub photos: usize,
+    /// The backbone's folder; a seeded ViT-B/16 where absent.
+    pub backbone: Option<PathBuf>,
+    /// Longest sequence, in tokens.
+    pub longest: usize,
+    /// Rounds, of which the median counts.
+    pub rounds: usize,
+}
+
+impl Sizes {
+    /// What heads are built for.
+    fn dims(&self) -> Dims {
+        Dims { width: self.width, grid: self.grid, classes: self.classes }
+    }
+}
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A head cannot be built in these sizes.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The backbone cannot be opened or run.
+    #[error(transparent)]
+    Backbone(#[from] BackboneError),
+    /// The backbone's configuration.
+    #[error(transparent)]
+    Config(#[from] crate::model::backbone::config::ConfigError),
+    /// A photograph cannot be read again.
+    #[error(transparent)]
+    Image(#[from] crate::model::data::image::ImageError),
+    /// It cannot be prepared.
+    #[error(transparent)]
+    Preprocess(#[from] crate::model::backbone::preprocess::PreprocessError),
+    /// A probe reads nothing.
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
+    /// Backbones and photographs that are measured are written to a temporary folder first.
+    #[error("what is measured cannot be written to the temporary folder {folder}; name another with TMPDIR", folder = folder.display())]
+    Folder {
+        /// Which folder.
+        folder: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The device broke down.
+    #[error("the device failed while `{work}` was measured: {reason}")]
+    Device {
+        /// What it was doing.
+        work: String,
+        /// What it says.
+        reason: String,
+    },
+    /// Whoever listens asked for it.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// One run of a work is done.
+pub struct Turn<'a> {
+    /// What ran.
+    pub work: &'a str,
+    /// Runs done of its group.
+    pub done: usize,
+    /// Runs of its group.
+    pub total: usize,
+}
+
+/// Hears of every run, and may stop the measuring.
+pub type Tell<'a> = &'a mut dyn FnMut(Turn) -> ControlFlow<()>;
+
+/// What measures, where.
+pub struct Bench<'a> {
+    /// How large, how often.
+    pub sizes: &'a Sizes,
+    /// Where.
+    pub device: &'a Device,
+    /// Whether that is the processor.
+    pub on_host: bool,
+    /// Which figures are wanted.
+    pub wanted: &'a Wanted,
+}
+
+/// What was measured: names, values, units.
+pub type Measured = Vec<(String, f64, &'static str)>;
+
+/// Works that are measured together.
+pub struct Group {
+    /// What it measures, in one line.
+    pub what: &'static str,
+    /// The names of all its figures.
+    pub names: fn(&Sizes) -> Vec<String>,
+    /// Measures those that are wanted, and perhaps others.
+    pub measure: fn(&Bench, Tell) -> Result<Measured, BenchError>,
+}
+
+/// Every group, in the order of the table.
+pub const GROUPS: &[Group] = &[heads::GROUP, backbone::GROUP, decode::GROUP, lookup::GROUP, long::GROUP];
+
+impl Bench<'_> {
+    /// Every figure that is wanted, measured on the device called `device`.
+    pub fn run(&self, device: &str, tell: Tell) -> Result<Vec<Figure>, BenchError> {
+        let mut figures = Vec::new();
+        for group in GROUPS {
+            if (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name)) {
+                let measured = (group.measure)(self, tell)?;
+                let own = measured.into_iter().filter(|(name, ..)| self.wanted.holds(name));
+                let device = device.to_owned();
+                figures.extend(own.map(|(name, value, unit)| Figure {
+                    name,
+                    device: device.clone(),
+                    value,
+                    unit,
+                }));
+            }
+        }
+        Ok(figures)
+    }
+
+    /// Waits for the device.
+    fn wait(&self, work: &str) -> Result<(), BenchError> {
+        let failed = |error| BenchError::Device { work: work.to_owned(), reason: format!("{error:?}") };
+        self.device.sync().map_err(failed)
+    }
+}
+
+/// Seeded noise in `[-1, 1)`.
+fn noise(seed: u64, count: usize) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..count).map(|_| rng.random_range(-1.0..1.0)).collect()
+}
+
+/// The grid of `n` tokens that is nearest to a square.
+pub fn grid_of(n: usize) -> Grid {
+    let rows = (1..=n.isqrt()).rev().find(|rows| n.is_multiple_of(*rows)).unwrap_or(1);
+    Grid::new(rows, n / rows)
+}

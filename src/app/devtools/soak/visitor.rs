@@ -1,0 +1,284 @@
+//! Somebody who works in the window: looks, compares, asks about the dataset, trains, stops and goes on,
+//! in an order that a seed decides.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use eframe::egui::{self, Pos2};
+use rand::seq::IndexedRandom as _;
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tempfile::TempDir;
+
+use super::watch::Done;
+use crate::app::App;
+use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId};
+use crate::app::state::command::Command;
+use crate::app::state::settings::ThemeChoice;
+use crate::app::state::{Outlook, Phase, Severity, State};
+use crate::model::data::scenes::folder::Set;
+use crate::model::explain::intervention::Intervention;
+use crate::viz::FIGURES;
+use crate::viz::figures::dataset::OVERVIEWS;
+
+/// Between two things that are done.
+const PAUSE: Duration = Duration::from_millis(120);
+/// Between two questions about the dataset, and two trainings.
+const REST: Duration = Duration::from_secs(6);
+/// How long a training goes before it is paused, and before it is cancelled.
+const TRAINED: Duration = Duration::from_secs(2);
+/// Longer than a plan takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// Columns side by side at most.
+const COLUMNS: usize = 6;
+/// What is trained on: large enough to be stopped in its middle.
+const SCENES: Set = Set { seed: 5, train: 48, val: 24 };
+/// The other panes than those of figures and overviews.
+const PANES: [&str; 4] = ["compare", "tokens", "training", "stability"];
+
+/// Somebody who works in the window.
+pub struct Visitor {
+    rng: ChaCha8Rng,
+    folder: TempDir,
+    acted: Instant,
+    asked: Instant,
+    training: Training,
+    surveys: usize,
+    asking: bool,
+    trainings: usize,
+    started: usize,
+    at: Pos2,
+}
+
+/// Where the training stands.
+enum Training {
+    /// There is none, since then.
+    None(Instant),
+    /// What it comes to is asked, into this folder, since then.
+    Planned(PathBuf, Instant),
+    /// It goes since then; whether it was paused, and cancelled.
+    Goes { since: Instant, out: PathBuf, paused: bool, cancelled: bool },
+}
+
+impl Visitor {
+    /// Somebody new, with scenes to train on.
+    pub fn new(seed: u64) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder to train in")?;
+        SCENES.write(&folder.path().join("scenes"), &|| ())?;
+        let now = Instant::now();
+        Ok(Self {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            folder,
+            acted: now,
+            asked: now,
+            training: Training::None(now),
+            surveys: 0,
+            asking: false,
+            trainings: 0,
+            started: 0,
+            at: Pos2::new(700.0, 450.0),
+        })
+    }
+
+    /// What was done so far, and what went wrong.
+    pub fn done(&self, app: &App) -> Done {
+        let wrong = app.state.log.iter().find(|entry| entry.weight == Severity::Error);
+        Done {
+            looks: app.state.looks_answered(),
+            surveys: self.surveys,
+            trainings: self.trainings,
+            fault: wrong.map(|entry| entry.text.clone()),
+        }
+    }
+
+    /// Whether nothing could be looked at yet.
+    pub fn idle(app: &App) -> bool {
+        app.state.looks_answered() == 0
+    }
+
+    /// What the pointer does in the next frame: it wanders, and turns the wheel at times.
+    pub fn point(&mut self) -> Vec<egui::Event> {
+        let step = egui::vec2(self.rng.random_range(-60.0..60.0), self.rng.random_range(-45.0..45.0));
+        self.at = (self.at + step).clamp(Pos2::new(5.0, 40.0), Pos2::new(1435.0, 880.0));
+        let mut events = vec![egui::Event::PointerMoved(self.at)];
+        if self.rng.random_ratio(1, 10) {
+            let delta = egui::vec2(0.0, self.rng.random_range(-3..=3) as f32);
+            let (unit, phase) = (egui::MouseWheelUnit::Line, egui::TouchPhase::Move);
+            let (modifiers, source) = (egui::Modifiers::NONE, egui::MouseWheelSource::Wheel);
+            events.push(egui::Event::MouseWheel { unit, delta, phase, source, modifiers });
+        }
+        events
+    }
+
+    /// Does the next thing, if it is time for one.
+    pub fn act(&mut self, app: &mut App) -> anyhow::Result<()> {
+        if self.acted.elapsed() < PAUSE || Self::idle(app) {
+            return Ok(());
+        }
+        self.acted = Instant::now();
+        self.ask(app);
+        self.train(app)?;
+        if let Some(command) = self.choose(&app.state) {
+            app.dispatch(command);
+        } else if let Some(pane) = self.pane() {
+            app.desk.show(pane);
+        }
+        Ok(())
+    }
+
+    fn pane(&mut self) -> Option<&'static str> {
+        let all = FIGURES.iter().map(|figure| figure.id()).chain(OVERVIEWS.iter().map(|o| o.id()));
+        all.chain(PANES).collect::<Vec<_>>().choose(&mut self.rng).copied()
+    }
+
+    fn column(&mut self, state: &State) -> Option<ColumnId> {
+        state.columns.keys().copied().collect::<Vec<_>>().choose(&mut self.rng).copied()
+    }
+
+    fn image(&mut self, state: &State) -> Option<ImageId> {
+        state.library.images.keys().copied().collect::<Vec<_>>().choose(&mut self.rng).copied()
+    }
+
+    fn probe(&mut self, state: &State) -> Option<ProbeId> {
+        let ready = state.library.probes.iter().filter(|(_, probe)| probe.status.ready().is_some());
+        ready.map(|(id, _)| *id).collect::<Vec<_>>().choose(&mut self.rng).copied()
+    }
+
+    /// Something small.
+    fn choose(&mut self, state: &State) -> Option<Command> {
+        Some(match self.rng.random_range(0..100) {
+            0..35 => Command::SelectImage(self.image(state)?),
+            35..42 => Command::Step(self.rng.random_range(-3_i32..=3) as isize),
+            42..50 => {
+                let classes = &state.dataset()?.1.asked.classes;
+                let named = classes.choose(&mut self.rng).cloned().map(ClassChoice::Named);
+                Command::SetClass(named.filter(|_| self.rng.random()).unwrap_or(ClassChoice::Predicted))
+            }
+            50..60 if state.columns.len() < COLUMNS => {
+                let image = self.image(state).filter(|_| self.rng.random());
+                let probe = self.probe(state)?;
+                let facts = state.library.probes.get(&probe)?.status.ready()?;
+                let changes = [Intervention::NoRouting, Intervention::Scrambled(1), Intervention::Random(2)];
+                // Only where there is an order to change.
+                let change = changes.choose(&mut self.rng).copied().filter(|_| facts.routed);
+                Command::AddColumn { probe, image, change: change.unwrap_or_default() }
+            }
+            50..64 if state.columns.len() > 2 => Command::RemoveColumn(self.column(state)?),
+            64..68 => Command::Pin(self.column(state).filter(|_| self.rng.random())),
+            68..71 => Command::SetDifference(self.rng.random()),
+            71..74 => Command::SetShared(self.rng.random()),
+            74..80 => Command::Undo,
+            80..84 => Command::Redo,
+            84..86 => Command::SetTheme(*[ThemeChoice::Light, ThemeChoice::Dark].choose(&mut self.rng)?),
+            86 => Command::SetScale(*[1.0, 1.25].choose(&mut self.rng)?),
+            87..89 => {
+                let column = self.column(state)?;
+                let routed = |id| state.library.probes.get(&id)?.status.ready().map(|probe| probe.routed);
+                routed(state.columns.get(&column)?.probe)?.then_some(Command::MeasureStability(column))?
+            }
+            _ => return None,
+        })
+    }
+
+    /// Asks the probes of the columns about all images, again and again.
+    fn ask(&mut self, app: &mut App) {
+        let busy = app.state.surveys.asking.is_some();
+        if self.asking && !busy {
+            self.surveys += 1;
+            self.asked = Instant::now();
+        }
+        self.asking = busy;
+        if busy || self.asked.elapsed() < REST {
+            return;
+        }
+        self.asked = Instant::now();
+        // Read anew, so that what is known of it is asked again.
+        let known = app.state.library.datasets.values().map(|dataset| dataset.path.clone()).next();
+        if let Some(path) = known {
+            app.dispatch(Command::OpenDataset(path, None));
+            app.dispatch(Command::AskProbes { all: false });
+        }
+    }
+
+    /// Trains: planned, begun, paused, gone on with; every other one cancelled and gone on with.
+    fn train(&mut self, app: &mut App) -> anyhow::Result<()> {
+        let state = &app.state;
+        match &mut self.training {
+            Training::None(since) if since.elapsed() > REST => {
+                let out = self.folder.path().join(format!("run-{}", self.started));
+                self.started += 1;
+                let Some(backbone) = state.library.backbones.values().next() else { return Ok(()) };
+                let draft = TrainForm {
+                    backbone: backbone.source.clone(),
+                    data: Some(self.folder.path().join("scenes")),
+                    heads: ["gap", "raster", "sinkhorn"].map(str::to_owned).into(),
+                    settings: "state_dim=16".into(),
+                    epochs: 60,
+                    batch: 16,
+                    device: state.settings.device.clone(),
+                    out: Some(out.clone()),
+                    cache: Some(self.folder.path().join("tokens")),
+                    ..TrainForm::default()
+                };
+                app.dispatch(Command::SetDraft(Box::new(draft)));
+                app.dispatch(Command::PlanTraining);
+                self.training = Training::Planned(out, Instant::now());
+            }
+            Training::Planned(out, since) => match &state.training.outlook {
+                Outlook::Ready { timing: None, .. } if state.training.can_start() => {
+                    let (out, since) = (out.clone(), Instant::now());
+                    app.dispatch(Command::StartTraining);
+                    self.training = Training::Goes { since, out, paused: false, cancelled: false };
+                }
+                Outlook::Failed(fault) => anyhow::bail!("a training could not be planned: {fault}"),
+                _ if since.elapsed() > PATIENCE => anyhow::bail!("a training took too long to be planned"),
+                _ => {}
+            },
+            Training::Goes { since, out, paused, cancelled } => {
+                let live = state.training.live.clone();
+                let goes = live.as_ref().is_some_and(|live| live.folder.is_some());
+                let phase = state.training.runs.get(out).map(|run| run.phase.clone());
+                match phase {
+                    Some(Phase::Failed(fault)) => anyhow::bail!("a training failed: {fault}"),
+                    Some(Phase::Stopped) if live.is_none() => {
+                        let out = out.clone();
+                        (*since, *paused) = (Instant::now(), true);
+                        app.dispatch(Command::ResumeTraining(out));
+                    }
+                    Some(Phase::Done) => {
+                        self.trainings += 1;
+                        self.training = Training::None(Instant::now());
+                    }
+                    _ if goes && !*paused && since.elapsed() > TRAINED => {
+                        *paused = true;
+                        *since = Instant::now();
+                        app.dispatch(Command::PauseTraining(true));
+                    }
+                    _ if live.as_ref().is_some_and(|live| live.paused) && since.elapsed() > TRAINED => {
+                        *since = Instant::now();
+                        app.dispatch(Command::PauseTraining(false));
+                        if let Some(live) = live.filter(|_| self.started.is_multiple_of(2) && !*cancelled) {
+                            *cancelled = true;
+                            app.dispatch(Command::Cancel(live.job));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Training::None(_) => tidy(app, self.folder.path()),
+        }
+        Ok(())
+    }
+}
+
+/// Takes away what was opened of runs that are over, or came back with an undo: what is kept open by wish
+/// may cost memory.
+fn tidy(app: &mut App, folder: &Path) {
+    let probes = app.state.library.probes.iter().filter(|(_, probe)| probe.path.starts_with(folder));
+    let probes: Vec<ProbeId> = probes.map(|(id, _)| *id).collect();
+    probes.into_iter().for_each(|probe| app.dispatch(Command::CloseProbe(probe)));
+    let runs: Vec<PathBuf> = app.state.training.runs.keys().cloned().collect();
+    runs.into_iter().for_each(|run| app.dispatch(Command::CloseRun(run)));
+}

@@ -1,0 +1,226 @@
+//! What is watched while somebody works: memory, open files, threads and the time of frames; and what is
+//! made of it at the end.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::app::devtools::window::metrics::Frames;
+use crate::app::process_memory;
+use crate::app::terminal::stdout::say;
+
+/// Most growth of memory over the second half, in percent.
+const MEMORY: f64 = 5.0;
+/// Most growth of open files and of threads over the second half.
+const COUNT: f64 = 2.0;
+/// Most growth of the time of slow frames over the second half, in percent.
+const FRAMES: f64 = 50.0;
+/// How often it is looked, and how often it is told.
+const LOOK: Duration = Duration::from_secs(1);
+const TELL: Duration = Duration::from_mins(1);
+
+/// What was done so far.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Looks that were answered.
+    pub looks: u64,
+    /// Times that probes were asked about the dataset.
+    pub surveys: usize,
+    /// Trainings that came to their end.
+    pub trainings: usize,
+    /// The first thing that went wrong.
+    pub fault: Option<String>,
+}
+
+/// Where the process stands.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// Resident memory in MB.
+    memory: f64,
+    handles: f64,
+    threads: f64,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// How long it was watched.
+    seconds: u64,
+    /// Frames that were drawn.
+    frames: usize,
+    looks: u64,
+    surveys: usize,
+    trainings: usize,
+    /// Each by a line through the second half: where it stands at the half, and at the end.
+    memory_mb: [f64; 2],
+    handles: [f64; 2],
+    threads: [f64; 2],
+    frame_ms_p99: [f64; 2],
+    /// Growth of memory over the second half.
+    memory_growth_percent: f64,
+    /// What grew or went wrong.
+    faults: Vec<String>,
+    /// Whether nothing did.
+    pub kept: bool,
+}
+
+/// Watches the process.
+pub struct Watch {
+    length: Duration,
+    begun: Instant,
+    looked: Instant,
+    told: Instant,
+    frames: Frames,
+    drawn: usize,
+    samples: Vec<Sample>,
+    /// The 99th percentile of frames between two tellings.
+    slow: Vec<f64>,
+}
+
+impl Watch {
+    /// Begins; an error where the system does not say what is watched.
+    pub fn new(length: Duration) -> anyhow::Result<Self> {
+        sample().context("this system does not say how much memory and how many files a program has open")?;
+        let now = Instant::now();
+        let (frames, samples, slow) = (Frames::new(), Vec::new(), Vec::new());
+        Ok(Self { length, begun: now, looked: now, told: now, frames, drawn: 0, samples, slow })
+    }
+
+    /// A frame begins.
+    pub fn frame(&mut self) {
+        self.frames.begin(true);
+        self.drawn += 1;
+    }
+
+    /// Looks, if it is time to; the verdict, once the time is over.
+    pub fn look(&mut self, done: &Done) -> anyhow::Result<Option<Verdict>> {
+        if self.looked.elapsed() >= LOOK.min(self.length / 60) {
+            self.looked = Instant::now();
+            self.samples.push(sample().context("the system no longer says what the program holds")?);
+        }
+        if self.told.elapsed() >= TELL.min(self.length / 12) {
+            self.told = Instant::now();
+            self.tell(done);
+        }
+        let over = self.begun.elapsed() >= self.length;
+        Ok(over.then(|| judge(self.length, self.drawn, &self.samples, &self.slow, done)))
+    }
+
+    fn tell(&mut self, done: &Done) {
+        let [slow] = self.frames.take([0.99]);
+        self.slow.push(slow);
+        let Some(Sample { memory, handles, threads }) = self.samples.last() else { return };
+        let Done { looks, surveys, trainings, .. } = done;
+        say!(
+            "{:>6.0} s  {memory:>7.1} MB  {handles:>4} files  {threads:>4} threads  {slow:>6.1} ms p99  \
+             {looks} looks, {surveys} surveys, {trainings} trainings",
+            self.begun.elapsed().as_secs_f64()
+        );
+    }
+}
+
+fn sample() -> Option<Sample> {
+    let entries = |folder: &str| Some(std::fs::read_dir(folder).ok()?.count() as f64);
+    let memory = process_memory::resident()? as f64 / 1e6;
+    // The folder itself is open while it is read.
+    Some(Sample { memory, handles: entries("/proc/self/fd")? - 1.0, threads: entries("/proc/self/task")? })
+}
+
+fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done: &Done) -> Verdict {
+    let line = |of: fn(&Sample) -> f64| second_half(&samples.iter().map(of).collect::<Vec<_>>());
+    let (memory, handles, threads) = (line(|s| s.memory), line(|s| s.handles), line(|s| s.threads));
+    let frame = second_half(slow);
+    let percent = |[from, to]: [f64; 2]| 100.0 * (to - from) / from;
+    let mut faults: Vec<String> = done.fault.iter().cloned().collect();
+    let mut hold = |what: &str, grew: f64, most: f64, unit: &str| {
+        // What is no number is no promise kept.
+        if grew.is_nan() || grew > most {
+            faults.push(format!("{what} grew by {grew:.1}{unit} over the second half; at most {most}{unit}"));
+        }
+    };
+    hold("memory", percent(memory), MEMORY, " %");
+    hold("the number of open files", handles[1] - handles[0], COUNT, "");
+    hold("the number of threads", threads[1] - threads[0], COUNT, "");
+    hold("the 99th percentile of frames", percent(frame), FRAMES, " %");
+    for (what, count) in
+        [("look", done.looks), ("survey", done.surveys as u64), ("training", done.trainings as u64)]
+    {
+        if count == 0 {
+            faults.push(format!("no {what} came to its end: nothing was watched"));
+        }
+    }
+    let rounded = |pair: [f64; 2]| pair.map(|value| (value * 100.0).round() / 100.0);
+    Verdict {
+        seconds: length.as_secs(),
+        frames,
+        looks: done.looks,
+        surveys: done.surveys,
+        trainings: done.trainings,
+        memory_mb: rounded(memory),
+        handles: rounded(handles),
+        threads: rounded(threads),
+        frame_ms_p99: rounded(frame),
+        memory_growth_percent: rounded([percent(memory); 2])[0],
+        kept: faults.is_empty(),
+        faults,
+    }
+}
+
+/// Both ends of the straight line through the second half of `values`, by least squares: a saw of looks
+/// and trainings goes up and down without meaning anything.
+fn second_half(values: &[f64]) -> [f64; 2] {
+    let half = &values[values.len() / 2..];
+    let n = half.len() as f64;
+    let (mean_x, mean_y) = ((n - 1.0) / 2.0, half.iter().sum::<f64>() / n);
+    let [xy, xx] = half.iter().enumerate().fold([0.0; 2], |[xy, xx], (x, y)| {
+        let x = x as f64 - mean_x;
+        [xy + x * (y - mean_y), xx + x * x]
+    });
+    let slope = if xx > 0.0 { xy / xx } else { 0.0 };
+    [mean_y - slope * mean_x, mean_y + slope * mean_x]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A saw of 20 MB, growing by so much in the second half of an hour.
+    fn judged(memory: f64, handles: f64, slow: f64) -> Verdict {
+        let samples: Vec<Sample> = (0..3600)
+            .map(|second| {
+                let late = f64::from((second - 1800).max(0)) / 1800.0;
+                let saw = f64::from(second % 40) / 2.0;
+                // Warming up is no growth.
+                let warm = 100.0 * f64::from(second.min(1200)) / 1200.0;
+                Sample {
+                    memory: 200.0 + warm + saw + memory * late,
+                    handles: 30.0 + handles * late,
+                    threads: 20.0,
+                }
+            })
+            .collect();
+        let frames: Vec<f64> =
+            (0..60).map(|minute| 10.0 + slow * (f64::from(minute) - 30.0).max(0.0) / 30.0).collect();
+        let done = Done { looks: 9, surveys: 2, trainings: 1, fault: None };
+        judge(Duration::from_hours(1), 9, &samples, &frames, &done)
+    }
+
+    #[test]
+    fn what_grows_in_the_second_half_is_told_and_a_saw_is_no_growth() {
+        let flat = judged(0.0, 0.0, 0.0);
+        assert!(flat.kept && flat.faults.is_empty(), "{flat:?}");
+        assert!(flat.memory_growth_percent.abs() < 0.2, "{flat:?}");
+        assert!((flat.memory_mb[0] - 309.75).abs() < 0.5, "{flat:?}");
+        for (verdict, what) in [
+            (judged(20.0, 0.0, 0.0), "memory grew by 6."), // 20 of 310 MB
+            (judged(0.0, 4.0, 0.0), "open files grew by 4.0"),
+            (judged(0.0, 0.0, 8.0), "frames grew by"),
+        ] {
+            assert_eq!(verdict.faults.len(), 1, "{verdict:?}");
+            assert!(!verdict.kept && verdict.faults[0].contains(what), "{verdict:?}");
+        }
+        let nothing = judge(Duration::from_secs(10), 0, &[], &[], &Done::default());
+        assert!(!nothing.kept, "nothing was seen: {nothing:?}");
+    }
+}

@@ -1,0 +1,70 @@
+//! `ssmprobe bench window`: the real window drives itself through what a person does, and says how
+//! long it took.
+//!
+//! Times run from the start of the verb to the moment the frame that shows it has been handed to
+//! the screen. A frame's own work is the processor time of the window's thread, from one frame to
+//! the next: interface, layout, tessellation and drawing commands, but not waiting, and not what
+//! other programs take.
+
+mod driver;
+mod load;
+pub mod metrics;
+mod script;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use self::driver::Driver;
+use self::load::Crowd;
+use self::metrics::Sheet;
+use crate::app::terminal::stdout;
+use crate::app::window::native;
+use crate::app::worker::{Worker, WorkerEnv};
+use crate::app::{App, demo};
+
+/// Opens the window on the demo, drives it, and prints how fast it was.
+#[derive(Args)]
+pub struct Window {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Then fill the library with so many images, and scroll through them
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    images: usize,
+    /// And with so many probes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    probes: usize,
+}
+
+impl Window {
+    /// Returns once the window has closed itself.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let begun = Instant::now();
+        let crowd = Crowd { images: self.images, probes: self.probes };
+        let sheet = Arc::new(Mutex::new(Sheet::default()));
+        let told = sheet.clone();
+        native::open(move |ctx| {
+            let wake = ctx.clone();
+            let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
+                .context("cannot start the threads that compute")?;
+            // Nobody's settings: the same measurement for all.
+            let mut app = App::new(ctx, Box::new(worker), None);
+            demo::opening().into_iter().for_each(|command| app.dispatch(command));
+            Ok(Driver::new(app, begun, crowd, told))
+        })?;
+        let sheet = std::mem::take(&mut *sheet.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(why) = sheet.failed {
+            anyhow::bail!("the window could not be measured: {why}");
+        }
+        if self.json {
+            stdout::text(format_args!("{:#}\n", sheet.json()))?;
+        } else {
+            stdout::text(sheet.text())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

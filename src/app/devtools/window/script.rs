@@ -1,0 +1,300 @@
+//! What the window is driven through, one stage after the other.
+
+use std::time::Instant;
+
+use eframe::egui;
+use egui::{Event, Pos2};
+
+use super::driver::Driver;
+use super::metrics::{load, ms};
+use crate::app::jobs::ImageId;
+use crate::app::process_memory;
+use crate::app::state::command::Command;
+use crate::app::state::{ColumnState, State, Status};
+use crate::model::explain::intervention::Intervention;
+
+/// Images selected.
+const IMAGES: usize = 12;
+/// Probes side by side.
+const SIDE_BY_SIDE: usize = 8;
+/// Frames in which the pointer moves over them.
+const HOVERED: usize = 200;
+/// Frames in which the gallery is scrolled.
+const SCROLLED: usize = 200;
+/// Where the gallery lies in the window, in points.
+const GALLERY: Pos2 = Pos2::new(150.0, 780.0);
+
+/// A part of the script.
+pub enum Stage {
+    /// Until the first frame is there.
+    First,
+    /// Until the demo is.
+    Demo,
+    /// Selects images for the first time, so that their tokens are known.
+    Warm(Vec<ImageId>),
+    /// Selects them again: since when, and how long the others took to be known and to be drawn.
+    Select(Vec<ImageId>, Option<Instant>, [Vec<f64>; 2]),
+    /// Until enough probes stand side by side.
+    Columns,
+    /// Points at them.
+    Hover,
+    /// Until the library is crowded.
+    Crowd,
+    /// Scrolls through it.
+    Scroll,
+    /// Does nothing.
+    Idle,
+    /// Closes the window.
+    Over,
+}
+
+impl Stage {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::First => "the first frame",
+            Self::Demo => "the demo",
+            Self::Warm(_) => "looking at images",
+            Self::Select(..) => "selecting images",
+            Self::Columns => "probes side by side",
+            Self::Hover => "pointing",
+            Self::Crowd => "filling the library",
+            Self::Scroll => "scrolling",
+            Self::Idle => "resting",
+            Self::Over => "closing",
+        }
+    }
+
+    /// Whether its frames are measured.
+    pub(super) fn counts_frames(&self) -> bool {
+        matches!(self, Self::Select(..) | Self::Hover | Self::Scroll)
+    }
+}
+
+/// Whether every column shows what it should.
+fn shown(state: &State) -> bool {
+    !state.columns.is_empty()
+        && state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)))
+}
+
+/// Whether nothing is being opened or listed any more.
+fn quiet(state: &State) -> bool {
+    let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
+    !state.library.probes.values().any(|probe| opening(&probe.status))
+        && state.jobs.values().all(|job| job.fault.is_some())
+}
+
+impl Driver {
+    /// Does the next thing there is to do.
+    pub(super) fn step(&mut self, ctx: &egui::Context) {
+        let state = &self.app.state;
+        if let Some(ColumnState::Failed(fault)) =
+            state.columns.values().map(|c| &c.shown).find(|s| matches!(s, ColumnState::Failed(_)))
+        {
+            let why = fault.to_string();
+            return self.fail(why);
+        }
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::First => {
+                self.stage = Stage::First;
+                if self.drawn(true) {
+                    let time = ms(self.now - self.begun);
+                    self.sheet().put("first_frame_ms", time);
+                    self.go_to(Stage::Demo);
+                }
+            }
+            Stage::Demo => {
+                self.stage = Stage::Demo;
+                if self.app.state.library.probes.is_empty() {
+                    return self.fail("the bundled demo is not there".to_owned());
+                }
+                if self.drawn(shown(&self.app.state)) {
+                    let time = ms(self.now - self.begun);
+                    self.sheet().put("demo_shown_ms", time);
+                    let images = self.app.state.library.images.keys().copied().take(IMAGES).collect();
+                    self.go_to(Stage::Warm(images));
+                }
+            }
+            Stage::Warm(mut left) => {
+                let ready = shown(&self.app.state) && quiet(&self.app.state);
+                match left.pop() {
+                    Some(image) if ready => self.app.dispatch(Command::SelectImage(image)),
+                    Some(image) => left.push(image),
+                    None if ready => {
+                        let images = self.app.state.library.images.keys().copied().take(IMAGES).collect();
+                        self.frames.take([]);
+                        return self.go_to(Stage::Select(images, None, Default::default()));
+                    }
+                    None => {}
+                }
+                self.stage = Stage::Warm(left);
+            }
+            Stage::Select(left, since, taken) => self.select(left, since, taken),
+            Stage::Columns => {
+                self.stage = Stage::Columns;
+                let ready = shown(&self.app.state) && quiet(&self.app.state);
+                if self.drawn(ready) {
+                    self.frames.take([]);
+                    self.go_to(Stage::Hover);
+                }
+            }
+            Stage::Hover => {
+                self.stage = Stage::Hover;
+                self.hover(ctx);
+            }
+            Stage::Crowd => {
+                self.stage = Stage::Crowd;
+                let crowd = self.crowd;
+                let library = &self.app.state.library;
+                let there = library.images.len() >= crowd.images && quiet(&self.app.state);
+                if self.drawn(there) {
+                    self.frames.take([]);
+                    self.go_to(Stage::Scroll);
+                }
+            }
+            Stage::Scroll => {
+                self.stage = Stage::Scroll;
+                self.scroll(ctx);
+            }
+            Stage::Idle => {
+                self.stage = Stage::Idle;
+                if let Some(frames) = self.rested() {
+                    self.sheet().put("idle_repaints", frames as f64);
+                    if let Some(peak) = process_memory::peak() {
+                        self.sheet().put("peak_memory_mb", peak as f64 / 1e6);
+                    }
+                    if let Some(load) = load() {
+                        self.sheet().put("load", load);
+                    }
+                    self.go_to(Stage::Over);
+                }
+            }
+            Stage::Over => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
+        }
+    }
+
+    fn select(&mut self, mut left: Vec<ImageId>, since: Option<Instant>, mut taken: [Vec<f64>; 2]) {
+        let since = match since {
+            Some(since) => {
+                let known = shown(&self.app.state);
+                if known && taken[0].len() == taken[1].len() {
+                    taken[0].push(ms(since.elapsed()));
+                }
+                let done = self.drawn(known);
+                if done {
+                    taken[1].push(ms(self.now - since));
+                }
+                (!done).then_some(since)
+            }
+            None => None,
+        };
+        if since.is_some() {
+            self.stage = Stage::Select(left, since, taken);
+        } else if let Some(image) = left.pop() {
+            let asked = Instant::now();
+            self.app.dispatch(Command::SelectImage(image));
+            // Answered at once, it is in the frame that is drawn next.
+            let known = shown(&self.app.state);
+            if known {
+                taken[0].push(ms(asked.elapsed()));
+            }
+            self.go_to(Stage::Select(left, Some(asked), taken));
+            self.drawn(known);
+        } else {
+            taken.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+            let median = |times: &[f64]| times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
+            let [known, drawn] = taken;
+            self.sheet().put("select_known_ms", median(&known));
+            self.sheet().put("select_ms", median(&drawn));
+            self.sheet().put("select_ms_max", drawn.last().copied().unwrap_or(f64::NAN));
+            let frame = self.frames.take([1.0])[0];
+            self.sheet().put("select_frame_ms_max", frame);
+            self.add_columns();
+            self.go_to(Stage::Columns);
+        }
+    }
+
+    /// Puts probes that read in an order side by side, learned orders first.
+    fn add_columns(&mut self) {
+        let state = &self.app.state;
+        let mut probes: Vec<_> = state
+            .library
+            .probes
+            .iter()
+            .filter(|(id, _)| state.columns.values().all(|column| column.probe != **id))
+            .filter_map(|(id, probe)| Some((!probe.status.ready()?.routed, *id)))
+            .collect();
+        probes.sort();
+        let missing = SIDE_BY_SIDE.saturating_sub(state.columns.len());
+        for (_, probe) in probes.into_iter().take(missing) {
+            self.app.dispatch(Command::AddColumn { probe, image: None, change: Intervention::None });
+        }
+        self.app.desk.show("compare");
+    }
+
+    /// Moves the pointer over the columns; after the last frame goes on.
+    fn hover(&mut self, ctx: &egui::Context) {
+        let at = self.frames.len();
+        if at < HOVERED {
+            let t = at as f32 / HOVERED as f32;
+            let sway = (t * 23.0).sin();
+            self.events.push(Event::PointerMoved(Pos2::new(340.0 + 1060.0 * t, 460.0 + 320.0 * sway)));
+            return;
+        }
+        let found = self.frames.take([0.99, 0.5]);
+        self.sheet().put("frame_ms_p99", found[0]);
+        self.sheet().put("frame_ms_p50", found[1]);
+        let columns = self.app.state.columns.len() as f64;
+        self.sheet().put("columns", columns);
+        self.put_memory("memory_mb");
+        if !self.crowd.is_wanted() {
+            return self.rest(ctx);
+        }
+        match self.crowd.make() {
+            Ok((folder, commands)) => {
+                self.folder = Some(folder);
+                commands.into_iter().for_each(|command| self.app.dispatch(command));
+                self.go_to(Stage::Crowd);
+            }
+            Err(error) => self.fail(format!("{error:#}")),
+        }
+    }
+
+    /// Turns the wheel over the gallery, with a longer throw now and then.
+    fn scroll(&mut self, ctx: &egui::Context) {
+        let at = self.frames.len();
+        if at < SCROLLED {
+            self.events.push(Event::PointerMoved(GALLERY));
+            let lines = if at % 50 == 49 { -400.0 } else { -3.0 };
+            let (unit, delta) = (egui::MouseWheelUnit::Line, egui::vec2(0.0, lines));
+            let (phase, modifiers) = (egui::TouchPhase::Move, egui::Modifiers::NONE);
+            let source = egui::MouseWheelSource::Wheel;
+            self.events.push(Event::MouseWheel { unit, delta, phase, source, modifiers });
+            return;
+        }
+        let found = self.frames.take([0.99, 0.5]);
+        let library = &self.app.state.library;
+        let (images, probes) = (library.images.len() as f64, library.probes.len() as f64);
+        let thumbnails = self.app.state.thumbnails.len() as f64;
+        self.sheet().put("library_images", images);
+        self.sheet().put("library_probes", probes);
+        self.sheet().put("scroll_ms_p99", found[0]);
+        self.sheet().put("scroll_ms_p50", found[1]);
+        self.sheet().put("thumbnails_held", thumbnails);
+        self.put_memory("library_memory_mb");
+        self.rest(ctx);
+    }
+
+    fn put_memory(&self, name: &'static str) {
+        if let Some(bytes) = process_memory::resident() {
+            self.sheet().put(name, bytes as f64 / 1e6);
+        }
+    }
+
+    /// The pointer leaves; nothing more is done.
+    fn rest(&mut self, ctx: &egui::Context) {
+        self.events.push(Event::PointerGone);
+        self.go_to(Stage::Idle);
+        ctx.request_repaint();
+        self.watch(ctx);
+    }
+}

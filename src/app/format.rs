@@ -1,0 +1,60 @@
+//! Amounts and times as a person reads them, the same everywhere.
+
+use std::time::Duration;
+
+/// Bytes, in decimal units as disks are sold.
+pub fn bytes(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        1_000_000_000_000.. => (1e12, "TB"),
+        1_000_000_000.. => (1e9, "GB"),
+        1_000_000.. => (1e6, "MB"),
+        _ => (1e3, "kB"),
+    };
+    format!("{:.1} {name}", bytes as f64 / unit)
+}
+
+/// Minutes and seconds, or hours before them.
+pub fn clock(time: Duration) -> String {
+    let s = time.as_secs();
+    match s / 3600 {
+        0 => format!("{}:{:02}", s / 60, s % 60),
+        h => format!("{h}:{:02}:{:02}", s / 60 % 60, s % 60),
+    }
+}
+
+/// A time that is only guessed, in one unit or two: `40 s`, `12 min`, `3 h 20 min`, `2 days`.
+pub fn roughly(time: Duration) -> String {
+    let s = time.as_secs_f64();
+    match s {
+        s if s < 1.5 => "a second".to_owned(),
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s if s < 36.0 * 3600.0 => {
+            let minutes = (s / 600.0).round() as u64 * 10;
+            match minutes % 60 {
+                0 => format!("{} h", minutes / 60),
+                rest => format!("{} h {rest} min", minutes / 60),
+            }
+        }
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_are_read_at_a_glance() {
+        assert_eq!(
+            (bytes(2_040_000_000), bytes(900_000), bytes(3 << 40)),
+            ("2.0 GB".into(), "900.0 kB".into(), "3.3 TB".into())
+        );
+        assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
+        for (seconds, text) in
+            [(1, "a second"), (40, "40 s"), (720, "12 min"), (11_900, "3 h 20 min"), (180_000, "2.1 days")]
+        {
+            assert_eq!(roughly(Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The images' way through the machine: one thread decodes and prepares the next ones, the calling
+//! one, which owns every tensor, runs the backbone, and a third writes the tokens of those before.
+//! Bounded channels lie between, so memory does not grow with the dataset; and the time each spends is
+//! counted, so that whoever is slowest is known.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use burn::tensor::Device;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{Event, ExtractError, Plan};
+use crate::app::rate::Pace;
+use crate::model::backbone::Backbone;
+use crate::model::backbone::preprocess::{Pixels, Preprocessor};
+use crate::model::data::image::Photo;
+use crate::model::data::token_cache::{CacheError, SHARD, Stock, TokenCache, Writer};
+use crate::model::data::{Dataset, Sample};
+use crate::model::io::sha256;
+use crate::model::tokens::Tokens;
+
+/// Images handed to the backbone together: a divisor of a shard, so that an extraction that goes on
+/// meets the same batches as one that was never stopped, and gives the same bits. A GPU, which reads as
+/// many at once as it holds, gets whole shards.
+pub(super) fn batch(device: &Device) -> usize {
+    if *device == Device::flex() { SHARD / 2 } else { SHARD }
+}
+
+/// Where the time of an extraction went, in seconds. Decoding and writing go on beside the backbone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spent {
+    /// Images taken.
+    pub images: usize,
+    /// Decoding and preparing them.
+    pub decoding: f64,
+    /// The backbone, at work.
+    pub backbone: f64,
+    /// The backbone, waiting for the first images.
+    pub first: f64,
+    /// The backbone, waiting for images after the first.
+    pub starved: f64,
+    /// The backbone, waiting until tokens were taken from it.
+    pub blocked: f64,
+    /// Writing the tokens.
+    pub writing: f64,
+}
+
+/// Pixels of an image, or why there are none.
+pub(super) type Prepared = Result<Pixels, String>;
+
+/// An image on its way to the backbone.
+struct Image {
+    prepared: Prepared,
+    /// Of its file; none where that could not be read.
+    sha256: Option<String>,
+}
+
+/// Tokens of images, in order, none where an image could not be read; and the images' digests.
+type Batch = Vec<(Option<Tokens>, Option<String>)>;
+
+impl Plan {
+    /// Takes the tokens that are missing. `tell` may stop it; what was done is kept.
+    pub fn run(
+        &self,
+        dataset: &Dataset,
+        device: &Device,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<TokenCache, ExtractError> {
+        self.check()?;
+        let mut stock = Stock::open(&self.wanted.root, &self.source, Some(self.images))?;
+        self.verify(&mut stock, dataset, tell)?;
+        let stock = match stock.into_cache() {
+            Ok(cache) => return Ok(cache),
+            Err(stock) => *stock,
+        };
+        let backbone = self.open(device)?;
+        let writer = Writer::of(stock)?;
+        let missing = writer.missing();
+        let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
+        std::thread::scope(|scope| {
+            // One batch waits before and one behind the one that is read, and one is at work on either side.
+            let (send, images) = sync_channel(1);
+            let (hand, tokens) = sync_channel(1);
+            let named = |name: &str| Builder::new().name(name.into());
+            let decoding = named("decode")
+                .spawn_scoped(scope, || decode(&samples, batch(device), &self.preprocessor, send))
+                .map_err(ExtractError::Thread)?;
+            let writing =
+                named("write").spawn_scoped(scope, || write(writer, tokens)).map_err(ExtractError::Thread)?;
+            let read = self.read(&backbone, &missing, images, hand, tell);
+            let (written, writing) = joined(writing);
+            let writer = written?;
+            let (decoding, mut spent) = (
+                joined(decoding),
+                read?.ok_or(ExtractError::Stopped { done: writer.done(), images: self.images })?,
+            );
+            (spent.decoding, spent.writing) = (decoding.as_secs_f64(), writing.as_secs_f64());
+            let _ = tell(Event::Done(spent)); // there is nothing left to stop
+            Ok(writer.finish()?)
+        })
+    }
+
+    /// Runs the backbone on every batch of the `missing` images that comes; nothing where it was stopped
+    /// before the last.
+    fn read(
+        &self,
+        backbone: &Backbone,
+        missing: &[usize],
+        batches: Receiver<Vec<Image>>,
+        hand: SyncSender<Batch>,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<Option<Spent>, ExtractError> {
+        let mut done = self.images - missing.len();
+        let (mut readable, mut first) = (done > 0, None);
+        let mut pace = Pace::new(self.images, done);
+        let mut spent = Spent::default();
+        let since = |begun: Instant| begun.elapsed().as_secs_f64();
+        loop {
+            let begun = Instant::now();
+            let Ok(batch) = batches.recv() else { break };
+            *(if spent.images == 0 { &mut spent.first } else { &mut spent.starved }) += since(begun);
+            let mut pixels = Vec::with_capacity(batch.len());
+            let mut slots = Vec::with_capacity(batch.len());
+            for Image { prepared, sha256 } in batch {
+                let sample = missing[spent.images + slots.len()];
+                slots.push((prepared.is_ok(), sha256));
+                match prepared {
+                    Ok(ready) => pixels.push(ready),
+                    Err(why) => {
+                        // The answer to the batch's progress decides.
+                        let _ = tell(Event::Unreadable { sample, why: &why });
+                        first.get_or_insert(why);
+                    }
+                }
+            }
+            let begun = Instant::now();
+            let mut tokens = backbone.forward_layers(&pixels, &[self.layer], true)?.into_iter().flatten();
+            spent.backbone += since(begun);
+            let count = slots.len();
+            let mut next =
+                |(slot, sha256): (bool, Option<String>)| (if slot { tokens.next() } else { None }, sha256);
+            let tokens: Batch = slots.into_iter().map(&mut next).collect();
+            readable |= tokens.iter().any(|(tokens, _)| tokens.is_some());
+            (done, spent.images) = (done + count, spent.images + count);
+            let begun = Instant::now();
+            if hand.send(tokens).is_err() {
+                break; // the writer says why
+            }
+            spent.blocked += since(begun);
+            let progress = pace.at(done);
+            if pace.without(|| tell(Event::Progress(progress))).is_break() && done < self.images {
+                return Ok(None);
+            }
+        }
+        match first {
+            Some(why) if !readable => Err(ExtractError::Unreadable { images: self.images, why }),
+            _ => Ok(Some(spent)),
+        }
+    }
+}
+
+/// Decodes an image and makes it what the backbone wants.
+pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared {
+    let photo = sample.source.photo().map_err(|error| error.to_string())?;
+    preprocessor.apply(&photo).map_err(|error| error.to_string())
+}
+
+/// [`prepare`], with the digest of the very bytes that were decoded.
+fn image(sample: &Sample, preprocessor: &Preprocessor) -> Image {
+    let bytes = match sample.source.bytes() {
+        Ok(bytes) => bytes,
+        Err(error) => return Image { prepared: Err(error.to_string()), sha256: None },
+    };
+    let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
+    let pixels = |photo: Photo| preprocessor.apply(&photo).map_err(|error| error.to_string());
+    Image { prepared: photo.and_then(pixels), sha256: Some(sha256::of(&bytes)) }
+}
+
+/// Prepares batch after batch until all are sent or nobody takes them any more; the time it took.
+fn decode(
+    samples: &[&Sample],
+    batch: usize,
+    preprocessor: &Preprocessor,
+    send: SyncSender<Vec<Image>>,
+) -> Duration {
+    let mut spent = Duration::ZERO;
+    for batch in samples.chunks(batch) {
+        let begun = Instant::now();
+        let prepared = batch.par_iter().map(|sample| image(sample, preprocessor)).collect();
+        spent += begun.elapsed();
+        if send.send(prepared).is_err() {
+            break;
+        }
+    }
+    spent
+}
+
+/// Writes every batch that comes, and how long that took; ends at the first that cannot be written.
+fn write(mut writer: Writer, batches: Receiver<Batch>) -> (Result<Writer, CacheError>, Duration) {
+    let mut spent = Duration::ZERO;
+    for batch in batches {
+        let begun = Instant::now();
+        for (tokens, sha256) in batch {
+            if let Err(error) = writer.push_of(tokens, sha256) {
+                return (Err(error), spent);
+            }
+        }
+        spent += begun.elapsed();
+    }
+    (Ok(writer), spent)
+}
+
+/// What a thread gave; a panic in it goes on here.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

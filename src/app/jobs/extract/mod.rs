@@ -1,0 +1,265 @@
+//! From a dataset to a token cache: the backbone runs once per image.
+//!
+//! [`Plan::run`] decodes, computes and writes side by side. What is stopped, killed or runs out of disk
+//! goes on after its last whole shard.
+
+mod error;
+mod flow;
+mod recompute;
+mod step_timing;
+mod verify;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use burn::tensor::Device;
+use sha2::{Digest, Sha256};
+
+pub use self::error::ExtractError;
+pub use self::flow::Spent;
+pub use self::recompute::Recompute;
+pub use self::step_timing::TRIED;
+use crate::app::rate::Progress;
+use crate::model::backbone::config::Config;
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::backbone::weights::Weights;
+use crate::model::backbone::{self, Backbone, BackboneError};
+use crate::model::data::token_cache::{CacheError, Damage, Precision, Stock, TokenKey, image_bytes};
+use crate::model::data::{self, Dataset};
+use crate::model::grid::Grid;
+use crate::model::io::sha256;
+use crate::model::probe::BackboneMeta;
+
+/// Whose tokens, and how they are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtractOptions {
+    /// The backbone's folder.
+    pub backbone: PathBuf,
+    /// How they are taken.
+    pub taking: TokenSpec,
+    /// How tokens are kept.
+    pub precision: Precision,
+    /// Folder of all token caches.
+    pub root: PathBuf,
+    /// Most bytes a cache may take.
+    pub limit: u64,
+    /// Whether the images are compared with what they were when their tokens were taken.
+    pub verify: bool,
+}
+
+/// Told while tokens are taken.
+pub enum Event<'a> {
+    /// A batch is done.
+    Progress(Progress),
+    /// So many images were looked at, whether they can be read.
+    Looked(Progress),
+    /// Kept tokens are read and compared with their digests.
+    Verifying {
+        /// Bytes read.
+        read: u64,
+        /// Bytes to be read.
+        total: u64,
+    },
+    /// A shard is not what was written: its images are read again.
+    Damaged(&'a Damage),
+    /// Shards of an earlier version had no digests and have got them.
+    Adopted {
+        /// How many.
+        shards: usize,
+    },
+    /// So many images were compared with what they were.
+    Compared(Progress),
+    /// An image is not what it was when its tokens were taken: they are taken again.
+    Changed {
+        /// Index of the sample.
+        sample: usize,
+    },
+    /// Tokens are there of which it is not known what their images were.
+    Unknown {
+        /// Of how many images.
+        images: usize,
+    },
+    /// An image was left out.
+    Unreadable {
+        /// Index of the sample.
+        sample: usize,
+        /// Why.
+        why: &'a str,
+    },
+    /// All are done.
+    Done(Spent),
+}
+
+/// What taking the tokens of a dataset comes to, known before it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    wanted: ExtractOptions,
+    preprocessor: Preprocessor,
+    layer: usize,
+    layers: usize,
+    /// What the tokens depend on.
+    pub source: TokenKey,
+    /// Whose they are.
+    pub backbone: BackboneMeta,
+    /// How the patch tokens lie.
+    pub grid: Grid,
+    /// Whether there is a CLS token.
+    pub cls: bool,
+    /// Number of images.
+    pub images: usize,
+    /// Those whose tokens are there already.
+    pub done: usize,
+    /// Bytes of all tokens.
+    pub bytes: u64,
+    /// Bytes the disk has left, where the system says.
+    pub free: Option<u64>,
+}
+
+impl Plan {
+    /// The same for other images: the weights are not read again.
+    pub fn of(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
+        let source = TokenKey { dataset: key(dataset), ..self.source.clone() };
+        let images = dataset.samples.len();
+        let bytes =
+            image_bytes(self.grid, self.backbone.hidden_size, self.cls, source.precision) * images as u64;
+        let done = done(&self.wanted.root, &source, images)?;
+        Ok(Self { source, images, done, bytes, ..self.clone() })
+    }
+
+    /// Reads configuration and hashes, no image.
+    pub fn new(wanted: ExtractOptions, dataset: &Dataset) -> Result<Self, ExtractError> {
+        let folder = &wanted.backbone;
+        let config = Config::open(folder)?;
+        let mut preprocessor = Preprocessor::open(folder)?;
+        if let Some(size) = wanted.taking.size {
+            preprocessor = preprocessor.with_size(size)?;
+        }
+        let (height, width) =
+            preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
+        let grid = config.grid_of(height, width)?;
+        let layer = wanted.taking.layer.unwrap_or(config.layers);
+        if layer > config.layers {
+            return Err(BackboneError::Layer { layer, layers: config.layers }.into());
+        }
+        let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
+        let source = TokenKey {
+            weights: fingerprint.clone(),
+            preprocessing: preprocessor.key(),
+            dataset: key(dataset),
+            layer: wanted.taking.settled(config.layers, config.family.model_type).name(),
+            precision: wanted.precision,
+        };
+        let images = dataset.samples.len();
+        let done = done(&wanted.root, &source, images)?;
+        Ok(Self {
+            backbone: BackboneMeta {
+                id: backbone::id(folder),
+                model_type: config.family.model_type.to_owned(),
+                hidden_size: config.width,
+                fingerprint: Some(fingerprint),
+                ..BackboneMeta::default()
+            },
+            bytes: image_bytes(grid, config.width, config.family.cls, wanted.precision) * images as u64,
+            free: free(&wanted.root),
+            wanted,
+            preprocessor,
+            layer,
+            layers: config.layers,
+            source,
+            grid,
+            cls: config.family.cls,
+            images,
+            done,
+        })
+    }
+
+    /// Whether all tokens are there already.
+    pub fn complete(&self) -> bool {
+        self.done == self.images
+    }
+
+    /// Bytes still to be written.
+    pub fn missing(&self) -> u64 {
+        self.bytes / self.images.max(1) as u64 * (self.images - self.done) as u64
+    }
+
+    /// The folder of this cache.
+    pub fn folder(&self) -> PathBuf {
+        self.wanted.root.join(self.source.key())
+    }
+
+    /// Refuses what the limit or the disk forbids. Nothing is refused that is there already.
+    pub fn check(&self) -> Result<(), ExtractError> {
+        let missing = self.missing();
+        let (bytes, limit) = (self.bytes, self.wanted.limit);
+        if missing > 0 && bytes > limit {
+            return Err(ExtractError::Limit { images: self.images, bytes, limit });
+        }
+        match self.free {
+            Some(free) if missing > free => {
+                Err(ExtractError::Disk { root: self.wanted.root.clone(), bytes: missing, free })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `taking` as this backbone has it.
+    pub fn settled(&self, taking: &TokenSpec) -> TokenSpec {
+        taking.settled(self.layers, &self.backbone.model_type)
+    }
+
+    /// The backbone on a device.
+    fn open(&self, device: &Device) -> Result<Backbone, BackboneError> {
+        let backbone = Backbone::open_in(&self.wanted.backbone, device, self.wanted.taking.arithmetic)?;
+        Ok(backbone.with_mae_order(self.wanted.taking.mae_order))
+    }
+}
+
+/// Images whose tokens are there already.
+fn done(root: &Path, source: &TokenKey, images: usize) -> Result<usize, CacheError> {
+    Ok(Stock::open(root, source, Some(images))?.done())
+}
+
+/// What tells a dataset's images from others: paths (and rows) within it, sizes and times of
+/// change, in order.
+/// Classes and splits are not in it: tokens do not depend on them.
+fn key(dataset: &Dataset) -> String {
+    let mut hash = Sha256::new();
+    let mut known: Option<(&Path, u64, u128)> = None;
+    for sample in &dataset.samples {
+        let path = sample.source.file();
+        // Rows of one file follow each other.
+        let (_, length, changed) = match known {
+            Some(known) if known.0 == path => known,
+            _ => {
+                let about = std::fs::metadata(path).ok();
+                let changed = about.as_ref().and_then(|about| about.modified().ok());
+                let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+                let length = about.as_ref().map_or(u64::MAX, std::fs::Metadata::len);
+                *known.insert((path, length, changed.map_or(0, |time| time.as_nanos())))
+            }
+        };
+        let name = path.strip_prefix(&dataset.root).unwrap_or(path).to_string_lossy();
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name.as_bytes());
+        hash.update(length.to_le_bytes());
+        hash.update(changed.to_le_bytes());
+        if let data::Source::Row(row) = &sample.source {
+            hash.update((row.number() as u64).to_le_bytes());
+        }
+    }
+    sha256::hex(&hash.finalize())
+}
+
+/// Bytes left on the disk of `folder`, which need not exist yet.
+fn free(folder: &Path) -> Option<u64> {
+    let mut folder = folder;
+    loop {
+        match fs4::available_space(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
+            Err(error) if error.kind() == ErrorKind::NotFound => folder = folder.parent()?,
+            other => return other.ok(),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Tokens without a cache: the frozen backbone runs again on every batch, as training comes to it.
+//! A thread decodes what comes next while the device is at work; between them lie a few parts of a
+//! batch, so memory stays bounded whatever the dataset's size.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use burn::tensor::Device;
+use rayon::prelude::*;
+
+use super::flow::{Prepared, batch, prepare};
+use super::{Event, ExtractError, Plan};
+use crate::app::rate::Pace;
+use crate::model::backbone::Backbone;
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::data::token_cache::{Batches, Precision, Rows, SupplyError, TokenSource, fits, round};
+use crate::model::data::{Dataset, Sample};
+use crate::model::grid::Grid;
+
+/// Images looked at together, to find those that cannot be read.
+const LOOKED: usize = 256;
+
+/// A backbone that gives a training its tokens.
+pub struct Recompute {
+    backbone: Backbone,
+    layer: usize,
+    preprocessor: Arc<Preprocessor>,
+    samples: Arc<[Sample]>,
+    precision: Precision,
+    grid: Grid,
+    /// Images in one forward pass.
+    part: usize,
+    /// Images that cannot be read, in order.
+    unreadable: Vec<usize>,
+}
+
+impl Plan {
+    /// Decodes every image once and lists those that cannot be read, so that a training knows before
+    /// its first step which images it has. `tell` may stop it.
+    pub fn unreadable(
+        &self,
+        dataset: &Dataset,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<Vec<usize>, ExtractError> {
+        let images = dataset.samples.len();
+        let (mut unreadable, mut first) = (Vec::new(), None);
+        let mut pace = Pace::new(images, 0);
+        for (at, part) in dataset.samples.chunks(LOOKED).enumerate() {
+            let look = |sample: &Sample| prepare(sample, &self.preprocessor).err();
+            let looks: Vec<Option<String>> = part.par_iter().map(look).collect();
+            for (index, why) in looks.into_iter().enumerate() {
+                let Some(why) = why else { continue };
+                let sample = at * LOOKED + index;
+                let _ = tell(Event::Unreadable { sample, why: &why }); // the progress decides
+                unreadable.push(sample);
+                first.get_or_insert(why);
+            }
+            let done = at * LOOKED + part.len();
+            let progress = pace.at(done);
+            if pace.without(|| tell(Event::Looked(progress))).is_break() && done < images {
+                return Err(ExtractError::Stopped { done: 0, images });
+            }
+        }
+        match first {
+            Some(why) if unreadable.len() == images => Err(ExtractError::Unreadable { images, why }),
+            _ => Ok(unreadable),
+        }
+    }
+
+    /// The backbone itself in the place of a cache; `unreadable` as [`unreadable`](Self::unreadable)
+    /// lists them.
+    pub fn recompute(
+        &self,
+        dataset: &Dataset,
+        device: &Device,
+        unreadable: Vec<usize>,
+    ) -> Result<Recompute, ExtractError> {
+        Ok(Recompute {
+            backbone: self.open(device)?,
+            layer: self.layer,
+            preprocessor: Arc::new(self.preprocessor.clone()),
+            samples: dataset.samples.clone().into(),
+            precision: self.source.precision,
+            grid: self.grid,
+            part: batch(device),
+            unreadable,
+        })
+    }
+}
+
+impl Recompute {
+    /// Appends the tokens of some images of a batch.
+    fn add(&self, prepared: Vec<Prepared>, images: &[usize], rows: &mut Rows) -> Result<(), ExtractError> {
+        let mut pixels = Vec::with_capacity(images.len());
+        for (prepared, &image) in prepared.into_iter().zip(images) {
+            let name = || self.samples[image].source.name();
+            pixels.push(prepared.map_err(|why| ExtractError::Vanished { image: name(), why })?);
+        }
+        let tokens = self.backbone.forward_layers(&pixels, &[self.layer], true)?;
+        for (tokens, &image) in tokens.into_iter().flatten().zip(images) {
+            fits(&tokens, self.precision, image)?;
+            rows.patches.extend(tokens.patches);
+            rows.cls = rows.cls.take().zip(tokens.cls).map(|(mut all, own)| {
+                all.extend(own);
+                all
+            });
+        }
+        Ok(())
+    }
+}
+
+impl TokenSource for Recompute {
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn width(&self) -> usize {
+        self.backbone.width()
+    }
+
+    fn readable(&self, image: usize) -> bool {
+        self.unreadable.binary_search(&image).is_err()
+    }
+
+    fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
+        // One part waits while another is prepared and a third is read.
+        let (send, parts) = sync_channel(1);
+        let (samples, preprocessor, part) = (self.samples.clone(), self.preprocessor.clone(), self.part);
+        let wanted = batches.clone();
+        let decode = move || {
+            for images in wanted.iter().flat_map(|batch| batch.chunks(part)) {
+                let prepared = images.par_iter().map(|&image| prepare(&samples[image], &preprocessor));
+                // Nobody takes them any more once the batches are dropped.
+                if send.send(prepared.collect::<Vec<Prepared>>()).is_err() {
+                    break;
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("decode".into()).spawn(decode) {
+            let error = SupplyError(Box::new(ExtractError::Thread(error)));
+            return Box::new(std::iter::once(Err(error)));
+        }
+        Box::new(batches.into_iter().map(move |batch| {
+            let size = batch.len() * self.grid.len() * self.width();
+            let mut rows = Rows { patches: Vec::with_capacity(size), cls: Some(Vec::new()) };
+            for images in batch.chunks(self.part) {
+                let prepared = parts.recv().map_err(|error| SupplyError(Box::new(error)))?;
+                self.add(prepared, images, &mut rows).map_err(|error| SupplyError(Box::new(error)))?;
+            }
+            round(&mut rows.patches, self.precision);
+            if let Some(cls) = &mut rows.cls {
+                round(cls, self.precision);
+            }
+            Ok(rows)
+        }))
+    }
+}

@@ -1,0 +1,33 @@
+//! How long the backbone takes for an image, tried on some of the dataset's own.
+
+use std::time::{Duration, Instant};
+
+use burn::tensor::Device;
+use rayon::prelude::*;
+
+use super::{ExtractError, Plan};
+use crate::model::backbone::preprocess::Pixels;
+use crate::model::data::Sample;
+
+/// Images tried.
+pub const TRIED: usize = 8;
+
+impl Plan {
+    /// Time an image takes, decoding included: the mean over the readable ones of `samples`, after
+    /// a pass that prepares the device. Absent where none can be read.
+    pub fn time(&self, samples: &[Sample], device: &Device) -> Result<Option<Duration>, ExtractError> {
+        let prepare = |sample: &Sample| self.preprocessor.apply(&sample.source.photo().ok()?).ok();
+        let begun = Instant::now();
+        let pixels: Vec<Pixels> = samples.par_iter().filter_map(prepare).collect();
+        let decoding = begun.elapsed();
+        if pixels.is_empty() {
+            return Ok(None);
+        }
+        let backbone = self.open(device)?;
+        backbone.forward_layers(&pixels[..1], &[self.layer], true)?;
+        let begun = Instant::now();
+        backbone.forward_layers(&pixels, &[self.layer], true)?;
+        // Decoding goes on beside the backbone: the slower of the two decides.
+        Ok(Some(begun.elapsed().max(decoding) / pixels.len() as u32))
+    }
+}

@@ -1,0 +1,145 @@
+//! Curves of a course: one head over its seeds, as mean and spread, smoothed if wanted.
+
+use super::{BINS, Line, TrainHistory};
+
+/// What a curve shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Measure {
+    /// Training loss: of steps where they are known, else means over epochs.
+    #[default]
+    Loss,
+    /// Accuracy on the training images, over the epoch.
+    Train,
+    /// Accuracy on the images that pick the best epoch.
+    Select,
+    /// Accuracy on the test images.
+    Test,
+}
+
+/// A curve over seeds; epochs rise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Where, in epochs: what is a mean over an epoch stands in its middle, what is measured after
+    /// it at its end.
+    pub at: Vec<f64>,
+    /// Mean over the seeds that have come this far.
+    pub mean: Vec<f64>,
+    /// Standard deviation over them; zero where there is one.
+    pub spread: Vec<f64>,
+}
+
+impl TrainHistory {
+    /// The curve of head `head` of the list.
+    pub fn curve(&self, head: usize, measure: Measure) -> Curve {
+        self.curve_of(head, measure, |points| points)
+    }
+
+    /// The same of what `each` makes of every seed's points: a seed is smoothed before seeds are
+    /// compared, so that the spread is theirs and not that of the batches.
+    pub fn curve_of(
+        &self,
+        head: usize,
+        measure: Measure,
+        each: impl Fn(Vec<(f64, f64)>) -> Vec<(f64, f64)>,
+    ) -> Curve {
+        let lines = self.lines(head).iter();
+        let mut points: Vec<(f64, f64)> = lines.flat_map(|line| each(self.points(line, measure))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut curve = Curve::default();
+        // Points of different seeds stand at the same places, to the bit.
+        for same in points.chunk_by(|a, b| a.0 == b.0) {
+            let values: Vec<f64> = same.iter().map(|point| point.1).collect();
+            let (mean, spread) = mean_and_deviation(&values);
+            curve.at.push(same[0].0);
+            curve.mean.push(mean);
+            curve.spread.push(spread);
+        }
+        curve
+    }
+
+    fn points(&self, line: &Line, measure: Measure) -> Vec<(f64, f64)> {
+        let epoch = |value: fn(&crate::model::train::Epoch) -> f64, shift: f64| {
+            line.epochs.iter().map(move |epoch| (epoch.epoch as f64 - shift, value(epoch))).collect()
+        };
+        match measure {
+            Measure::Train => epoch(|epoch| epoch.train, 0.5),
+            Measure::Select => epoch(|epoch| epoch.select, 0.0),
+            Measure::Test => epoch(|epoch| epoch.test, 0.0),
+            Measure::Loss => {
+                let width = self.about.epochs.max(1) as f64 / BINS as f64;
+                let bins = line.steps.iter().enumerate().filter(|(_, bin)| bin.count > 0);
+                let steps: Vec<(f64, f64)> = bins
+                    .map(|(at, bin)| ((at as f64 + 0.5) * width, bin.sum / f64::from(bin.count)))
+                    .collect();
+                // Before the window followed the steps, epochs are all there is.
+                let first = steps.first().map_or(f64::INFINITY, |step| step.0);
+                let before: Vec<(f64, f64)> = epoch(|epoch| epoch.loss, 0.5);
+                before.into_iter().filter(|point| point.0 + 0.5 < first).chain(steps).collect()
+            }
+        }
+    }
+}
+
+/// The mean, and the standard deviation of a sample (zero of one value).
+pub(super) fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count.max(1.0);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 })
+}
+
+/// An exponential moving average, without the bias of its beginning: `strength` from 0 (none) to
+/// below 1 is the share that stays from one point to the next.
+pub fn smooth(values: &[f64], strength: f64) -> Vec<f64> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    values
+        .iter()
+        .map(|value| {
+            sum = strength * sum + (1.0 - strength) * value;
+            weight = strength * weight + (1.0 - strength);
+            sum / weight
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Steps;
+    use super::super::tests::{course, metric};
+    use super::*;
+
+    #[test]
+    fn seeds_become_mean_and_spread() {
+        let mut course = course(4, 2);
+        course.epochs(&[metric("gap", 0, 1, 2.0, 40.0), metric("gap", 1, 1, 4.0, 60.0)]);
+        course.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
+        let test = course.curve(0, Measure::Test);
+        assert_eq!((test.at, test.mean), (vec![1.0, 2.0], vec![50.0, 50.0]));
+        assert!((test.spread[0] - 200f64.sqrt()).abs() < 1e-12 && test.spread[1] == 0.0);
+        let loss = course.curve(0, Measure::Loss);
+        assert_eq!((loss.at, loss.mean), (vec![0.5, 1.5], vec![3.0, 1.0]));
+        assert!(course.curve(1, Measure::Loss).at.is_empty());
+    }
+
+    #[test]
+    fn steps_go_on_where_epochs_end() {
+        let mut course = course(4, 1);
+        course.epochs(&[metric("gap", 0, 1, 2.0, 40.0)]);
+        for (at, loss) in [(1.25, 1.5), (1.75, 0.5)] {
+            course.step(&Steps { seed: 0, at, losses: vec![Some(loss), None] });
+        }
+        course.epochs(&[metric("gap", 0, 2, 1.0, 50.0)]);
+        let loss = course.curve(0, Measure::Loss);
+        assert_eq!(loss.mean, [2.0, 1.5, 0.5], "the second epoch is there step by step");
+        assert!((loss.at[1] - 1.25).abs() < 0.01);
+        assert!(course.curve(1, Measure::Loss).at.is_empty());
+    }
+
+    #[test]
+    fn smoothing_keeps_a_constant_and_starts_at_the_first_value() {
+        assert!(smooth(&[3.0; 5], 0.9).iter().all(|value| (value - 3.0).abs() < 1e-12));
+        assert_eq!(smooth(&[1.0, 2.0], 0.0), [1.0, 2.0]);
+        let smoothed = smooth(&[4.0, 0.0, 0.0], 0.5);
+        assert!(smoothed[0] == 4.0 && smoothed[1] < 2.0 && smoothed[2] < smoothed[1]);
+    }
+}

@@ -1,0 +1,118 @@
+//! A run's folder, read while it grows: cheap to ask whether anything changed, quick to read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{About, Failure};
+use crate::app::image_files::is_probe;
+use crate::model::io::atomic_file;
+use crate::model::train::run::{Metric, Run, RunError, StepLosses};
+
+/// What tells one state of a run's folder from another, without reading a file: length and time of
+/// change of what a training writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(Vec<Option<(u64, SystemTime)>>);
+
+/// What a training writes as it goes: files, and the folders of those with changing names.
+/// No list of epochs is longer, in bytes: some four million of them.
+const LARGEST: u64 = 1 << 30;
+const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
+
+impl Stamp {
+    /// Of the folder as it is now.
+    pub fn of(folder: &Path) -> Self {
+        let one = |name: &str| {
+            let about = fs::metadata(folder.join(name)).ok()?;
+            Some((about.len(), about.modified().ok()?))
+        };
+        Self(GROWING.into_iter().map(one).collect())
+    }
+}
+
+/// What a run's folder holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// What is trained on what.
+    pub about: About,
+    /// All epochs so far.
+    pub epochs: Vec<Metric>,
+    /// Losses of the steps, of the seeds that have some.
+    pub losses: Vec<StepLosses>,
+    /// What stopped before the end.
+    pub failures: Vec<Failure>,
+    /// Its probes, sorted, and when each was written.
+    pub probes: Vec<(PathBuf, SystemTime)>,
+}
+
+/// Reads the run in `folder`, finished or not.
+///
+/// # Errors
+/// If there is none, or it cannot be read.
+pub fn read(folder: &Path) -> Result<Reading, RunError> {
+    let run = Run::open(folder)?;
+    let epochs = metrics(&folder.join("metrics.jsonl"))?;
+    let about = About::of(&run);
+    let mut failures = Vec::new();
+    for (head, seed) in about.heads.iter().flat_map(|head| about.seeds.iter().map(move |seed| (head, *seed)))
+    {
+        let done = epochs.iter().filter(|metric| metric.head == *head && metric.seed == seed).count();
+        if done >= about.epochs {
+            continue;
+        }
+        // Only what has not come to its end is asked why: the files hold every answer.
+        if let Some(why) = run.outcome(head, seed).ok().and_then(|outcome| outcome.failure) {
+            failures.push(Failure { head: head.clone(), seed, why });
+        }
+    }
+    let losses = about.seeds.iter().filter_map(|seed| run.losses(*seed).transpose());
+    let losses = losses.collect::<Result<_, _>>()?;
+    Ok(Reading { about, epochs, losses, failures, probes: probes(folder) })
+}
+
+/// The lines of a run's `metrics.jsonl`; none before its first epoch.
+fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
+    let bytes = match atomic_file::read(path, LARGEST) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(RunError::Io { what: "read", path: path.to_owned(), source }),
+    };
+    let parse = |(number, line)| {
+        serde_json::from_str(line).map_err(|error| RunError::Damaged {
+            path: path.to_owned(),
+            found: format!("line {} is no epoch of a head ({error})", number + 1),
+        })
+    };
+    String::from_utf8_lossy(&bytes).lines().enumerate().map(parse).collect()
+}
+
+/// The probes of a run, sorted by name, with their times of change.
+pub fn probes(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
+    let entries = fs::read_dir(folder.join("probes")).into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| {
+        let path = entry.path();
+        let changed = entry.metadata().ok()?.modified().ok()?;
+        is_probe(&path).then_some((path, changed))
+    };
+    let mut probes: Vec<_> = entries.filter_map(of).collect();
+    probes.sort();
+    probes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_run_and_a_damaged_one_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(read(folder.path()).unwrap_err().to_string().contains("holds no run"));
+        let path = folder.path().join("metrics.jsonl");
+        assert_eq!(metrics(&path).unwrap(), []);
+        let before = Stamp::of(folder.path());
+        crate::model::io::atomic_file::write(&path, b"{}\n").unwrap();
+        assert_ne!(Stamp::of(folder.path()), before);
+        let error = metrics(&path).unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("metrics.jsonl"), "{error}");
+    }
+}

@@ -1,0 +1,110 @@
+//! The curves of a course as a figure: what its folder holds, so that the window and the command line
+//! draw the same.
+
+use super::TrainHistory;
+use crate::viz::figures::curves::{Curves, Part, Series, Training, average};
+
+use super::curve::{Curve, Measure};
+
+impl TrainHistory {
+    /// The figure of these heads; of all where none is named. Loss is that of steps where it is known,
+    /// else the mean of every epoch in its middle; steps are counted for one seed.
+    pub fn figure(&self, heads: &[String], part: Part, log: bool) -> Training {
+        let about = &self.about;
+        let wanted = |name: &String| heads.is_empty() || heads.contains(name);
+        let shown = about.heads.iter().enumerate().filter(|(_, name)| wanted(name));
+        let series = shown.map(|(head, name)| self.series(head, name)).collect();
+        let folder = about.folder.display().to_string();
+        let id = Part::ALL.iter().find(|(known, ..)| *known == part).map_or("training", |(_, id, _)| id);
+        let mut command = vec![format!("--run {}", quoted(&folder)), format!("--figure {id}")];
+        if !heads.is_empty() {
+            command.push(format!("--heads {}", heads.join(",")));
+        }
+        command.extend(log.then(|| "--log".to_owned()));
+        Training {
+            curves: Curves { series },
+            part,
+            log,
+            name: format!("{}-{id}", about.name()),
+            about: format!(
+                "{}: heads on {} through {}, {} epochs, {} seeds",
+                about.name(),
+                about.dataset,
+                about.backbone,
+                about.epochs,
+                about.seeds.len()
+            ),
+            command: command.join(" "),
+        }
+    }
+
+    fn series(&self, head: usize, name: &str) -> Series {
+        let steps = self.about.train.div_ceil(self.about.batch.max(1)).max(1) as f64;
+        let several = self.about.seeds.len() > 1;
+        let line = |measure: Measure, unit: f64| {
+            let Curve { at, mean, spread } = self.curve(head, measure);
+            let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean / unit)).collect();
+            (points, spread.into_iter().filter(|_| several).map(|spread| spread / unit).collect())
+        };
+        let (loss, loss_spread) = line(Measure::Loss, 1.0);
+        let (accuracy, accuracy_spread) = line(Measure::Test, 100.0);
+        let Curve { at, mean, spread } = self.curve_of(head, Measure::Loss, |points| average(&points));
+        let average = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean)).collect();
+        let average_spread = spread.into_iter().filter(|_| several).collect();
+        Series {
+            name: name.to_owned(),
+            loss,
+            accuracy,
+            loss_spread,
+            accuracy_spread,
+            average,
+            average_spread,
+        }
+    }
+}
+
+/// A word as a shell takes it.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Steps;
+    use super::super::tests::{course, metric};
+    use super::*;
+    use crate::viz::figures::plot::Plot as _;
+
+    #[test]
+    fn noisy_losses_are_averaged_seed_by_seed() {
+        let mut course = course(100, 2);
+        // Two seeds one apart, each with a noise of its own that averages out.
+        for (seed, at) in [0u64, 1].into_iter().flat_map(|seed| (0..800).map(move |at| (seed, at))) {
+            let noise = if (at + seed as usize).is_multiple_of(2) { 0.4 } else { -0.4 };
+            let loss = Some(2.0 + seed as f64 + noise);
+            course.step(&Steps { seed, at: (at as f64 + 0.5) / 8.0, losses: vec![loss, None] });
+        }
+        let figure = course.figure(&["gap".to_owned()], Part::Loss, false);
+        let [gap] = &figure.curves.series[..] else { panic!("one head") };
+        assert_eq!((gap.loss.len(), gap.average.len(), gap.average_spread.len()), (800, 800, 800));
+        let middle = 400;
+        assert!((gap.average[middle].1 - 2.5).abs() < 0.02);
+        assert!((gap.average_spread[middle] - 0.5f64.sqrt()).abs() < 0.05, "that of the seeds");
+        assert!((gap.loss_spread[middle] - 0.5f64.sqrt()).abs() > 0.1, "with that of the batches");
+    }
+
+    #[test]
+    fn a_figure_has_steps_means_and_spreads() {
+        let mut course = course(2, 2);
+        let told = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 3.0, 40.0)];
+        course.epochs(&told.map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test)));
+        let figure = course.figure(&["gap".to_owned()], Part::Loss, true);
+        let [gap] = &figure.curves.series[..] else { panic!("one head") };
+        assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
+        assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
+        assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1] == 0.0);
+        assert_eq!(figure.command(), "--run run --figure training_loss --heads gap --log");
+        assert_eq!(quoted("a b's"), r"'a b'\''s'");
+    }
+}

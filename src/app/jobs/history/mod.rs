@@ -1,0 +1,317 @@
+//! How a training goes, as plain data: filled by one that runs in the window, or read from the
+//! folder of one that was started anywhere.
+
+mod curve;
+pub mod disk;
+mod figure;
+
+use std::path::PathBuf;
+
+pub use self::curve::{Curve, Measure, smooth};
+pub use self::figure::quoted;
+use crate::model::train::Epoch;
+use crate::model::train::run::{Manifest, Metric, Run, StepLosses};
+
+/// What is trained on what: the part of a run's manifest that a person reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct About {
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// Name of the dataset.
+    pub dataset: String,
+    /// Name of the backbone.
+    pub backbone: String,
+    /// Where it is computed.
+    pub device: String,
+    /// Names of what is trained.
+    pub heads: Vec<String>,
+    /// Passes over the training images.
+    pub epochs: usize,
+    /// Images of one step.
+    pub batch: usize,
+    /// One training of all heads each.
+    pub seeds: Vec<u64>,
+    /// Images trained on.
+    pub train: usize,
+    /// Images of the reported accuracy.
+    pub test: usize,
+    /// What a reader must know of the numbers.
+    pub warning: Option<String>,
+}
+
+impl About {
+    /// What is known of a run.
+    pub fn of(run: &Run) -> Self {
+        let Manifest { backbone, dataset, heads, protocol, seeds, warning, device, .. } = &run.manifest;
+        Self {
+            folder: run.folder().to_owned(),
+            dataset: dataset.name.clone(),
+            backbone: backbone.id.clone(),
+            device: device.clone(),
+            heads: heads.iter().map(|head| head.name.clone()).collect(),
+            epochs: protocol.epochs,
+            batch: protocol.batch,
+            seeds: seeds.clone(),
+            train: dataset.train,
+            test: dataset.test,
+            warning: warning.clone(),
+        }
+    }
+
+    /// What the run is called: its folder's name.
+    pub fn name(&self) -> String {
+        let name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| self.folder.display().to_string())
+    }
+}
+
+/// A head that stopped before the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its name.
+    pub head: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// Losses of the steps since those told before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps {
+    /// The seed under way.
+    pub seed: u64,
+    /// Their middle, in epochs.
+    pub at: f64,
+    /// Mean loss of every head; absent for one that has stopped.
+    pub losses: Vec<Option<f64>>,
+}
+
+/// How every head of a run goes, with every seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainHistory {
+    /// What is trained on what.
+    pub about: About,
+    /// Heads by heads, within a head seed by seed.
+    lines: Vec<Line>,
+}
+
+/// How one head goes with one seed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line {
+    /// Its epochs so far.
+    pub epochs: Vec<Epoch>,
+    /// Why it stopped before the end, if it did.
+    pub failure: Option<String>,
+    /// Losses of steps, in equal parts of the run; bounded however long it is.
+    steps: Vec<Bin>,
+}
+
+/// Parts of a run that losses of steps are averaged in.
+const BINS: usize = 1024;
+
+/// A mean under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Bin {
+    sum: f64,
+    count: u32,
+}
+
+/// What one head has come to, over the seeds that have come furthest: others would compare epochs
+/// that do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Score {
+    /// Mean training loss of the last epoch.
+    pub loss: f64,
+    /// Training accuracy of the last epoch, in percent.
+    pub train: f64,
+    /// Test accuracy after the last epoch, in percent, and its standard deviation over seeds.
+    pub last: (f64, f64),
+    /// Test accuracy at each seed's best epoch on the selection split, and its standard deviation.
+    pub best: (f64, f64),
+    /// Seeds behind these.
+    pub seeds: usize,
+}
+
+impl TrainHistory {
+    /// Nothing trained yet.
+    pub fn new(about: About) -> Self {
+        let lines = vec![Line::default(); about.heads.len() * about.seeds.len()];
+        Self { about, lines }
+    }
+
+    /// How head `head` of the list goes, seed by seed.
+    pub fn lines(&self, head: usize) -> &[Line] {
+        let seeds = self.about.seeds.len();
+        self.lines.get(head * seeds..(head + 1) * seeds).unwrap_or_default()
+    }
+
+    fn line(&mut self, head: usize, seed: u64) -> Option<&mut Line> {
+        let at = self.about.seeds.iter().position(|known| *known == seed)?;
+        self.lines.get_mut(head * self.about.seeds.len() + at)
+    }
+
+    fn head(&self, name: &str) -> Option<usize> {
+        self.about.heads.iter().position(|head| head == name)
+    }
+
+    /// Takes losses of steps.
+    pub fn step(&mut self, steps: &Steps) {
+        for (head, loss) in steps.losses.iter().enumerate() {
+            if let Some(loss) = loss {
+                self.put(head, steps.seed, steps.at, *loss);
+            }
+        }
+    }
+
+    /// Takes a loss at `at`, in epochs.
+    fn put(&mut self, head: usize, seed: u64, at: f64, loss: f64) {
+        let part = at / self.about.epochs.max(1) as f64 * BINS as f64;
+        let bin = (part.max(0.0) as usize).min(BINS - 1);
+        let Some(line) = self.line(head, seed) else { return };
+        if line.steps.len() <= bin {
+            line.steps.resize(bin + 1, Bin::default());
+        }
+        line.steps[bin].sum += loss;
+        line.steps[bin].count += 1;
+    }
+
+    /// Takes what a run's folder holds of the losses of steps, in the place of those of its seed.
+    pub fn losses(&mut self, losses: &StepLosses) {
+        for (head, points) in &losses.heads {
+            let Some(head) = self.head(head) else { continue };
+            let Some(line) = self.line(head, losses.seed) else { continue };
+            line.steps.clear();
+            for (at, loss) in points.iter().enumerate().filter(|(_, loss)| loss.is_finite()) {
+                let at = (at as f64 + 0.5) / losses.parts as f64;
+                self.put(head, losses.seed, at, f64::from(*loss));
+            }
+        }
+    }
+
+    /// Takes epochs; one told again replaces what was told before.
+    pub fn epochs(&mut self, metrics: &[Metric]) {
+        for Metric { head, seed, epoch } in metrics {
+            let Some(head) = self.head(head) else { continue };
+            let Some(line) = self.line(head, *seed) else { continue };
+            line.epochs.retain(|known| known.epoch < epoch.epoch);
+            line.epochs.push(epoch.clone());
+        }
+    }
+
+    /// Takes what stopped before the end.
+    pub fn failures(&mut self, failures: &[Failure]) {
+        for Failure { head, seed, why } in failures {
+            let line = self.head(head).and_then(|head| self.line(head, *seed));
+            line.into_iter().for_each(|line| line.failure = Some(why.clone()));
+        }
+    }
+
+    /// Epochs of all heads and seeds that are done, of so many.
+    pub fn done(&self) -> (usize, usize) {
+        let of = |line: &Line| match line.failure {
+            Some(_) => self.about.epochs,
+            None => line.epochs.len(),
+        };
+        (self.lines.iter().map(of).sum(), self.lines.len() * self.about.epochs)
+    }
+
+    /// Whether anything was trained.
+    pub fn begun(&self) -> bool {
+        self.lines.iter().any(|line| !line.epochs.is_empty() || !line.steps.is_empty())
+    }
+
+    /// Whether every head has come to its end with every seed.
+    pub fn finished(&self) -> bool {
+        let (done, all) = self.done();
+        done >= all
+    }
+
+    /// What a head has come to; absent before its first epoch.
+    pub fn score(&self, head: usize) -> Option<Score> {
+        let furthest = self.lines(head).iter().map(|line| line.epochs.len()).max().filter(|far| *far > 0)?;
+        let same = self.lines(head).iter().filter(|line| line.epochs.len() == furthest);
+        let lines: Vec<&Line> = same.collect();
+        let of = |value: &dyn Fn(&Epoch) -> f64| -> Vec<f64> {
+            lines.iter().filter_map(|line| line.epochs.last()).map(value).collect()
+        };
+        let best = |line: &&Line| {
+            // The first of equals, as the probe is.
+            let better = |a: &'_ Epoch, b: &'_ Epoch| b.select > a.select;
+            let best = line.epochs.iter().reduce(|a, b| if better(a, b) { b } else { a });
+            best.map(|epoch| epoch.test)
+        };
+        let best: Vec<f64> = lines.iter().filter_map(best).collect();
+        Some(Score {
+            loss: curve::mean_and_deviation(&of(&|epoch| epoch.loss)).0,
+            train: curve::mean_and_deviation(&of(&|epoch| epoch.train)).0,
+            last: curve::mean_and_deviation(&of(&|epoch| epoch.test)),
+            best: curve::mean_and_deviation(&best),
+            seeds: lines.len(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn course(epochs: usize, seeds: u64) -> TrainHistory {
+        let folder = PathBuf::from("run");
+        let (dataset, backbone, device) = ("birds".to_owned(), "tiny".to_owned(), "cpu".to_owned());
+        let heads = ["gap", "sinkhorn"].map(str::to_owned).into();
+        let (seeds, train, test, warning, batch) = ((0..seeds).collect(), 8, 4, None, 4);
+        let about =
+            About { folder, dataset, backbone, device, heads, epochs, batch, seeds, train, test, warning };
+        TrainHistory::new(about)
+    }
+
+    pub(super) fn metric(head: &str, seed: u64, epoch: usize, loss: f64, test: f64) -> Metric {
+        let epoch = Epoch { epoch, loss, train: test, select: test, test };
+        Metric { head: head.to_owned(), seed, epoch }
+    }
+
+    #[test]
+    fn a_score_is_over_the_furthest_seeds_and_best_is_picked_by_selection() {
+        let mut course = course(2, 2);
+        assert_eq!(course.score(0), None);
+        let told = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 1.0, 40.0), (1, 2, 1.0, 40.0)]
+            .map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test));
+        course.epochs(&told[..3]);
+        course.epochs(&told[1..2]); // told again
+        let score = course.score(0).unwrap();
+        assert_eq!((score.seeds, score.last, score.best), (1, (50.0, 0.0), (60.0, 0.0)));
+        course.epochs(&told[3..]);
+        let score = course.score(0).unwrap();
+        assert_eq!((score.loss, score.seeds, score.last.0, score.best.0), (0.75, 2, 45.0, 50.0));
+        assert!((score.last.1 - 50f64.sqrt()).abs() < 1e-12);
+        assert_eq!(course.done(), (4, 8));
+        course.failures(&[Failure { head: "sinkhorn".into(), seed: 0, why: "broke".into() }]);
+        assert_eq!(course.done(), (6, 8));
+        assert_eq!(course.score(1), None);
+    }
+
+    #[test]
+    fn losses_of_a_folder_take_the_place_of_those_heard() {
+        let mut course = course(2, 1);
+        course.step(&Steps { seed: 0, at: 1.9, losses: vec![Some(9.0), Some(9.0)] });
+        let heads = vec![("gap".to_owned(), vec![3.0, 2.0, f32::NAN, 1.0])];
+        course.losses(&StepLosses { seed: 0, parts: 2, heads: heads.clone() });
+        course.losses(&StepLosses { seed: 0, parts: 2, heads });
+        course.losses(&StepLosses { seed: 7, parts: 2, heads: vec![("gap".to_owned(), vec![5.0])] });
+        let (gap, other) = (course.curve(0, Measure::Loss), course.curve(1, Measure::Loss));
+        assert_eq!((gap.mean, other.mean), (vec![3.0, 2.0, 1.0], vec![9.0]));
+        crate::close::assert_close("at", &gap.at, [0.25, 0.75, 1.75], 0.01);
+    }
+
+    #[test]
+    fn what_is_unknown_is_left_out() {
+        let mut course = course(2, 1);
+        course.epochs(&[metric("other", 0, 1, 1.0, 1.0), metric("gap", 7, 1, 1.0, 1.0)]);
+        course.step(&Steps { seed: 9, at: 1.0, losses: vec![Some(1.0)] });
+        course.step(&Steps { seed: 0, at: 1e9, losses: vec![Some(1.0); 9] });
+        assert_eq!(course.done().0, 0);
+        assert_eq!(course.lines(0)[0].steps.len(), BINS);
+        assert!(course.lines(5).is_empty());
+    }
+}

@@ -1,0 +1,229 @@
+//! What an open backbone or probe is, in plain data, and whether one fits the other.
+
+use std::sync::Arc;
+
+use super::BackboneOptions;
+use crate::model::backbone::Backbone;
+use crate::model::backbone::token_spec::{Trained, said};
+use crate::model::grid::Grid;
+use crate::model::probe::Probe;
+use crate::model::probe::head;
+use crate::model::probe::head::Config;
+use crate::model::probe::router::Router;
+
+/// What an open backbone is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackboneInfo {
+    /// Its name: a folder's or the Hub's.
+    pub id: String,
+    /// Its family.
+    pub model_type: String,
+    /// Hidden size, d.
+    pub width: usize,
+    /// Transformer layers.
+    pub layers: usize,
+    /// Height and width of a patch.
+    pub patch: [usize; 2],
+    /// The patch grid; absent where it depends on the image.
+    pub grid: Option<Grid>,
+    /// Whether it has a CLS token.
+    pub cls: bool,
+    /// SHA-256 of its weights.
+    pub fingerprint: String,
+    /// Name of the device it is on.
+    pub device: String,
+    /// What that hardware calls itself, and why it was taken.
+    pub adapter: String,
+    /// How it reads images.
+    pub options: BackboneOptions,
+}
+
+/// What an open probe is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeInfo {
+    /// File name without extension.
+    pub name: String,
+    /// Head id.
+    pub head: String,
+    /// The head's name on the screen.
+    pub head_name: String,
+    /// The head's settings.
+    pub config: Config,
+    /// Hidden size it reads, d.
+    pub width: usize,
+    /// Number of tokens it is bound to, where it keeps an order.
+    pub tokens: Option<usize>,
+    /// Whether it reads the CLS token.
+    pub needs_cls: bool,
+    /// Whether it has a learned router.
+    pub routed: bool,
+    /// Whether that router's temperature changes how an image is read.
+    pub soft: bool,
+    /// Whether that router iterates.
+    pub iterated: bool,
+    /// Names of the classes; empty where only their number is known.
+    pub classes: Arc<[String]>,
+    /// Number of classes, C.
+    pub class_count: usize,
+    /// The backbone it was trained on.
+    pub backbone: String,
+    /// SHA-256 of that backbone's weights, where known.
+    pub backbone_fingerprint: Option<String>,
+    /// The tokens it was trained on, where its file says.
+    pub trained: Option<Box<Trained>>,
+    /// How many of 100 test images it was right on when it was saved, where its file says.
+    pub accuracy: Option<f64>,
+    /// SHA-256 of the probe file.
+    pub fingerprint: String,
+}
+
+/// Whether a probe can read what a backbone gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compatibility {
+    /// It can.
+    Fits,
+    /// It can, but its numbers may mean little: why.
+    Doubtful(String),
+    /// It cannot: why.
+    DoesNot(String),
+}
+
+impl BackboneInfo {
+    /// Of a backbone on `device`, described by `adapter`, for images that become `output` pixels
+    /// (height, width).
+    pub fn new(
+        backbone: &Backbone,
+        device: String,
+        adapter: String,
+        output: Option<(usize, usize)>,
+        options: BackboneOptions,
+    ) -> Self {
+        Self {
+            id: backbone.id().to_owned(),
+            model_type: backbone.model_type().to_owned(),
+            width: backbone.width(),
+            layers: backbone.layers(),
+            patch: backbone.patch(),
+            grid: output.and_then(|(height, width)| backbone.grid(height, width).ok()),
+            cls: backbone.config().family.cls,
+            fingerprint: backbone.fingerprint().to_owned(),
+            device,
+            adapter,
+            options,
+        }
+    }
+
+    /// It in one line: `vit_mae, 768 wide, 12 layers, 14 x 14 patches`.
+    pub fn summary(&self) -> String {
+        let Self { model_type, width, layers, grid, .. } = self;
+        let grid = grid.map_or(String::new(), |g| format!(", {} × {} patches", g.rows, g.cols));
+        format!("{model_type}, {width} wide, {layers} layers{grid}, on {}", self.device)
+    }
+}
+
+impl ProbeInfo {
+    /// Of a probe in the file called `name` with this SHA-256.
+    pub fn new(probe: &Probe, name: String, fingerprint: String) -> Self {
+        let kind = head::find(&probe.meta.head);
+        let router = probe.head().router();
+        Self {
+            name,
+            head: probe.meta.head.clone(),
+            head_name: kind.map_or_else(|| probe.meta.head.clone(), |kind| kind.name.to_owned()),
+            config: probe.meta.config.clone(),
+            width: probe.meta.backbone.hidden_size,
+            tokens: probe.arrays.get("order").map(|order| order.data.len()),
+            needs_cls: probe.head().needs_cls(),
+            routed: router.is_some(),
+            soft: router.is_some_and(Router::is_soft),
+            iterated: router.is_some_and(|router| router.settings().iterations.is_some()),
+            classes: probe.meta.classes.clone().into(),
+            class_count: probe.classes(),
+            backbone: probe.meta.backbone.id.clone(),
+            backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
+            trained: Trained::of(probe.meta.training.as_ref()).map(Box::new),
+            accuracy: probe.meta.training.as_ref().and_then(|said| said.pointer("/epoch/test")?.as_f64()),
+            fingerprint,
+        }
+    }
+
+    /// It in one line: `Sinkhorn, 200 classes, trained on facebook/vit-mae-base`.
+    pub fn summary(&self) -> String {
+        let backbone = match self.backbone.as_str() {
+            "" => format!("{} wide tokens", self.width),
+            id => id.to_owned(),
+        };
+        let accuracy = self.accuracy.map_or(String::new(), |right| format!(", {right:.1} %"));
+        format!("{}{accuracy}, {} classes, trained on {backbone}", self.head_name, self.class_count)
+    }
+
+    /// Whether it can read what `backbone` gives.
+    pub fn fits(&self, backbone: &BackboneInfo) -> Compatibility {
+        if self.width != backbone.width {
+            return Compatibility::DoesNot(format!(
+                "Reads tokens of {} channels; {} gives {}. Open the backbone it was trained on{}",
+                self.width,
+                backbone.id,
+                backbone.width,
+                if self.backbone.is_empty() { String::new() } else { format!(" ({})", self.backbone) }
+            ));
+        }
+        if self.needs_cls && !backbone.cls {
+            let Self { head_name, .. } = self;
+            return Compatibility::DoesNot(format!(
+                "{head_name} reads the CLS token, and {} has none. Open another probe or backbone",
+                backbone.id
+            ));
+        }
+        if let (Some(tokens), Some(grid)) = (self.tokens, backbone.grid)
+            && tokens != grid.len()
+        {
+            return Compatibility::DoesNot(format!(
+                "Keeps an order of {tokens} tokens; {} gives {} ({} × {}). Use the image size it was trained at",
+                backbone.id,
+                grid.len(),
+                grid.rows,
+                grid.cols
+            ));
+        }
+        if self.backbone_fingerprint.as_ref().is_some_and(|print| *print != backbone.fingerprint) {
+            return Compatibility::Doubtful(format!(
+                "Trained on other weights ({}) than those of {}",
+                self.backbone, backbone.id
+            ));
+        }
+        self.misread(backbone).map_or(Compatibility::Fits, Compatibility::Doubtful)
+    }
+
+    /// Whether its tokens are as wide as those of `backbone`, with a CLS token where it reads one:
+    /// whatever images are read as.
+    pub fn suits(&self, backbone: &BackboneInfo) -> bool {
+        self.width == backbone.width && (backbone.cls || !self.needs_cls)
+    }
+
+    /// How images have to be read for it: as its file says. One that does not say is taken to know
+    /// nothing of layers and sizes, as most PyTorch code.
+    pub fn wants(&self) -> BackboneOptions {
+        self.trained
+            .as_ref()
+            .map_or_else(BackboneOptions::default, |trained| BackboneOptions::of(trained.taking))
+    }
+
+    /// On which other tokens it was trained than `backbone` gives as it reads images now, in words.
+    pub fn misread(&self, backbone: &BackboneInfo) -> Option<String> {
+        let taking =
+            |options: BackboneOptions| options.taking().settled(backbone.layers, &backbone.model_type);
+        let differences = taking(self.wants()).differences(&taking(backbone.options));
+        let known = match self.trained {
+            Some(_) => "Trained on",
+            None => "Its file does not say on which tokens it was trained; it is read as if on",
+        };
+        (!differences.is_empty()).then(|| format!("{known} {}", said(&differences)))
+    }
+
+    /// Its settings and where it stands, in a line: `temperature 0.1, iterations 20`.
+    pub fn settings(&self) -> String {
+        let fields = self.config.fields();
+        fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    }
+}

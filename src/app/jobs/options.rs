@@ -1,0 +1,41 @@
+//! How a backbone reads images: after which layer, at which size, in which order of patches.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::backbone::order::MaeOrder;
+use crate::model::backbone::token_spec::TokenSpec;
+
+/// How a backbone reads images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackboneOptions {
+    /// The layer whose tokens are read; the last where absent.
+    pub layer: Option<usize>,
+    /// Side of the image in pixels, instead of the preprocessor's own.
+    pub pixels: Option<usize>,
+    /// In which order ViT-MAE hands out its patch tokens.
+    pub mae_order: MaeOrder,
+}
+
+impl BackboneOptions {
+    /// How tokens are taken that are read so.
+    pub fn taking(self) -> TokenSpec {
+        let Self { layer, pixels, mae_order } = self;
+        TokenSpec { layer, size: pixels, mae_order, ..TokenSpec::default() }
+    }
+
+    /// How a probe wants images to be read.
+    pub fn of(taking: TokenSpec) -> Self {
+        Self { layer: taking.layer, pixels: taking.size, mae_order: taking.mae_order }
+    }
+
+    /// It in a few words: `layer 2, 224 px`.
+    pub fn text(self) -> String {
+        let layer = self.layer.map_or("last layer".to_owned(), |layer| format!("layer {layer}"));
+        let size = self.pixels.map_or("own size".to_owned(), |pixels| format!("{pixels} px"));
+        match self.mae_order {
+            MaeOrder::Kept => format!("{layer}, {size}"),
+            MaeOrder::Shuffled(seed) => format!("{layer}, {size}, shuffled by seed {seed}"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How far a job is, and the flag that ends it early.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::app::format;
+
+/// How far a job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done, as a person reads it.
+    pub what: String,
+    /// So much of it.
+    pub done: u64,
+    /// Of so much; absent where nobody knows.
+    pub total: Option<u64>,
+    /// Of what.
+    pub unit: Unit,
+    /// Since the job began.
+    pub elapsed: Duration,
+}
+
+/// What progress is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of a download.
+    Bytes,
+    /// Files.
+    Files,
+}
+
+impl Progress {
+    /// The part that is done, 0 to 1, where it is known.
+    pub fn fraction(&self) -> Option<f32> {
+        let total = self.total.filter(|total| *total > 0)?;
+        Some((self.done as f64 / total as f64).clamp(0.0, 1.0) as f32)
+    }
+
+    /// How far in words: `12.0 of 345.1 MB, 0:40 left`.
+    pub fn amounts(&self) -> String {
+        let amount = |n: u64| match self.unit {
+            Unit::Bytes => format!("{:.1}", n as f64 / 1e6),
+            Unit::Files => n.to_string(),
+        };
+        let unit = if self.unit == Unit::Bytes { " MB" } else { "" };
+        let of = self.total.map_or(String::new(), |total| format!(" of {}", amount(total)));
+        let left = self.left().map_or(String::new(), |left| format!(", {} left", format::clock(left)));
+        format!("{}{of}{unit}{left}", amount(self.done))
+    }
+
+    /// How long the rest takes at the speed so far; nothing within the first half second.
+    pub fn left(&self) -> Option<Duration> {
+        let total = self.total?;
+        if self.done == 0 || self.elapsed < Duration::from_millis(500) {
+            return None;
+        }
+        let rest = total.saturating_sub(self.done) as f64 / self.done as f64;
+        Duration::try_from_secs_f64(self.elapsed.as_secs_f64() * rest).ok()
+    }
+}
+
+/// Whether a job should end early. Shared by who asked and who works; it is only ever set.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks the job to end.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_the_speed_so_far_says() {
+        let mut progress = Progress {
+            what: "Downloading".into(),
+            done: 25,
+            total: Some(100),
+            unit: Unit::Bytes,
+            elapsed: Duration::from_secs(10),
+        };
+        assert_eq!((progress.fraction(), progress.left()), (Some(0.25), Some(Duration::from_secs(30))));
+        progress.elapsed = Duration::from_millis(100);
+        assert_eq!(progress.left(), None, "too early to tell");
+        progress.total = Some(0);
+        assert_eq!(progress.fraction(), None);
+    }
+
+    #[test]
+    fn amounts_are_read_at_a_glance() {
+        let progress = Progress {
+            what: "Downloading".into(),
+            done: 12_000_000,
+            total: Some(345_100_000),
+            unit: Unit::Bytes,
+            elapsed: Duration::from_secs(2),
+        };
+        assert_eq!(progress.amounts(), "12.0 of 345.1 MB, 0:55 left");
+        let files = Progress { unit: Unit::Files, done: 3, total: None, ..progress };
+        assert_eq!(files.amounts(), "3");
+    }
+}

@@ -1,0 +1,153 @@
+//! Why a training cannot begin or go on.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::app::format;
+use crate::app::jobs::extract::ExtractError;
+use crate::model::data::DataError;
+use crate::model::data::token_cache::SupplyError;
+use crate::model::device::DeviceError;
+use crate::model::probe::ProbeError;
+use crate::model::probe::head::HEADS;
+use crate::model::train::classifier::ModelError;
+use crate::model::train::run::RunError;
+
+/// Why a training cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainingError {
+    /// The dataset.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The tokens.
+    #[error(transparent)]
+    Extract(#[from] ExtractError),
+    /// No tokens can be kept.
+    #[error(
+        "{refused}; or keep none (--recompute): the backbone then runs again in every epoch{}",
+        epoch.map_or(String::new(), |epoch| format!(", about {} each here", format::roughly(epoch)))
+    )]
+    TooLarge {
+        /// Why not.
+        refused: ExtractError,
+        /// How long the backbone takes for all images of an epoch, where that was tried.
+        epoch: Option<Duration>,
+    },
+    /// Tokens that were to come.
+    #[error(transparent)]
+    Supply(#[from] SupplyError),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A head's settings.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The run's folder.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A probe file.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// There is no place for tokens.
+    #[error("this user has no home folder to keep tokens in; name a folder for them")]
+    NoCache,
+    /// There is no place for the run.
+    #[error("this user has no home folder to keep the run in; name a folder for it")]
+    NoOut,
+    /// No head is called so.
+    #[error("there is no head `{found}`; there are: {}", known())]
+    UnknownHead {
+        /// What was asked for.
+        found: String,
+    },
+    /// Heads that read the CLS token, of a backbone without one.
+    #[error("{heads} cannot be trained: {backbone} ({model_type}) has no CLS token; {}", remedy(others))]
+    NoCls {
+        /// Which.
+        heads: String,
+        /// The backbone.
+        backbone: String,
+        /// Its family.
+        model_type: String,
+        /// Those that can be trained.
+        others: String,
+    },
+    /// A variant's name.
+    #[error(
+        "`{name}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A setting that is none.
+    #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
+    Setting {
+        /// What was given.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A grid that is none.
+    #[error("--grid {given}: {why}; expected fields of the head's settings, as `iterations=1,5,20`")]
+    Grid {
+        /// Its fields.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A split without images.
+    #[error("{dataset}: no readable image {what}; {remedy}")]
+    Empty {
+        /// The dataset.
+        dataset: String,
+        /// Of which split.
+        what: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The run there is another one.
+    #[error("{run} was begun with another `{field}`: {found} there, {asked} now; {remedy}", run = run.display())]
+    Differs {
+        /// The run's folder.
+        run: PathBuf,
+        /// What differs.
+        field: String,
+        /// In the run.
+        found: String,
+        /// As asked for.
+        asked: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// An image that the run has learnt from.
+    #[error(
+        "{image} is not what it was when the run's tokens were taken; put it back and go on, or train into \
+         another folder"
+    )]
+    Changed {
+        /// Its name.
+        image: String,
+    },
+    /// The checkpoint is another head's.
+    #[error("{path}: holds no state that fits `{name}`; train into another folder", path = path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// The variant.
+        name: String,
+    },
+}
+
+/// What to train instead.
+fn remedy(others: &str) -> String {
+    match others {
+        "" => "choose a head that reads patch tokens".to_owned(),
+        others => format!("the other heads can: {others}"),
+    }
+}
+
+/// Ids of all heads.
+fn known() -> String {
+    HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,180 @@
+//! What a training comes to, known before it begins: images, steps, tokens, and how long it takes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Parts, TrainPlan, TrainingError};
+use crate::app::jobs::extract::Plan;
+use crate::app::paths;
+use crate::model::data::{self, Dataset};
+use crate::model::probe::head::Dims;
+use crate::model::train::TrainConfig;
+use crate::model::train::run::Selection;
+
+/// What a training comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preflight {
+    /// Name of the dataset.
+    pub dataset: String,
+    /// Id of its layout.
+    pub layout: &'static str,
+    /// Images trained on.
+    pub train: usize,
+    /// Images that pick the best epoch.
+    pub select: usize,
+    /// Images the result is reported on.
+    pub test: usize,
+    /// How the best epoch is picked.
+    pub selection: Selection,
+    /// Name of the backbone.
+    pub backbone: String,
+    /// Sizes of tokens, grid and classes.
+    pub dims: Dims,
+    /// Images of the dataset.
+    pub images: usize,
+    /// Those whose tokens are there already.
+    pub cached: usize,
+    /// Whether no tokens are kept: the backbone reads the images anew in every epoch.
+    pub recompute: bool,
+    /// Bytes of all tokens.
+    pub bytes: u64,
+    /// Folder of the tokens.
+    pub cache: PathBuf,
+    /// Bytes the disk has left, where the system says.
+    pub free: Option<u64>,
+    /// Folder of the run.
+    pub out: PathBuf,
+    /// What a person should know of the dataset.
+    pub notes: Vec<String>,
+}
+
+/// How long the parts of a training take here, tried on a few.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The tokens of an image; absent where all are there.
+    pub image: Option<Duration>,
+    /// A step of all heads.
+    pub step: Duration,
+    /// Evaluating a batch.
+    pub evaluation: Duration,
+    /// Images of the batch that was tried.
+    pub tried: usize,
+}
+
+/// How long a training takes, part by part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Taking the tokens.
+    pub tokens: Duration,
+    /// Steps and evaluations.
+    pub training: Duration,
+}
+
+/// Looks at dataset, backbone and disk; nothing is written and no image is decoded.
+///
+/// # Errors
+/// As the training itself would fail: nothing to train on, tokens that do not fit, a folder that
+/// holds another run.
+pub fn outlook(order: &TrainPlan, out: Option<PathBuf>) -> Result<(Preflight, Plan, Dataset), TrainingError> {
+    order.check()?;
+    let dataset = data::open(&order.data)?;
+    let parts = Parts::of(&dataset, order.selection)?;
+    let plan = Plan::new(order.tokens.clone(), &dataset)?;
+    order.check_cls(&plan)?;
+    if let (false, Err(refused)) = (order.recompute, plan.check()) {
+        return Err(TrainingError::TooLarge { refused, epoch: None });
+    }
+    let suggested = || paths::run(&format!("{}-{}", dataset.name, plan.backbone.id.replace('/', "-")));
+    let out = out.or_else(suggested).ok_or(TrainingError::NoOut)?;
+    if out.join("run.json").exists() {
+        return Err(crate::model::train::run::RunError::Exists { folder: out }.into());
+    }
+    let dims = Dims { width: plan.backbone.hidden_size, grid: plan.grid, classes: dataset.classes.len() };
+    let facts = Preflight {
+        dataset: dataset.name.clone(),
+        layout: dataset.layout,
+        train: parts.train.images.len(),
+        select: parts.select.images.len(),
+        test: parts.test.images.len(),
+        selection: parts.selection,
+        backbone: plan.backbone.id.clone(),
+        dims,
+        images: plan.images,
+        cached: plan.done,
+        recompute: order.recompute && !plan.complete(),
+        bytes: plan.bytes,
+        cache: plan.folder(),
+        free: plan.free,
+        out,
+        notes: dataset.notes.clone(),
+    };
+    Ok((facts, plan, dataset))
+}
+
+impl Preflight {
+    /// Steps of all heads, over all epochs and seeds.
+    pub fn steps(&self, protocol: &TrainConfig, seeds: usize) -> usize {
+        self.train.div_ceil(protocol.batch) * protocol.epochs * seeds
+    }
+
+    /// How long it takes at the speed of `estimate`.
+    pub fn cost(&self, estimate: &Estimate, protocol: &TrainConfig, seeds: usize) -> Cost {
+        let times = |time: Duration, count: f64| Duration::from_secs_f64(time.as_secs_f64() * count);
+        let share = |images: usize| images as f64 / estimate.tried.max(1) as f64;
+        let evaluated = self.select + if self.selection == Selection::Test { 0 } else { self.test };
+        let epochs = (protocol.epochs * seeds) as f64;
+        let read = match self.recompute {
+            true => (self.train + evaluated) as f64 * epochs,
+            false => self.images.saturating_sub(self.cached) as f64,
+        };
+        Cost {
+            tokens: estimate.image.map_or(Duration::ZERO, |image| times(image, read)),
+            training: times(estimate.step, share(self.train) * epochs)
+                + times(estimate.evaluation, share(evaluated) * epochs),
+        }
+    }
+}
+
+impl Cost {
+    /// All of it.
+    pub fn whole(&self) -> Duration {
+        self.tokens + self.training
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::grid::Grid;
+
+    #[test]
+    fn time_is_steps_evaluations_and_missing_tokens() {
+        let facts = Preflight {
+            dataset: "birds".into(),
+            layout: "folder",
+            train: 100,
+            select: 50,
+            test: 50,
+            selection: Selection::Test,
+            backbone: "tiny".into(),
+            dims: Dims { width: 24, grid: Grid::new(2, 2), classes: 4 },
+            images: 150,
+            cached: 50,
+            recompute: false,
+            bytes: 1000,
+            cache: "tokens".into(),
+            free: None,
+            out: "run".into(),
+            notes: Vec::new(),
+        };
+        let second = Duration::from_secs(1);
+        let estimate = Estimate { image: Some(second), step: 2 * second, evaluation: second, tried: 10 };
+        let protocol = TrainConfig { epochs: 3, batch: 40, rate: 1e-3 };
+        assert_eq!(facts.steps(&protocol, 2), 18);
+        let cost = facts.cost(&estimate, &protocol, 2);
+        assert_eq!((cost.tokens, cost.training), (100 * second, 6 * (20 + 5) * second));
+        assert_eq!(cost.whole(), 250 * second);
+        let again = Preflight { recompute: true, ..facts };
+        assert_eq!(again.cost(&estimate, &protocol, 2).tokens, 150 * 6 * second);
+    }
+}

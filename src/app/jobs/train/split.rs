@@ -1,0 +1,110 @@
+//! Which images are trained on, which pick the best epoch, and which are reported.
+
+use super::TrainingError;
+use crate::model::data::token_cache::TokenSource;
+use crate::model::data::{self, Dataset, LAYOUTS, Split};
+use crate::model::train::Labelled;
+use crate::model::train::run::Selection;
+
+/// The three parts of a dataset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts {
+    dataset: String,
+    layout: &'static str,
+    /// What is trained on.
+    pub train: Labelled,
+    /// What picks the best epoch.
+    pub select: Labelled,
+    /// What is reported.
+    pub test: Labelled,
+    /// How the best epoch is picked.
+    pub selection: Selection,
+}
+
+impl Parts {
+    /// The parts of `dataset`. `share` of every class of train picks the best epoch, if given; else
+    /// the validation split where there is a test split beside it; else the test images themselves.
+    pub fn of(dataset: &Dataset, share: Option<f64>) -> Result<Self, TrainingError> {
+        let of = |split: Option<Split>| {
+            let own = dataset.samples.iter().enumerate().filter(|(_, sample)| Some(sample.split) == split);
+            let (images, classes) = own.map(|(index, sample)| (index, sample.class)).unzip();
+            Labelled { images, classes }
+        };
+        let (all, test) = (of(Some(Split::Train)), of(dataset.held_out()));
+        let val = of(Some(Split::Val));
+        let own_val = dataset.held_out() == Some(Split::Test) && !val.images.is_empty();
+        let (train, select, selection) = match share {
+            Some(share) => {
+                let (train, select) = set_aside(&all, share);
+                (train, select, Selection::PartOfTrain(share))
+            }
+            None if own_val => (all, val, Selection::Val),
+            None => (all, test.clone(), Selection::Test),
+        };
+        let (name, layout) = (dataset.name.clone(), dataset.layout);
+        let parts = Self { dataset: name, layout, train, select, test, selection };
+        parts.check()?;
+        Ok(parts)
+    }
+
+    /// Images the backbone has to read in one epoch: trained on and asked about.
+    pub fn passes(&self) -> usize {
+        let test = if self.select == self.test { 0 } else { self.test.images.len() };
+        self.train.images.len() + self.select.images.len() + test
+    }
+
+    /// The same without the images that could not be read.
+    pub fn readable(self, tokens: &dyn TokenSource) -> Result<Self, TrainingError> {
+        let keep = |part: Labelled| {
+            let pairs = part.images.into_iter().zip(part.classes);
+            let (images, classes) = pairs.filter(|(image, _)| tokens.readable(*image)).unzip();
+            Labelled { images, classes }
+        };
+        let Self { train, select, test, .. } = self;
+        let parts = Self { train: keep(train), select: keep(select), test: keep(test), ..self };
+        parts.check()?;
+        Ok(parts)
+    }
+
+    fn check(&self) -> Result<(), TrainingError> {
+        let splits =
+            LAYOUTS.iter().find(|layout| layout.id == self.layout).map_or("", |layout| layout.splits);
+        let cases = [
+            (&self.train, "to train on", splits),
+            (&self.test, "to test on", splits),
+            (&self.select, "to pick the best epoch by", "use a larger --select-split"),
+        ];
+        for (part, what, remedy) in cases {
+            if part.images.is_empty() {
+                return Err(TrainingError::Empty { dataset: self.dataset.clone(), what, remedy });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets a share of every class aside, always the same whatever the training's seed.
+fn set_aside(all: &Labelled, share: f64) -> (Labelled, Labelled) {
+    let aside = data::hold_out(&all.classes, share, 0);
+    let part = |wanted: bool| {
+        let own = (0..aside.len()).filter(|&i| aside[i] == wanted);
+        let (images, classes) = own.map(|i| (all.images[i], all.classes[i])).unzip();
+        Labelled { images, classes }
+    };
+    (part(false), part(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_every_class_is_set_aside() {
+        let all = Labelled { images: (10..41).collect(), classes: (0..31).map(|i| i % 3 / 2).collect() };
+        let (train, aside) = set_aside(&all, 0.2);
+        let count = |part: &Labelled, class| part.classes.iter().filter(|&&c| c == class).count();
+        assert_eq!((count(&aside, 0), count(&aside, 1)), (4, 2));
+        assert_eq!((count(&train, 0), count(&train, 1)), (17, 8));
+        assert!(aside.images.iter().all(|image| !train.images.contains(image)));
+    }
+}

@@ -1,0 +1,116 @@
+//! The grid of a sweep: one variant of a head for every combination of settings, all trained in one
+//! run on one pass of tokens. A variant is called `head[field=value,...]`, fields in the order given.
+
+use serde_json::{Map, Value};
+
+use super::{TrainingError, settings};
+use crate::model::probe::head::{self, Config};
+use crate::model::train::run::Variant;
+
+/// Most variants of one run: each holds its parameters and moments on the device.
+const MOST: usize = 1024;
+
+/// One field of the grid and what it is tried with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// A field of a head's settings.
+    pub field: String,
+    /// Its values.
+    pub values: Vec<Value>,
+}
+
+impl Axis {
+    /// `field=value,value,...`; what is no number is a word.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (field, values) = text.split_once('=').ok_or("expected FIELD=VALUE,VALUE,...")?;
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        if field.is_empty() || values.iter().any(|value| value.is_empty()) {
+            return Err("expected FIELD=VALUE,VALUE,...".into());
+        }
+        let value = |text: &&str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(*text));
+        let values: Vec<Value> = values.iter().map(value).collect();
+        if let Some(twice) = values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
+            return Err(format!("{} is there twice", twice.1));
+        }
+        Ok(Self { field: field.to_owned(), values })
+    }
+}
+
+/// Every combination of the axes, the last one changing fastest, after which settings that all
+/// share come from `shared`.
+pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>, TrainingError> {
+    let kind = head::find(id).ok_or_else(|| TrainingError::UnknownHead { found: id.to_owned() })?;
+    let given = || axes.iter().map(|axis| axis.field.as_str()).collect::<Vec<_>>().join(" ");
+    let wrong = |why: String| TrainingError::Grid { given: given(), why };
+    if let Some(twice) = axes.iter().enumerate().find(|(i, a)| axes[..*i].iter().any(|b| b.field == a.field))
+    {
+        return Err(wrong(format!("`{}` is there twice", twice.1.field)));
+    }
+    let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
+    let count = count.filter(|&count| count <= MOST);
+    let count = count.ok_or_else(|| wrong(format!("more than {MOST} combinations; train them in parts")))?;
+    let shared = match serde_json::to_value(shared) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let variant = |index: usize| {
+        let mut rest = index;
+        let mut chosen: Vec<(&str, &Value)> = Vec::new();
+        for axis in axes.iter().rev() {
+            chosen.push((&axis.field, &axis.values[rest % axis.values.len()]));
+            rest /= axis.values.len();
+        }
+        chosen.reverse();
+        let mut map = shared.clone();
+        map.extend(chosen.iter().map(|(field, value)| ((*field).to_owned(), (*value).clone())));
+        let config: Config =
+            serde_json::from_value(Value::Object(map)).map_err(|error| wrong(error.to_string()))?;
+        if let Some((field, _)) = chosen.iter().find(|(field, _)| !settings::has(kind, field)) {
+            return Err(wrong(settings::without([kind].into_iter(), field)));
+        }
+        (kind.build)(&config).map_err(|error| wrong(error.to_string()))?;
+        let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let pairs = chosen.iter().map(|(field, value)| format!("{field}={}", word(value)));
+        let name = format!("{id}[{}]", pairs.collect::<Vec<_>>().join(","));
+        Ok(Variant { name, head: id.to_owned(), config })
+    };
+    (0..count).map(variant).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes(texts: &[&str]) -> Vec<Axis> {
+        texts.iter().map(|text| Axis::parse(text).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_grid_is_every_combination() {
+        let shared = Config { state_dim: Some(4), ..Config::default() };
+        let grid = axes(&["temperature=0.1,1.0", "iterations=1,20"]);
+        let found = variants("sinkhorn", &grid, &shared).unwrap();
+        let names: Vec<&str> = found.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(names[0], "sinkhorn[temperature=0.1,iterations=1]");
+        assert_eq!(names[1], "sinkhorn[temperature=0.1,iterations=20]");
+        assert_eq!(names[3], "sinkhorn[temperature=1.0,iterations=20]");
+        assert_eq!(found[2].config.temperature, Some(1.0));
+        assert_eq!((found[2].config.iterations, found[2].config.state_dim), (Some(1), Some(4)));
+        let words = variants("raster", &axes(&["sharing=shared,channel"]), &Config::default()).unwrap();
+        assert_eq!(words[1].name, "raster[sharing=channel]");
+    }
+
+    #[test]
+    fn what_is_no_grid_is_refused() {
+        let fault = |id: &str, texts: &[&str]| {
+            variants(id, &axes(texts), &Config::default()).unwrap_err().to_string()
+        };
+        assert!(fault("sinkhorn", &["colour=1"]).contains("`colour`"));
+        assert!(fault("sinkhorn", &["power=1,2"]).contains("sinkhorn has temperature=0.1, iterations=20"));
+        assert!(fault("sinkhorn", &["iterations=0"]).contains("iterations"));
+        assert!(fault("sinkhorn", &["iterations=1", "iterations=2"]).contains("twice"));
+        assert!(fault("sorted", &["iterations=1"]).contains("no head `sorted`"));
+        assert!(Axis::parse("iterations").is_err() && Axis::parse("iterations=1,,2").is_err());
+        assert!(Axis::parse("iterations=1,1").is_err());
+    }
+}

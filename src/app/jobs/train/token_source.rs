@@ -1,0 +1,57 @@
+//! Where a training's tokens come from: a cache, or the backbone itself where none can be kept.
+
+use std::ops::ControlFlow;
+
+use burn::tensor::Device;
+
+use super::{Parts, TrainPlan, TrainingError};
+use crate::app::jobs::extract::{Event, ExtractError, Plan, TRIED};
+use crate::model::data::Dataset;
+use crate::model::data::token_cache::TokenSource;
+use crate::model::train::run::Run;
+
+/// Refuses tokens that fit on no disk, and says what an epoch without a cache would take.
+pub(super) fn allowed(
+    order: &TrainPlan,
+    plan: &Plan,
+    parts: &Parts,
+    dataset: &Dataset,
+    device: &Device,
+) -> Result<(), TrainingError> {
+    let (false, Err(refused)) = (order.recompute, plan.check()) else { return Ok(()) };
+    let image = plan.time(&dataset.samples[..TRIED.min(dataset.samples.len())], device)?;
+    let epoch = image.map(|image| image.mul_f64(parts.passes() as f64));
+    Err(TrainingError::TooLarge { refused, epoch })
+}
+
+/// Tokens from the cache, taken first where need be; or from the backbone itself, where none are kept.
+pub(super) fn supply(
+    order: &TrainPlan,
+    plan: &Plan,
+    run: Option<&Run>,
+    dataset: &Dataset,
+    device: &Device,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<Box<dyn TokenSource>, TrainingError> {
+    if !order.recompute || plan.complete() {
+        // A run that has begun has learnt from what the images were.
+        let mut changed = None;
+        let cache = plan.run(dataset, device, &mut |event| {
+            let image = match event {
+                Event::Changed { sample } if run.is_some() => Some(dataset.samples[sample].source.name()),
+                _ => None,
+            };
+            let flow = tell(event);
+            let stops = image.is_some();
+            changed = changed.take().or(image);
+            if stops { ControlFlow::Break(()) } else { flow }
+        });
+        return match (cache, changed) {
+            (Err(ExtractError::Stopped { .. }), Some(image)) => Err(TrainingError::Changed { image }),
+            (cache, _) => Ok(Box::new(cache?)),
+        };
+    }
+    let known = run.and_then(Run::unreadable);
+    let unreadable = known.map_or_else(|| plan.unreadable(dataset, tell), Ok)?;
+    Ok(Box::new(plan.recompute(dataset, device, unreadable)?))
+}

@@ -1,0 +1,194 @@
+//! Asking for what columns show: only for what is not known, and never twice.
+
+use super::jobs::{JobKind, Severity};
+use super::library::{Reader, Status};
+use super::{ColumnState, State};
+use crate::app::jobs::info::Compatibility;
+use crate::app::jobs::{
+    ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings, ImageId, JobId, ProbeId, Request,
+};
+use crate::app::user_error::UserError;
+use crate::model::explain::intervention::Intervention;
+
+/// Everything a trace depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Key {
+    /// Who reads; nobody where no backbone fits.
+    reader: Option<Reader>,
+    probe: ProbeId,
+    image: ImageId,
+    draw: u64,
+    change: Intervention,
+    class: ClassChoice,
+    settings: ExplainSettings,
+}
+
+impl State {
+    /// Whether any column failed.
+    pub fn has_failed_columns(&self) -> bool {
+        self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
+    }
+
+    /// Whether a look is under way.
+    pub fn is_looking(&self) -> bool {
+        self.looking.is_some()
+    }
+
+    /// How many looks were answered so far.
+    pub fn looks_answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// What is missing where a column shows nothing, and what to do about it.
+    pub fn why_nothing(&self, id: ColumnId) -> String {
+        let Some(column) = self.columns.get(&id) else { return "Add a column to compare probes".into() };
+        match self.library.probes.get(&column.probe).map(|probe| &probe.status) {
+            Some(Status::Ready(_)) => {}
+            Some(Status::Opening(_)) => return "The probe is being opened".into(),
+            Some(Status::Failed(_)) => {
+                return "The probe could not be opened: open it again or close it".into();
+            }
+            Some(Status::Closed) | None => return "The probe is not open: open it again".into(),
+        }
+        if self.library.backbone().is_none() {
+            let mut all = self.library.backbones.values();
+            return match all.any(|backbone| matches!(backbone.status, Status::Opening(_))) {
+                true => "The backbone is being opened".into(),
+                false => "Open the backbone whose tokens the probe reads".into(),
+            };
+        }
+        match column.image.or(self.selection.image) {
+            None => "Choose an image".into(),
+            Some(_) => "Nothing was looked at yet".into(),
+        }
+    }
+
+    /// Reads images as the shown probes agree on, and asks for every column that does not show what it
+    /// should.
+    pub(super) fn relook(&mut self) -> Vec<Request> {
+        let mut requests = self.read_as_agreed();
+        requests.extend(self.ask_columns());
+        requests.extend(self.ask_waiting());
+        requests
+    }
+
+    fn ask_columns(&mut self) -> Vec<Request> {
+        if self.library.backbone().is_none() {
+            return Vec::new();
+        }
+        let (class, settings) = (self.selection.class.clone(), self.look);
+        let mut asked = Vec::new();
+        let mut fresh = false;
+        let library = &self.library;
+        for (&id, column) in &mut self.columns {
+            let image = column.image.or(self.selection.image);
+            let image = image.and_then(|id| Some((id, library.images.get(&id)?)));
+            let fit = library.fit(column.probe);
+            let (Some((image, file)), Some(fit)) = (image, fit) else {
+                (column.shown, column.key) = (ColumnState::Nothing, None);
+                continue;
+            };
+            let attached = library.backbone_of(column.probe);
+            let key = Key {
+                reader: library.reader(column.probe),
+                probe: column.probe,
+                image,
+                draw: library.draw(image),
+                change: column.change,
+                class: class.clone(),
+                settings,
+            };
+            let known = column.key.as_ref() == Some(&key);
+            if known && matches!(column.shown, ColumnState::Ready(_) | ColumnState::Failed(_)) {
+                continue;
+            }
+            let (backbone, _) = match (attached, fit) {
+                (Some(attached), _) => attached,
+                (None, Compatibility::DoesNot(why) | Compatibility::Doubtful(why)) => {
+                    (column.shown, column.key) = (ColumnState::Failed(UserError::new(why)), Some(key));
+                    continue;
+                }
+                (None, Compatibility::Fits) => continue,
+            };
+            fresh |= !known;
+            column.shown = ColumnState::Waiting(column.shown.trace().cloned());
+            let draw = key.draw;
+            column.key = Some(key);
+            let (probe, change) = (column.probe, column.change);
+            asked.push(ExplainItem { column: id, image: file.place.clone(), backbone, probe, change, draw });
+        }
+        if asked.is_empty() || (!fresh && self.looking.is_some()) {
+            return Vec::new();
+        }
+        let mut requests = Vec::new();
+        if let Some(old) = self.looking.take() {
+            self.jobs.shift_remove(&old);
+            requests.push(Request::Cancel(old));
+        }
+        let images = asked.iter().map(|asked| &asked.image).collect::<std::collections::HashSet<_>>().len();
+        let title = match images {
+            1 => format!("Looking at {}", asked[0].image.short()),
+            several => format!("Looking at {several} images"),
+        };
+        let job = self.begin(JobKind::Look, title);
+        self.looking = Some(job);
+        requests.push(Request::Explain(Explain { job, asked, class, settings }));
+        requests
+    }
+
+    /// Forgets what failed, so that it is asked for again.
+    pub(super) fn retry(&mut self) -> Vec<Request> {
+        for column in
+            self.columns.values_mut().filter(|column| matches!(column.shown, ColumnState::Failed(_)))
+        {
+            (column.shown, column.key) = (ColumnState::Nothing, None);
+        }
+        self.relook()
+    }
+
+    /// What an event says of the look under way. Answers to older looks are too late.
+    pub(super) fn see(&mut self, event: &Event) {
+        match event {
+            Event::Looked { job, seen } if self.looking == Some(*job) => {
+                self.answered += 1;
+                for answer in seen {
+                    if let Err(fault) = &answer.result {
+                        let text = format!("{}: {fault}", self.column_title(answer.column));
+                        self.record(Severity::Error, text);
+                    }
+                    // A column that waits no more has been given something else to show.
+                    let column = self.columns.get_mut(&answer.column);
+                    if let Some(column) = column.filter(|c| matches!(c.shown, ColumnState::Waiting(_))) {
+                        column.shown = match &answer.result {
+                            Ok(trace) => ColumnState::Ready(trace.clone()),
+                            Err(fault) => ColumnState::Failed(fault.clone()),
+                        };
+                    }
+                }
+            }
+            Event::Failed(job, fault) => self.end_look(*job, fault),
+            Event::Cancelled(job) => {
+                self.end_look(*job, &UserError::new("Cancelled").remedy("Look again to see it"));
+            }
+            Event::Finished(job) => {
+                let fault = UserError::new("The worker gave no answer").remedy("Look again");
+                self.end_look(*job, &fault);
+            }
+            _ => {}
+        }
+    }
+
+    /// The look `job` is over: whatever still waits has failed.
+    fn end_look(&mut self, job: JobId, fault: &UserError) {
+        if self.looking != Some(job) {
+            return;
+        }
+        self.looking = None;
+        self.jobs.shift_remove(&job);
+        for column in self.columns.values_mut() {
+            if matches!(column.shown, ColumnState::Waiting(_)) {
+                column.shown = ColumnState::Failed(fault.clone());
+            }
+        }
+    }
+}

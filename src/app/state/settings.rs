@@ -1,0 +1,173 @@
+//! What the program remembers from one day to the next: theme, device, recently used things. One
+//! JSON file in the user's configuration folder, written whole or not at all.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::io::atomic_file;
+
+/// Recently used things of one kind that are remembered.
+const RECENT: usize = 12;
+/// No settings file is larger.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// Devices a person can choose, and what they are.
+pub const DEVICES: &[(&str, &str)] = &[
+    ("auto", "The best there is"),
+    ("cpu", "The processor"),
+    ("wgpu", "A GPU through Vulkan, DirectX 12 or Metal"),
+    #[cfg(feature = "cuda")]
+    ("cuda", "An NVIDIA GPU through CUDA"),
+];
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThemeChoice {
+    /// As the system has it.
+    #[default]
+    System,
+    /// Light.
+    Light,
+    /// Dark.
+    Dark,
+}
+
+/// Remembered choices. Fields that are absent or unknown keep their defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Light or dark.
+    pub theme: ThemeChoice,
+    /// Size of everything, 1 being the system's own.
+    pub scale: f32,
+    /// Where to compute.
+    pub device: String,
+    /// What was recently used.
+    pub recent: Recent,
+}
+
+/// Recently used things, the latest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recent {
+    /// Folders and ids of backbones.
+    pub backbones: VecDeque<String>,
+    /// Probe files.
+    pub probes: VecDeque<PathBuf>,
+    /// Folders of runs.
+    pub runs: VecDeque<PathBuf>,
+    /// Images and folders of images.
+    pub images: VecDeque<PathBuf>,
+    /// Folders and tables of datasets.
+    pub datasets: VecDeque<PathBuf>,
+    /// Workspace files.
+    pub workspaces: VecDeque<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { theme: ThemeChoice::default(), scale: 1.0, device: "auto".into(), recent: Recent::default() }
+    }
+}
+
+/// Why settings could not be read or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read or written.
+    #[error("{}: settings cannot be {what}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// `read` or `written`.
+        what: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is no settings file.
+    #[error("{}: not a settings file ({why}); the defaults are used, and nothing is saved until the file is mended or deleted", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// Puts `item` first in a list of recently used things.
+pub fn remember<T: PartialEq>(list: &mut VecDeque<T>, item: T) {
+    list.retain(|other| *other != item);
+    list.push_front(item);
+    list.truncate(RECENT);
+}
+
+/// Where settings are kept; absent where the user has no home.
+pub fn path() -> Option<PathBuf> {
+    let dirs = directories::ProjectDirs::from("", "", "ssmprobe")?;
+    Some(dirs.config_dir().join("settings.json"))
+}
+
+impl Settings {
+    /// Reads the file `path`; a file that is not there holds the defaults.
+    pub fn load(path: &Path) -> Result<Self, SettingsError> {
+        match atomic_file::read(path, FILE_LIMIT) {
+            Ok(bytes) => serde_json::from_slice::<Self>(&bytes)
+                .map(Self::bounded)
+                .map_err(|error| SettingsError::Json { path: path.to_owned(), why: error.to_string() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(source) => Err(SettingsError::Io { path: path.to_owned(), what: "read", source }),
+        }
+    }
+
+    /// Writes the file `path`, making its folder.
+    pub fn save(&self, path: &Path) -> Result<(), SettingsError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let write = || {
+            atomic_file::make_folder(folder)?;
+            atomic_file::write_with(path, |file| {
+                serde_json::to_writer_pretty(&mut *file, self)?;
+                file.write_all(b"\n")
+            })
+        };
+        write().map_err(|source| SettingsError::Io { path: path.to_owned(), what: "written", source })
+    }
+
+    /// With values a person can work with, whatever a file says.
+    fn bounded(mut self) -> Self {
+        self.scale = if self.scale.is_finite() { self.scale.clamp(0.5, 4.0) } else { 1.0 };
+        let Recent { backbones, probes, runs, images, datasets, workspaces } = &mut self.recent;
+        backbones.truncate(RECENT);
+        [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(RECENT));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_a_round_trip_and_strange_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("deep/settings.json");
+        assert_eq!(Settings::load(&path).expect("defaults"), Settings::default());
+        let mut settings = Settings { theme: ThemeChoice::Dark, ..Settings::default() };
+        for number in 0..40 {
+            remember(&mut settings.recent.probes, PathBuf::from(format!("{number}.safetensors")));
+        }
+        remember(&mut settings.recent.probes, PathBuf::from("35.safetensors"));
+        assert_eq!(settings.recent.probes.len(), RECENT);
+        assert_eq!(settings.recent.probes[0], Path::new("35.safetensors"));
+        settings.save(&path).expect("saved");
+        assert_eq!(Settings::load(&path).expect("loaded"), settings);
+        atomic_file::write_with(&path, |file| file.write_all(br#"{"scale": 1e9, "colour": "red"}"#))
+            .expect("written");
+        assert_eq!(Settings::load(&path).expect("loaded").scale, 4.0);
+        atomic_file::write_with(&path, |file| file.write_all(b"[")).expect("written");
+        let error = Settings::load(&path).expect_err("no JSON").to_string();
+        assert!(error.contains("settings.json") && error.contains("delete"), "{error}");
+    }
+}

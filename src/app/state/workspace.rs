@@ -1,0 +1,356 @@
+//! Workspace files: everything that is open, how it is laid out and what is selected, as JSON.
+//!
+//! ```json
+//! {"ssmprobe_workspace": 1, "backbones": [...], "probes": [...], "images": [...],
+//!  "columns": [...], "selection": {...}, "views": {...}, "look": {...}, "layout": ...}
+//! ```
+//!
+//! Backbones and probes stand with their SHA-256, so that a changed file is told. Paths below the
+//! folder of the workspace are kept relative to it: the folder can move. The layout belongs to the
+//! window and is kept as it comes.
+
+use std::collections::HashSet;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Selection, Views};
+use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId};
+use crate::model::data::ImageSource;
+use crate::model::explain::intervention::Intervention;
+use crate::model::io::atomic_file;
+
+/// The version of the file format.
+const FORMAT: u64 = 1;
+/// No workspace file is larger.
+const FILE_LIMIT: u64 = 1 << 29;
+/// Entries are counted up from the largest: there has to be room.
+const LARGEST_ID: u64 = 1 << 53;
+/// How workspace files end.
+pub const EXTENSION: &str = "ssmprobe";
+
+/// Everything a workspace file holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Workspace {
+    /// Version of the format; the key also says what the file is.
+    #[serde(rename = "ssmprobe_workspace")]
+    pub format: u64,
+    /// Backbones.
+    #[serde(default)]
+    pub backbones: Vec<SavedBackbone>,
+    /// Probes.
+    #[serde(default)]
+    pub probes: Vec<SavedProbe>,
+    /// Images.
+    #[serde(default)]
+    pub images: Vec<SavedImage>,
+    /// Datasets.
+    #[serde(default)]
+    pub datasets: Vec<SavedDataset>,
+    /// The comparison.
+    #[serde(default)]
+    pub columns: Vec<SavedColumn>,
+    /// What is pointed at.
+    #[serde(default)]
+    pub selection: Selection,
+    /// How figures are drawn.
+    #[serde(default)]
+    pub views: Views,
+    /// What explanations depend on.
+    #[serde(default)]
+    pub look: ExplainSettings,
+    /// How backbones read images.
+    #[serde(default)]
+    pub backbone_options: BackboneOptions,
+    /// Folders of runs whose curves are open.
+    #[serde(default)]
+    pub runs: Vec<PathBuf>,
+    /// What is filled in for the next training.
+    #[serde(default)]
+    pub training: TrainForm,
+    /// The window's own.
+    #[serde(default)]
+    pub layout: Value,
+}
+
+/// A backbone of a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedBackbone {
+    /// Its name among columns and layout.
+    pub id: BackboneId,
+    /// A folder or an id of the Hub.
+    pub source: String,
+    /// SHA-256 of its weights, where it was open.
+    pub fingerprint: Option<String>,
+    /// Whether it was open.
+    pub open: bool,
+}
+
+/// A probe of a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedProbe {
+    /// Its name among columns and layout.
+    pub id: ProbeId,
+    /// Its file.
+    pub path: PathBuf,
+    /// SHA-256 of it, where it was open.
+    pub fingerprint: Option<String>,
+}
+
+/// An image of a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedImage {
+    /// Its name among columns and layout.
+    pub id: ImageId,
+    /// Where it is.
+    #[serde(flatten)]
+    pub place: ImageSource,
+}
+
+/// A dataset of a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedDataset {
+    /// Its name among the images.
+    pub id: DatasetId,
+    /// Its folder, or a table.
+    pub path: PathBuf,
+    /// The split that is looked at, by its name; the held-out one where absent.
+    #[serde(default)]
+    pub split: Option<String>,
+}
+
+/// A column of a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedColumn {
+    /// Its name in the layout.
+    pub id: ColumnId,
+    /// The probe.
+    pub probe: ProbeId,
+    /// The image, if not the current one.
+    pub image: Option<ImageId>,
+    /// What is changed.
+    pub change: Intervention,
+}
+
+/// Why a workspace could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The file cannot be read.
+    #[error("{}: the workspace cannot be read: {source}; check the path and its permissions", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file cannot be written.
+    #[error("{}: the workspace cannot be written: {source}; what stood there before is unchanged", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is something else.
+    #[error("{}: is no workspace of this program ({why})", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file is of a later program.
+    #[error("{}: has version {found} of the workspace format; this program knows {FORMAT}: update it", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+}
+
+/// A file of a workspace that is not where it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Which entry.
+    pub entry: Entry,
+    /// Where it was.
+    pub path: PathBuf,
+}
+
+/// An entry of a workspace that is a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// A backbone's folder.
+    Backbone(BackboneId),
+    /// A probe's file.
+    Probe(ProbeId),
+    /// An image.
+    Image(ImageId),
+    /// A dataset's folder.
+    Dataset(DatasetId),
+}
+
+/// Whether a file is a workspace, by its name.
+pub fn is_workspace(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(EXTENSION))
+}
+
+impl Workspace {
+    /// Reads the file `path`. Relative paths in it start at its folder.
+    pub fn load(path: &Path) -> Result<Self, WorkspaceError> {
+        let bytes = atomic_file::read(path, FILE_LIMIT)
+            .map_err(|source| WorkspaceError::Read { path: path.to_owned(), source })?;
+        let json =
+            |error: serde_json::Error| WorkspaceError::Json { path: path.to_owned(), why: error.to_string() };
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+            let why = "expected a JSON object".into();
+            return Err(WorkspaceError::Json { path: path.to_owned(), why });
+        }
+        // The version first: a later one may have other fields.
+        #[derive(Deserialize)]
+        struct Version {
+            ssmprobe_workspace: u64,
+        }
+        let Version { ssmprobe_workspace: found } = serde_json::from_slice(&bytes).map_err(json)?;
+        if found != FORMAT {
+            return Err(WorkspaceError::Format { path: path.to_owned(), found });
+        }
+        let mut workspace: Self = serde_json::from_slice(&bytes).map_err(json)?;
+        if let Some(id) = workspace.ids().find(|id| *id > LARGEST_ID) {
+            let why = format!("it holds an `id` of {id}, and the largest is {LARGEST_ID}");
+            return Err(WorkspaceError::Json { path: path.to_owned(), why });
+        }
+        for (list, ids) in workspace.lists() {
+            let mut seen = HashSet::new();
+            if let Some(id) = ids.into_iter().find(|id| !seen.insert(*id)) {
+                let why = format!("two of its `{list}` have the `id` {id}; each needs its own");
+                return Err(WorkspaceError::Json { path: path.to_owned(), why });
+            }
+        }
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        workspace.each_path(&mut |path| {
+            if path.is_relative() {
+                *path = folder.join(&*path);
+            }
+        });
+        Ok(workspace)
+    }
+
+    /// The numbers of all its entries.
+    pub fn ids(&self) -> impl Iterator<Item = u64> {
+        self.lists().into_iter().flat_map(|(_, ids)| ids)
+    }
+
+    /// The same, list by list.
+    fn lists(&self) -> [(&'static str, Vec<u64>); 5] {
+        [
+            ("backbones", self.backbones.iter().map(|backbone| backbone.id.0).collect()),
+            ("probes", self.probes.iter().map(|probe| probe.id.0).collect()),
+            ("images", self.images.iter().map(|image| image.id.0).collect()),
+            ("columns", self.columns.iter().map(|column| column.id.0).collect()),
+            ("datasets", self.datasets.iter().map(|dataset| dataset.id.0).collect()),
+        ]
+    }
+
+    /// Writes the file `path`, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), WorkspaceError> {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let folder = absolute(path).parent().map(Path::to_owned).unwrap_or_default();
+        let mut stored = Self { format: FORMAT, ..self.clone() };
+        stored.each_path(&mut |path| {
+            let whole = absolute(path);
+            *path = whole.strip_prefix(&folder).map_or(whole.clone(), Path::to_owned);
+        });
+        atomic_file::write_with(path, |file| {
+            serde_json::to_writer_pretty(&mut *file, &stored)
+                .map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?;
+            file.write_all(b"\n")
+        })
+        .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })
+    }
+
+    /// Files and folders that are not where they were, by name.
+    pub fn missing(&self) -> Vec<Missing> {
+        let gone = |path: &Path| !path.exists();
+        let mut missing = Vec::new();
+        for SavedBackbone { id, source, .. } in &self.backbones {
+            // An id of the Hub is fetched again.
+            if is_path(source) && gone(Path::new(source)) {
+                missing.push(Missing { entry: Entry::Backbone(*id), path: source.into() });
+            }
+        }
+        let probes = self.probes.iter().map(|probe| (Entry::Probe(probe.id), &probe.path));
+        let images = self.images.iter().map(|image| (Entry::Image(image.id), &image.place.path));
+        let datasets = self.datasets.iter().map(|dataset| (Entry::Dataset(dataset.id), &dataset.path));
+        missing.extend(
+            probes
+                .chain(images)
+                .chain(datasets)
+                .filter(|(_, path)| gone(path))
+                .map(|(entry, path)| Missing { entry, path: path.clone() }),
+        );
+        missing
+    }
+
+    /// One missing entry is here now. Others that are missing from the same folder, and lie beside
+    /// it under their own names, are found with it; returns how many were found.
+    pub fn locate(&mut self, entry: Entry, now: &Path) -> usize {
+        let missing = self.missing();
+        let Some(first) = missing.iter().find(|missing| missing.entry == entry) else { return 0 };
+        let (from, to) = (first.path.parent(), now.parent());
+        let mut found = vec![(entry, now.to_owned())];
+        for Missing { entry: other, path } in missing.iter().filter(|missing| missing.entry != entry) {
+            let (Some(from), Some(to)) = (from, to) else { break };
+            if let Some(there) = path.strip_prefix(from).ok().map(|rest| to.join(rest)).filter(|p| p.exists())
+            {
+                found.push((*other, there));
+            }
+        }
+        for (entry, path) in &found {
+            match entry {
+                Entry::Backbone(id) => {
+                    let all = self.backbones.iter_mut().filter(|backbone| backbone.id == *id);
+                    all.for_each(|backbone| backbone.source = path.display().to_string());
+                }
+                Entry::Probe(id) => {
+                    let all = self.probes.iter_mut().filter(|probe| probe.id == *id);
+                    all.for_each(|probe| probe.path.clone_from(path));
+                }
+                Entry::Dataset(id) => {
+                    let all = self.datasets.iter_mut().filter(|dataset| dataset.id == *id);
+                    all.for_each(|dataset| dataset.path.clone_from(path));
+                }
+                Entry::Image(id) => {
+                    let all = self.images.iter_mut().filter(|image| image.id == *id);
+                    all.for_each(|image| image.place.path.clone_from(path));
+                }
+            }
+        }
+        found.len()
+    }
+
+    /// Every path it holds.
+    fn each_path(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
+        for backbone in self.backbones.iter_mut().filter(|backbone| is_path(&backbone.source)) {
+            let mut path = PathBuf::from(&backbone.source);
+            change(&mut path);
+            // `./` tells a folder beside the workspace from an id of the Hub.
+            let bare = path.is_relative() && !path.starts_with(".");
+            backbone.source = if bare { Path::new(".").join(path) } else { path }.display().to_string();
+        }
+        self.probes.iter_mut().for_each(|probe| change(&mut probe.path));
+        self.images.iter_mut().for_each(|image| change(&mut image.place.path));
+        self.runs.iter_mut().for_each(&mut *change);
+        self.datasets.iter_mut().for_each(|dataset| change(&mut dataset.path));
+    }
+}
+
+/// Whether a backbone's source is a path and no id of the Hub: ids look like relative paths.
+fn is_path(source: &str) -> bool {
+    let path = Path::new(source);
+    path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir()
+}

@@ -1,0 +1,76 @@
+//! What went wrong, as a person reads it: a chain of messages and what to do now.
+
+use std::any::Any;
+
+use crate::model::io::catch_panic::{self, cut};
+
+/// The remedy for what a device other than the processor may be to blame for.
+pub const ON_CPU: &str = "Run on the CPU instead";
+
+/// An error that has left the place it was made in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserError {
+    /// Messages from the outside in, without causes that one before tells already.
+    pub lines: Vec<String>,
+    /// What can be done, where the messages do not say it.
+    pub remedy: Option<String>,
+}
+
+impl UserError {
+    /// A fault of one message.
+    pub fn new(line: impl Into<String>) -> Self {
+        Self { lines: vec![cut(line.into())], remedy: None }
+    }
+
+    /// The chain of an error.
+    pub fn of(error: impl Into<anyhow::Error>) -> Self {
+        Self { lines: lines(&error.into()), remedy: None }
+    }
+
+    /// What a panic said.
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let lines =
+            vec!["Stopped by a fault of the program or its driver".into(), cut(catch_panic::said(panic))];
+        Self { lines, remedy: None }
+    }
+
+    /// Whether the processor may do what another device could not.
+    pub fn wants_cpu(&self) -> bool {
+        self.remedy.as_deref() == Some(ON_CPU)
+    }
+
+    /// The same with what can be done.
+    pub fn remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: Some(remedy.into()), ..self }
+    }
+}
+
+impl std::fmt::Display for UserError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.lines.join("\n  because: "))?;
+        self.remedy.iter().try_for_each(|remedy| write!(f, "\n{remedy}"))
+    }
+}
+
+/// The messages of a chain from the outside in, without causes that a message before tells already.
+pub fn lines(error: &anyhow::Error) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !lines.iter().any(|line| line.contains(&cause)) {
+            lines.push(cause);
+        }
+    }
+    lines.into_iter().map(cut).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    #[test]
+    fn causes_are_told_once() {
+        let inner: anyhow::Result<()> = Err(anyhow::anyhow!("no such file"));
+        let error = inner.context("a.png: cannot be read: no such file").context("image 3").unwrap_err();
+        assert_eq!(super::lines(&error), ["image 3", "a.png: cannot be read: no such file"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! What becomes of files that were chosen, and workspaces to and from files.
+
+use std::path::{Path, PathBuf};
+
+use super::file_picker::For;
+use super::relink::Locate;
+use super::{MainWindow, WindowOrder};
+use crate::app::jobs::train::TrainForm;
+use crate::app::state::command::{Command, Prompt};
+use crate::app::state::workspace::{self, Workspace};
+use crate::app::state::{Severity, State};
+
+impl MainWindow {
+    /// What becomes of files that were chosen.
+    pub(super) fn chosen(
+        &mut self,
+        what: For,
+        paths: Vec<PathBuf>,
+        state: &State,
+        orders: &mut Vec<WindowOrder>,
+    ) {
+        let first = paths.first().cloned().unwrap_or_default();
+        let draft = |draft: TrainForm| Command::SetDraft(Box::new(draft));
+        let filled = state.training.draft.clone();
+        orders.push(WindowOrder::Command(match what {
+            For::Export(_) => {
+                if let Some(export) = &mut self.export {
+                    export.put(&first);
+                }
+                return;
+            }
+            For::Locate(entry) => {
+                if let Some(locate) = &mut self.locate {
+                    locate.found(entry, &first);
+                }
+                return;
+            }
+            For::Prompt(Prompt::BackboneFolder) => Command::OpenBackbone(first.display().to_string()),
+            For::Prompt(Prompt::RunFolder) => Command::OpenRun(first),
+            // A folder can be typed, where it cannot be chosen.
+            For::Prompt(Prompt::ProbeFiles) if first.is_dir() => Command::OpenRun(first),
+            For::Prompt(Prompt::ProbeFiles) => Command::OpenProbes(paths),
+            For::Prompt(Prompt::ImageFiles | Prompt::ImageFolder) => Command::OpenImages(paths),
+            For::Prompt(Prompt::DatasetFolder) => draft(TrainForm { data: Some(first), ..filled }),
+            For::Prompt(Prompt::RunOutput) => draft(TrainForm { out: Some(first), ..filled }),
+            For::Prompt(Prompt::CacheFolder) => draft(TrainForm { cache: Some(first), ..filled }),
+            For::Prompt(Prompt::OpenDatasetFolder) => Command::OpenDataset(first, None),
+            For::Prompt(Prompt::OpenWorkspace) => return self.open(&first, orders),
+            For::Prompt(Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs) => {
+                return self.save(first, state, orders);
+            }
+            For::Prompt(
+                Prompt::HubId
+                | Prompt::Palette
+                | Prompt::Arrange
+                | Prompt::CopyLog
+                | Prompt::Paste
+                | Prompt::Quit,
+            ) => {
+                return;
+            }
+        }));
+    }
+
+    /// Restores a workspace: its layout here, the rest by whom the window tells. Asks for missing files
+    /// first.
+    pub fn open(&mut self, path: &Path, orders: &mut Vec<WindowOrder>) {
+        match Workspace::load(path) {
+            Ok(workspace) => match Locate::new(path, &workspace) {
+                Some(locate) => self.locate = Some(locate),
+                None => self.restore(path, workspace, orders),
+            },
+            Err(error) => orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
+        }
+    }
+
+    /// Takes the layout of a workspace and passes on the rest of it.
+    pub(super) fn restore(&mut self, path: &Path, workspace: Workspace, orders: &mut Vec<WindowOrder>) {
+        self.layout.put(&workspace.layout);
+        self.workspace = Some(path.to_owned());
+        orders.push(WindowOrder::Restore(Box::new(workspace)));
+    }
+
+    pub(super) fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<WindowOrder>) {
+        let whole = path.with_extension(workspace::EXTENSION);
+        if path.extension().is_none() && whole.exists() {
+            // The dialog asked about the name as it was typed.
+            let text =
+                format!("{} exists already: choose it by its whole name to replace it", whole.display());
+            orders.push(WindowOrder::Note(Severity::Error, text));
+            return;
+        }
+        let path = if path.extension().is_none() { whole } else { path };
+        match state.workspace(self.layout.value()).save(&path) {
+            Ok(()) => {
+                orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+                self.workspace = Some(path);
+            }
+            Err(error) => orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
+        }
+    }
+}

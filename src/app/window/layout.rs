@@ -1,0 +1,137 @@
+//! Where the panes are, and every change of it as a step that can be taken back.
+
+use eframe::egui;
+use egui::Ui;
+use egui_tiles::{EditAction, Tile, Tree};
+use serde_json::Value;
+
+use super::auto_tabs::Sight;
+use super::tiles::{self, Pane, Panes};
+use crate::app::state::State;
+use crate::app::state::command::Command;
+use crate::app::window::panels::{Panel, PanelContext, placeholder};
+
+/// The panes in the middle.
+pub struct Layout {
+    tree: Tree<Pane>,
+    /// Changes the state has not heard of.
+    told: Vec<Command>,
+    /// As it stood before the edge was taken that is dragged now.
+    resized: Option<Tree<Pane>>,
+    /// How often the state had changed it when it was last looked at.
+    seen: u64,
+    sight: Sight,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { tree: tiles::first(), told: Vec::new(), resized: None, seen: 0, sight: Sight::default() }
+    }
+}
+
+impl Layout {
+    /// As a workspace keeps it.
+    pub fn value(&self) -> Value {
+        value(&self.tree)
+    }
+
+    /// Puts what a workspace kept in its place; what is no layout changes nothing.
+    pub fn put(&mut self, kept: &Value) {
+        if let Ok(tree) = serde_json::from_value::<Tree<Pane>>(kept.clone())
+            && tree != self.tree
+        {
+            self.tree = tree;
+        }
+    }
+
+    /// Whether a panel has a pane.
+    pub fn is_open(&self, panel: &str) -> bool {
+        tiles::open(&self.tree, panel)
+    }
+
+    /// Shows the pane of a panel, opening it where it was closed.
+    pub fn show(&mut self, panel: &dyn Panel) {
+        self.sight.ask(panel.id());
+        if self.is_open(panel.id()) {
+            return tiles::show(&mut self.tree, panel.id()); // a tab that is chosen is no change
+        }
+        self.change(format!("Open the pane {}", panel.title()), |tree| tiles::show(tree, panel.id()));
+    }
+
+    /// Closes the pane of a panel.
+    pub fn close(&mut self, panel: &dyn Panel) {
+        let close = |tree: &mut Tree<Pane>| tiles::close(tree, panel.id());
+        self.change(format!("Close the pane {}", panel.title()), close);
+    }
+
+    /// As at first.
+    pub fn reset(&mut self) {
+        self.change("Reset layout".to_owned(), |tree| *tree = tiles::first());
+    }
+
+    fn change(&mut self, text: String, edit: impl FnOnce(&mut Tree<Pane>)) {
+        let before = self.tree.clone();
+        edit(&mut self.tree);
+        self.tell(text, &before);
+    }
+
+    fn tell(&mut self, text: String, before: &Tree<Pane>) {
+        if *before != self.tree {
+            self.told.push(Command::Arrange { text, before: value(before), after: self.value() });
+        }
+    }
+
+    /// What was changed since it was last asked.
+    pub fn told(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Draws it; as it was once, where that was taken back.
+    pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
+        self.follow(cx.state);
+        if self.tree.is_empty() {
+            return placeholder::empty(ui, "All panes are closed; the menu Panes opens them again");
+        }
+        self.sight.arrange(&mut self.tree, cx);
+        let before = self.tree.clone();
+        let dragged = self.tree.dragged_id(ui.ctx());
+        let mut panes = Panes { panels, cx, closed: None, edited: None };
+        self.tree.ui(&mut panes, ui);
+        let Panes { closed, edited, .. } = panes;
+        match edited {
+            Some(EditAction::TileResized) => {
+                self.resized.get_or_insert(before);
+            }
+            Some(EditAction::TileDropped) => {
+                let what = dragged.and_then(|tile| title(&before, tile, panels));
+                self.tell(format!("Move {}", what.unwrap_or_else(|| "panes".to_owned())), &before);
+            }
+            _ => {}
+        }
+        // The whole way of an edge is one step.
+        if let Some(before) = self.resized.take_if(|_| !ui.input(|i| i.pointer.any_down())) {
+            self.tell("Resize panes".to_owned(), &before);
+        }
+        let closed = closed.and_then(|id| panels.iter().find(|panel| panel.id() == id));
+        closed.into_iter().for_each(|panel| self.close(&**panel));
+    }
+
+    /// Takes what was taken back or done again.
+    fn follow(&mut self, state: &State) {
+        if self.seen != state.arranged {
+            self.seen = state.arranged;
+            self.put(&state.layout);
+        }
+    }
+}
+
+fn value(tree: &Tree<Pane>) -> Value {
+    serde_json::to_value(tree).unwrap_or_default()
+}
+
+/// `the pane Ranks`; nothing for a group of panes.
+fn title(tree: &Tree<Pane>, tile: egui_tiles::TileId, panels: &[Box<dyn Panel>]) -> Option<String> {
+    let Some(Tile::Pane(Pane(id))) = tree.tiles.get(tile) else { return None };
+    let panel = panels.iter().find(|panel| panel.id() == id)?;
+    Some(format!("the pane {}", panel.title()))
+}

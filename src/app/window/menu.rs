@@ -1,0 +1,153 @@
+//! The menu bar, and the keys: both walk the one list of actions.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use eframe::egui;
+use egui::{Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, Ui};
+
+use super::MainWindow;
+use crate::app::state::command::{Action, Command, Menu, Shortcut};
+use crate::app::state::settings::ThemeChoice;
+use crate::app::window::panels::{PanelContext, PanelPlace};
+
+/// Draws the bar.
+pub fn bar(desk: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    MenuBar::new().ui(ui, |ui| {
+        for menu in Menu::ALL {
+            ui.menu_button(menu.text(), |ui| {
+                ui.set_min_width(250.0);
+                if *menu == Menu::Panes {
+                    panes(desk, ui);
+                }
+                for action in Action::ALL.iter().filter(|action| action.menu() == *menu) {
+                    item(ui, cx, *action);
+                    if action.ends_group() {
+                        ui.separator();
+                    }
+                }
+                if *menu == Menu::File {
+                    recent(ui, cx);
+                }
+            });
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let gap = ui.spacing().item_spacing.x;
+            theme(ui, cx);
+            ui.add_space(gap);
+            let key = Action::Palette.shortcut().map(Shortcut::text).unwrap_or_default();
+            if ui.button("Find action…").on_hover_text(key).clicked() {
+                cx.choose(Action::Palette);
+            }
+        });
+    });
+}
+
+fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
+    let key = action.shortcut().map(Shortcut::text).unwrap_or_default();
+    let text = match action {
+        Action::Undo => name("Undo", cx.state.undo_text()),
+        Action::Redo => name("Redo", cx.state.redo_text()),
+        _ => action.text().to_owned(),
+    };
+    let button = Button::new(text).right_text(RichText::new(key).small().weak());
+    if ui.add_enabled(action.enabled(cx.state), button).on_hover_text(action.tooltip()).clicked() {
+        cx.choose(action);
+    }
+}
+
+/// `Undo: close a probe`.
+fn name(what: &str, step: Option<&str>) -> String {
+    let lower = |step: &str| {
+        let mut letters = step.chars();
+        letters
+            .next()
+            .map(|first| first.to_lowercase().chain(letters).collect::<String>())
+            .unwrap_or_default()
+    };
+    step.map_or_else(|| what.to_owned(), |step| format!("{what}: {}", lower(step)))
+}
+
+/// What was opened lately.
+fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let recent = &cx.state.settings.recent;
+    let of = |paths: &VecDeque<PathBuf>, command: fn(PathBuf) -> Command| {
+        let one = |path: &PathBuf| (path.display().to_string(), command(path.clone()));
+        paths.iter().take(5).map(one).collect::<Vec<_>>()
+    };
+    let backbones = recent.backbones.iter().take(5);
+    let kinds = [
+        backbones.map(|source| (source.clone(), Command::OpenBackbone(source.clone()))).collect(),
+        of(&recent.runs, Command::OpenRun),
+        of(&recent.probes, |path| Command::OpenProbes(vec![path])),
+        of(&recent.datasets, |path| Command::OpenDataset(path, None)),
+        of(&recent.images, |path| Command::OpenImages(vec![path])),
+    ];
+    let mut kinds = kinds.into_iter().filter(|kind: &Vec<_>| !kind.is_empty()).peekable();
+    if kinds.peek().is_none() {
+        return;
+    }
+    ui.separator();
+    let mut wanted = None;
+    ui.menu_button("Recently used", |ui| {
+        for (place, kind) in kinds.enumerate() {
+            if place > 0 {
+                ui.separator();
+            }
+            for (text, command) in kind {
+                if ui.button(text).clicked() {
+                    wanted = Some(command);
+                }
+            }
+        }
+    });
+    wanted.into_iter().for_each(|command| cx.send(command));
+}
+
+/// Which panes are open.
+fn panes(desk: &mut MainWindow, ui: &mut Ui) {
+    for panel in desk.panels.iter().filter(|panel| panel.place() == PanelPlace::Middle) {
+        let mut open = desk.layout.is_open(panel.id());
+        if ui.checkbox(&mut open, panel.title()).on_hover_text(panel.about()).changed() {
+            if open {
+                desk.layout.show(&**panel);
+            } else {
+                desk.layout.close(&**panel);
+            }
+        }
+    }
+    ui.separator();
+    ui.checkbox(&mut desk.jobs, "Jobs and log");
+}
+
+/// Light, dark, or as the system has it.
+fn theme(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let names = [(ThemeChoice::Dark, "Dark"), (ThemeChoice::Light, "Light"), (ThemeChoice::System, "System")];
+    ui.spacing_mut().item_spacing.x = 2.0;
+    for (choice, name) in names {
+        if ui.selectable_label(cx.state.settings.theme == choice, name).on_hover_text("Theme").clicked() {
+            cx.send(Command::SetTheme(choice));
+        }
+    }
+}
+
+/// Chooses the actions whose keys were pressed.
+pub fn keys(ctx: &egui::Context, cx: &mut PanelContext<'_>) {
+    let typing = ctx.egui_wants_keyboard_input() || ctx.memory(|m| m.focused().is_some());
+    let mut actions: Vec<(Action, Shortcut)> =
+        Action::ALL.iter().filter_map(|action| Some((*action, action.shortcut()?))).collect();
+    // Ctrl+S would take Ctrl+Shift+S too, so that has to be looked for first.
+    actions.sort_by_key(|(_, key)| !key.shift);
+    for (action, key) in actions {
+        if typing && !key.ctrl {
+            continue;
+        }
+        let modifiers = Modifiers { shift: key.shift, ..Modifiers::NONE };
+        let modifiers = if key.ctrl { modifiers | Modifiers::COMMAND } else { modifiers };
+        let Some(name) = egui::Key::from_name(key.key) else { continue };
+        let pressed = ctx.input_mut(|i| i.consume_shortcut(&KeyboardShortcut::new(modifiers, name)));
+        if pressed && action.enabled(cx.state) {
+            cx.choose(action);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Opens the window: eframe on wgpu, with a device of its own, apart from the one that computes, so
+//! that an out-of-memory there cannot end the window.
+
+use anyhow::{Context, bail};
+use eframe::egui;
+
+use super::clipboard::Clipboard;
+
+/// Smallest window that still shows a library, a figure and a status bar.
+const LEAST: [f32; 2] = [900.0, 600.0];
+/// The window's size where the system does not say better.
+const FIRST: [f32; 2] = [1440.0, 900.0];
+
+/// Opens the window and returns once it is closed.
+///
+/// # Errors
+/// If there is no display, or no graphics adapter that could draw on it.
+pub fn open<A: eframe::App + 'static>(
+    build: impl FnOnce(&egui::Context) -> anyhow::Result<A> + 'static,
+) -> anyhow::Result<()> {
+    display()?;
+    let viewport = egui::ViewportBuilder::default()
+        .with_title("SSMProbe")
+        .with_app_id("ssmprobe")
+        .with_inner_size(FIRST)
+        .with_min_inner_size(LEAST);
+    // Nothing here fades from one colour to another over a large area, and noise costs a software
+    // rasteriser half of its time.
+    let options = eframe::NativeOptions { viewport, dithering: false, ..Default::default() };
+    let create = Box::new(|cx: &eframe::CreationContext<'_>| {
+        Clipboard::install(&cx.egui_ctx);
+        let app = build(&cx.egui_ctx)?;
+        Ok(Box::new(app) as Box<dyn eframe::App>)
+    });
+    eframe::run_native("SSMProbe", options, create)
+        .map_err(|error| anyhow::anyhow!("{error}"))
+        .context("cannot open the window; `ssmprobe inspect` needs none")
+}
+
+/// Looks for a display before winit does, which would name only the libraries it could not load.
+fn display() -> anyhow::Result<()> {
+    let there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let wanted = cfg!(all(unix, not(target_os = "macos")));
+    if wanted && !there("DISPLAY") && !there("WAYLAND_DISPLAY") {
+        bail!(
+            "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); \
+             `ssmprobe inspect` explains images without one, and `xvfb-run ssmprobe` opens the window on no screen"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! All actions by name: typed, found, chosen with the keyboard.
+
+use eframe::egui;
+use egui::{Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
+
+use super::{Answer, dialog};
+use crate::app::jobs::ColumnId;
+use crate::app::state::State;
+use crate::app::state::command::{Action, Command, Shortcut};
+use crate::app::state::settings::ThemeChoice;
+use crate::app::window::panels::{Panel, PanelPlace, UiAction};
+use crate::model::explain::intervention::Intervention;
+use crate::viz::FIGURES;
+
+/// Most probes, and most images, that are found at once.
+const OPEN: usize = 30;
+
+/// What was chosen.
+#[derive(Clone)]
+pub enum Chosen {
+    /// An action.
+    Action(Action),
+    /// The pane of a panel.
+    Pane(&'static str),
+    /// Something with what is open.
+    UiAction(Box<UiAction>),
+}
+
+/// The open palette.
+#[derive(Default)]
+pub struct Palette {
+    text: String,
+    at: usize,
+}
+
+/// A line of the palette.
+struct Line {
+    text: String,
+    about: String,
+    /// Other words it is found by.
+    words: &'static str,
+    key: String,
+    enabled: bool,
+    chosen: Chosen,
+}
+
+impl Palette {
+    /// Draws it.
+    pub fn ui(
+        &mut self,
+        ui: &Ui,
+        state: &State,
+        focus: Option<ColumnId>,
+        panels: &[Box<dyn Panel>],
+    ) -> Answer<Chosen> {
+        let lines = lines(state, focus, panels, &self.text);
+        let ctx = ui.ctx();
+        let (up, down, enter, escape) = ctx.input_mut(|i| {
+            let mut key = |key| i.consume_key(Modifiers::NONE, key);
+            (key(Key::ArrowUp), key(Key::ArrowDown), key(Key::Enter), key(Key::Escape))
+        });
+        self.at = (self.at + usize::from(down)).min(lines.len().saturating_sub(1));
+        self.at = self.at.saturating_sub(usize::from(up));
+        let mut chosen = None;
+        let shown = dialog::hang(ctx, "palette", |ui| {
+            ui.set_width(560.0);
+            let hint = "Type a few letters of what you want to do";
+            let edit = egui::TextEdit::singleline(&mut self.text)
+                .hint_text(hint)
+                .desired_width(f32::INFINITY)
+                .margin(egui::Margin::symmetric(8, 6));
+            let edit = ui.add(edit);
+            edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find action"));
+            edit.request_focus();
+            if edit.changed() {
+                self.at = 0;
+            }
+            ui.separator();
+            if lines.is_empty() {
+                ui.weak("No action has these words in its name");
+            }
+            ScrollArea::vertical().auto_shrink([false, true]).max_height(360.0).show(ui, |ui| {
+                ui.spacing_mut().item_spacing.y = 1.0;
+                for (at, line) in lines.iter().enumerate() {
+                    let response = one(ui, line, at == self.at);
+                    if at == self.at && (up || down) {
+                        response.scroll_to_me(None);
+                    }
+                    if response.clicked() || (enter && at == self.at && line.enabled) {
+                        chosen = Some(line.chosen.clone());
+                    }
+                }
+            });
+        });
+        let outside = shown.backdrop_response.clicked();
+        match chosen {
+            Some(chosen) => Answer::Given(chosen),
+            None if escape || outside => Answer::Closed,
+            None => Answer::Open,
+        }
+    }
+}
+
+fn one(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
+    let button = egui::Button::selectable(selected, &line.text)
+        .right_text(RichText::new(&line.key).small().weak())
+        .min_size(Vec2::new(ui.available_width(), 26.0));
+    ui.add_enabled(line.enabled, button).on_hover_text(&line.about)
+}
+
+/// All lines whose text holds every word that was typed; those that can be chosen first, and of them
+/// those that begin with it.
+fn lines(state: &State, focus: Option<ColumnId>, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
+    let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
+        text: action.text().to_owned(),
+        about: action.tooltip().to_owned(),
+        words: synonyms(*action),
+        key: action.shortcut().map(Shortcut::text).unwrap_or_default(),
+        enabled: action.enabled(state),
+        chosen: Chosen::Action(*action),
+    });
+    let panes = panels.iter().filter(|panel| panel.place() != PanelPlace::Left);
+    let panes = panes.map(|panel| {
+        line(format!("Show pane {}", panel.title()), panel.about().to_owned(), Chosen::Pane(panel.id()))
+    });
+    let text = text.to_lowercase();
+    let found = |line: &Line| {
+        let known = format!("{} {}", line.text.to_lowercase(), line.words);
+        text.split_whitespace().all(|word| known.contains(word))
+    };
+    let mut lines: Vec<Line> = actions.chain(panes).chain(themes()).chain(figures(state, focus)).collect();
+    lines.retain(found);
+    if !text.trim().is_empty() {
+        // Of thousands the first few: a letter more finds the rest.
+        lines.extend(probes(state).filter(found).take(OPEN));
+        lines.extend(images(state).filter(found).take(OPEN));
+    }
+    let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
+    lines.sort_by_key(|line| (!line.enabled, !begins(line)));
+    lines
+}
+
+fn line(text: String, about: String, chosen: Chosen) -> Line {
+    Line { text, about, words: "", key: String::new(), enabled: true, chosen }
+}
+
+fn wish(wish: UiAction) -> Chosen {
+    Chosen::UiAction(Box::new(wish))
+}
+
+/// Words a person may know an action by.
+fn synonyms(action: Action) -> &'static str {
+    match action {
+        Action::AskShown | Action::AskAll => "evaluate accuracy test",
+        Action::Quit => "exit close",
+        Action::Retry => "refresh reload",
+        Action::ScaleUp | Action::ScaleDown | Action::ScaleReset => "size font larger smaller",
+        Action::OpenHub => "hugging face download",
+        Action::Arrange => "panes default",
+        _ => "",
+    }
+}
+
+fn themes() -> impl Iterator<Item = Line> {
+    let all = [("Light", ThemeChoice::Light), ("Dark", ThemeChoice::Dark), ("System", ThemeChoice::System)];
+    all.into_iter().map(|(name, choice)| {
+        let command = UiAction::Command(Command::SetTheme(choice));
+        line(format!("{name} theme"), "Colours of the window".to_owned(), wish(command))
+    })
+}
+
+/// Export and copy of what the probe that is looked through shows.
+fn figures(state: &State, focus: Option<ColumnId>) -> impl Iterator<Item = Line> {
+    let trace = focus.and_then(|id| state.columns.get(&id)?.shown.trace()).cloned();
+    trace.into_iter().flat_map(|trace| {
+        FIGURES
+            .iter()
+            .flat_map(|figure| {
+                let (id, title, limits) = (figure.id(), figure.title(), state.shared_limits(figure.id()));
+                let about = format!("{} through {}", trace.image, trace.probe);
+                let export = wish(UiAction::Export(vec![id], vec![trace.clone()], limits));
+                let copy = wish(UiAction::CopyImage(id, trace.clone(), limits));
+                let export = Line {
+                    words: "save figure",
+                    ..line(format!("Export {title}…"), about.clone(), export)
+                };
+                let copy = Line { words: "figure", ..line(format!("Copy image of {title}"), about, copy) };
+                [export, copy]
+            })
+            .collect::<Vec<_>>()
+    })
+}
+
+fn probes(state: &State) -> impl Iterator<Item = Line> {
+    state.library.probes.iter().map(|(id, probe)| {
+        let shown = state.columns.iter().find(|(_, column)| column.probe == *id).map(|(column, _)| *column);
+        let show = Command::AddColumn { probe: *id, image: None, change: Intervention::None };
+        let chosen = wish(shown.map_or(UiAction::Command(show), UiAction::Focus));
+        let text = format!("Show probe {}", state.library.probe_name(*id));
+        line(text, probe.path.display().to_string(), chosen)
+    })
+}
+
+fn images(state: &State) -> impl Iterator<Item = Line> {
+    state.library.images.iter().map(|(id, image)| {
+        let text = format!("Go to image {}/{}", image.folder(), image.name());
+        line(text, image.place.to_string(), wish(UiAction::Command(Command::SelectImage(*id))))
+    })
+}

@@ -1,0 +1,389 @@
+//! Probes side by side: a column each, figures as rows, all of a row on one scale, the token that is
+//! pointed at lit everywhere. One column can be pinned; the others then say how far they are from it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
+
+use super::difference::{self, Differences};
+use super::figure_view::Cell;
+use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder, true_class};
+use crate::app::jobs::info::ProbeInfo;
+use crate::app::jobs::{ClassChoice, ColumnId};
+use crate::app::state::ColumnState;
+use crate::app::state::command::Command;
+use crate::model::explain::intervention::Intervention;
+use crate::model::trace::{Routing, Trace};
+use crate::viz::draw::font;
+use crate::viz::draw::paint::color32;
+use crate::viz::{FIGURES, Figure};
+
+/// Narrowest column.
+const NARROW: f32 = 260.0;
+/// Widest column.
+const WIDE: f32 = 460.0;
+/// Gap between columns and rows.
+const GAP: f32 = 12.0;
+/// Height of the head of a column.
+const HEAD: f32 = 78.0;
+/// Height of a line more in it.
+const LINE: f32 = 17.0;
+/// Figures shown at first.
+const FIRST: [&str; 4] = ["photo", "scan_path", "token_map", "evidence"];
+
+/// The panel.
+pub struct Compare {
+    rows: Vec<&'static str>,
+    cells: HashMap<(ColumnId, &'static str), Cell>,
+    differences: Differences,
+}
+
+impl Default for Compare {
+    fn default() -> Self {
+        Self { rows: FIRST.into(), cells: HashMap::new(), differences: Differences::default() }
+    }
+}
+
+impl Panel for Compare {
+    fn id(&self) -> &'static str {
+        "compare"
+    }
+
+    fn title(&self) -> &'static str {
+        "Compare"
+    }
+
+    fn about(&self) -> &'static str {
+        "Probes side by side, on shared scales"
+    }
+
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Middle
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        if cx.state.columns.is_empty() {
+            return cx.hint(ui);
+        }
+        Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
+            ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
+            ui.horizontal_wrapped(|ui| self.choose_rows(ui, cx));
+            true_class::one_for_all(ui, cx);
+        });
+        self.cells.retain(|(column, figure), _| {
+            cx.state.columns.contains_key(column) && self.rows.contains(figure)
+        });
+        self.differences.retain(|column| cx.state.columns.contains_key(&column));
+        let columns: Vec<ColumnId> = cx.state.columns.keys().copied().collect();
+        let room = ui.available_width() - 2.0 * GAP - ui.spacing().scroll.allocated_width();
+        let width = ((room + GAP) / columns.len() as f32 - GAP).clamp(NARROW, WIDE);
+        ScrollArea::both().auto_shrink(false).show(ui, |ui| {
+            ui.spacing_mut().item_spacing = Vec2::splat(0.0);
+            let head_height = HEAD + if cx.state.dataset().is_some() { LINE } else { 0.0 };
+            strip(ui, &columns, width, head_height, |ui, id| head(ui, cx, id, width));
+            let rows = self.rows.clone();
+            for figure in FIGURES.iter().filter(|figure| rows.contains(&figure.id())) {
+                let height = Self::row_height(cx, *figure, width);
+                let limits = self.difference_limits(cx, *figure);
+                strip(ui, &columns, width, height, |ui, id| self.one(ui, cx, *figure, limits, id));
+            }
+        });
+    }
+}
+
+/// One row of boxes, `width` by `height` each; those out of sight are not drawn.
+fn strip(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut one: impl FnMut(&mut Ui, ColumnId)) {
+    let whole = Vec2::new(columns.len() as f32 * (width + GAP) + GAP, height + GAP);
+    let (row, _) = ui.allocate_exact_size(whole, Sense::hover());
+    for (at, id) in columns.iter().enumerate() {
+        let corner = row.min + Vec2::new(GAP + at as f32 * (width + GAP), GAP / 2.0);
+        let rect = Rect::from_min_size(corner, Vec2::new(width, height));
+        if ui.is_rect_visible(rect) {
+            // A child leaves the row's own cursor where it is.
+            let mut cell = ui.new_child(UiBuilder::new().max_rect(rect).id_salt((id, at)));
+            cell.shrink_clip_rect(rect.expand(2.0));
+            one(&mut cell, *id);
+        }
+    }
+}
+
+/// Pixels a point in a column.
+fn zoom(width: f32) -> f32 {
+    (width / 190.0).clamp(1.35, 1.7)
+}
+
+impl Compare {
+    fn choose_rows(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        for figure in FIGURES {
+            let shown = self.rows.contains(&figure.id());
+            if ui.selectable_label(shown, figure.title()).on_hover_text(figure.about()).clicked() {
+                if shown {
+                    self.rows.retain(|id| *id != figure.id());
+                } else {
+                    self.rows.push(figure.id());
+                }
+            }
+        }
+        let traces: Vec<Arc<Trace>> =
+            cx.state.columns.values().filter_map(|c| c.shown.trace().cloned()).collect();
+        ui.add_space(10.0);
+        let mut shared = cx.state.views.shared;
+        let shared = ui
+            .checkbox(&mut shared, "Shared scales")
+            .on_hover_text("The same colour means the same value everywhere");
+        if shared.clicked() {
+            cx.send(Command::SetShared(!cx.state.views.shared));
+        }
+        ui.add_space(8.0);
+        let mut difference = cx.state.views.difference;
+        let checkbox = egui::Checkbox::new(&mut difference, "Differences from the pinned");
+        let pinned = cx.state.selection.reference.is_some();
+        let about = "Weights and evidence minus those of the pinned column";
+        if ui.add_enabled(pinned, checkbox).on_hover_text(about).clicked() {
+            cx.send(Command::SetDifference(!cx.state.views.difference));
+        }
+        ui.add_space(10.0);
+        let rows = FIGURES.iter().map(|f| f.id()).filter(|id| self.rows.contains(id)).collect();
+        let ready = !traces.is_empty() && !self.rows.is_empty();
+        if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
+            cx.wishes.push(UiAction::Export(rows, traces, [None; 2]));
+        }
+    }
+
+    /// The height that suits the figure in the column that needs most.
+    fn row_height(cx: &PanelContext<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
+        let (zoom, options) = (zoom(width), cx.options(figure.id()));
+        let traces = cx.state.columns.values().filter_map(|column| column.shown.trace());
+        let natural = traces.map(|trace| figure.height(trace, &options, width / zoom) * zoom);
+        natural.fold(110.0, f32::max).min(620.0) + 6.0
+    }
+
+    /// Limits of the differences of all columns, where scales are shared.
+    fn difference_limits(
+        &mut self,
+        cx: &PanelContext<'_>,
+        figure: &'static dyn Figure,
+    ) -> Option<(f64, f64)> {
+        let views = &cx.state.views;
+        let shown = views.shared && views.difference && difference::FIGURES.contains(&figure.id());
+        let reference = cx.state.reference().filter(|_| shown)?;
+        let others = cx.state.columns.iter().filter(|(id, _)| cx.state.selection.reference != Some(**id));
+        let traces = others.filter_map(|(id, column)| Some((*id, column.shown.trace()?)));
+        let differences = traces.filter_map(|(id, trace)| self.differences.of(id, trace, reference).ok());
+        let limits = differences.filter_map(|difference| figure.limits(&difference));
+        limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// One figure of one column; `limits` are those of differences.
+    fn one(
+        &mut self,
+        ui: &mut Ui,
+        cx: &mut PanelContext<'_>,
+        figure: &'static dyn Figure,
+        limits: Option<(f64, f64)>,
+        id: ColumnId,
+    ) {
+        let Some(column) = cx.state.columns.get(&id) else { return };
+        let rect = ui.max_rect();
+        let trace = match &column.shown {
+            ColumnState::Ready(trace) | ColumnState::Waiting(Some(trace)) => trace.clone(),
+            ColumnState::Waiting(None) => return placeholder::busy(ui, "Looking…", None),
+            ColumnState::Failed(fault) => return cx.failed(ui, fault),
+            ColumnState::Nothing => return placeholder::empty(ui, &cx.state.why_nothing(id)),
+        };
+        let mut options = cx.options(figure.id());
+        let reference = cx.state.reference().filter(|_| {
+            cx.state.views.difference
+                && cx.state.selection.reference != Some(id)
+                && difference::FIGURES.contains(&figure.id())
+        });
+        let trace = match reference {
+            None => trace,
+            Some(reference) => match self.differences.of(id, &trace, reference) {
+                Ok(_) if difference::other_class(figure.id(), &trace, reference) => {
+                    return one_class(ui, cx, reference);
+                }
+                Ok(difference) => {
+                    (options.limits, options.proxy_limits) = (limits, None);
+                    difference
+                }
+                Err(why) => return placeholder::empty(ui, &why),
+            },
+        };
+        let cell = self.cells.entry((id, figure.id())).or_default();
+        let zoom = zoom(rect.width());
+        if let Some(response) = cell.show(ui, &trace, figure, &options, cx.theme, rect, zoom, cx.lit) {
+            cx.menu(&response, figure, &trace, options.shared());
+        }
+    }
+}
+
+/// Evidence for different classes cannot be subtracted: offers the pinned column's class to all.
+fn one_class(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
+    let index = reference.evidence.class;
+    let known = reference.top.iter().find(|known| known.index == index).map(|known| known.name.clone());
+    let hint = "The pinned column's evidence is for another class";
+    let Some(name) = known else { return placeholder::empty(ui, hint) };
+    if placeholder::invite(ui, hint, &format!("Evidence for {name} everywhere")) {
+        cx.send(Command::SetClass(ClassChoice::Named(name)));
+    }
+}
+
+/// The head of a column: its name, what it predicts, what can be done with it.
+fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
+    let Some(column) = cx.state.columns.get(&id) else { return };
+    let pinned = cx.state.selection.reference == Some(id);
+    let title = cx.state.column_title(id);
+    ui.spacing_mut().item_spacing = Vec2::new(6.0, 2.0);
+    ui.horizontal(|ui| {
+        let text = RichText::new(font::fit(&title, 14.5, width - 128.0)).size(14.5).strong();
+        let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
+        if name.clicked() {
+            cx.wishes.push(UiAction::Focus(id));
+        }
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.menu_button("More", |ui| more(ui, cx, id)).response.on_hover_text("Intervene, move, remove");
+            let pin = ui.selectable_label(pinned, if pinned { "Pinned" } else { "Pin" });
+            if pin.on_hover_text("The others say how far they are from this one").clicked() {
+                cx.send(Command::Pin((!pinned).then_some(id)));
+            }
+        });
+    });
+    let Some(trace) = column.shown.trace() else { return };
+    if let Some(best) = trace.top.first() {
+        let text = format!("{}, {:.1} %", best.name, 100.0 * best.probability);
+        indented(ui, |ui| drop(ui.label(font::fit(&text, 13.0, width - 16.0))));
+    }
+    if let Some(text) = accuracy(cx, id) {
+        let about =
+            "Images of the dataset that are taken for what they are; a changed reading was not retrained";
+        indented(ui, |ui| drop(ui.label(RichText::new(text).small().weak()).on_hover_text(about)));
+    }
+    indented(ui, |ui| {
+        let pinned = cx.state.selection.reference.is_some_and(|pinned| pinned != id);
+        if cx.state.views.difference && pinned {
+            ui.label(RichText::new("Differences").small().color(color32(cx.theme.series(0))));
+        }
+        if column.change != Intervention::None {
+            let text = RichText::new("Not retrained").small().color(color32(cx.theme.series(1)));
+            ui.label(text)
+                .on_hover_text("The probe was trained without this change; only its reading is changed");
+        }
+        if let Some(text) = against(cx, id, trace) {
+            ui.add(egui::Label::new(RichText::new(&text).small().weak()).truncate()).on_hover_text(text);
+        }
+    });
+}
+
+/// A line under the name, which has a button's padding.
+fn indented(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
+    ui.horizontal(|ui| {
+        ui.add_space(ui.spacing().button_padding.x);
+        add(ui);
+    });
+}
+
+/// How far a column is from the pinned one: the logit of the pinned column's class.
+fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
+    let class = |trace: &Trace| {
+        let index = trace.evidence.class;
+        let known = trace.top.iter().find(|p| p.index == index);
+        known.map_or_else(|| format!("class {index}"), |p| p.name.clone())
+    };
+    let number = |x: f32| format!("{x:+.2}").replace('-', "−");
+    let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
+    let Some(reference) = reference else {
+        let logit = trace.logits.get(trace.evidence.class)?;
+        return Some(format!("Logit {} for {}", number(*logit), class(trace)));
+    };
+    if trace.logits.len() != reference.logits.len() {
+        return Some("Other classes than the pinned column".to_owned());
+    }
+    let at = reference.evidence.class;
+    let change = trace.logits.get(at)? - reference.logits.get(at)?;
+    Some(format!("Logit {} for {}, against the pinned", number(change), class(reference)))
+}
+
+/// How much of the dataset a column gets right, and against the same probe as it was trained.
+fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
+    let column = cx.state.columns.get(&id)?;
+    let own = cx.state.survey_of(id)?.ok()?.accuracy();
+    if column.change == Intervention::None {
+        return Some(format!("Dataset: {own:.1} % right"));
+    }
+    let trained = cx.state.survey(column.probe, Intervention::None).and_then(Result::ok);
+    Some(match trained {
+        Some(trained) => {
+            let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");
+            format!("Dataset: {own:.1} % right, {change} points against as trained")
+        }
+        None => format!("Dataset: {own:.1} % right"),
+    })
+}
+
+/// Interventions and what else can be done with a column.
+fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
+    let Some(column) = cx.state.columns.get(&id) else { return };
+    let routing = column.shown.trace().map(|trace| &trace.routing);
+    let (probe, image) = (column.probe, column.image);
+    let facts = cx.state.library.probes.get(&probe).and_then(|probe| probe.status.ready()).cloned();
+    if !matches!(routing, None | Some(Routing::None)) {
+        ui.weak("The same probe beside it, not retrained");
+        for (text, change) in interventions(facts.as_deref()) {
+            if ui.button(text).clicked() {
+                cx.send(Command::AddColumn { probe, image, change });
+            }
+        }
+        ui.separator();
+    }
+    if column.change != Intervention::None && ui.button("Read as trained").clicked() {
+        cx.send(Command::SetChange(id, Intervention::None));
+    }
+    if column.image.is_some() {
+        if ui.button("Follow the current image").clicked() {
+            cx.send(Command::SetImage(id, None));
+        }
+    } else if cx.state.selection.image.is_some() && ui.button("Keep this image").clicked() {
+        cx.send(Command::SetImage(id, cx.state.selection.image));
+    }
+    let at = cx.state.columns.get_index_of(&id).unwrap_or(0);
+    if at > 0 && ui.button("Move left").clicked() {
+        cx.send(Command::MoveColumn(id, at - 1));
+    }
+    if at + 1 < cx.state.columns.len() && ui.button("Move right").clicked() {
+        cx.send(Command::MoveColumn(id, at + 1));
+    }
+    if ui.button("Remove column").clicked() {
+        cx.send(Command::RemoveColumn(id));
+    }
+}
+
+/// What can be changed in how a probe reads.
+pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<(&'static str, Intervention)> {
+    if facts.is_some_and(|facts| facts.head == "bi-gru") {
+        return vec![("Random order", Intervention::Random(0))];
+    }
+    let mut all = vec![
+        ("Scrambled after routing", Intervention::Scrambled(0)),
+        ("No routing: row by row", Intervention::NoRouting),
+        ("Random order", Intervention::Random(0)),
+    ];
+    let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
+    if facts.soft {
+        all.extend([
+            ("Temperature 0.01", Intervention::Temperature(0.01)),
+            ("Temperature 0.05", Intervention::Temperature(0.05)),
+            ("Temperature 0.5", Intervention::Temperature(0.5)),
+        ]);
+    }
+    if facts.iterated {
+        all.extend([
+            ("1 iteration", Intervention::Iterations(1)),
+            ("5 iterations", Intervention::Iterations(5)),
+            ("100 iterations", Intervention::Iterations(100)),
+        ]);
+    }
+    all
+}

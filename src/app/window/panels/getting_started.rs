@@ -1,0 +1,123 @@
+//! How to begin, in three steps: what is open already, and what opens the rest.
+
+use eframe::egui;
+use egui::{Align, Align2, FontId, Frame, Layout, Margin, RichText, Sense, Ui, Vec2};
+
+use super::{PanelContext, placeholder};
+use crate::app::state::command::Action;
+use crate::app::state::{Backbone, State, Status};
+use crate::app::window::style;
+use crate::viz::draw::font;
+use crate::viz::draw::paint::color32;
+
+/// Width of the card.
+const WIDE: f32 = 470.0;
+
+/// Whether a step is still to be made.
+pub fn needed(state: &State) -> bool {
+    steps(state).iter().any(|step| step.done.is_none())
+}
+
+/// One thing to open.
+struct Step {
+    /// What, and what it is for.
+    text: &'static str,
+    /// What of it is open.
+    done: Option<String>,
+    /// What is wrong with what was tried.
+    fault: Option<String>,
+    /// What opens it, by its short name.
+    actions: [(Action, &'static str); 2],
+}
+
+fn steps(state: &State) -> [Step; 3] {
+    let library = &state.library;
+    let fault = library.backbones.values().find_map(|backbone| match &backbone.status {
+        Status::Failed(fault) => Some(format!("{} could not be opened: {fault}", backbone.name())),
+        _ => None,
+    });
+    let tried = library.backbones.values().any(|b| !matches!(b.status, Status::Failed(_)));
+    let name = library.backbone().map(|(_, facts)| facts.id.clone());
+    let backbone = name.or_else(|| {
+        tried.then(|| library.backbones.values().map(Backbone::name).collect::<Vec<_>>().join(", "))
+    });
+    let count =
+        |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
+    [
+        Step {
+            text: "Open a backbone: the frozen model whose tokens are read",
+            fault: fault.filter(|_| backbone.is_none()),
+            done: backbone,
+            actions: [(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")],
+        },
+        Step {
+            text: "Open probes that were trained on it",
+            done: count(library.probes.len(), "probe"),
+            fault: None,
+            actions: [(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")],
+        },
+        Step {
+            text: "Open images, or drop them here",
+            done: count(library.images.len(), "image"),
+            fault: None,
+            actions: [(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")],
+        },
+    ]
+}
+
+/// Draws the card in the middle of what is left.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let steps = steps(cx.state);
+    let next = steps.iter().position(|step| step.done.is_none());
+    placeholder::middle(ui, 210.0, |ui| {
+        let theme = style::theme(ui);
+        let edge = egui::Stroke::new(1.0, color32(theme.faint));
+        let card = Frame::new().fill(color32(style::panel(&theme))).stroke(edge).corner_radius(8);
+        card.inner_margin(Margin::symmetric(20, 16)).show(ui, |ui| {
+            ui.set_width((ui.available_width() - 4.0).min(WIDE));
+            ui.with_layout(Layout::top_down(Align::Min), |ui| {
+                ui.label(RichText::new("Look at images through probes").heading());
+                ui.add_space(8.0);
+                for (at, step) in steps.iter().enumerate() {
+                    one(ui, cx, at, step, next == Some(at));
+                }
+            });
+        });
+    });
+}
+
+fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next: bool) {
+    let theme = style::theme(ui);
+    ui.horizontal(|ui| {
+        let (badge, _) = ui.allocate_exact_size(Vec2::splat(22.0), Sense::hover());
+        let color = if step.done.is_some() { style::fine(&theme) } else { theme.band };
+        ui.painter().circle_filled(badge.center(), 10.5, color32(color));
+        if step.done.is_some() {
+            let line = egui::Stroke::new(1.8, color32(theme.ground));
+            let tick = [[-4.5, 0.5], [-1.5, 3.5], [4.5, -3.5]].map(|[x, y]| badge.center() + Vec2::new(x, y));
+            ui.painter().line(tick.into(), line);
+        } else {
+            let (text, font) = ((at + 1).to_string(), FontId::proportional(13.0));
+            ui.painter().text(badge.center(), Align2::CENTER_CENTER, text, font, color32(theme.ink));
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            for (action, text) in step.actions.iter().rev() {
+                let button = egui::Button::new(*text);
+                let button = if next { button.fill(ui.visuals().selection.bg_fill) } else { button };
+                let response = ui.add(button).on_hover_text(action.text());
+                if response.clicked() {
+                    cx.choose(*action);
+                }
+            }
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| match &step.done {
+                Some(done) => drop(ui.label(font::fit(done, 13.5, ui.available_width()))),
+                None => drop(ui.add(egui::Label::new(step.text).wrap())),
+            });
+        });
+    });
+    if let Some(fault) = &step.fault {
+        let text = RichText::new(fault).small().color(color32(style::failed(&theme)));
+        ui.add(egui::Label::new(text).selectable(true).wrap());
+    }
+    ui.add_space(4.0);
+}

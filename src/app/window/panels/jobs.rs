@@ -1,0 +1,91 @@
+//! What goes on and what went wrong: jobs with progress and cancel, failures that stay until they
+//! are dismissed, and the log.
+
+use eframe::egui;
+use egui::{Align, Layout, RichText, ScrollArea, Ui};
+
+use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
+use crate::app::jobs::JobId;
+use crate::app::state::command::{Action, Command};
+use crate::app::state::{Job, JobKind, Severity};
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+/// The panel.
+pub struct Jobs;
+
+impl Panel for Jobs {
+    fn id(&self) -> &'static str {
+        "jobs"
+    }
+
+    fn title(&self) -> &'static str {
+        "Jobs and log"
+    }
+
+    fn about(&self) -> &'static str {
+        "What goes on and what went wrong"
+    }
+
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Below
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        ui.add_space(4.0);
+        ui.horizontal(|ui| {
+            ui.label(RichText::new("Jobs and log").size(14.5).strong());
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                if ui.button("Hide").clicked() {
+                    cx.wishes.push(UiAction::Jobs);
+                }
+                for action in [Action::CopyLog, Action::CancelAll] {
+                    let button = egui::Button::new(action.text());
+                    if ui.add_enabled(action.enabled(cx.state), button).clicked() {
+                        cx.choose(action);
+                    }
+                }
+            });
+        });
+        if cx.state.jobs.is_empty() && cx.state.log.is_empty() {
+            return placeholder::empty(ui, "Nothing is under way, and nothing has failed");
+        }
+        ScrollArea::vertical().auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
+            for entry in &cx.state.log {
+                let color = match entry.weight {
+                    Severity::Error => style::failed(cx.theme),
+                    Severity::Warning => cx.theme.ink,
+                    Severity::Info => cx.theme.muted,
+                };
+                let text = RichText::new(&entry.text).color(color32(color));
+                ui.add(egui::Label::new(text).selectable(true).wrap());
+            }
+            for (id, job) in &cx.state.jobs {
+                one(ui, cx, *id, job);
+            }
+        });
+    }
+}
+
+fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
+    ui.horizontal(|ui| {
+        ui.label(&job.title);
+        if job.fault.is_some() {
+            ui.label(RichText::new("Failed").color(color32(style::failed(cx.theme))));
+            if ui.small_button("Dismiss").clicked() {
+                cx.wishes.push(UiAction::Command(Command::Dismiss(id)));
+            }
+            return;
+        }
+        match &job.progress {
+            Some(progress) => placeholder::bar(ui, progress),
+            None if job.started => drop(ui.weak("Under way…")),
+            None => drop(ui.weak("Waiting…")),
+        }
+        let cancel = if job.kind == JobKind::Train { "Stop" } else { "Cancel" };
+        let cancel = egui::Button::new(if job.cancelling { "Ending…" } else { cancel }).small();
+        if ui.add_enabled(!job.cancelling, cancel).clicked() {
+            cx.wishes.push(UiAction::Command(Command::Cancel(id)));
+        }
+    });
+}

@@ -1,0 +1,270 @@
+//! What is open: backbones, probes, images; what each is, and whether it fits.
+
+use std::fmt::Display;
+
+use eframe::egui;
+use egui::{Align, Color32, Layout, RichText, ScrollArea, Ui};
+
+use super::gallery::Gallery;
+use super::library_row::{self, Entry};
+use super::{Panel, PanelContext, PanelPlace, UiAction, backbone_options};
+use crate::app::jobs::ProbeId;
+use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use crate::app::jobs::survey::EvalSplit;
+use crate::app::state::Status;
+use crate::app::state::command::{Action, Command};
+use crate::app::window::style;
+use crate::model::data::Split;
+use crate::model::explain::intervention::Intervention;
+use crate::viz::draw::paint::color32;
+
+/// Most backbones in sight at once.
+const BACKBONES: f32 = 3.0;
+/// Most datasets in sight at once.
+const DATASETS: f32 = 2.0;
+
+/// The panel.
+#[derive(Default)]
+pub struct Library {
+    gallery: Gallery,
+}
+
+impl Panel for Library {
+    fn id(&self) -> &'static str {
+        "library"
+    }
+
+    fn title(&self) -> &'static str {
+        "Library"
+    }
+
+    fn about(&self) -> &'static str {
+        "Backbones, probes and images that are open"
+    }
+
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Left
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        ui.add_space(2.0);
+        header(ui, cx, "Backbones", &[(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")]);
+        let count = cx.state.library.backbones.len();
+        let room = (count as f32).min(BACKBONES) * (library_row::HEIGHT + 2.0);
+        list(ui, "backbones", count, room, "No backbone open", |ui, at| backbone(ui, cx, at));
+        ui.add_space(4.0);
+        header(ui, cx, "Probes", &[(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")]);
+        let count = cx.state.library.probes.len();
+        let most = (ui.available_height() * 0.45).max(2.0 * library_row::HEIGHT);
+        let room = (count as f32 * (library_row::HEIGHT + 2.0)).min(most);
+        list(ui, "probes", count, room, "No probe open", |ui, at| probe(ui, cx, at));
+        ui.add_space(4.0);
+        datasets(ui, cx);
+        header(ui, cx, "Images", &[(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")]);
+        self.gallery.ui(ui, cx);
+    }
+}
+
+/// The datasets that are open, and what can be asked about the one that is looked at.
+fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    header(ui, cx, "Datasets", &[(Action::OpenDataset, "Folder…")]);
+    let count = cx.state.library.datasets.len();
+    let room = (count as f32).min(DATASETS) * (library_row::HEIGHT + 2.0);
+    list(ui, "datasets", count, room, "No dataset open", |ui, at| dataset(ui, cx, at));
+    if cx.state.dataset().is_some() {
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            for (action, text) in [(Action::AskShown, "Evaluate shown"), (Action::AskAll, "Evaluate all")] {
+                let button = egui::Button::new(text).small();
+                let enabled = action.enabled(cx.state) && cx.state.surveys.asking.is_none();
+                if ui.add_enabled(enabled, button).on_hover_text(action.tooltip()).clicked() {
+                    cx.choose(action);
+                }
+            }
+        });
+    }
+    ui.add_space(4.0);
+}
+
+fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
+    let Some((id, dataset)) = cx.state.library.datasets.get_index(at) else { return };
+    let (mut about, dot) = words(ui, cx, &dataset.status, &dataset.path.display(), EvalSplit::summary);
+    let used = cx.state.surveys.dataset == Some(*id);
+    let asking = cx.state.surveys.asking.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
+    if let Some(progress) = asking.and_then(|job| job.progress.as_ref()) {
+        about = format!("{}: {}", progress.what, progress.amounts());
+    }
+    let name = dataset.name();
+    let done = Entry { name: &name, about: &about, dot, selected: used }.show(ui);
+    if done.close {
+        cx.send(Command::CloseDataset(*id));
+    } else if done.response.clicked() {
+        cx.send(Command::UseDataset(*id));
+    }
+    done.response.context_menu(|ui| {
+        let Some(part) = dataset.status.ready() else { return };
+        for split in Split::ALL {
+            let count = part.dataset.count(split);
+            let text = format!("Look at the {count} {} images", split.name());
+            let there = count > 0 && split != part.split;
+            if ui.add_enabled(there, egui::Button::new(text)).clicked() {
+                cx.send(Command::OpenDataset(dataset.path.clone(), Some(split)));
+            }
+        }
+    });
+    done.response.on_hover_ui(|ui| {
+        ui.strong(&name);
+        ui.label(&about);
+        ui.weak(dataset.path.display().to_string());
+        if let Some(part) = dataset.status.ready() {
+            part.dataset.notes.iter().for_each(|note| drop(ui.weak(note)));
+            ui.weak("Right-click to choose another split");
+        }
+    });
+}
+
+/// The name of a section and what opens more of it.
+fn header(ui: &mut Ui, cx: &mut PanelContext<'_>, title: &str, actions: &[(Action, &str)]) {
+    ui.horizontal(|ui| {
+        ui.label(RichText::new(title).size(14.5).strong());
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            for (action, text) in actions.iter().rev() {
+                let response = ui.small_button(*text).on_hover_text(action.text());
+                response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, action.text()));
+                if response.clicked() {
+                    cx.choose(*action);
+                }
+            }
+        });
+    });
+}
+
+/// Entries, of which only those in sight are drawn.
+fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut one: impl FnMut(&mut Ui, usize)) {
+    if count == 0 {
+        ui.weak(none);
+        return;
+    }
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.y = 2.0;
+        let area = ScrollArea::vertical().id_salt(id).max_height(room).auto_shrink([false, true]);
+        area.show_rows(ui, library_row::HEIGHT, count, |ui, shown| shown.for_each(|at| one(ui, at)));
+    });
+}
+
+/// What a status says of `source` and in which colour.
+fn words<F>(
+    ui: &Ui,
+    cx: &PanelContext<'_>,
+    status: &Status<F>,
+    source: &dyn Display,
+    ready: impl Fn(&F) -> String,
+) -> (String, Color32) {
+    let theme = style::theme(ui);
+    match status {
+        Status::Ready(facts) => (ready(facts), color32(style::fine(&theme))),
+        Status::Closed => ("Not open".to_owned(), color32(theme.band)),
+        Status::Failed(fault) => {
+            // The entry bears its name already, so the reason comes first.
+            let line = fault.lines.first().map_or("", String::as_str);
+            let reason = line.strip_prefix(&source.to_string()).unwrap_or(line);
+            (reason.trim_start_matches([':', ' ']).to_owned(), color32(style::failed(&theme)))
+        }
+        Status::Opening(job) => {
+            let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
+            let words = progress.map_or("Opening…".to_owned(), |p| format!("{} {}", p.what, p.amounts()));
+            (words, color32(theme.series(4)))
+        }
+    }
+}
+
+fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
+    let Some((id, backbone)) = cx.state.library.backbones.get_index(at) else { return };
+    let (about, dot) = words(ui, cx, &backbone.status, &backbone.source, BackboneInfo::summary);
+    let name = backbone.name();
+    let selected = cx.backbone().is_some_and(|(read, _)| read == *id);
+    let done = Entry { name: &name, about: &about, dot, selected }.show(ui);
+    if done.close {
+        cx.send(Command::CloseBackbone(*id));
+    } else if done.response.clicked() && !matches!(backbone.status, Status::Opening(_) | Status::Ready(_)) {
+        cx.send(Command::UseBackbone(*id));
+    }
+    if let Some(facts) = backbone.status.ready() {
+        egui::Popup::menu(&done.response)
+            .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
+            .show(|ui| backbone_options::menu(ui, cx, facts));
+    }
+    done.response.on_hover_ui(|ui| {
+        ui.strong(&name);
+        match &backbone.status {
+            Status::Ready(facts) => {
+                ui.label(facts.summary());
+                ui.label(format!("Images are read: {}. Click to choose", facts.options.text()));
+                ui.weak(&facts.adapter);
+                ui.weak(format!("Weights {}…", facts.fingerprint.get(..12).unwrap_or_default()));
+            }
+            Status::Failed(fault) => drop(ui.label(fault.to_string())),
+            Status::Closed => drop(ui.label("Click to open it beside those that are open")),
+            Status::Opening(_) => drop(ui.label(&about)),
+        }
+    });
+}
+
+fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
+    let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
+    let (mut about, mut dot) = words(ui, cx, &probe.status, &probe.path.display(), ProbeInfo::summary);
+    let fit = cx.state.library.fit(*id);
+    let theme = style::theme(ui);
+    match &fit {
+        Some(Compatibility::DoesNot(why)) => {
+            (about, dot) = (format!("Does not fit: {why}"), color32(style::failed(&theme)));
+        }
+        Some(Compatibility::Doubtful(_)) => dot = color32(theme.series(4)),
+        None if probe.status.ready().is_some() => dot = color32(theme.band),
+        Some(Compatibility::Fits) | None => {}
+    }
+    let column = column_of(cx, *id);
+    let selected = cx.focus.is_some_and(|focus| cx.state.columns.get(&focus).is_some_and(|c| c.probe == *id));
+    let name = cx.state.library.probe_name(*id);
+    let done = Entry { name: &name, about: &about, dot, selected }.show(ui);
+    if done.close {
+        cx.send(Command::CloseProbe(*id));
+    } else if done.response.clicked() {
+        match (column, &probe.status) {
+            (_, Status::Failed(_)) => cx.send(Command::ReopenProbe(*id)),
+            (Some(column), _) => cx.wishes.push(UiAction::Focus(column)),
+            (None, _) => {
+                cx.send(Command::AddColumn { probe: *id, image: None, change: Intervention::None });
+            }
+        }
+    }
+    done.response.on_hover_ui(|ui| {
+        ui.strong(&name);
+        match &probe.status {
+            Status::Ready(facts) => {
+                ui.label(facts.summary());
+                ui.label(facts.settings());
+                match fit {
+                    Some(Compatibility::Fits) => {
+                        let backbone = cx.state.library.backbone_of(*id).map(|(_, facts)| facts.id.clone());
+                        ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
+                    }
+                    Some(Compatibility::Doubtful(why) | Compatibility::DoesNot(why)) => drop(ui.label(why)),
+                    None => drop(ui.weak("Open a backbone to see whether it fits")),
+                }
+                if column.is_none() {
+                    ui.weak("Not shown; click to show it");
+                }
+            }
+            Status::Failed(fault) => drop(ui.label(format!("{fault}\nClick to try again"))),
+            Status::Closed | Status::Opening(_) => drop(ui.label(&about)),
+        }
+        ui.weak(probe.path.display().to_string());
+    });
+}
+
+/// The first column that shows a probe.
+fn column_of(cx: &PanelContext<'_>, probe: ProbeId) -> Option<crate::app::jobs::ColumnId> {
+    cx.state.columns.iter().find(|(_, column)| column.probe == probe).map(|(id, _)| *id)
+}

@@ -1,0 +1,80 @@
+//! One line of the library: a dot that says whether it can be used, a name, what it is, and a
+//! button to forget it.
+
+use eframe::egui;
+use egui::{Align2, Color32, FontId, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
+
+use crate::app::window::style;
+use crate::viz::draw::font;
+use crate::viz::draw::paint::color32;
+
+/// Height of an entry.
+pub const HEIGHT: f32 = 40.0;
+
+/// What an entry shows.
+pub struct Entry<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it is, or why it cannot be used.
+    pub about: &'a str,
+    /// Colour of its dot.
+    pub dot: Color32,
+    /// Whether it is shown in the focused panes.
+    pub selected: bool,
+}
+
+/// What was done with an entry.
+pub struct Done {
+    /// The line itself.
+    pub response: Response,
+    /// Whether it is to be forgotten.
+    pub close: bool,
+}
+
+impl Entry<'_> {
+    /// Draws it as wide as there is room.
+    pub fn show(&self, ui: &mut Ui) -> Done {
+        let theme = style::theme(ui);
+        let (rect, response) =
+            ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT), Sense::click());
+        let enabled = ui.is_enabled();
+        response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.name));
+        // Over the button the line itself is not hovered, so the place decides.
+        let over = ui.rect_contains_pointer(rect);
+        let fill = match (self.selected, over) {
+            (true, _) => ui.visuals().selection.bg_fill,
+            (false, true) => ui.visuals().widgets.hovered.weak_bg_fill,
+            (false, false) => Color32::TRANSPARENT,
+        };
+        ui.painter().rect_filled(rect, 5.0, fill);
+        let room = rect.width() - 24.0 - if over { 26.0 } else { 8.0 };
+        let middle = rect.center().y;
+        ui.painter().circle_filled(Pos2::new(rect.left() + 12.0, middle - 8.0), 4.0, self.dot);
+        let line = |size: f32, y: f32, text: &str, color| {
+            let text = font::fit(text, size, room);
+            let at = Pos2::new(rect.left() + 24.0, y);
+            ui.painter().text(at, Align2::LEFT_CENTER, text, FontId::proportional(size), color32(color));
+        };
+        line(13.5, middle - 8.5, self.name, theme.ink);
+        line(11.5, middle + 9.0, self.about, if self.selected { theme.ink } else { theme.muted });
+        let close = over && close(ui, rect, self.name);
+        Done { response, close }
+    }
+}
+
+/// The button that forgets an entry, a cross drawn by hand: no font has to have it.
+fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
+    let square = Rect::from_center_size(Pos2::new(rect.right() - 14.0, rect.center().y), Vec2::splat(18.0));
+    let response =
+        ui.interact(square, ui.scope_id().with(("close", name, rect.top().to_bits())), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Close {name}")));
+    let visuals = ui.style().interact(&response);
+    if response.hovered() {
+        ui.painter().rect_filled(square, 4.0, visuals.weak_bg_fill);
+    }
+    let cross = square.shrink(6.0);
+    let stroke = egui::Stroke::new(1.3, visuals.fg_stroke.color);
+    ui.painter().line_segment([cross.left_top(), cross.right_bottom()], stroke);
+    ui.painter().line_segment([cross.right_top(), cross.left_bottom()], stroke);
+    response.on_hover_text("Close").clicked()
+}

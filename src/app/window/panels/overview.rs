@@ -1,0 +1,246 @@
+//! One overview of what the focused column's probe made of a dataset, as a pane. A click leads to
+//! the images behind it.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{ComboBox, Ui};
+
+use super::plot_view::Plotted;
+use super::{Panel, PanelContext, PanelPlace, placeholder};
+use crate::app::jobs::{ColumnId, DatasetId};
+use crate::app::state::GalleryFilter;
+use crate::app::state::command::{Action, Command};
+use crate::model::explain::survey::Survey;
+use crate::viz::draw::colormap::Map;
+use crate::viz::draw::font;
+use crate::viz::figures::dataset::{Choice, MapOf, Overview, label, measure};
+use crate::viz::figures::plot::Surveyed;
+
+/// What a scene depends on: the addresses of the surveys, choices, and the marked image.
+type Key = ([usize; 2], Choice, Option<usize>);
+
+/// The pane of one overview.
+pub struct Pane {
+    overview: &'static dyn Overview,
+    plotted: Plotted<Key, Surveyed>,
+    /// The column whose probe stands upwards in a scatter; the focused one where absent.
+    against: Option<ColumnId>,
+}
+
+impl Pane {
+    /// Of this overview.
+    pub fn new(overview: &'static dyn Overview) -> Self {
+        Self { overview, plotted: Plotted::default(), against: None }
+    }
+}
+
+impl Panel for Pane {
+    fn id(&self) -> &'static str {
+        self.overview.id()
+    }
+
+    fn title(&self) -> &'static str {
+        self.overview.title()
+    }
+
+    fn about(&self) -> &'static str {
+        self.overview.about()
+    }
+
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Middle
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let Some((dataset, survey)) = survey(ui, cx) else { return };
+        let other = self.against.and_then(|column| cx.state.survey_of(column)).and_then(Result::ok);
+        let other = other.unwrap_or(&survey).clone();
+        ui.add_space(6.0);
+        self.controls(ui, cx, &survey, &other);
+        let selected = cx.state.current_image().and_then(|image| image.label);
+        let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
+        // Only a scatter marks it; the others need not be drawn again for it.
+        let selected = selected.filter(|_| self.overview.id() == "scatter");
+        let choice = cx.state.views.overview.clone();
+        let (overview, survey) = (self.overview, survey.clone());
+        self.draw(ui, cx, Surveyed { overview, survey, other, choice, selected }, dataset);
+    }
+}
+
+impl Pane {
+    fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: Surveyed, dataset: DatasetId) {
+        let surveys = [Arc::as_ptr(&plot.survey).addr(), Arc::as_ptr(&plot.other).addr()];
+        let key = (surveys, plot.choice.clone(), plot.selected);
+        // The mark is for the screen.
+        let export = |plot: &Surveyed| Surveyed { selected: None, ..plot.clone() };
+        let Some((plot, item, response)) = self.plotted.show(ui, cx, key, plot, export) else { return };
+        let (what, images) = plot.overview.item(plot.view(), item);
+        let clicked = response.clicked();
+        response.on_hover_ui_at_pointer(|ui| {
+            ui.label(&what);
+            match images.len() {
+                1 => drop(ui.weak("Click to look at it")),
+                many => drop(ui.weak(format!("{many} images; click to see them in the gallery"))),
+            }
+        });
+        if clicked {
+            lead(cx, dataset, what, &images);
+        }
+    }
+
+    /// What can be set of this overview, in a line above it.
+    fn controls(
+        &mut self,
+        ui: &mut Ui,
+        cx: &mut PanelContext<'_>,
+        survey: &Arc<Survey>,
+        other: &Arc<Survey>,
+    ) {
+        let before = cx.state.views.overview.clone();
+        let mut choice = before.clone();
+        ui.horizontal_wrapped(|ui| {
+            ui.add_space(8.0);
+            match self.overview.id() {
+                "class_diagnostics" => pick(ui, "Measure", "measure", survey, &mut choice.measure),
+                "routing_maps" => maps(ui, &mut choice.maps),
+                "scatter" => {
+                    pick(ui, "Across", "across", survey, &mut choice.measure);
+                    pick(ui, "Upwards", "upwards", other, &mut choice.against);
+                    // The word and its choice stay on one line.
+                    if ui.available_size_before_wrap().x < 165.0 {
+                        ui.end_row();
+                        ui.add_space(8.0);
+                    }
+                    self.upwards(ui, cx);
+                }
+                _ => {}
+            }
+            if matches!(self.overview.id(), "routing_maps" | "confusion") {
+                colors(ui, &mut choice.map, self.overview.id());
+            }
+            if self.overview.id() != "scatter" {
+                ui.weak(format!("{}, {:.1} % right", survey.probe, survey.accuracy()));
+            }
+        });
+        if choice != before {
+            cx.send(Command::SetOverview(Box::new(choice)));
+        }
+    }
+
+    /// Whose measure stands upwards.
+    fn upwards(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
+        let name = |column: Option<ColumnId>| match column {
+            Some(column) => cx.state.column_title(column),
+            None => "the same probe".to_owned(),
+        };
+        let label = ui.label("of").id;
+        let shown = font::fit(&name(self.against), 13.5, 120.0);
+        let combo = ComboBox::from_id_salt("against").width(130.0).selected_text(shown);
+        let list = |ui: &mut Ui| {
+            ui.selectable_value(&mut self.against, None, name(None));
+            for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
+                if cx.state.survey_of(*column).is_some_and(|found| found.is_ok()) {
+                    ui.selectable_value(&mut self.against, Some(*column), name(Some(*column)));
+                }
+            }
+        };
+        combo.show_ui(ui, list).response.labelled_by(label);
+    }
+}
+
+/// Chooses a measure of a survey.
+fn pick(ui: &mut Ui, text: &str, salt: &str, survey: &Survey, chosen: &mut String) {
+    let id = ui.label(text).id;
+    let shown = label(measure(survey, chosen));
+    let combo = ComboBox::from_id_salt(salt).width(150.0).selected_text(shown);
+    let list = |ui: &mut Ui| {
+        for name in survey.measures.keys() {
+            ui.selectable_value(chosen, (*name).to_owned(), label(name));
+        }
+    };
+    combo.show_ui(ui, list).response.labelled_by(id);
+}
+
+fn maps(ui: &mut Ui, of: &mut MapOf) {
+    for (value, text, about) in [
+        (MapOf::Positions, "Position", "Where tokens come in the order"),
+        (MapOf::Weights, "Weight", "What tokens count"),
+    ] {
+        ui.selectable_value(of, value, text).on_hover_text(about);
+    }
+}
+
+fn colors(ui: &mut Ui, map: &mut Map, salt: &str) {
+    let names = [(Map::Cividis, "Cividis"), (Map::Viridis, "Viridis")];
+    let shown = names.iter().find(|(known, _)| known == map).map_or("", |(_, name)| *name);
+    let combo = ComboBox::from_id_salt((salt, "map")).selected_text(shown).width(70.0);
+    let list = |ui: &mut Ui| {
+        for (value, name) in names {
+            ui.selectable_value(map, value, name);
+        }
+    };
+    combo.show_ui(ui, list).response.on_hover_text("Colours of magnitudes");
+}
+
+/// What the focused column's probe made of the dataset; where that is nothing, says why and what to do.
+pub fn survey(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<Survey>)> {
+    let state = cx.state;
+    let Some((dataset, part)) = state.dataset() else {
+        let opening = state.library.datasets.values().find_map(|dataset| match &dataset.status {
+            crate::app::state::Status::Failed(fault) => Some(Err(fault.clone())),
+            crate::app::state::Status::Opening(job) => Some(Ok(*job)),
+            _ => None,
+        });
+        match opening {
+            Some(Ok(job)) => {
+                let progress = state.jobs.get(&job).and_then(|job| job.progress.as_ref());
+                placeholder::busy(ui, "Opening the dataset…", progress);
+            }
+            Some(Err(fault)) => cx.failed(ui, &fault),
+            None => {
+                let hint = "Open a dataset to see what probes make of all its images";
+                if placeholder::invite(ui, hint, Action::OpenDataset.text()) {
+                    cx.choose(Action::OpenDataset);
+                }
+            }
+        }
+        return None;
+    };
+    let found = cx.focus.and_then(|column| state.survey_of(column));
+    if let Some(Ok(survey)) = found {
+        return Some((dataset, survey.clone()));
+    }
+    if let Some(job) = state.surveys.asking {
+        let progress = state.jobs.get(&job).and_then(|job| job.progress.as_ref());
+        placeholder::busy(ui, "Asking…", progress);
+        return None;
+    }
+    match (found, &state.surveys.fault) {
+        (Some(Err(fault)), _) | (None, Some(fault)) => cx.failed(ui, fault),
+        _ if state.columns.is_empty() => cx.hint(ui),
+        _ => {
+            let hint = format!(
+                "Not asked yet about the {} {} images of {}",
+                part.samples.len(),
+                part.asked.split,
+                part.asked.dataset
+            );
+            if placeholder::invite(ui, &hint, Action::AskShown.text()) {
+                cx.choose(Action::AskShown);
+            }
+        }
+    }
+    None
+}
+
+/// To the images behind what was clicked.
+fn lead(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[usize]) {
+    let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
+    let Some(first) = ids.first().copied() else { return };
+    if ids.len() > 1 {
+        let sieve = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::default() };
+        cx.send(Command::SetSieve(Box::new(sieve)));
+    }
+    cx.send(Command::SelectImage(first));
+}

@@ -1,0 +1,100 @@
+//! What a panel shows instead of its content: nothing there yet, busy, failed.
+
+use eframe::egui;
+use egui::{Align, Layout, ProgressBar, RichText, ScrollArea, Ui};
+
+use crate::app::jobs::Progress;
+use crate::app::user_error::{ON_CPU, UserError};
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+/// Widest line of words in the middle of a panel.
+const WIDE: f32 = 440.0;
+
+/// Puts `add` in the middle of what is left of `ui`, about `height` high.
+pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
+    let room = ui.available_size();
+    ui.add_space(((room.y - height) / 2.0).max(8.0));
+    ui.with_layout(Layout::top_down(Align::Center), |ui| {
+        ui.set_max_width((room.x - 24.0).clamp(60.0, WIDE));
+        add(ui)
+    })
+    .inner
+}
+
+/// Nothing is there yet: what to do.
+pub fn empty(ui: &mut Ui, hint: &str) {
+    middle(ui, 40.0, |ui| {
+        ui.label(RichText::new(hint).weak());
+    });
+}
+
+/// Nothing is there yet, and a button that changes that; true once it is clicked.
+pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
+    middle(ui, 70.0, |ui| {
+        ui.label(RichText::new(hint).weak());
+        ui.add_space(4.0);
+        ui.button(button).clicked()
+    })
+}
+
+/// Work is going on; what came of the last look is not what is asked now.
+pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
+    middle(ui, 56.0, |ui| {
+        ui.label(RichText::new(progress.map_or(what, |p| &p.what)).weak());
+        match progress {
+            Some(progress) => bar(ui, progress),
+            // Not a spinner: it would repaint the window for as long as the work takes.
+            None => {
+                ui.label(RichText::new("…").heading().weak());
+            }
+        }
+    });
+}
+
+/// A bar with what is done and what is left.
+pub fn bar(ui: &mut Ui, progress: &Progress) {
+    let width = ui.available_width().min(WIDE);
+    track(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
+}
+
+/// A bar filled to `fraction`, with words in it.
+pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
+    ui.scope(|ui| {
+        // Of a pane's own colour it would not be seen there.
+        ui.visuals_mut().extreme_bg_color = ui.visuals().widgets.inactive.weak_bg_fill;
+        let text = RichText::new(words).small();
+        ui.add(ProgressBar::new(fraction).desired_width(width).desired_height(18.0).text(text));
+    });
+}
+
+/// Why it failed and what to do now; the words can be selected and copied. True once a person wants
+/// the processor to try.
+pub fn failed(ui: &mut Ui, fault: &UserError) -> bool {
+    let mut on_cpu = false;
+    let theme = style::theme(ui);
+    ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
+        middle(ui, 90.0, |ui| {
+            let mut lines = fault.lines.iter();
+            if let Some(first) = lines.next() {
+                let text = RichText::new(first).color(color32(style::failed(&theme)));
+                ui.add(egui::Label::new(text).selectable(true).wrap());
+            }
+            for line in lines {
+                ui.add(egui::Label::new(RichText::new(line).weak()).selectable(true).wrap());
+            }
+            if fault.wants_cpu() {
+                ui.add_space(4.0);
+                on_cpu =
+                    ui.button(ON_CPU).on_hover_text("Opens the backbone there and tries again").clicked();
+            } else if let Some(remedy) = &fault.remedy {
+                ui.add(egui::Label::new(remedy).selectable(true).wrap());
+            }
+            ui.add_space(2.0);
+            if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
+                ui.ctx().copy_text(fault.to_string());
+            }
+        });
+    });
+    on_cpu
+}

@@ -1,0 +1,172 @@
+//! All probes that were asked about the dataset, in one table: how much each gets right, and the means of
+//! what it says of itself. A click on a row looks through that probe.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{Grid, RichText, ScrollArea, Ui};
+
+use super::{Panel, PanelContext, PanelPlace, UiAction, overview};
+use crate::app::jobs::ProbeId;
+use crate::app::state::command::Command;
+use crate::app::state::{Probe, State};
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::survey::{CONFIDENCE, OWN, Survey};
+use crate::viz::draw::scale::number;
+use crate::viz::figures::dataset::label;
+
+/// Columns of means over the images, by measure; not every head has all.
+const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
+
+/// The panel.
+#[derive(Default)]
+pub struct Asked {
+    /// The column the rows are sorted by, of accuracy and means; by name where absent.
+    sort: Option<usize>,
+    rising: bool,
+}
+
+/// One probe.
+struct Row {
+    probe: ProbeId,
+    change: Intervention,
+    name: String,
+    /// Accuracy in percent, then the means.
+    values: Vec<f64>,
+}
+
+impl Panel for Asked {
+    fn id(&self) -> &'static str {
+        "asked"
+    }
+
+    fn title(&self) -> &'static str {
+        "Probes"
+    }
+
+    fn about(&self) -> &'static str {
+        "All probes that were evaluated on the dataset, one a row; a click looks through it"
+    }
+
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Middle
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let mut rows = rows(cx.state);
+        if rows.is_empty() {
+            overview::survey(ui, cx);
+            return;
+        }
+        match self.sort {
+            Some(at) => rows.sort_by(|a, b| {
+                let (x, y) = (a.values[at], b.values[at]);
+                let known = x.is_nan().cmp(&y.is_nan());
+                known.then(if self.rising { x.total_cmp(&y) } else { y.total_cmp(&x) })
+            }),
+            None => rows.sort_by(|a, b| a.name.cmp(&b.name)),
+        }
+        ScrollArea::both().auto_shrink(false).show(ui, |ui| {
+            ui.add_space(6.0);
+            ui.horizontal(|ui| {
+                ui.add_space(8.0);
+                let grid = Grid::new("asked").striped(true).spacing([18.0, 4.0]).min_row_height(22.0);
+                grid.show(ui, |ui| {
+                    self.head(ui);
+                    rows.iter().for_each(|row| one(ui, cx, row));
+                });
+            });
+        });
+        let over = ui.rect_contains_pointer(ui.max_rect()) && !ui.ctx().egui_wants_keyboard_input();
+        if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
+            ui.ctx().copy_text(tsv(&rows));
+        }
+    }
+}
+
+impl Asked {
+    fn head(&mut self, ui: &mut Ui) {
+        if ui.selectable_label(self.sort.is_none(), RichText::new("Probe").strong()).clicked() {
+            self.sort = None;
+        }
+        for (at, name) in names().enumerate() {
+            let on = self.sort == Some(at);
+            let about = "Mean over the images; click to sort, Ctrl+C copies the table";
+            if ui.selectable_label(on, RichText::new(name).strong()).on_hover_text(about).clicked() {
+                (self.rising, self.sort) = (on && !self.rising, Some(at));
+            }
+        }
+        ui.end_row();
+    }
+}
+
+/// The heads of the columns of numbers.
+fn names() -> impl Iterator<Item = String> {
+    std::iter::once("Right (%)".to_owned()).chain(MEANS.iter().map(|measure| label(measure)))
+}
+
+fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row) {
+    let column = cx.state.columns.iter().find(|(_, c)| (c.probe, c.change) == (row.probe, row.change));
+    let column = column.map(|(id, _)| *id);
+    let chosen = column.is_some() && cx.focus == column;
+    if ui.selectable_label(chosen, &row.name).clicked() {
+        match column {
+            Some(column) => cx.wishes.push(UiAction::Focus(column)),
+            None => cx.send(Command::AddColumn { probe: row.probe, image: None, change: row.change }),
+        }
+    }
+    for (at, value) in row.values.iter().enumerate() {
+        let text = if at == 0 { format!("{value:.1}") } else { number(*value) };
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.label(text));
+    }
+    ui.end_row();
+}
+
+/// Whether any probe was asked.
+pub fn any(state: &State) -> bool {
+    subjects(state).any(|(probe, change)| state.survey(probe, change).is_some_and(|found| found.is_ok()))
+}
+
+/// Every probe as it was trained, and the columns in which one is changed.
+fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
+    let changed = state.columns.values().filter(|column| column.change != Intervention::None);
+    let trained = state.library.probes.keys().map(|probe| (*probe, Intervention::None));
+    trained.chain(changed.map(|column| (column.probe, column.change)))
+}
+
+fn rows(state: &State) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (probe, change) in subjects(state) {
+        let Some(Ok(survey)) = state.survey(probe, change) else { continue };
+        if rows.iter().any(|row| (row.probe, row.change) == (probe, change)) {
+            continue;
+        }
+        let name = state.library.probes.get(&probe).map(Probe::name).unwrap_or_default();
+        let change_text = change.text();
+        let name = if change_text.is_empty() { name } else { format!("{name} · {change_text}") };
+        rows.push(Row { probe, change, name, values: values(survey) });
+    }
+    rows
+}
+
+/// Accuracy, then the means over the images.
+fn values(survey: &Arc<Survey>) -> Vec<f64> {
+    let mean = |measure: &&str| {
+        let known: Vec<f64> =
+            survey.values(measure).unwrap_or_default().iter().map(|v| f64::from(*v)).collect();
+        let known: Vec<f64> = known.into_iter().filter(|v| v.is_finite()).collect();
+        if known.is_empty() { f64::NAN } else { known.iter().sum::<f64>() / known.len() as f64 }
+    };
+    std::iter::once(survey.accuracy()).chain(MEANS.iter().map(mean)).collect()
+}
+
+/// The table as text, a tab between columns; what is not known is empty.
+fn tsv(rows: &[Row]) -> String {
+    let mut text = format!("Probe\t{}\n", names().collect::<Vec<_>>().join("\t"));
+    for row in rows {
+        let cells: Vec<String> =
+            row.values.iter().map(|v| if v.is_nan() { String::new() } else { v.to_string() }).collect();
+        text += &format!("{}\t{}\n", row.name, cells.join("\t"));
+    }
+    text
+}

@@ -1,0 +1,256 @@
+//! Every token of the shown image in numbers: where it lies, when it is read, what it counts. A click
+//! holds a token, the arrow keys move on from it, Ctrl+C copies the table.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
+
+use super::{Panel, PanelContext, PanelPlace, placeholder};
+use crate::app::window::style;
+use crate::model::trace::Trace;
+use crate::viz::draw::paint::color32;
+use crate::viz::draw::readout;
+
+/// Height of a row.
+const ROW: f32 = 22.0;
+
+/// What a column holds; the numbers are absent where the head has no such thing.
+const COLUMNS: [(&str, &str); WIDTH] = [
+    ("Token", "Number of the patch, row by row from the top left"),
+    ("Row", "Row of the patch grid"),
+    ("Column", "Column of the patch grid"),
+    ("Rank", "Place in the order by mean position, or the step of a fixed order; the last is read last"),
+    ("Best position", "The position that holds most of the token"),
+    ("Mean position", "The mean over positions, by the share of the token at each"),
+    ("Score", "Standardised score of the router"),
+    ("Weight", "What the token counts in the sum the classifier sees"),
+    ("Evidence", "What the token adds to the logit of the class"),
+];
+/// How many columns there are.
+const WIDTH: usize = 9;
+/// Columns of whole numbers: these first.
+const WHOLE: usize = 5;
+
+/// The numbers of every token, one a column.
+type Rows = Vec<[f64; WIDTH]>;
+
+/// The panel.
+#[derive(Default)]
+pub struct Tokens {
+    sort: usize,
+    down: bool,
+    /// The trace, its numbers, and with how many places they are shown.
+    kept: Option<(Arc<Trace>, Rows, [usize; WIDTH])>,
+    sorted: Option<(usize, bool, Vec<usize>)>,
+    /// The held token that was last scrolled to.
+    shown: Option<usize>,
+}
+
+impl Panel for Tokens {
+    fn id(&self) -> &'static str {
+        "tokens"
+    }
+
+    fn title(&self) -> &'static str {
+        "Token table"
+    }
+
+    fn about(&self) -> &'static str {
+        "Every token in numbers: position, score, weight and evidence"
+    }
+
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Middle
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let Some(trace) = cx.trace(ui) else { return };
+        if self.kept.as_ref().is_none_or(|(kept, ..)| !Arc::ptr_eq(kept, &trace)) {
+            let rows = rows(&trace);
+            let places = std::array::from_fn(|column| places(&rows, column));
+            self.kept = Some((trace.clone(), rows, places));
+            self.sorted = None;
+        }
+        let Some((_, rows, places)) = &self.kept else { return };
+        if rows.is_empty() {
+            return placeholder::empty(ui, "The trace is inconsistent");
+        }
+        if self.sorted.as_ref().is_none_or(|(by, down, _)| (*by, *down) != (self.sort, self.down)) {
+            let key = |i: &usize| rows[*i][self.sort];
+            let mut order: Vec<usize> = (0..rows.len()).collect();
+            // What is not known stands at the end, whichever way.
+            order.sort_by(|a, b| {
+                let (x, y) = (key(a), key(b));
+                let known = x.is_nan().cmp(&y.is_nan());
+                known.then(if self.down { y.total_cmp(&x) } else { x.total_cmp(&y) }).then(a.cmp(b))
+            });
+            self.sorted = Some((self.sort, self.down, order));
+        }
+        let width = (ui.available_width() / COLUMNS.len() as f32).clamp(64.0, 240.0);
+        if let Some(column) = head(ui, width, self.sort, self.down) {
+            self.down = if column == self.sort { !self.down } else { column >= WHOLE };
+            self.sort = column;
+        }
+        let Some((_, _, order)) = &self.sorted else { return };
+        ui.spacing_mut().item_spacing.y = 0.0;
+        step(ui, cx, order);
+        let mut area = ScrollArea::both().auto_shrink(false);
+        // What is held anywhere is scrolled to, once.
+        if cx.lit.held != self.shown {
+            self.shown = cx.lit.held;
+            let at = self.shown.and_then(|token| order.iter().position(|t| *t == token));
+            if let Some(at) = at {
+                let middle = 0.5 * (ui.available_height() - ROW);
+                area = area.vertical_scroll_offset((at as f32 * ROW - middle).max(0.0));
+            }
+        }
+        let rect = ui.available_rect_before_wrap();
+        let text = || tsv(order, rows);
+        area.show_rows(ui, ROW, order.len(), |ui, shown| {
+            for at in shown {
+                let token = order[at];
+                let state = [cx.lit.held == Some(token), cx.lit.token == Some(token)];
+                let response = row(ui, width, &rows[token], places, state, at);
+                if response.hovered() {
+                    cx.lit.point(token);
+                }
+                if response.clicked() {
+                    cx.lit.click(token);
+                    self.shown = Some(token); // it is in sight where it was clicked
+                }
+                response.context_menu(|ui| {
+                    if ui
+                        .button("Copy table")
+                        .on_hover_text("All rows, as a spreadsheet takes them")
+                        .clicked()
+                    {
+                        ui.ctx().copy_text(text());
+                    }
+                });
+            }
+        });
+        let over = ui.rect_contains_pointer(rect) && !ui.ctx().egui_wants_keyboard_input();
+        if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
+            ui.ctx().copy_text(text());
+        }
+    }
+}
+
+/// Moves what is held to the row above or below.
+fn step(ui: &Ui, cx: &mut PanelContext<'_>, order: &[usize]) {
+    let Some(at) = cx.lit.held.and_then(|held| order.iter().position(|token| *token == held)) else { return };
+    if ui.ctx().egui_wants_keyboard_input() {
+        return;
+    }
+    let pressed = |key| ui.input_mut(|i| i.consume_key(egui::Modifiers::NONE, key));
+    let by = isize::from(pressed(egui::Key::ArrowDown)) - isize::from(pressed(egui::Key::ArrowUp));
+    if let Some(token) = at.checked_add_signed(by).and_then(|at| order.get(at)).filter(|_| by != 0) {
+        cx.lit.click(*token);
+    }
+}
+
+/// The table as text, a tab between columns; what is not known is empty.
+fn tsv(order: &[usize], rows: &Rows) -> String {
+    let mut text = COLUMNS.map(|(name, _)| name).join("\t") + "\n";
+    for token in order {
+        let cells = rows[*token].map(|v| if v.is_nan() { String::new() } else { v.to_string() });
+        text += &(cells.join("\t") + "\n");
+    }
+    text
+}
+
+/// The numbers of every token.
+fn rows(trace: &Trace) -> Rows {
+    let places = readout::places(trace);
+    let whole = |values: &Option<Vec<usize>>, i: usize| {
+        values.as_ref().and_then(|v| v.get(i)).map_or(f64::NAN, |v| *v as f64)
+    };
+    let of = |values: &Option<Vec<f32>>, i: usize| {
+        values.as_ref().and_then(|v| v.get(i)).map_or(f64::NAN, |v| f64::from(*v))
+    };
+    let cols = trace.grid.cols.max(1);
+    let row = |i: usize| {
+        let mean = places.mean.as_ref().and_then(|v| v.get(i)).copied().unwrap_or(f64::NAN);
+        let [score, weight] = [&trace.scores, &trace.token_weight].map(|values| of(values, i));
+        let [rank, best] = [&places.rank, &places.best].map(|values| whole(values, i));
+        let (down, across) = ((i / cols) as f64, (i % cols) as f64);
+        [i as f64, down, across, rank, best, mean, score, weight, of(&trace.evidence.token, i)]
+    };
+    (0..trace.grid.len()).map(row).collect()
+}
+
+/// Where the numbers of a column end, and its head.
+fn end(left: f32, width: f32, column: usize) -> f32 {
+    left + (column as f32 + 1.0) * width - 12.0
+}
+
+/// The heads of the columns; the one clicked.
+fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
+    let size = Vec2::new(width * COLUMNS.len() as f32, ROW + 6.0);
+    let (line, _) = ui.allocate_exact_size(size, Sense::hover());
+    let mut clicked = None;
+    for (i, (name, about)) in COLUMNS.iter().enumerate() {
+        let corner = line.min + Vec2::new(i as f32 * width, 0.0);
+        let rect = Rect::from_min_size(corner, Vec2::new(width, line.height()));
+        let response = ui.interact(rect, ui.scope_id().with(("head", i)), Sense::click());
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, *name));
+        let color = ui.style().interact(&response).fg_stroke.color;
+        let at = egui::Pos2::new(end(line.left(), width, i), line.center().y);
+        let text = ui.painter().text(at, Align2::RIGHT_CENTER, name, FontId::proportional(13.0), color);
+        if i == sort {
+            arrow(ui, text.left_center() - Vec2::new(9.0, 0.0), down, color);
+        }
+        if response.on_hover_text(*about).clicked() {
+            clicked = Some(i);
+        }
+    }
+    clicked
+}
+
+/// Which way a column is sorted, drawn by hand: no font has to have it.
+fn arrow(ui: &Ui, at: egui::Pos2, down: bool, color: egui::Color32) {
+    let tip = if down { 3.5 } else { -3.5 };
+    let corners = [(-4.0, -tip), (4.0, -tip), (0.0, tip)].map(|(x, y)| at + Vec2::new(x, y));
+    ui.painter().add(egui::Shape::convex_polygon(corners.into(), color, egui::Stroke::NONE));
+}
+
+/// How many places behind the point tell the values of a column apart.
+fn places(rows: &[[f64; WIDTH]], column: usize) -> usize {
+    let largest = rows.iter().map(|row| row[column].abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
+    if largest > 0.0 { (3.0 - largest.log10().floor()).clamp(2.0, 8.0) as usize } else { 2 }
+}
+
+fn row(
+    ui: &mut Ui,
+    width: f32,
+    values: &[f64; WIDTH],
+    places: &[usize; WIDTH],
+    [held, lit]: [bool; 2],
+    at: usize,
+) -> Response {
+    let size = Vec2::new(width * COLUMNS.len() as f32, ROW);
+    let (rect, response) = ui.allocate_exact_size(size, Sense::click());
+    response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, held, format!("Token {}", values[0])));
+    let theme = style::theme(ui);
+    if held || lit {
+        ui.painter().rect_filled(rect, 3.0, ui.visuals().selection.bg_fill);
+    } else if at % 2 == 1 {
+        ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
+    }
+    if held {
+        let stroke = egui::Stroke::new(1.5, color32(theme.held()));
+        ui.painter().rect_stroke(rect.shrink(0.5), 3.0, stroke, egui::StrokeKind::Inside);
+    }
+    for (i, value) in values.iter().enumerate() {
+        let (text, color) = match (value.is_nan(), i) {
+            (true, _) => ("–".to_owned(), theme.muted),
+            (_, 0..WHOLE) => (format!("{value}"), theme.ink),
+            (_, WHOLE) => (format!("{value:.1}"), theme.ink),
+            _ => (format!("{value:+.*}", places[i]).replace('-', "−"), theme.ink),
+        };
+        let at = egui::Pos2::new(end(rect.left(), width, i), rect.center().y);
+        ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color32(color));
+    }
+    response
+}

@@ -1,0 +1,151 @@
+//! A run that is open: where it stands, what can be done with it, its curves and its heads.
+
+use eframe::egui;
+use egui::{Align, Button, Label, Layout, RichText, Ui};
+
+use super::curves::Curves;
+use super::legend;
+use crate::app::format;
+use crate::app::state::command::Command;
+use crate::app::state::{ActiveRun, Followed, Phase};
+use crate::app::window::panels::{PanelContext, placeholder};
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+/// Draws it.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, curves: &mut Curves) {
+    head(ui, cx, run);
+    if run.course.lines(0).is_empty() {
+        return placeholder::empty(ui, "This run trains no head");
+    }
+    ui.add_space(6.0);
+    let rows = run.course.about.heads.len() as f32;
+    let table = (rows * legend::ROW + legend::HEAD).min((ui.available_height() * 0.4).max(120.0));
+    let height = (ui.available_height() - table - 44.0).max(150.0);
+    curves.ui(ui, cx, &run.course, height);
+    ui.add_space(4.0);
+    legend::ui(ui, cx, run, &mut curves.hidden);
+}
+
+fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed) {
+    let about = &run.course.about;
+    let live = cx.state.training.live.clone().filter(|live| live.folder.as_ref() == Some(&about.folder));
+    ui.horizontal(|ui| {
+        ui.label(RichText::new(about.name()).heading()).on_hover_text(about.folder.display().to_string());
+        let (text, color) = standing(cx, run, live.as_ref());
+        ui.label(RichText::new(text).color(color));
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| buttons(ui, cx, run, live.as_ref()));
+    });
+    let s = |count: usize| if count == 1 { "" } else { "s" };
+    let facts = format!(
+        "{} through {}, on {}: {} images to train on, {} to test on; {} head{}, {} epoch{}, {} seed{}",
+        about.dataset,
+        about.backbone,
+        about.device,
+        about.train,
+        about.test,
+        about.heads.len(),
+        s(about.heads.len()),
+        about.epochs,
+        s(about.epochs),
+        about.seeds.len(),
+        s(about.seeds.len()),
+    );
+    ui.add(Label::new(RichText::new(facts).small().weak()).truncate());
+    if let Phase::Failed(fault) = &run.phase {
+        let color = color32(style::failed(cx.theme));
+        for line in &fault.lines {
+            ui.add(Label::new(RichText::new(line).color(color)).selectable(true).wrap());
+        }
+        if let Some(remedy) = &fault.remedy {
+            ui.add(Label::new(remedy).selectable(true).wrap());
+        }
+        if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
+            ui.ctx().copy_text(fault.to_string());
+        }
+    }
+    progress(ui, cx, run, live.as_ref());
+}
+
+/// Where it stands, in a word and its colour.
+fn standing(
+    cx: &PanelContext<'_>,
+    run: &Followed,
+    live: Option<&ActiveRun>,
+) -> (&'static str, egui::Color32) {
+    let (fine, muted) = (color32(style::fine(cx.theme)), color32(cx.theme.muted));
+    match (&run.phase, live) {
+        (Phase::Live, Some(live)) if cancelling(cx, live) => ("Stopping after this step", muted),
+        (Phase::Live, Some(ActiveRun { paused: true, .. })) => ("Paused", color32(cx.theme.series(4))),
+        (Phase::Live, Some(ActiveRun { pausing: true, .. })) => ("Pausing after this step", muted),
+        (Phase::Live, _) => ("Running", fine),
+        (Phase::Open { growing: true }, _) => ("Runs elsewhere", fine),
+        (Phase::Open { growing: false }, _) => ("Not finished", muted),
+        (Phase::Stopped, _) => ("Stopped and saved", muted),
+        (Phase::Done, _) => ("Finished", fine),
+        (Phase::Failed(_), _) => ("Failed", color32(style::failed(cx.theme))),
+    }
+}
+
+fn cancelling(cx: &PanelContext<'_>, live: &ActiveRun) -> bool {
+    cx.state.jobs.get(&live.job).is_some_and(|job| job.cancelling)
+}
+
+/// From right to left.
+fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, live: Option<&ActiveRun>) {
+    if let Some(live) = live {
+        let going = !cancelling(cx, live);
+        let stop = ui.add_enabled(going, Button::new("Stop and keep"));
+        if stop
+            .on_hover_text("Ends after this step and saves: probes are written, and it can go on later")
+            .clicked()
+        {
+            cx.send(Command::Cancel(live.job));
+        }
+        let (text, about) = match live.pausing {
+            true => ("Go on", "Train on from here"),
+            false => ("Pause", "No more steps until it goes on; images are still looked at"),
+        };
+        if ui.add_enabled(going, Button::new(text)).on_hover_text(about).clicked() {
+            cx.send(Command::PauseTraining(!live.pausing));
+        }
+        return;
+    }
+    let folder = &run.course.about.folder;
+    if ui.button("Close run").on_hover_text("Takes the curves away; the files and open probes stay").clicked()
+    {
+        cx.send(Command::CloseRun(folder.clone()));
+    }
+    if run.phase == Phase::Done {
+        return;
+    }
+    let free = cx.state.training.live.is_none();
+    let about = match run.phase {
+        Phase::Open { .. } => "Goes on from where it was saved. No other program may be training it now",
+        _ => "Goes on from where it was saved",
+    };
+    if ui.add_enabled(free, Button::new("Resume")).on_hover_text(about).clicked() {
+        cx.send(Command::ResumeTraining(folder.clone()));
+    }
+}
+
+/// How far it is; of the one that runs here also how fast, and how long the rest takes.
+fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &Followed, live: Option<&ActiveRun>) {
+    let (done, all) = run.course.done();
+    let known = live.and_then(|live| cx.state.jobs.get(&live.job)?.progress.as_ref());
+    let (fraction, text) = match (live, known) {
+        (Some(live), Some(progress)) => {
+            let rest = match (live.paused, live.rate > 0.0) {
+                (false, true) => format!(", {:.0} images/s, {} left", live.rate, format::clock(live.left)),
+                (true, _) | (false, false) => String::new(),
+            };
+            (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
+        }
+        _ if run.course.finished() => return,
+        _ => {
+            let part = done as f32 / all.max(1) as f32;
+            (part, format!("{:.0} % of all epochs are done", 100.0 * part))
+        }
+    };
+    placeholder::track(ui, fraction, &text, ui.available_width());
+}

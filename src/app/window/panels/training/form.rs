@@ -1,0 +1,266 @@
+//! What a person fills in for the next training.
+
+use std::path::Path;
+
+use eframe::egui;
+use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
+
+use super::heads;
+use crate::app::jobs::train::{MOST_SEEDS, TrainForm};
+use crate::app::state::Outlook;
+use crate::app::state::command::{Action, Command, Prompt};
+use crate::app::state::settings::DEVICES;
+use crate::app::window::panels::{PanelContext, UiAction};
+use crate::viz::draw::font;
+
+/// Width of what is chosen from a list.
+const COMBO: f32 = 182.0;
+
+/// Room for the scroll bar.
+const SCROLL: f32 = 12.0;
+
+/// What is being typed or dragged: the state hears of it once it is done.
+#[derive(Default)]
+pub struct Form {
+    editing: Option<TrainForm>,
+}
+
+impl Form {
+    /// Draws it.
+    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let draft = &cx.state.training.draft;
+        let mut edited = self.editing.take().unwrap_or_else(|| draft.clone());
+        ui.spacing_mut().item_spacing.y = 6.0;
+        ui.set_max_width(ui.available_width() - SCROLL);
+        Grid::new("source").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
+            backbone(ui, cx, &mut edited);
+            dataset(ui, cx, &mut edited);
+        });
+        ui.add_space(6.0);
+        let mut settled = protocol(ui, cx, &mut edited);
+        CollapsingHeader::new("Advanced").show(ui, |ui| settled &= places(ui, cx, &mut edited));
+        ui.add_space(8.0);
+        let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
+        let without_cls = known.and_then(|known| known.status.ready()).filter(|facts| !facts.cls);
+        heads::ui(ui, &mut edited.heads, without_cls.map(|facts| facts.id.as_str()));
+        if edited == cx.state.training.draft {
+            return;
+        }
+        match settled {
+            true => cx.send(Command::SetDraft(Box::new(edited))),
+            false => self.editing = Some(edited),
+        }
+    }
+}
+
+/// The file name of a path.
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
+    let label = ui.label("Backbone").id;
+    ui.horizontal(|ui| {
+        let library = &cx.state.library.backbones;
+        let known = library.values().find(|backbone| backbone.source == draft.backbone);
+        let shown = match known {
+            Some(backbone) => backbone.name(),
+            None if draft.backbone.is_empty() => "None chosen".to_owned(),
+            None => name(Path::new(&draft.backbone)),
+        };
+        let combo =
+            ComboBox::from_id_salt("backbone").width(COMBO).selected_text(font::fit(&shown, 13.5, 160.0));
+        let list = combo.show_ui(ui, |ui| {
+            for backbone in library.values() {
+                let chosen = backbone.source == draft.backbone;
+                if ui.selectable_label(chosen, backbone.name()).on_hover_text(&backbone.source).clicked() {
+                    draft.backbone.clone_from(&backbone.source);
+                }
+            }
+            let recent = cx.state.settings.recent.backbones.iter();
+            for source in recent.filter(|source| library.values().all(|b| b.source != **source)) {
+                let text = name(Path::new(source));
+                if ui.selectable_label(*source == draft.backbone, text).on_hover_text(source).clicked() {
+                    draft.backbone.clone_from(source);
+                }
+            }
+            if library.is_empty() && cx.state.settings.recent.backbones.is_empty() {
+                ui.weak("Open one first");
+            }
+        });
+        list.response.labelled_by(label).on_hover_text(&draft.backbone);
+        if ui.button("Open…").on_hover_text(Action::OpenBackbone.text()).clicked() {
+            cx.choose(Action::OpenBackbone);
+        }
+    });
+    ui.end_row();
+}
+
+fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
+    let label = ui.label("Dataset").id;
+    ui.horizontal(|ui| {
+        let shown = draft.data.as_deref().map_or("None chosen".to_owned(), name);
+        let combo = ComboBox::from_id_salt("dataset").width(COMBO).selected_text(font::fit(&shown, 13.5, 160.0));
+        let recent = &cx.state.settings.recent.datasets;
+        let list = combo.show_ui(ui, |ui| {
+            for path in recent {
+                let chosen = draft.data.as_ref() == Some(path);
+                if ui.selectable_label(chosen, name(path)).on_hover_text(path.display().to_string()).clicked() {
+                    draft.data = Some(path.clone());
+                }
+            }
+            if recent.is_empty() {
+                ui.weak("None used lately");
+            }
+        });
+        let about = draft.data.as_ref().map_or_else(String::new, |path| path.display().to_string());
+        let about = if about.is_empty() { "Labelled images to train and to test on".to_owned() } else { about };
+        list.response.labelled_by(label).on_hover_text(about);
+        let button = ui.button("Folder…").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
+        button.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, "Choose dataset"));
+        if button.clicked() {
+            cx.wishes.push(UiAction::Prompt(Prompt::DatasetFolder));
+        }
+    });
+    ui.end_row();
+}
+
+/// How it is trained; whether nothing is being typed or dragged.
+fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool {
+    let mut settled = true;
+    Grid::new("protocol").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
+        let mut number = |ui: &mut Ui, text: &str, about: &str, value: DragValue<'_>| {
+            let label = ui.label(text).on_hover_text(about).id;
+            let response = ui.add(value).labelled_by(label).on_hover_text(about);
+            settled &= !response.dragged() && !response.has_focus();
+            ui.end_row();
+        };
+        let epochs = DragValue::new(&mut draft.epochs).range(1..=1_000_000).speed(0.2);
+        number(
+            ui,
+            "Epochs",
+            "Passes over the training images; the paper has 5 on ImageNet, 100 on CUB and Cars, and `ssmprobe \
+             train` takes 100 unless told otherwise",
+            epochs,
+        );
+        let batch = DragValue::new(&mut draft.batch).range(1..=1_000_000).suffix(" images");
+        number(ui, "Batch", "Images of one step; the paper has 256", batch);
+        let rate = DragValue::new(&mut draft.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
+        number(ui, "Learning rate", "At the start; it follows a cosine to zero", rate);
+        let seeds = DragValue::new(&mut draft.seeds).range(1..=MOST_SEEDS).speed(0.05);
+        number(ui, "Seeds", "One training of all heads each; their spread is the curves' band", seeds);
+        settled &= selection(ui, draft);
+        let label = ui.label("Device").id;
+        let combo = ComboBox::from_id_salt("train on").width(COMBO).selected_text(&draft.device);
+        let list = combo.show_ui(ui, |ui| {
+            for (device, about) in DEVICES {
+                let text = format!("{device}: {}", about.to_lowercase());
+                if ui.selectable_label(draft.device == *device, text).clicked() {
+                    (*device).clone_into(&mut draft.device);
+                }
+            }
+        });
+        list.response.labelled_by(label);
+        ui.end_row();
+        settled &= output(ui, cx, draft);
+    });
+    settled
+}
+
+/// What picks the best epoch.
+fn selection(ui: &mut Ui, draft: &mut TrainForm) -> bool {
+    let mut settled = true;
+    ui.label("Best epoch");
+    ui.horizontal(|ui| {
+        let mut aside = draft.selection.is_some();
+        let about = "The best epoch is picked on images that are neither trained on nor reported. Without \
+                     it: on the validation split where there is a test split too, else on the test images, \
+                     which flatters";
+        if ui.checkbox(&mut aside, "Pick on part of train").on_hover_text(about).changed() {
+            draft.selection = aside.then_some(0.1);
+        }
+        if let Some(share) = &mut draft.selection {
+            let mut percent = *share * 100.0;
+            let value =
+                DragValue::new(&mut percent).range(1.0..=90.0).speed(0.2).max_decimals(0).suffix(" %");
+            let response = ui.add(value);
+            response.widget_info(|| WidgetInfo::labeled(egui::Role::SpinButton, true, "Part kept aside"));
+            *share = percent / 100.0;
+            settled = !response.dragged() && !response.has_focus();
+        }
+    });
+    ui.end_row();
+    settled
+}
+
+/// A folder that can be typed or chosen; one is suggested where it is empty.
+fn folder(
+    ui: &mut Ui,
+    text: &str,
+    hint: &str,
+    path: &mut Option<std::path::PathBuf>,
+    wishes: &mut Vec<UiAction>,
+    ask: Prompt,
+) -> bool {
+    ui.label(text);
+    let mut settled = true;
+    ui.horizontal(|ui| {
+        let mut typed = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO - 8.0);
+        let edit = ui.add(edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
+        edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
+        // Spaces around it go once it is typed: until then one may be in the middle of a name.
+        let typed = if edit.lost_focus() { typed.trim() } else { &typed };
+        if edit.changed() || edit.lost_focus() {
+            *path = Some(typed).filter(|typed| !typed.is_empty()).map(Into::into);
+        }
+        settled = !edit.has_focus();
+        let button = ui.button("Choose…");
+        button.widget_info(|| {
+            WidgetInfo::labeled(egui::Role::Button, true, format!("Choose {}", text.to_lowercase()))
+        });
+        if button.clicked() {
+            wishes.push(UiAction::Prompt(ask));
+        }
+    });
+    ui.end_row();
+    settled
+}
+
+fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool {
+    let suggested = match &cx.state.training.outlook {
+        Outlook::Ready { facts, .. } => facts.out.display().to_string(),
+        _ => "A new folder in ssmprobe-runs".to_owned(),
+    };
+    folder(ui, "Output folder", &suggested, &mut draft.out, cx.wishes, Prompt::RunOutput)
+}
+
+/// What few people change.
+fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool {
+    let mut settled = true;
+    Grid::new("places").num_columns(2).spacing([12.0, 8.0]).min_col_width(80.0).show(ui, |ui| {
+        ui.label("Head settings");
+        let edit = TextEdit::singleline(&mut draft.settings)
+            .hint_text("sinkhorn.temperature=0.2")
+            .desired_width(COMBO);
+        let edit = ui.add(edit).on_hover_text(
+            "KEY=VALUE for all heads that know it, HEAD.KEY=VALUE for one, with spaces between them",
+        );
+        edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, "Head settings"));
+        settled &= !edit.has_focus();
+        ui.end_row();
+        let hint = "The user's cache folder";
+        settled &= folder(ui, "Token cache", hint, &mut draft.cache, cx.wishes, Prompt::CacheFolder);
+        ui.label("");
+        ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
+            "For datasets whose tokens fit on no disk: the backbone reads the images again in every epoch",
+        );
+        ui.end_row();
+    });
+    let kept = match draft.recompute {
+        true => "The backbone reads the images again in every epoch",
+        false => "Tokens are taken once and kept for every later training",
+    };
+    ui.label(RichText::new(kept).small().weak());
+    settled
+}

@@ -1,0 +1,64 @@
+//! The heads to choose from, in groups, each with a line that says what it does.
+
+use eframe::egui;
+use egui::{CollapsingHeader, RichText, Ui};
+
+use crate::model::probe::head::{Group, HEADS, HeadSpec, of_paper};
+
+/// Draws the groups; `chosen` holds ids of heads, in the order of the list. `without_cls` is the name of
+/// the backbone where it has no CLS token: heads that read it can be left out, not chosen.
+pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
+    let absent = |kind: &HeadSpec| without_cls.filter(|_| kind.needs_cls());
+    ui.horizontal(|ui| {
+        ui.label(RichText::new("Heads").strong());
+        ui.weak(format!("{} of {}", chosen.len(), HEADS.len()));
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            if ui.small_button("None").on_hover_text("Choose no head").clicked() {
+                chosen.clear();
+            }
+            if ui.small_button("The paper's").on_hover_text("All heads of the paper's tables").clicked() {
+                let papers = of_paper().filter(|kind| absent(kind).is_none());
+                *chosen = papers.map(|kind| kind.id.to_owned()).collect();
+            }
+        });
+    });
+    for group in Group::ALL {
+        let (name, about) = group.text();
+        let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| kind.group == group).collect();
+        let count = kinds.iter().filter(|kind| chosen.iter().any(|id| id == kind.id)).count();
+        let title = if count == 0 { name.to_owned() } else { format!("{name}: {count} chosen") };
+        let header = CollapsingHeader::new(title).id_salt(name).default_open(group != Group::Network);
+        let shown = header.show(ui, |ui| {
+            ui.spacing_mut().item_spacing.y = 2.0;
+            for kind in kinds {
+                one(ui, kind, chosen, absent(kind));
+            }
+        });
+        shown.header_response.on_hover_text(about);
+    }
+}
+
+fn one(ui: &mut Ui, kind: &HeadSpec, chosen: &mut Vec<String>, absent: Option<&str>) {
+    ui.horizontal(|ui| {
+        let mut ticked = chosen.iter().any(|id| id == kind.id);
+        let width = ui.available_width();
+        let enabled = absent.is_none() || ticked;
+        let checkbox = egui::Checkbox::new(&mut ticked, kind.name);
+        let response = ui.add_enabled(enabled, checkbox).on_hover_text(kind.summary);
+        let why = |backbone: &str| format!("{backbone} has no CLS token, which this head reads");
+        let response = response.on_disabled_hover_text(absent.map(why).unwrap_or_default());
+        if response.changed() {
+            match ticked {
+                true => chosen.push(kind.id.to_owned()),
+                false => chosen.retain(|id| id != kind.id),
+            }
+            chosen.sort_by_key(|id| HEADS.iter().position(|kind| kind.id == id));
+        }
+        // Summaries stand under each other.
+        let used = width - ui.available_width();
+        ui.add_space((126.0 - used).max(0.0));
+        let summary = RichText::new(kind.summary).small().weak();
+        ui.add(egui::Label::new(summary).truncate());
+    });
+}

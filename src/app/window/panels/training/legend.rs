@@ -1,0 +1,169 @@
+//! The heads of a run as rows: which curve, what it has come to, and its probe beside the others.
+//! A click on a name hides or shows its curve.
+
+use std::collections::HashSet;
+
+use eframe::egui;
+use egui::{Align, Layout, Pos2, Rect, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
+use egui_plot::LineStyle;
+
+use super::curves::dash;
+use crate::app::jobs::ProbeId;
+use crate::app::jobs::history::TrainHistory;
+use crate::app::state::Followed;
+use crate::app::state::command::Command;
+use crate::app::window::panels::{PanelContext, UiAction};
+use crate::app::window::style;
+use crate::model::explain::intervention::Intervention;
+use crate::model::train::run::ProbeCheckpoint;
+use crate::viz::draw::font;
+use crate::viz::draw::paint::color32;
+use crate::viz::draw::scale::number;
+use crate::viz::draw::theme::Theme;
+
+/// Height of a row.
+pub const ROW: f32 = 26.0;
+/// Height of the line above the rows.
+pub const HEAD: f32 = 30.0;
+
+/// Columns of numbers: name, width, what it is.
+const COLUMNS: [(&str, f32, &str); 4] = [
+    ("Loss", 64.0, "Training loss over the last epoch, mean over seeds"),
+    ("Train (%)", 74.0, "Training accuracy over the last epoch, in percent"),
+    ("Test, last (%)", 104.0, "Test accuracy after the last epoch, in percent"),
+    ("Test, best (%)", 104.0, "Test accuracy at the epoch that was best on the selection images, in percent"),
+];
+/// Width of the name, its line included.
+const NAME: f32 = 190.0;
+
+/// Draws the rows; `hidden` holds names of heads whose curves are not drawn.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, hidden: &mut HashSet<String>) {
+    let heads = &run.course.about.heads;
+    ui.spacing_mut().item_spacing.y = 0.0;
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 0.0;
+        cell(ui, NAME, Align::Min, |ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            if ui.small_button("Show all").clicked() {
+                hidden.clear();
+            }
+            if ui.small_button("Hide all").clicked() {
+                hidden.extend(heads.iter().cloned());
+            }
+        });
+        for (name, width, about) in COLUMNS {
+            cell(ui, width, Align::Max, |ui| drop(ui.weak(name).on_hover_text(about)));
+        }
+    });
+    ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]).show_rows(
+        ui,
+        ROW,
+        heads.len(),
+        |ui, rows| {
+            for head in rows {
+                row(ui, cx, run, head, hidden);
+            }
+        },
+    );
+}
+
+/// A part of a row of this width.
+fn cell(ui: &mut Ui, width: f32, align: Align, add: impl FnOnce(&mut Ui)) {
+    let layout = match align {
+        Align::Max => Layout::right_to_left(Align::Center),
+        _ => Layout::left_to_right(Align::Center),
+    };
+    ui.allocate_ui_with_layout(Vec2::new(width, ROW - 4.0), layout, |ui| {
+        ui.set_min_width(width);
+        add(ui);
+    });
+}
+
+fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: usize, hidden: &mut HashSet<String>) {
+    let Some(name) = run.course.about.heads.get(head) else { return };
+    let shown = !hidden.contains(name);
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 0.0;
+        cell(ui, NAME, Align::Min, |ui| {
+            swatch(ui, cx.theme, head, shown);
+            ui.add_space(6.0);
+            let text = RichText::new(font::fit(name, 13.5, NAME - 60.0));
+            let text = if shown { text } else { text.weak().strikethrough() };
+            let about = if shown { "Click to hide its curve" } else { "Click to show its curve" };
+            if ui.selectable_label(false, text).on_hover_text(about).clicked() && !hidden.remove(name) {
+                hidden.insert(name.clone());
+            }
+        });
+        let score = run.course.score(head);
+        let spread = |(mean, deviation): (f64, f64), seeds: usize| match seeds {
+            1 => format!("{mean:.1}"),
+            _ => format!("{mean:.1} ± {deviation:.1}"),
+        };
+        let texts = score.map(|score| {
+            [
+                number(score.loss),
+                format!("{:.1}", score.train),
+                spread(score.last, score.seeds),
+                spread(score.best, score.seeds),
+            ]
+        });
+        for (at, (_, width, _)) in COLUMNS.iter().enumerate() {
+            let text = texts.as_ref().map_or("–", |texts| texts[at].as_str());
+            cell(ui, *width, Align::Max, |ui| drop(ui.label(text)));
+        }
+        ui.add_space(16.0);
+        ui.spacing_mut().item_spacing.x = 8.0;
+        compare(ui, cx, run, name);
+        if let Some(why) = failure(&run.course, head) {
+            let text =
+                RichText::new(format!("Stopped: {why}")).small().color(color32(style::failed(cx.theme)));
+            ui.add(egui::Label::new(text).truncate()).on_hover_text(why);
+        }
+    });
+}
+
+/// The line as it is drawn in the plots.
+fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
+    let (rect, _) = ui.allocate_exact_size(Vec2::new(24.0, ROW - 6.0), Sense::hover());
+    let color = if shown { color32(theme.series(head)) } else { color32(theme.band) };
+    let y = rect.center().y;
+    let ends = [Pos2::new(rect.left(), y), Pos2::new(rect.right(), y)];
+    let stroke = Stroke::new(2.4, color);
+    let shapes = match dash(head, theme) {
+        LineStyle::Solid => vec![Shape::line_segment(ends, stroke)],
+        LineStyle::Dashed { length } => Shape::dashed_line(&ends, stroke, length, length * 0.5),
+        LineStyle::Dotted { spacing } => Shape::dotted_line(&ends, color, spacing, 1.4),
+    };
+    ui.painter().with_clip_rect(Rect::EVERYTHING.intersect(ui.clip_rect())).extend(shapes);
+}
+
+/// Why a head stopped before the end, with its first seed that did.
+fn failure(course: &TrainHistory, head: usize) -> Option<&str> {
+    course.lines(head).iter().find_map(|line| line.failure.as_deref())
+}
+
+/// Shows the head's best probe of the first seed that has one beside the other columns.
+fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: &str) {
+    let about = &run.course.about;
+    let path = |seed: &u64| {
+        about.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", ProbeCheckpoint::Best.name()))
+    };
+    let of = |path: std::path::PathBuf| {
+        cx.state.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id)
+    };
+    let Some(probe) = about.seeds.iter().find_map(|seed| of(path(seed))) else { return };
+    let column = cx.state.columns.iter().find(|(_, column)| column.probe == probe).map(|(id, _)| *id);
+    let button =
+        ui.small_button("Compare").on_hover_text("Shows its best probe in the panes beside the others");
+    if button.clicked() {
+        show(cx, probe, column);
+    }
+}
+
+fn show(cx: &mut PanelContext<'_>, probe: ProbeId, column: Option<crate::app::jobs::ColumnId>) {
+    match column {
+        Some(column) => cx.wishes.push(UiAction::Focus(column)),
+        None => cx.send(Command::AddColumn { probe, image: None, change: Intervention::None }),
+    }
+    cx.wishes.push(UiAction::Show("compare"));
+}

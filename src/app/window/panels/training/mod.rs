@@ -1,0 +1,123 @@
+//! Training: what is filled in and what it comes to, or the curves of a run that is open.
+
+mod course;
+mod curves;
+mod form;
+mod heads;
+mod legend;
+mod plan;
+
+use std::path::PathBuf;
+
+use eframe::egui;
+use egui::{Frame, Margin, Rect, ScrollArea, Ui, UiBuilder, Vec2};
+
+use self::curves::Curves;
+use self::form::Form;
+use super::{Panel, PanelContext, PanelPlace};
+use crate::app::state::Phase;
+
+/// Width of what is filled in.
+const FORM: f32 = 416.0;
+/// Height of the plan below it.
+const PLAN: f32 = 420.0;
+/// From this width on, plan and curves stand beside it.
+const WIDE: f32 = 800.0;
+
+/// The panel.
+#[derive(Default)]
+pub struct Training {
+    /// The run that is shown; none where the next one is filled in.
+    shown: Option<PathBuf>,
+    /// The run of this window that was shown by itself once.
+    met: Option<PathBuf>,
+    form: Form,
+    curves: Curves,
+}
+
+impl Panel for Training {
+    fn id(&self) -> &'static str {
+        "training"
+    }
+
+    fn title(&self) -> &'static str {
+        "Training"
+    }
+
+    fn about(&self) -> &'static str {
+        "Train probes on a dataset, and see how runs go"
+    }
+
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Middle
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let training = &cx.state.training;
+        let live = training.live.as_ref().and_then(|live| live.folder.clone());
+        if live.is_some() && live != self.met {
+            self.shown.clone_from(&live);
+            self.met = live;
+        }
+        self.shown.take_if(|folder| !training.runs.contains_key(folder));
+        Frame::new().inner_margin(Margin::symmetric(14, 8)).show(ui, |ui| {
+            self.choose(ui, cx);
+            ui.add_space(6.0);
+            match self.shown.as_ref().and_then(|folder| cx.state.training.runs.get(folder)) {
+                Some(run) => course::ui(ui, cx, run, &mut self.curves),
+                None => self.next(ui, cx),
+            }
+        });
+    }
+}
+
+impl Training {
+    /// Which run is shown, or the next one.
+    fn choose(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            if ui.selectable_label(self.shown.is_none(), "New training").clicked() {
+                self.shown = None;
+            }
+            let training = &cx.state.training;
+            for (folder, run) in &training.runs {
+                let paused = training.live.as_ref().is_some_and(|live| live.paused);
+                let mark = match run.phase {
+                    Phase::Live if paused => " (paused)",
+                    Phase::Live => " (running)",
+                    _ => "",
+                };
+                let text = format!("{}{mark}", run.course.about.name());
+                let label = ui.selectable_label(self.shown.as_ref() == Some(folder), text);
+                if label.on_hover_text(folder.display().to_string()).clicked() {
+                    self.shown = Some(folder.clone());
+                }
+            }
+        });
+    }
+
+    /// What is filled in, and what it comes to: side by side where there is room.
+    fn next(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let room = ui.available_rect_before_wrap();
+        if room.width() < WIDE {
+            ScrollArea::vertical().id_salt("next").auto_shrink(false).show(ui, |ui| {
+                self.form.ui(ui, cx);
+                ui.add_space(12.0);
+                // What is in the middle of nothing needs a height.
+                let size = Vec2::new(ui.available_width(), PLAN);
+                ui.allocate_ui(size, |ui| plan::ui(ui, cx));
+            });
+            return;
+        }
+        let left = Rect::from_min_size(room.min, Vec2::new(FORM, room.height()));
+        let right = Rect::from_min_max(room.min + Vec2::new(FORM + 28.0, 0.0), room.max);
+        ui.scope_builder(UiBuilder::new().max_rect(left).id_salt("form"), |ui| {
+            ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| self.form.ui(ui, cx));
+        });
+        let line = ui.visuals().widgets.noninteractive.bg_stroke;
+        ui.painter().vline(left.right() + 14.0, room.y_range(), line);
+        ui.scope_builder(UiBuilder::new().max_rect(right).id_salt("plan"), |ui| {
+            plan::ui(ui, cx);
+        });
+    }
+}

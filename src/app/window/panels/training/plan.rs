@@ -1,0 +1,220 @@
+//! What the training that is filled in comes to, and the button that begins it.
+
+use eframe::egui;
+use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
+
+use crate::app::format;
+use crate::app::jobs::train::{Estimate, Preflight, TrainForm};
+use crate::app::state::Outlook;
+use crate::app::state::command::{Action, Command};
+use crate::app::window::panels::{PanelContext, placeholder};
+use crate::model::train::TrainConfig;
+use crate::model::train::run::Selection;
+use crate::viz::draw::paint::color32;
+
+/// What a person must know of a best epoch that the test images pick.
+const FLATTERS: &str = "A best epoch that is picked on the test images flatters the result. The last epoch does \
+                        not, nor does picking on part of train";
+
+/// Draws it.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let training = &cx.state.training;
+    if let Some(live) = &training.live {
+        return match live.folder {
+            Some(_) => {
+                placeholder::empty(ui, "A training is running; the next one can begin when it is over")
+            }
+            None => {
+                let progress = cx.state.jobs.get(&live.job).and_then(|job| job.progress.as_ref());
+                placeholder::busy(ui, "Preparing the training", progress);
+                let job = live.job;
+                ui.vertical_centered(|ui| {
+                    if ui.button("Stop").on_hover_text("Tokens taken so far are kept").clicked() {
+                        cx.send(Command::Cancel(job));
+                    }
+                });
+            }
+        };
+    }
+    if let Some(missing) = training.draft.missing() {
+        if training.draft.backbone.is_empty() || training.draft.data.is_some() {
+            return placeholder::empty(ui, missing);
+        }
+        if placeholder::invite(ui, missing, Action::ChooseDataset.text()) {
+            cx.choose(Action::ChooseDataset);
+        }
+        return;
+    }
+    if training.outdated() {
+        cx.send(Command::PlanTraining);
+    }
+    match &training.outlook {
+        Outlook::Ready { facts, estimate, timing } => {
+            let (facts, estimate, timing) = (facts.clone(), *estimate, timing.is_some());
+            ScrollArea::vertical().id_salt("plan").auto_shrink(false).show(ui, |ui| {
+                ready(ui, cx, &facts, estimate, timing);
+            });
+        }
+        Outlook::Failed(fault) => cx.failed(ui, &fault.clone()),
+        Outlook::Asked(job) => {
+            let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
+            placeholder::busy(ui, "Looking at the dataset and the backbone", progress);
+        }
+        Outlook::Unknown => placeholder::busy(ui, "Looking at the dataset and the backbone", None),
+    }
+}
+
+fn ready(
+    ui: &mut Ui,
+    cx: &mut PanelContext<'_>,
+    facts: &Preflight,
+    estimate: Option<Estimate>,
+    timing: bool,
+) {
+    let draft = &cx.state.training.draft;
+    ui.label(RichText::new(format!("{} through {}", facts.dataset, facts.backbone)).heading());
+    ui.add_space(6.0);
+    Grid::new("plan").num_columns(2).spacing([16.0, 9.0]).min_col_width(92.0).show(ui, |ui| {
+        for (name, first, second) in rows(draft, facts, estimate, timing) {
+            ui.with_layout(egui::Layout::left_to_right(egui::Align::Min), |ui| ui.weak(name));
+            ui.vertical(|ui| {
+                ui.spacing_mut().item_spacing.y = 1.0;
+                ui.add(egui::Label::new(first).wrap());
+                if !second.is_empty() {
+                    ui.add(egui::Label::new(RichText::new(second).small().weak()).wrap());
+                }
+            });
+            ui.end_row();
+        }
+    });
+    if facts.selection == Selection::Test {
+        ui.add_space(4.0);
+        let text = RichText::new(FLATTERS).small().color(color32(cx.theme.series(1)));
+        ui.add(egui::Label::new(text).wrap());
+    }
+    for note in &facts.notes {
+        ui.add(egui::Label::new(RichText::new(sentence(note)).small().weak()).wrap());
+    }
+    ui.add_space(10.0);
+    let fill = ui.visuals().selection.bg_fill;
+    ui.scope(|ui| {
+        ui.spacing_mut().button_padding = Vec2::new(18.0, 7.0);
+        let button = Button::new(RichText::new("Start training").strong()).fill(fill);
+        if ui.add_enabled(cx.state.training.can_start(), button).clicked() {
+            cx.send(Command::StartTraining);
+        }
+    });
+}
+
+/// Name, what is so, and more about it.
+fn rows(
+    draft: &TrainForm,
+    facts: &Preflight,
+    estimate: Option<Estimate>,
+    timing: bool,
+) -> Vec<(&'static str, String, String)> {
+    let protocol = TrainConfig { epochs: draft.epochs, batch: draft.batch, rate: draft.rate };
+    let steps = facts.steps(&protocol, draft.seeds);
+    let grid = facts.dims.grid;
+    let s = |count: usize| if count == 1 { "" } else { "s" };
+    let cached = match facts.cached {
+        _ if facts.recompute => "None is kept: the backbone reads the images again in every epoch".to_owned(),
+        done if done == facts.images => "All of them are there already".to_owned(),
+        0 => format!("None is there yet; the backbone reads {} images first", count(facts.images)),
+        done => format!("Those of {} of {} images are there already", count(done), count(facts.images)),
+    };
+    let free = facts.free.map_or(String::new(), |free| format!(", {} free on the disk", format::bytes(free)));
+    let picked = match facts.selection {
+        Selection::Test => "The best epoch is picked on the test images".to_owned(),
+        Selection::Val => format!("The best epoch is picked on {} validation images", count(facts.select)),
+        Selection::PartOfTrain(_) => {
+            format!("The best epoch is picked on {} images kept aside from train", count(facts.select))
+        }
+    };
+    let time = match estimate.map(|estimate| facts.cost(&estimate, &protocol, draft.seeds)) {
+        Some(cost) if cost.tokens.is_zero() => (
+            format!("About {}", format::roughly(cost.whole())),
+            "As a few steps took here just now".to_owned(),
+        ),
+        Some(cost) => {
+            let (tokens, training) = (format::roughly(cost.tokens), format::roughly(cost.training));
+            let parts = format!(
+                "{tokens} for the tokens, {training} for the training, as a few steps took here just now"
+            );
+            (format!("About {}", format::roughly(cost.whole())), parts)
+        }
+        None if timing => ("Trying a few steps…".to_owned(), String::new()),
+        None => ("Not known".to_owned(), "Trying a few steps was cancelled or failed".to_owned()),
+    };
+    vec![
+        (
+            "Images",
+            format!(
+                "{} to train on, {} to test on, {} classes",
+                count(facts.train),
+                count(facts.test),
+                count(facts.dims.classes)
+            ),
+            picked,
+        ),
+        (
+            "Training",
+            format!("{} steps of {} head{}", count(steps), draft.heads.len(), s(draft.heads.len())),
+            format!(
+                "{} epoch{} of {} steps, {} seed{}",
+                count(draft.epochs),
+                s(draft.epochs),
+                count(facts.train.div_ceil(draft.batch)),
+                draft.seeds,
+                s(draft.seeds)
+            ),
+        ),
+        (
+            "Tokens",
+            format!(
+                "{} an image, {} × {} grid: {}{free}",
+                grid.len(),
+                grid.rows,
+                grid.cols,
+                format::bytes(facts.bytes)
+            ),
+            if facts.recompute { cached } else { format!("{cached}, in {}", facts.cache.display()) },
+        ),
+        ("Time", time.0, time.1),
+        (
+            "Writes to",
+            facts.out.display().to_string(),
+            "Probes, curves and results; stopping keeps what there is".to_owned(),
+        ),
+    ]
+}
+
+/// With a capital letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// `12,345`.
+fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_read_at_a_glance() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(super::count(number), text);
+        }
+        assert_eq!(super::sentence("the best"), "The best");
+    }
+}

@@ -1,0 +1,108 @@
+//! What an image is, where its dataset says so, beside what a probe takes it for.
+
+use eframe::egui;
+use egui::{RichText, Ui};
+
+use super::PanelContext;
+use crate::app::jobs::{ClassChoice, ColumnId};
+use crate::app::state::command::Command;
+use crate::app::state::{Image, State};
+use crate::app::window::style;
+use crate::model::trace::Trace;
+use crate::viz::draw::paint::color32;
+
+/// The class of an image, as the dataset that is looked at names it.
+pub fn class<'a>(state: &'a State, image: &Image) -> Option<&'a str> {
+    let (label, (dataset, part)) = image.label.zip(state.dataset())?;
+    let names = part.asked.classes.get(label.class as usize).filter(|_| label.dataset == dataset);
+    names.map(String::as_str)
+}
+
+/// The class of the image that a column shows.
+fn of_column(state: &State, column: ColumnId) -> Option<&str> {
+    let image = state.columns.get(&column)?.image.or(state.selection.image)?;
+    class(state, state.library.images.get(&image)?)
+}
+
+/// At which place among all logits a class stands, from 1, and its probability.
+fn place(logits: &[f32], class: usize) -> Option<(usize, f64)> {
+    let own = f64::from(*logits.get(class)?);
+    let higher = logits.iter().filter(|logit| f64::from(**logit) > own).count();
+    let total: f64 = logits.iter().map(|logit| (f64::from(*logit) - own).exp()).sum();
+    Some((higher + 1, 1.0 / total))
+}
+
+/// `2nd`.
+fn ordinal(n: usize) -> String {
+    let end = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{end}")
+}
+
+/// A line that says what the image is, and at which place the probe has it.
+pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
+    let Some(column) = cx.focus else { return };
+    let Some(own) = of_column(cx.state, column) else { return };
+    let probe = cx.state.columns.get(&column).and_then(|column| cx.state.library.probes.get(&column.probe));
+    let facts = probe.and_then(|probe| probe.status.ready());
+    let index = facts.and_then(|facts| facts.classes.iter().position(|name| name == own));
+    let found = index.and_then(|index| place(&trace.logits, index));
+    let (text, color) = match found {
+        Some((1, _)) => (format!("Right: it is {own}"), style::fine(cx.theme)),
+        Some((at, share)) => {
+            (format!("It is {own}: {}, {:.1} %", ordinal(at), 100.0 * share), style::failed(cx.theme))
+        }
+        None => (format!("It is {own}, which the probe does not know"), cx.theme.muted),
+    };
+    ui.horizontal(|ui| {
+        ui.add_space(8.0);
+        ui.add(egui::Label::new(RichText::new(&text).color(color32(color))).truncate()).on_hover_text(text);
+    });
+}
+
+/// Says that columns show evidence for different classes, which no scale can compare, and offers one.
+pub fn one_for_all(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let traces: Vec<&std::sync::Arc<Trace>> =
+        cx.state.columns.values().filter_map(|c| c.shown.trace()).collect();
+    let Some(first) = traces.first() else { return };
+    let shown =
+        |trace: &Trace| trace.top.iter().find(|p| p.index == trace.evidence.class).map(|p| p.name.clone());
+    if traces.iter().all(|trace| shown(trace) == shown(first)) {
+        return;
+    }
+    let image = cx.state.current_image().and_then(|image| class(cx.state, image)).map(str::to_owned);
+    let image = image.map(|name| (name, "What the image is"));
+    let mut offers: Vec<_> =
+        image.into_iter().chain(shown(first).map(|name| (name, "What the first column predicts"))).collect();
+    offers.dedup_by(|later, earlier| later.0 == earlier.0);
+    ui.horizontal_wrapped(|ui| {
+        ui.weak("Columns show evidence for different classes. For one in all:");
+        for (name, about) in offers {
+            if ui.button(&name).on_hover_text(about).clicked() {
+                cx.send(Command::SetClass(ClassChoice::Named(name)));
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_stands_where_its_logit_does() {
+        let (at, share) = place(&[0.0, 2.0, 1.0], 2).expect("there are three");
+        assert_eq!(at, 2);
+        assert!((share - 1.0f64.exp() / (1.0 + 2.0f64.exp() + 1.0f64.exp())).abs() < 1e-9);
+        assert_eq!(place(&[1.0], 4), None);
+        assert_eq!(
+            [1, 2, 3, 4, 11, 22, 113].map(ordinal),
+            ["1st", "2nd", "3rd", "4th", "11th", "22nd", "113th"]
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! What is pasted into the window: files by their paths, and pictures, which become files first, so
+//! that a workspace can name them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use eframe::egui;
+use egui::{ColorImage, Event};
+
+use super::WindowOrder;
+use super::export::{Exporter, Outcome};
+use crate::app::paths;
+use crate::app::state::Severity;
+use crate::app::state::command::Command;
+use crate::model::io::{atomic_file, sha256};
+
+/// What the pastes of this frame ask for; a picture is written on a thread, and opened once it is.
+pub fn orders(ctx: &egui::Context, exporter: &Exporter) -> Vec<WindowOrder> {
+    let typing = ctx.egui_wants_keyboard_input();
+    let events = ctx.input(|i| i.events.clone());
+    let one = |event| match event {
+        Event::Paste(text) if !typing => Some(match paths(&text) {
+            paths if paths.is_empty() => {
+                let text = "Nothing was pasted: the clipboard holds neither a picture nor paths of files";
+                WindowOrder::Note(Severity::Info, text.to_owned())
+            }
+            paths => WindowOrder::Command(Command::OpenAny(paths)),
+        }),
+        Event::PasteImage(picture) => {
+            let work = move || match paths::pasted()
+                .context("no folder for pictures")
+                .and_then(|folder| keep(&picture, &folder))
+            {
+                Ok(path) => Outcome::Pasted(path),
+                Err(error) => Outcome::Failed(format!("Cannot paste the picture: {error:#}")),
+            };
+            exporter.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
+        }
+        _ => None,
+    };
+    events.into_iter().filter_map(one).collect()
+}
+
+/// The files a text names, one a line; none where any line names nothing that is there.
+fn paths(text: &str) -> Vec<PathBuf> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let path = |line: &str| match line.strip_prefix("file://") {
+        Some(address) => PathBuf::from(decoded(address)),
+        None => PathBuf::from(line),
+    };
+    let paths: Vec<PathBuf> = lines.map(path).collect();
+    if paths.iter().all(|path| path.is_absolute() && path.exists()) { paths } else { Vec::new() }
+}
+
+/// `%20` and its like as what they stand for.
+fn decoded(address: &str) -> String {
+    let mut bytes = Vec::with_capacity(address.len());
+    let mut rest = address.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| first == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The picture as a file; the same picture is the same file.
+fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
+    let [width, height] = picture.size;
+    let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
+    let path = folder.join(format!("pasted-{:.12}.png", sha256::of(&bytes)));
+    let image = image::RgbaImage::from_raw(width as u32, height as u32, bytes).context("no picture")?;
+    atomic_file::make_folder(folder).with_context(|| format!("{}", folder.display()))?;
+    let write = |file: &mut std::io::BufWriter<atomic_file::Pending>| {
+        image.write_with_encoder(image::codecs::png::PngEncoder::new(file)).map_err(std::io::Error::other)
+    };
+    atomic_file::write_with(&path, write).with_context(|| format!("{}", path.display()))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_names_files_only_where_all_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let [plain, spaced] = ["a.png", "b c.png"].map(|name| folder.path().join(name));
+        for path in [&plain, &spaced] {
+            std::fs::write(path, "").unwrap();
+        }
+        let at = folder.path().display();
+        assert_eq!(paths(&format!("{at}/a.png\nfile://{at}/b%20c.png\n")), [plain, spaced]);
+        assert!(paths(&format!("{at}/a.png\n{at}/none.png")).is_empty());
+        assert!(paths("some words").is_empty() && paths("").is_empty());
+        assert_eq!(decoded("100%"), "100%");
+    }
+
+    #[test]
+    fn a_picture_becomes_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("deep");
+        let picture = ColorImage::from_rgba_unmultiplied([2, 1], &[255, 0, 0, 255, 0, 0, 255, 255]);
+        let path = keep(&picture, &inside).unwrap();
+        assert_eq!(keep(&picture, &inside).unwrap(), path);
+        let read = image::open(&path).unwrap().into_rgba8();
+        assert_eq!(read.into_raw(), [255, 0, 0, 255, 0, 0, 255, 255]);
+    }
+}

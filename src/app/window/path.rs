@@ -1,0 +1,267 @@
+//! Asks for a file or folder by its path, where the system has no dialog for that: what lies there is
+//! listed, and Tab completes.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui;
+use egui::text::{CCursor, CCursorRange};
+use egui::{Id, Key, Modifiers, RichText, ScrollArea, TextEdit, Ui, WidgetInfo};
+
+use super::file_picker::{FileKind, Question};
+use super::{Answer, dialog};
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+/// Most entries of a folder that are listed.
+const MOST: usize = 20_000;
+/// Height of the list.
+const HIGH: f32 = 220.0;
+/// Height of an entry.
+const ROW: f32 = 22.0;
+
+/// The dialog.
+pub struct PathField {
+    question: Question,
+    text: String,
+    /// The folder whose entries are known, and they; folders end with a separator.
+    listed: Option<(PathBuf, Vec<String>)>,
+}
+
+impl PathField {
+    /// Of a question, beginning where the program was started.
+    pub fn new(question: Question) -> Self {
+        let here = std::env::current_dir().unwrap_or_default();
+        let name = if let FileKind::Save(name) = &question.kind { name.as_str() } else { "" };
+        let text = format!("{}{}", ended(&here), name);
+        Self { question, text, listed: None }
+    }
+
+    /// Draws it; `recent` was the answer before.
+    pub fn ui(&mut self, ui: &Ui, recent: &[PathBuf]) -> Answer<PathBuf> {
+        let shown = dialog::show(ui.ctx(), "path", |ui| self.inside(ui, recent));
+        if shown.should_close() { Answer::Closed } else { shown.inner }
+    }
+
+    fn inside(&mut self, ui: &mut Ui, recent: &[PathBuf]) -> Answer<PathBuf> {
+        ui.set_width(560.0);
+        ui.heading(self.question.title);
+        ui.weak(
+            "This system has no file dialog (xdg-desktop-portal or zenity). Type the path; Tab completes it",
+        );
+        ui.add_space(4.0);
+        self.field(ui);
+        let found = self.found();
+        ui.add_space(2.0);
+        ScrollArea::vertical().max_height(HIGH).min_scrolled_height(HIGH).auto_shrink(false).show_rows(
+            ui,
+            ROW,
+            found.len(),
+            |ui, rows| {
+                for name in &found[rows] {
+                    if ui.add(egui::Button::new(name).frame(false)).clicked() {
+                        let (folder, _) = split(&self.text);
+                        self.text = format!("{folder}{name}");
+                    }
+                }
+            },
+        );
+        if !recent.is_empty() {
+            ui.separator();
+            ui.weak("Recently used");
+            for path in recent.iter().take(4) {
+                let text = path.display().to_string();
+                if ui.add(egui::Button::new(&text).frame(false).truncate()).clicked() {
+                    self.text = text;
+                }
+            }
+        }
+        ui.add_space(8.0);
+        self.buttons(ui)
+    }
+
+    fn field(&mut self, ui: &mut Ui) {
+        let id = Id::unique("path field");
+        let tab = ui.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Tab));
+        if tab {
+            let (folder, typed) = split(&self.text);
+            let (folder, typed) = (folder.to_owned(), typed.to_owned());
+            self.text = format!("{folder}{}", completed(&typed, &self.found()));
+            let mut state = TextEdit::load_state(ui.ctx(), id).unwrap_or_default();
+            let end = CCursor::new(self.text.chars().count());
+            state.cursor.set_char_range(Some(CCursorRange::one(end)));
+            state.store(ui.ctx(), id);
+        }
+        let edit = TextEdit::singleline(&mut self.text).id(id).lock_focus(true).desired_width(f32::INFINITY);
+        let edit = ui.add(edit);
+        edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, "Path"));
+        if !edit.lost_focus() {
+            edit.request_focus();
+        }
+    }
+
+    fn buttons(&mut self, ui: &mut Ui) -> Answer<PathBuf> {
+        let path = home(self.text.trim());
+        let (there, folder) = (path.exists(), path.is_dir());
+        let (fault, verb) = match &self.question.kind {
+            FileKind::Folder if !there => ("There is no such folder", "Open"),
+            FileKind::NewFolder if there && !folder => ("That is a file", "Choose"),
+            FileKind::NewFolder => ("", "Choose"),
+            FileKind::Folder | FileKind::Files | FileKind::File if there => ("", "Open"),
+            FileKind::Folder | FileKind::Files | FileKind::File => ("There is no such file", "Open"),
+            FileKind::Save(_) if folder => ("A name is missing", "Save"),
+            FileKind::Save(_) if path.parent().is_none_or(|parent| !parent.is_dir()) => {
+                ("There is no such folder", "Save")
+            }
+            FileKind::Save(_) if there => ("It is there already", "Replace"),
+            FileKind::Save(_) => ("", "Save"),
+        };
+        let ready = fault.is_empty() || verb == "Replace";
+        let mut answer = Answer::Open;
+        ui.horizontal(|ui| {
+            let enter = ui.input(|i| i.key_pressed(Key::Enter)) && verb != "Replace";
+            if dialog::main_button(ui, verb, ready).clicked() || (enter && ready) {
+                answer = Answer::Given(path);
+            }
+            if ui.button("Cancel").clicked() {
+                answer = Answer::Closed;
+            }
+            let theme = style::theme(ui);
+            ui.label(RichText::new(fault).color(color32(style::failed(&theme))));
+        });
+        answer
+    }
+
+    /// What lies in the folder that is typed and begins as what is typed after it.
+    fn found(&mut self) -> Vec<String> {
+        let (folder, typed) = split(&self.text);
+        let (folder, typed) = (home(folder), typed.to_owned());
+        if self.listed.as_ref().is_none_or(|(known, _)| *known != folder) {
+            let names = names(&folder, &self.question);
+            self.listed = Some((folder, names));
+        }
+        let names = self.listed.iter().flat_map(|(_, names)| names);
+        // What is hidden is shown to who asks for it.
+        let shown =
+            |name: &&String| name.starts_with(&typed) && (typed.starts_with('.') || !name.starts_with('.'));
+        names.filter(shown).cloned().collect()
+    }
+}
+
+/// The names in a folder, folders first, that can be an answer or lead to one.
+fn names(folder: &Path, question: &Question) -> Vec<String> {
+    let files = !matches!(question.kind, FileKind::Folder | FileKind::NewFolder);
+    let fits = |name: &str| {
+        let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or("");
+        question.endings.is_empty() || question.endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MOST);
+    let mut names: Vec<(bool, String)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let is_folder = entry.path().is_dir();
+            let text = if is_folder { format!("{name}{}", std::path::MAIN_SEPARATOR) } else { name.clone() };
+            (is_folder || (files && fits(&name))).then_some((!is_folder, text))
+        })
+        .collect();
+    names.sort();
+    names.into_iter().map(|(_, name)| name).collect()
+}
+
+/// The folder of a path as it is typed, its last separator included, and what stands after it.
+fn split(text: &str) -> (&str, &str) {
+    let end = text.rfind(std::path::is_separator).map_or(0, |at| at + 1);
+    text.split_at(end)
+}
+
+/// `typed` and whatever all names go on with.
+fn completed(typed: &str, names: &[String]) -> String {
+    let Some(first) = names.first() else { return typed.to_owned() };
+    let common =
+        |a: usize, name: &String| first.chars().zip(name.chars()).take(a).take_while(|(a, b)| a == b).count();
+    let length = names.iter().fold(first.chars().count(), common);
+    first.chars().take(length).collect()
+}
+
+/// With the user's folder in the place of `~`.
+fn home(text: &str) -> PathBuf {
+    let rest =
+        text.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with(std::path::is_separator));
+    match rest.zip(directories::BaseDirs::new()) {
+        Some((rest, dirs)) => dirs.home_dir().join(rest.trim_start_matches(std::path::is_separator)),
+        None => PathBuf::from(text),
+    }
+}
+
+/// A folder as text that a name can follow.
+fn ended(folder: &Path) -> String {
+    let text = folder.display().to_string();
+    if text.ends_with(std::path::is_separator) {
+        text
+    } else {
+        format!("{text}{}", std::path::MAIN_SEPARATOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_completed_as_far_as_it_is_plain() {
+        let names = ["probes/", "probe.txt", "other"].map(str::to_owned);
+        assert_eq!(completed("pr", &names[..2]), "probe");
+        assert_eq!(completed("o", &names[2..]), "other");
+        assert_eq!(completed("x", &[]), "x");
+        assert_eq!(split("a/b/pr"), ("a/b/", "pr"));
+        assert_eq!(split("pr"), ("", "pr"));
+    }
+
+    #[test]
+    fn a_path_is_typed_completed_and_given() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.safetensors");
+        crate::model::io::atomic_file::write_with(&file, |_| Ok::<_, std::io::Error>(())).expect("written");
+        let mut field =
+            PathField::new(Question { title: "Probes", kind: FileKind::Files, endings: &["safetensors"] });
+        field.text = ended(folder.path());
+        let ui = |ui: &mut Ui, (field, given): &mut (PathField, Option<PathBuf>)| {
+            if let Answer::Given(path) = field.ui(ui, &[]) {
+                *given = Some(path);
+            }
+        };
+        let mut harness = egui_kittest::Harness::new_ui_state(ui, (field, None));
+        harness.run();
+        harness.event(egui::Event::Text("a.".to_owned()));
+        harness.run();
+        assert!(harness.query_by_label("There is no such file").is_some());
+        harness.key_press(Key::Tab);
+        harness.run();
+        assert_eq!(Path::new(&harness.state().0.text), file);
+        assert!(harness.query_by_label("There is no such file").is_none());
+        harness.get_by_label("Open").click();
+        harness.run();
+        assert_eq!(harness.state().1.as_ref(), Some(&file));
+    }
+
+    #[test]
+    fn only_what_leads_to_an_answer_is_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("run")).expect("made");
+        for name in ["a.safetensors", "b.TXT", ".hidden.safetensors"] {
+            crate::model::io::atomic_file::write_with(&folder.path().join(name), |_| {
+                Ok::<_, std::io::Error>(())
+            })
+            .expect("written");
+        }
+        let question = |kind| Question { title: "Probes", kind, endings: &["safetensors"] };
+        let mut field = PathField::new(question(FileKind::Files));
+        field.text = ended(folder.path());
+        let run = format!("run{}", std::path::MAIN_SEPARATOR);
+        assert_eq!(field.found(), [run.clone(), "a.safetensors".to_owned()]);
+        field.text.push('.');
+        assert_eq!(field.found(), [".hidden.safetensors"]);
+        assert_eq!(names(folder.path(), &question(FileKind::Folder)), [run]);
+    }
+}

@@ -1,0 +1,110 @@
+//! Files of a workspace that are not where they were: named, and located one by one. What lies beside
+//! a located one under its own name is found with it.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui;
+use egui::{RichText, ScrollArea, Ui};
+
+use super::dialog;
+use crate::app::state::workspace::{Entry, Missing, Workspace};
+use crate::viz::draw::font;
+
+/// Height of one missing file.
+const ROW: f32 = 42.0;
+
+/// A workspace that waits for its files.
+pub struct Locate {
+    /// The workspace's own file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub workspace: Workspace,
+    missing: Vec<Missing>,
+}
+
+/// What a person decided.
+pub enum Decision {
+    /// Nothing yet.
+    Open,
+    /// Choose where this one is now.
+    Choose(Entry),
+    /// Open the workspace with what there is.
+    Go,
+    /// Not now.
+    Close,
+}
+
+impl Locate {
+    /// Of a workspace in the file `path`; nothing where all of it is there.
+    pub fn new(path: &Path, workspace: &Workspace) -> Option<Self> {
+        let missing = workspace.missing();
+        let path = path.to_owned();
+        (!missing.is_empty()).then(|| Self { path, workspace: workspace.clone(), missing })
+    }
+
+    /// One of them is here now; what is still missing is looked for again.
+    pub fn found(&mut self, entry: Entry, now: &Path) {
+        self.workspace.locate(entry, now);
+        self.missing = self.workspace.missing();
+    }
+
+    /// Draws the dialog.
+    pub fn ui(&mut self, ui: &mut Ui) -> Decision {
+        let mut decision = Decision::Open;
+        ui.set_width(560.0);
+        match self.missing.len() {
+            0 => ui.heading("All files are there"),
+            1 => ui.heading("A file is missing"),
+            many => ui.heading(format!("{many} files are missing")),
+        };
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        ui.weak(format!("They are not where {name} has them; others in the same folder are found with one"));
+        ui.add_space(4.0);
+        let area = ScrollArea::vertical().max_height(6.0 * ROW).auto_shrink([false, true]);
+        area.show_rows(ui, ROW, self.missing.len(), |ui, shown| {
+            for Missing { entry, path } in &self.missing[shown] {
+                if row(ui, *entry, path) {
+                    decision = Decision::Choose(*entry);
+                }
+            }
+        });
+        ui.add_space(6.0);
+        ui.horizontal(|ui| {
+            let text = if self.missing.is_empty() { "Open workspace" } else { "Open without them" };
+            if dialog::main_button(ui, text, true).clicked() {
+                decision = Decision::Go;
+            }
+            if ui.button("Cancel").clicked() {
+                decision = Decision::Close;
+            }
+        });
+        decision
+    }
+}
+
+/// One missing file; whether it is to be located.
+fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
+    let kind = match entry {
+        Entry::Backbone(_) => "Backbone",
+        Entry::Probe(_) => "Probe",
+        Entry::Image(_) => "Image",
+        Entry::Dataset(_) => "Dataset",
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut clicked = false;
+    ui.horizontal(|ui| {
+        ui.set_height(ROW - 6.0);
+        ui.vertical(|ui| {
+            ui.spacing_mut().item_spacing.y = 1.0;
+            ui.set_width(ui.available_width() - 84.0);
+            ui.label(font::fit(&format!("{kind} {name}"), 13.5, 430.0));
+            let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
+            ui.label(RichText::new(font::fit(&folder, 11.5, 430.0)).small().weak()).on_hover_text(folder);
+        });
+        let button = ui.button("Locate…");
+        let label = format!("Locate {name}");
+        button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
+        clicked = button.clicked();
+    });
+    clicked
+}

@@ -1,0 +1,92 @@
+//! The status bar: where it computes, what is open, what goes on.
+
+use eframe::egui;
+use egui::{Align, Layout, RichText, Ui};
+
+use super::pinned::PinnedToken;
+use crate::app::format;
+use crate::app::process_memory;
+use crate::app::state::command::{Action, Command};
+use crate::app::state::settings::DEVICES;
+use crate::app::state::{JobKind, Severity};
+use crate::app::window::panels::{PanelContext, UiAction};
+use crate::app::window::style;
+use crate::viz::draw::font;
+use crate::viz::draw::paint::color32;
+
+/// Draws the bar.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, held: &mut PinnedToken) {
+    ui.horizontal(|ui| {
+        device(ui, cx);
+        if let Some((_, facts)) = cx.backbone() {
+            ui.separator();
+            ui.label(RichText::new(&facts.id).small()).on_hover_text(facts.summary());
+        }
+        ui.separator();
+        let counts = [(cx.state.library.probes.len(), "probe"), (cx.state.library.images.len(), "image")];
+        for (count, name) in counts {
+            let s = if count == 1 { "" } else { "s" };
+            ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
+        }
+        if let Some(bytes) = process_memory::resident() {
+            ui.separator();
+            let text = RichText::new(format::bytes(bytes)).small().weak();
+            ui.label(text).on_hover_text("Memory of the program");
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            jobs(ui, cx);
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| held.ui(ui, cx));
+        });
+    });
+}
+
+fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let open = cx.backbone().map(|(_, facts)| facts.clone());
+    let name = open.as_ref().map_or(cx.state.settings.device.as_str(), |facts| facts.device.as_str());
+    let badge = RichText::new(format!("Device: {name}")).small();
+    let menu = ui.menu_button(badge, |ui| {
+        for (device, about) in DEVICES {
+            let chosen = cx.state.settings.device == *device;
+            if ui.selectable_label(chosen, format!("{device}: {}", about.to_lowercase())).clicked() {
+                cx.send(Command::SetDevice((*device).to_owned()));
+            }
+        }
+    });
+    let about = open.map_or_else(|| "Where tokens are computed".to_owned(), |facts| facts.adapter.clone());
+    menu.response.on_hover_text(about);
+}
+
+/// What goes on, and how much failed.
+fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let failed = cx.state.jobs.values().filter(|job| job.fault.is_some()).count();
+    let warned = cx.state.log.iter().filter(|entry| entry.weight == Severity::Warning).count();
+    let s = if warned == 1 { "" } else { "s" };
+    let text = match failed {
+        0 if warned == 0 => RichText::new("Jobs and log").small(),
+        0 => RichText::new(format!("Log: {warned} warning{s}")).small(),
+        count => RichText::new(format!("{count} failed")).small().color(color32(style::failed(cx.theme))),
+    };
+    let response = ui.button(text).on_hover_text("Jobs and log");
+    if response.clicked() {
+        cx.wishes.push(UiAction::Jobs);
+    }
+    let running = cx.state.jobs.iter().filter(|(_, job)| job.fault.is_none());
+    // A look takes a moment; a job that shows how far it is says more.
+    let Some((id, job)) = running.max_by_key(|(_, job)| (job.progress.is_some(), job.started)) else {
+        return;
+    };
+    let trains = job.kind == JobKind::Train;
+    let cancel = egui::Button::new(RichText::new(if trains { "Stop" } else { "Cancel" }).small());
+    let cancel = ui.add_enabled(!job.cancelling, cancel);
+    let cancel = if trains { cancel.on_hover_text(Action::StopTraining.tooltip()) } else { cancel };
+    if cancel.clicked() {
+        cx.wishes.push(UiAction::Command(Command::Cancel(*id)));
+    }
+    if let Some(progress) = &job.progress {
+        let of = if trains { "Image " } else { "" };
+        let text = RichText::new(format!("{of}{}", progress.amounts())).small();
+        let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(text);
+        ui.add(bar.desired_width(190.0).desired_height(16.0));
+    }
+    ui.label(RichText::new(font::fit(&job.title, 11.5, 320.0)).small()).on_hover_text(&job.title);
+}

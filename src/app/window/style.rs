@@ -1,0 +1,95 @@
+//! The look of the window: the colours of the figures' themes, on egui's widgets.
+//!
+//! [`Theme`] names every colour; this file only says which widget takes which. Panels lie a little
+//! off the ground of the figures, so that a figure reads as a sheet.
+
+use eframe::egui;
+use egui::{CornerRadius, FontFamily, FontId, Stroke, TextStyle, Vec2, Visuals};
+
+use crate::viz::draw::paint::color32;
+use crate::viz::draw::theme::{Color, Theme};
+
+/// Puts both looks into `ctx`; which one shows is egui's own choice (light, dark, or the system's).
+pub fn install(ctx: &egui::Context) {
+    ctx.set_visuals_of(egui::Theme::Light, visuals(&Theme::light()));
+    ctx.set_visuals_of(egui::Theme::Dark, visuals(&Theme::dark()));
+    ctx.all_styles_mut(|style| {
+        let sizes = [
+            (TextStyle::Heading, 17.0, FontFamily::Proportional),
+            (TextStyle::Body, 13.5, FontFamily::Proportional),
+            (TextStyle::Button, 13.5, FontFamily::Proportional),
+            (TextStyle::Small, 11.5, FontFamily::Proportional),
+            (TextStyle::Monospace, 12.5, FontFamily::Monospace),
+        ];
+        style.text_styles = sizes.map(|(style, size, family)| (style, FontId::new(size, family))).into();
+        style.spacing.item_spacing = Vec2::new(8.0, 6.0);
+        style.spacing.button_padding = Vec2::new(8.0, 3.0);
+        style.spacing.interact_size.y = 24.0;
+        style.spacing.window_margin = egui::Margin::same(14);
+        style.spacing.menu_margin = egui::Margin::same(6);
+        style.spacing.scroll.foreground_color = false; // of text it would be the loudest thing there
+        style.interaction.selectable_labels = false;
+        style.animation_time = 0.08;
+    });
+}
+
+/// The theme of figures that goes with what `ui` shows.
+pub fn theme(ui: &egui::Ui) -> Theme {
+    if ui.visuals().dark_mode { Theme::dark() } else { Theme::light() }
+}
+
+/// The ground of panels beside the figures.
+pub fn panel(theme: &Theme) -> Color {
+    theme.ground.mix(theme.band, if theme.dark { 0.22 } else { 0.20 })
+}
+
+/// What failed, where it has to be seen.
+pub fn failed(theme: &Theme) -> Color {
+    theme.series[1]
+}
+
+/// What fits or is done.
+pub fn fine(theme: &Theme) -> Color {
+    theme.series[2]
+}
+
+fn visuals(theme: &Theme) -> Visuals {
+    let mut v = if theme.dark { Visuals::dark() } else { Visuals::light() };
+    let accent = theme.series[0];
+    let line = Stroke::new(1.0, color32(theme.faint));
+    let ink = |c: Color| Stroke::new(1.0, color32(c));
+    v.override_text_color = None;
+    v.weak_text_color = Some(color32(theme.muted));
+    v.panel_fill = color32(panel(theme));
+    v.window_fill = color32(theme.ground);
+    v.window_stroke = Stroke::new(1.0, color32(theme.band));
+    v.extreme_bg_color = color32(theme.ground);
+    v.text_edit_bg_color = Some(color32(theme.ground.mix(theme.band, if theme.dark { 0.45 } else { 0.3 })));
+    v.faint_bg_color = color32(theme.faint.alpha(0.35));
+    v.code_bg_color = color32(theme.faint.alpha(0.6));
+    v.hyperlink_color = color32(accent);
+    v.warn_fg_color = color32(theme.series[1]);
+    v.error_fg_color = color32(failed(theme));
+    v.selection.bg_fill = color32(panel(theme).mix(accent, if theme.dark { 0.45 } else { 0.28 }));
+    v.selection.stroke = ink(theme.ink);
+    v.window_corner_radius = CornerRadius::same(8);
+    v.menu_corner_radius = CornerRadius::same(6);
+    v.slider_trailing_fill = true;
+    let base = panel(theme);
+    for (widget, fill, text) in [
+        (&mut v.widgets.noninteractive, base, theme.ink),
+        (&mut v.widgets.inactive, base.mix(theme.band, 0.55), theme.ink),
+        (&mut v.widgets.hovered, base.mix(theme.band, 0.95), theme.ink),
+        (&mut v.widgets.active, base.mix(accent, 0.45), theme.ink),
+        (&mut v.widgets.open, base.mix(theme.band, 0.7), theme.ink),
+    ] {
+        widget.bg_fill = color32(fill);
+        widget.weak_bg_fill = color32(fill);
+        widget.bg_stroke = line;
+        widget.fg_stroke = ink(text);
+        widget.corner_radius = CornerRadius::same(5);
+        widget.expansion = 0.0;
+    }
+    v.widgets.inactive.bg_stroke = Stroke::NONE;
+    v
+}

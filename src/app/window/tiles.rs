@@ -1,0 +1,203 @@
+//! The panes in the middle: figures of one probe, the comparison, the token table; to drag, split
+//! and close.
+
+use eframe::egui;
+use egui::{Ui, Visuals, WidgetText};
+use egui_tiles::{
+    Behavior, Container, EditAction, Linear, LinearDir, SimplificationOptions, Tabs, Tile, TileId, Tiles,
+    Tree, UiResponse,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::app::window::panels::{Panel, PanelContext};
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+/// A pane: the id of the panel it shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pane(pub String);
+
+/// The layout a person starts with: the figures of one probe in two rows, and behind them the
+/// comparison, the table and training.
+pub fn first() -> Tree<Pane> {
+    let mut tiles = Tiles::default();
+    let groups: [&[&[&str]]; 2] = [
+        &[&["photo", "token_map"], &["scan_path"], &["assignment", "ranks"]],
+        &[&["evidence", "kernel", "scores"], &["diagnostics", "stability"], &["predictions"]],
+    ];
+    let mut rows = Vec::new();
+    for (row, shares) in groups.iter().zip([[1.0, 1.0, 1.0], [1.25, 0.95, 0.8]]) {
+        let columns: Vec<TileId> = row
+            .iter()
+            .map(|group| {
+                let panes = group.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
+                tiles.insert_tab_tile(panes)
+            })
+            .collect();
+        let mut linear = Linear::new(LinearDir::Horizontal, columns.clone());
+        for (column, share) in columns.iter().zip(shares) {
+            linear.shares.set_share(*column, share);
+        }
+        rows.push(tiles.insert_container(Container::Linear(linear)));
+    }
+    let mut one = Linear::new(LinearDir::Vertical, rows.clone());
+    one.shares.set_share(rows[0], 1.15);
+    let one = tiles.insert_container(Container::Linear(one));
+    let others: Vec<TileId> = ["compare", "tokens", "training"]
+        .iter()
+        .map(|id| tiles.insert_pane(Pane((*id).to_owned())))
+        .collect();
+    let overviews = overviews(&mut tiles);
+    let mut tabs = Tabs::new([vec![one], others, vec![overviews]].concat());
+    tabs.set_active(one);
+    let root = tiles.insert_container(Container::Tabs(tabs));
+    Tree::new(egui::Id::unique("panes"), root, tiles)
+}
+
+/// What a probe made of a dataset, side by side.
+fn overviews(tiles: &mut Tiles<Pane>) -> TileId {
+    let mut column = |ids: &[&str]| {
+        let panes = ids.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
+        tiles.insert_tab_tile(panes)
+    };
+    let columns: [[&[&str]; 2]; 2] =
+        [[&["asked", "class_diagnostics"], &["confusion"]], [&["scatter"], &["routing_maps"]]];
+    let columns = columns.map(|groups| groups.map(&mut column));
+    let columns = columns
+        .map(|rows| tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into()))));
+    let mut whole = Linear::new(LinearDir::Horizontal, columns.into());
+    whole.shares.set_share(columns[1], 1.15);
+    tiles.insert_container(Container::Linear(whole))
+}
+
+/// Shows the pane of a panel: the one that is open, or a new one.
+pub fn show(tree: &mut Tree<Pane>, id: &str) {
+    let pane = Pane(id.to_owned());
+    if tree.tiles.find_pane(&pane).is_none() {
+        let new = tree.tiles.insert_pane(pane.clone());
+        match tree.root() {
+            Some(root) => tree.move_tile_to_container(new, root, usize::MAX, false),
+            None => *tree = Tree::new_tabs(egui::Id::unique("panes"), vec![pane.clone()]),
+        }
+    }
+    tree.make_active(|_, tile| matches!(tile, Tile::Pane(other) if *other == pane));
+}
+
+/// Whether a panel has a pane.
+pub fn open(tree: &Tree<Pane>, id: &str) -> bool {
+    tree.tiles.find_pane(&Pane(id.to_owned())).is_some()
+}
+
+/// Closes the pane of a panel.
+pub fn close(tree: &mut Tree<Pane>, id: &str) {
+    if let Some(tile) = tree.tiles.find_pane(&Pane(id.to_owned())) {
+        tree.remove_recursively(tile);
+    }
+}
+
+/// Whether a pane lies in a container.
+fn holds(tiles: &Tiles<Pane>, tile: TileId, id: &str) -> bool {
+    match tiles.get(tile) {
+        Some(Tile::Pane(pane)) => pane.0 == id,
+        Some(Tile::Container(container)) => container.children().any(|child| holds(tiles, *child, id)),
+        None => false,
+    }
+}
+
+/// Draws panes.
+pub struct Panes<'a, 'b> {
+    /// All panels.
+    pub panels: &'a mut [Box<dyn Panel>],
+    /// What they see.
+    pub cx: &'a mut PanelContext<'b>,
+    /// The panel whose pane was closed.
+    pub closed: Option<String>,
+    /// What was done to their places.
+    pub edited: Option<EditAction>,
+}
+
+impl Behavior<Pane> for Panes<'_, '_> {
+    fn pane_ui(&mut self, ui: &mut Ui, _tile: TileId, pane: &mut Pane) -> UiResponse {
+        let ground = color32(self.cx.theme.ground);
+        ui.painter().rect_filled(ui.max_rect(), 0.0, ground);
+        if let Some(panel) = self.panels.iter_mut().find(|panel| panel.id() == pane.0) {
+            ui.push_id(&pane.0, |ui| panel.ui(ui, self.cx));
+        }
+        UiResponse::None
+    }
+
+    fn tab_title_for_pane(&mut self, pane: &Pane) -> WidgetText {
+        self.panels.iter().find(|panel| panel.id() == pane.0).map_or("", |panel| panel.title()).into()
+    }
+
+    fn tab_title_for_tile(&mut self, tiles: &Tiles<Pane>, tile: TileId) -> WidgetText {
+        match tiles.get(tile) {
+            Some(Tile::Pane(pane)) => self.tab_title_for_pane(pane),
+            Some(Tile::Container(_)) if holds(tiles, tile, "scatter") => "Dataset".into(),
+            Some(Tile::Container(_)) => "One probe".into(),
+            None => "".into(),
+        }
+    }
+
+    fn is_tab_closable(&self, tiles: &Tiles<Pane>, tile: TileId) -> bool {
+        matches!(tiles.get(tile), Some(Tile::Pane(_)))
+    }
+
+    fn on_tab_close(&mut self, tiles: &mut Tiles<Pane>, tile: TileId) -> bool {
+        if let Some(Tile::Pane(pane)) = tiles.get(tile) {
+            self.closed = Some(pane.0.clone());
+        }
+        false // whoever draws closes it, so that it can be taken back
+    }
+
+    fn on_edit(&mut self, edit: EditAction) {
+        // A tab that is chosen on the way is no change of places.
+        if matches!(edit, EditAction::TileResized | EditAction::TileDropped) {
+            self.edited = Some(edit);
+        }
+    }
+
+    fn on_tab_button(
+        &mut self,
+        tiles: &mut Tiles<Pane>,
+        tile: TileId,
+        button: egui::Response,
+    ) -> egui::Response {
+        let about = match tiles.get(tile) {
+            Some(Tile::Pane(pane)) => self.panels.iter().find(|p| p.id() == pane.0).map(|p| p.about()),
+            _ if holds(tiles, tile, "scatter") => Some("What the chosen probe makes of a whole dataset"),
+            _ => Some("The figures of the chosen probe"),
+        };
+        button.on_hover_text(about.unwrap_or_default())
+    }
+
+    fn tab_bar_height(&self, _style: &egui::Style) -> f32 {
+        28.0
+    }
+
+    fn gap_width(&self, _style: &egui::Style) -> f32 {
+        4.0
+    }
+
+    fn tab_title_spacing(&self, _visuals: &Visuals) -> f32 {
+        10.0
+    }
+
+    fn tab_bar_color(&self, visuals: &Visuals) -> egui::Color32 {
+        visuals.panel_fill
+    }
+
+    fn tab_bg_color(
+        &self,
+        _visuals: &Visuals,
+        _tiles: &Tiles<Pane>,
+        _tile: TileId,
+        state: &egui_tiles::TabState,
+    ) -> egui::Color32 {
+        color32(if state.active { self.cx.theme.ground } else { style::panel(self.cx.theme) })
+    }
+
+    fn simplification_options(&self) -> SimplificationOptions {
+        SimplificationOptions { all_panes_must_have_tabs: true, ..SimplificationOptions::default() }
+    }
+}

@@ -1,0 +1,92 @@
+//! Short notes in the corner: what was done, and what is not as it should be, goes by itself (the log
+//! keeps it); what failed stays until it is dismissed.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use eframe::egui;
+use egui::{Align, Align2, Frame, Label, Layout, Order, RichText, Stroke, Ui, Vec2};
+
+use crate::app::state::command::Command;
+use crate::app::state::{Severity, State};
+use crate::app::window::panels::UiAction;
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+/// How long a note of something done stays, in seconds.
+const DONE: f64 = 5.0;
+/// How long a warning stays.
+const WARNING: f64 = 12.0;
+/// Width of a note.
+const WIDE: f32 = 380.0;
+
+/// When notes were first seen.
+#[derive(Default)]
+pub struct Toasts {
+    since: HashMap<u64, f64>,
+    /// What the window itself could not do.
+    pub fault: Option<String>,
+}
+
+impl Toasts {
+    /// Draws the notes above everything else, `up` from the status bar.
+    pub fn ui(&mut self, ui: &Ui, state: &State, up: f32, wishes: &mut Vec<UiAction>) {
+        self.since.retain(|id, _| state.toasts.iter().any(|toast| toast.id == *id));
+        if state.toasts.is_empty() && self.fault.is_none() {
+            return;
+        }
+        let (now, theme) = (ui.input(|i| i.time), style::theme(ui));
+        let area = egui::Area::new(egui::Id::unique("notes"))
+            .order(Order::Foreground)
+            .anchor(Align2::RIGHT_BOTTOM, Vec2::new(-14.0, -44.0 - up));
+        area.show(ui.ctx(), |ui| {
+            for toast in &state.toasts {
+                let since = *self.since.entry(toast.id).or_insert(now);
+                let stays = match toast.weight {
+                    Severity::Info => Some(DONE),
+                    Severity::Warning => Some(WARNING),
+                    Severity::Error => None,
+                };
+                if let Some(left) = stays.map(|stays| stays - (now - since)) {
+                    if left <= 0.0 {
+                        wishes.push(UiAction::Command(Command::DismissToast(toast.id)));
+                    } else {
+                        // One frame when it is over, none before.
+                        ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
+                    }
+                }
+                if note(ui, &toast.text, toast.weight, &theme) {
+                    wishes.push(UiAction::Command(Command::DismissToast(toast.id)));
+                }
+            }
+            if let Some(fault) = &self.fault
+                && note(ui, fault, Severity::Error, &theme)
+            {
+                self.fault = None;
+            }
+        });
+    }
+}
+
+/// Draws one; true once it is dismissed.
+fn note(ui: &mut Ui, text: &str, weight: Severity, theme: &crate::viz::draw::theme::Theme) -> bool {
+    let color = match weight {
+        Severity::Info => theme.muted,
+        Severity::Warning => theme.series(4),
+        Severity::Error => style::failed(theme),
+    };
+    let frame = Frame::popup(ui.style()).stroke(Stroke::new(1.0, color32(color)));
+    frame
+        .show(ui, |ui| {
+            ui.set_width(WIDE);
+            ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
+                let dismissed = ui.small_button("Dismiss").clicked();
+                ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
+                    ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
+                });
+                dismissed
+            })
+            .inner
+        })
+        .inner
+}

@@ -1,0 +1,45 @@
+//! The band over the panes: the probe that is shown reads other tokens than it was trained on.
+
+use eframe::egui;
+use egui::{Align, Frame, Label, Layout, Margin, RichText, Stroke, Ui};
+
+use crate::app::jobs::info::Compatibility;
+use crate::app::state::command::Command;
+use crate::app::window::panels::PanelContext;
+use crate::viz::draw::paint::color32;
+
+/// Room for the button.
+const CURE: f32 = 180.0;
+
+/// Draws it where it is due, with what puts it right.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let Some(column) = cx.focus.and_then(|id| cx.state.columns.get(&id)) else { return };
+    let library = &cx.state.library;
+    let (why, wanted) = match (library.misread(column.probe), library.fit(column.probe)) {
+        (Some((why, wanted)), _) => (why, Some(wanted)),
+        (None, Some(Compatibility::Doubtful(why))) => (why, None),
+        _ => return,
+    };
+    let name = library.probe_name(column.probe);
+    let color = color32(cx.theme.series(4));
+    let frame = Frame::new().inner_margin(Margin::symmetric(10, 4)).outer_margin(Margin::symmetric(10, 0));
+    let frame = frame.fill(color.gamma_multiply(0.16)).stroke(Stroke::new(1.0, color)).corner_radius(5.0);
+    let text = format!("{name}: these numbers mean little. {why}");
+    frame.show(ui, |ui| {
+        ui.horizontal(|ui| {
+            let room = ui.available_width() - if wanted.is_some() { CURE } else { 0.0 };
+            ui.scope(|ui| {
+                ui.set_width(room);
+                ui.add(Label::new(RichText::new(text).strong()).wrap());
+            });
+            let Some(wanted) = wanted else { return };
+            let about = format!("All open backbones read images so: {}", wanted.text());
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                if ui.button("Read as it was trained").on_hover_text(about).clicked() {
+                    cx.send(Command::SetBackboneOptions(wanted));
+                }
+            });
+        });
+    });
+    ui.add_space(6.0);
+}

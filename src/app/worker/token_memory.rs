@@ -1,0 +1,120 @@
+//! Tokens of images looked at, in memory, so that another probe on a known image needs no forward
+//! pass. Bounded by bytes; the least recently used go first.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use indexmap::IndexMap;
+
+use crate::model::data::ImageSource;
+use crate::model::tokens::Tokens;
+use crate::model::trace::Picture;
+
+/// What a backbone says of an image, and what it saw.
+pub(super) struct CachedTokens {
+    pub(super) tokens: Tokens,
+    pub(super) seen: Picture,
+}
+
+impl CachedTokens {
+    fn bytes(&self) -> usize {
+        let Tokens { cls, registers, patches, .. } = &self.tokens;
+        let numbers = cls.as_ref().map_or(0, Vec::len) + registers.len() + patches.len();
+        numbers * size_of::<f32>() + self.seen.rgb.len()
+    }
+}
+
+/// One image as a backbone with its options reads it. A file that has changed is another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    backbone: Arc<str>,
+    place: ImageSource,
+    length: u64,
+    changed: Option<SystemTime>,
+}
+
+impl Key {
+    /// Of the file as it is now.
+    pub(super) fn of(backbone: &Arc<str>, place: &ImageSource) -> std::io::Result<Self> {
+        let meta = std::fs::metadata(&place.path)?;
+        let (length, changed) = (meta.len(), meta.modified().ok());
+        Ok(Self { backbone: backbone.clone(), place: place.clone(), length, changed })
+    }
+}
+
+pub(super) struct Cache {
+    limit: usize,
+    bytes: usize,
+    /// The latest used last.
+    known: IndexMap<Key, Arc<CachedTokens>>,
+}
+
+impl Cache {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, bytes: 0, known: IndexMap::new() }
+    }
+
+    pub(super) fn get(&mut self, key: &Key) -> Option<Arc<CachedTokens>> {
+        let at = self.known.get_index_of(key)?;
+        self.known.move_index(at, self.known.len() - 1);
+        self.known.get(key).cloned()
+    }
+
+    pub(super) fn put(&mut self, key: Key, known: Arc<CachedTokens>) {
+        let bytes = known.bytes();
+        if bytes > self.limit {
+            return;
+        }
+        if let Some(old) = self.known.shift_remove(&key) {
+            self.bytes -= old.bytes();
+        }
+        self.bytes += bytes;
+        self.known.insert(key, known); // as the latest used
+        while self.bytes > self.limit {
+            let Some((_, oldest)) = self.known.shift_remove_index(0) else { return };
+            self.bytes -= oldest.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::model::grid::Grid;
+
+    fn known(n: usize) -> Arc<CachedTokens> {
+        let tokens = Tokens {
+            grid: Grid::new(1, n),
+            width: 1,
+            cls: None,
+            registers: Vec::new(),
+            patches: vec![0.0; n],
+        };
+        Arc::new(CachedTokens { tokens, seen: Picture::default() })
+    }
+
+    #[test]
+    fn the_least_recently_used_go_first_and_the_bytes_are_held() {
+        let backbone: Arc<str> = "b".into();
+        let key = |name: &str| Key {
+            backbone: backbone.clone(),
+            place: ImageSource::from(PathBuf::from(name)),
+            length: 0,
+            changed: None,
+        };
+        let mut cache = Cache::new(100);
+        for name in ["a", "b", "c"] {
+            cache.put(key(name), known(8)); // 32 bytes
+        }
+        assert!(cache.get(&key("a")).is_some());
+        cache.put(key("d"), known(8));
+        let there = |cache: &mut Cache, name: &str| cache.get(&key(name)).is_some();
+        assert_eq!(["a", "b", "c", "d"].map(|name| there(&mut cache, name)), [true, false, true, true]);
+        cache.put(key("a"), known(16));
+        assert!(cache.bytes <= 100 && there(&mut cache, "a"));
+        cache.put(key("huge"), known(1000));
+        assert!(!there(&mut cache, "huge") && there(&mut cache, "a"));
+    }
+}

@@ -1,0 +1,300 @@
+//! `preprocessor_config.json` as transformers understands it: each processor class fills in what
+//! the file leaves out. Fields no listed processor reads are ignored.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{Filter, PreprocessError, Preprocessor, Size};
+use crate::model::backbone;
+use crate::model::io::atomic_file;
+
+/// Largest edge a configuration may ask for, in pixels.
+const LARGEST_EDGE: u64 = 1 << 16;
+/// No configuration file is longer, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// What a processor does where the file is silent.
+struct Defaults {
+    /// The class, without the suffix that names its implementation.
+    class: &'static str,
+    /// The `model_type`s of `config.json` that use it.
+    models: &'static [&'static str],
+    filter: Filter,
+    mean: [f64; 3],
+    std: [f64; 3],
+    size: Size,
+    /// Whether a plain number as `size` is both edges, not the shorter one.
+    square: bool,
+    /// Whether it crops by default, and to what.
+    crops: bool,
+    crop: Option<(usize, usize)>,
+}
+
+const HALF: [f64; 3] = [0.5; 3];
+const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
+const IMAGENET_STD: [f64; 3] = [0.229, 0.224, 0.225];
+const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
+const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
+
+const VIT: Defaults = Defaults {
+    class: "ViT",
+    models: &["vit", "vit_mae", "vit_msn", "ijepa"],
+    filter: Filter::Bilinear,
+    mean: HALF,
+    std: HALF,
+    size: Size::Exact { height: 224, width: 224 },
+    square: true,
+    crops: false,
+    crop: None,
+};
+
+/// The processors. DINOv3's resizes without rounding to bytes; here it rounds as the others do, a
+/// grey level apart at most.
+const PROCESSORS: &[Defaults] = &[
+    VIT,
+    Defaults {
+        class: "Beit",
+        models: &["beit", "data2vec-vision"],
+        filter: Filter::Bicubic,
+        crop: Some((224, 224)),
+        ..VIT
+    },
+    Defaults { class: "Bit", models: &["dinov2", "dinov2_with_registers"], ..CLIP },
+    CLIP,
+    Defaults {
+        class: "Siglip",
+        models: &["siglip", "siglip_vision_model"],
+        filter: Filter::Bicubic,
+        square: false,
+        ..VIT
+    },
+    Defaults {
+        class: "DeiT",
+        models: &["deit"],
+        filter: Filter::Bicubic,
+        size: Size::Exact { height: 256, width: 256 },
+        crops: true,
+        crop: Some((224, 224)),
+        ..VIT
+    },
+    Defaults { class: "DINOv3ViT", models: &["dinov3_vit"], mean: IMAGENET_MEAN, std: IMAGENET_STD, ..VIT },
+];
+
+const CLIP: Defaults = Defaults {
+    class: "CLIP",
+    models: &["clip", "clip_vision_model"],
+    filter: Filter::Bicubic,
+    mean: CLIP_MEAN,
+    std: CLIP_STD,
+    size: Size::Shortest(224),
+    square: false,
+    crops: true,
+    crop: Some((224, 224)),
+};
+
+/// Reads a backbone's folder.
+pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
+    let (path, text) = read(folder)?;
+    // A missing or broken config.json is the backbone's error to tell.
+    let cut = backbone::config::Config::open(folder)
+        .ok()
+        .filter(|config| (0..2).any(|axis| !config.image[axis].is_multiple_of(config.patch[axis])));
+    let cut = cut.map(|config| config.patch);
+    // The model type helps old files only.
+    let model = atomic_file::read(&folder.join("config.json"), LARGEST).ok();
+    let model = model.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let model = model.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
+    Ok(Preprocessor { cut, ..parse(&path.display().to_string(), &text, model)? })
+}
+
+/// The file that says how images are prepared, and its text: `processor_config.json` where an
+/// `image_processor` stands in it, as processors of text and images are stored since transformers 5.
+fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
+    let get = |name: &str| {
+        let path = folder.join(name);
+        match atomic_file::read(&path, LARGEST) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(PreprocessError::Read { path, source }),
+        }
+    };
+    if let Some((path, text)) = get("processor_config.json")? {
+        let both: Value = serde_json::from_slice(&text).unwrap_or_default();
+        if let Some(own) = both.get("image_processor") {
+            return Ok((path, own.to_string().into_bytes()));
+        }
+    }
+    get("preprocessor_config.json")?.ok_or_else(|| PreprocessError::Missing { folder: folder.into() })
+}
+
+/// Reads a configuration; `file` stands in errors, `model` is the `model_type` of the backbone.
+pub fn parse(file: &str, text: &[u8], model: Option<&str>) -> Result<Preprocessor, PreprocessError> {
+    let json = |why: String| PreprocessError::Json { file: file.into(), why };
+    let fields = match serde_json::from_slice(text).map_err(|error| json(error.to_string()))? {
+        Value::Object(fields) => fields,
+        other => return Err(json(format!("it holds {}", shorten(&other)))),
+    };
+    let config = Config { file, fields };
+    let defaults = config.processor(model)?;
+    if config.flag("do_pad", false)? {
+        return Err(config.wrong("do_pad", "false: no backbone here reads padded images"));
+    }
+    let resize = if config.flag("do_resize", true)? {
+        let size = config.size("size", defaults.square)?.unwrap_or(defaults.size);
+        Some((size, config.filter(defaults.filter)?))
+    } else {
+        None
+    };
+    let crop = if config.flag("do_center_crop", defaults.crops)? {
+        let crop = match config.size("crop_size", true)? {
+            Some(Size::Exact { height, width }) => Some((height, width)),
+            Some(_) => None,
+            None => defaults.crop,
+        };
+        Some(crop.ok_or_else(|| config.wrong("crop_size", "a number, or `height` and `width`"))?)
+    } else {
+        None
+    };
+    let rescale = if config.flag("do_rescale", true)? {
+        let factor = match config.get("rescale_factor") {
+            None => 1.0 / 255.0,
+            Some(value) => value.as_f64().unwrap_or(f64::NAN),
+        };
+        // Smaller or larger ones do not survive f32.
+        if !(1e-30..=1e30).contains(&factor.abs()) {
+            return Err(config.wrong("rescale_factor", "a number other than 0, such as 0.00392156862745098"));
+        }
+        Some(factor)
+    } else {
+        None
+    };
+    let normalise = if config.flag("do_normalize", true)? {
+        let mean = config.triple("image_mean", defaults.mean, |_| true)?;
+        Some((mean, config.triple("image_std", defaults.std, |x| x.abs() >= 1e-6)?))
+    } else {
+        None
+    };
+    Ok(Preprocessor { resize, crop, cut: None, rescale, normalise })
+}
+
+/// The fields of one file.
+struct Config<'a> {
+    file: &'a str,
+    fields: Map<String, Value>,
+}
+
+impl Config<'_> {
+    fn get(&self, field: &str) -> Option<&Value> {
+        self.fields.get(field)
+    }
+
+    fn wrong(&self, field: &'static str, expected: impl Into<String>) -> PreprocessError {
+        let found = self.get(field).map_or("missing".into(), shorten);
+        PreprocessError::Field { file: self.file.into(), field, found, expected: expected.into() }
+    }
+
+    fn processor(&self, model: Option<&str>) -> Result<&'static Defaults, PreprocessError> {
+        let known = || PROCESSORS.iter().map(|d| format!("{}ImageProcessor", d.class)).collect::<Vec<_>>();
+        for field in ["image_processor_type", "feature_extractor_type"] {
+            let Some(value) = self.get(field).filter(|value| !value.is_null()) else { continue };
+            let class = value.as_str().unwrap_or_default();
+            let class = class.strip_suffix("Fast").or(class.strip_suffix("Pil")).unwrap_or(class);
+            let class = class.strip_suffix("ImageProcessor").or(class.strip_suffix("FeatureExtractor"));
+            return PROCESSORS
+                .iter()
+                .find(|d| Some(d.class) == class)
+                .ok_or_else(|| self.wrong(field, format!("one of {}", known().join(", "))));
+        }
+        PROCESSORS.iter().find(|d| model.is_some_and(|model| d.models.contains(&model))).ok_or_else(|| {
+            let expected =
+                format!("one of {} (config.json names no model that settles it)", known().join(", "));
+            self.wrong("image_processor_type", expected)
+        })
+    }
+
+    /// A flag; `null` is false, even where the class says true.
+    fn flag(&self, field: &'static str, default: bool) -> Result<bool, PreprocessError> {
+        match self.get(field) {
+            None => Ok(default),
+            Some(Value::Null) => Ok(false),
+            Some(value) => value.as_bool().ok_or_else(|| self.wrong(field, "true or false")),
+        }
+    }
+
+    fn filter(&self, default: Filter) -> Result<Filter, PreprocessError> {
+        self.get("resample").map_or(Ok(default), |value| {
+            value.as_u64().and_then(Filter::from_number).ok_or_else(|| {
+                let names = "0 (nearest), 1 (lanczos), 2 (bilinear), 3 (bicubic), 4 (box) or 5 (hamming)";
+                self.wrong("resample", names)
+            })
+        })
+    }
+
+    fn size(&self, field: &'static str, square: bool) -> Result<Option<Size>, PreprocessError> {
+        let Some(value) = self.get(field) else { return Ok(None) };
+        let wrong = || {
+            self.wrong(
+                field,
+                "a number of pixels, or an object with `height` and `width`, with `shortest_edge` (and perhaps \
+                 `longest_edge`), or with `max_height` and `max_width`, each from 1 to 65536",
+            )
+        };
+        let edge = |value: &Value| {
+            let edge = value.as_u64().filter(|edge| (1..=LARGEST_EDGE).contains(edge)).ok_or_else(wrong)?;
+            Ok(edge as usize)
+        };
+        let size = match value {
+            Value::Object(of) => {
+                let mut keys: Vec<&str> =
+                    of.iter().filter(|(_, v)| !v.is_null()).map(|(k, _)| k.as_str()).collect();
+                keys.sort_unstable();
+                match keys[..] {
+                    ["height", "width"] => {
+                        Size::Exact { height: edge(&of["height"])?, width: edge(&of["width"])? }
+                    }
+                    ["shortest_edge"] => Size::Shortest(edge(&of["shortest_edge"])?),
+                    ["longest_edge", "shortest_edge"] => Size::Between {
+                        shortest: edge(&of["shortest_edge"])?,
+                        longest: edge(&of["longest_edge"])?,
+                    },
+                    ["max_height", "max_width"] => {
+                        Size::Within { height: edge(&of["max_height"])?, width: edge(&of["max_width"])? }
+                    }
+                    _ => return Err(wrong()),
+                }
+            }
+            Value::Array(of) if of.len() == 2 => Size::Exact { height: edge(&of[0])?, width: edge(&of[1])? },
+            value if square => Size::Exact { height: edge(value)?, width: edge(value)? },
+            value => Size::Shortest(edge(value)?),
+        };
+        Ok(Some(size))
+    }
+
+    fn triple(
+        &self,
+        field: &'static str,
+        default: [f64; 3],
+        valid: fn(f64) -> bool,
+    ) -> Result<[f64; 3], PreprocessError> {
+        let Some(value) = self.get(field) else { return Ok(default) };
+        let numbers: Option<Vec<f64>> = match value {
+            Value::Array(of) => of.iter().map(Value::as_f64).collect(),
+            value => value.as_f64().map(|x| vec![x; 3]),
+        };
+        numbers
+            .and_then(|x| <[f64; 3]>::try_from(x).ok())
+            .filter(|x| x.iter().all(|x| x.abs() <= 1e30 && valid(*x)))
+            .ok_or_else(|| self.wrong(field, "three numbers (red, green, blue); a deviation is never 0"))
+    }
+}
+
+/// A value as an error shows it.
+fn shorten(value: &Value) -> String {
+    let mut text = value.to_string();
+    if text.chars().count() > 80 {
+        text = text.chars().take(79).collect::<String>() + "…";
+    }
+    text
+}

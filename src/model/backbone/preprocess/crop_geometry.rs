@@ -1,0 +1,130 @@
+//! Where a photograph comes to lie: the size it is resized to and what the crop takes of it.
+
+use super::{PreprocessError, Preprocessor};
+use crate::model::data::image::Photo;
+
+/// No prepared picture has more pixels than this; a backbone could not read it anyway.
+pub(super) const PIXEL_LIMIT: u64 = 1 << 26;
+
+/// A rectangle on a photograph, in its pixels; the origin is the top-left corner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rect {
+    /// Left edge.
+    pub x: f64,
+    /// Top edge.
+    pub y: f64,
+    /// Width.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
+}
+
+/// To which size a photograph is resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Size {
+    /// To this size, whatever its shape was.
+    Exact {
+        /// Pixels from top to bottom.
+        height: usize,
+        /// Pixels from left to right.
+        width: usize,
+    },
+    /// The shorter edge becomes this long, the shape stays.
+    Shortest(usize),
+    /// The shorter edge becomes `shortest` long, unless the longer one would exceed `longest`.
+    Between {
+        /// Of the shorter edge.
+        shortest: usize,
+        /// Of the longer edge, at most.
+        longest: usize,
+    },
+    /// As large as fits into this, the shape stays.
+    Within {
+        /// Pixels from top to bottom.
+        height: usize,
+        /// Pixels from left to right.
+        width: usize,
+    },
+}
+
+/// How one photograph is placed: resized to `to`, then cut to `size` at `offset`, which is negative
+/// where black is added. All (horizontal, vertical).
+pub(super) struct Placing {
+    pub to: (usize, usize),
+    pub size: (usize, usize),
+    pub offset: (i64, i64),
+}
+
+impl Placing {
+    /// Places a photograph, or says that nothing sensible would come of it.
+    pub fn of(preprocessor: &Preprocessor, photo: &Photo) -> Result<Self, PreprocessError> {
+        let (width, height) = (photo.width(), photo.height());
+        let (to_width, to_height) = match preprocessor.resize {
+            None => (width as u64, height as u64),
+            Some((size, _)) => size.of(width as u64, height as u64),
+        };
+        let (out_width, out_height) =
+            preprocessor.crop.map_or((to_width, to_height), |(height, width)| (width as u64, height as u64));
+        let fits = |edge: u64| (1..1 << 40).contains(&edge);
+        if width == 0
+            || height == 0
+            || !fits(to_width)
+            || !fits(to_height)
+            || out_width.saturating_mul(out_height) > PIXEL_LIMIT
+        {
+            let name = photo.name.clone();
+            return Err(PreprocessError::Shape {
+                name,
+                width,
+                height,
+                to_width: out_width,
+                to_height: out_height,
+            });
+        }
+        let offset = |to: u64, out: u64| (to as i64 - out as i64).div_euclid(2);
+        Ok(Self {
+            to: (to_width as usize, to_height as usize),
+            size: (preprocessor.whole(1, out_width as usize), preprocessor.whole(0, out_height as usize)),
+            offset: (offset(to_width, out_width), offset(to_height, out_height)),
+        })
+    }
+}
+
+impl Size {
+    /// Width and height of a resized photograph; the roundings are transformers'.
+    fn of(self, width: u64, height: u64) -> (u64, u64) {
+        let (short, long) = (width.min(height), width.max(height));
+        let ordered = |short, long| if width <= height { (short, long) } else { (long, short) };
+        match self {
+            Self::Exact { height, width } => (width as u64, height as u64),
+            Self::Shortest(edge) => ordered(edge as u64, ((edge as u64 * long) as f64 / short as f64) as u64),
+            Self::Between { shortest, longest } => {
+                let (mut edge, mut raw) = (shortest as f64, shortest as f64);
+                if long as f64 / short as f64 * edge > longest as f64 {
+                    raw = longest as f64 * short as f64 / long as f64;
+                    edge = raw.round_ties_even();
+                }
+                if short as f64 == edge {
+                    return (width, height);
+                }
+                ordered(edge as u64, (raw * long as f64 / short as f64) as u64)
+            }
+            Self::Within { height: most_high, width: most_wide } => {
+                let scale = (most_high as f64 / height as f64).min(most_wide as f64 / width as f64);
+                ((width as f64 * scale) as u64, (height as f64 * scale) as u64)
+            }
+        }
+    }
+
+    /// Every edge changed.
+    pub(super) fn map(self, edge: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::Exact { height, width } => Self::Exact { height: edge(height), width: edge(width) },
+            Self::Shortest(shortest) => Self::Shortest(edge(shortest)),
+            Self::Between { shortest, longest } => {
+                Self::Between { shortest: edge(shortest), longest: edge(longest) }
+            }
+            Self::Within { height, width } => Self::Within { height: edge(height), width: edge(width) },
+        }
+    }
+}

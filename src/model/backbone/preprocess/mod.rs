@@ -1,0 +1,266 @@
+//! What a backbone does to a photograph before it looks: resize, crop, rescale, normalise, as its
+//! `preprocessor_config.json` says and transformers' Pillow processors do it:
+//! `x = (rescale_factor * pixel - mean) / std` for every pixel of the centre crop of the resized
+//! photograph. The resized picture equals Pillow's to the bit.
+
+pub mod config;
+mod crop_geometry;
+pub mod resample;
+
+use std::path::{Path, PathBuf};
+
+use crate::model::data::image::Photo;
+use crate::model::trace::Picture;
+use crop_geometry::Placing;
+pub use crop_geometry::{Rect, Size};
+pub use resample::Filter;
+
+/// What a backbone reads: normalised pixels of one image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pixels {
+    /// Pixels from top to bottom.
+    pub height: usize,
+    /// Pixels from left to right.
+    pub width: usize,
+    /// `[3, H, W]` row-major: red, green, blue plane.
+    pub values: Vec<f32>,
+}
+
+/// Why a photograph cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum PreprocessError {
+    /// There is no `preprocessor_config.json`.
+    #[error(
+        "{folder} holds no preprocessor_config.json, which says how images are resized and normalised; \
+         copy it from the model's page on the Hub and put it beside config.json",
+        folder = folder.display()
+    )]
+    Missing {
+        /// The backbone's folder.
+        folder: PathBuf,
+    },
+    /// The configuration cannot be read.
+    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The configuration is no JSON object.
+    #[error("{file}: is not a JSON object: {why}; copy the file from the model's page on the Hub again")]
+    Json {
+        /// The configuration file.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A field of the configuration is not supported.
+    #[error("{file}: `{field}` is {found}; expected {expected}")]
+    Field {
+        /// The configuration file.
+        file: String,
+        /// The field.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+        /// What should stand there.
+        expected: String,
+    },
+    /// A size that no photograph can be given.
+    #[error("{pixels} pixels is no size for an image of this backbone: {why}")]
+    Size {
+        /// The size asked for.
+        pixels: usize,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A photograph so thin that its resized form would be enormous, or would vanish.
+    #[error(
+        "{name}: {width} x {height} pixels would become {to_width} x {to_height}, \
+         which no backbone can read; crop the picture first"
+    )]
+    Shape {
+        /// The photograph.
+        name: String,
+        /// Its width.
+        width: usize,
+        /// Its height.
+        height: usize,
+        /// Width after resizing and cropping.
+        to_width: u64,
+        /// Height after resizing and cropping.
+        to_height: u64,
+    },
+}
+
+/// The preprocessing of one backbone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preprocessor {
+    /// How it is resized, if at all.
+    pub resize: Option<(Size, Filter)>,
+    /// Height and width of the centre crop, if any. What lies beyond the picture is black.
+    pub crop: Option<(usize, usize)>,
+    /// Height and width of a patch, where the backbone was trained on images that are no multiple of it
+    /// (SigLIP's 384 pixels of patches of 14): what is over at the right and at the bottom is left out, as
+    /// the backbone does.
+    pub cut: Option<[usize; 2]>,
+    /// By what a byte is multiplied, if at all.
+    pub rescale: Option<f64>,
+    /// Mean and standard deviation of red, green and blue, if they are normalised.
+    pub normalise: Option<([f64; 3], [f64; 3])>,
+}
+
+impl Preprocessor {
+    /// Reads `preprocessor_config.json` of a backbone's folder. An old file that does not name its
+    /// processor is understood through the `model_type` of the `config.json` beside it.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, PreprocessError> {
+        config::open(folder.as_ref())
+    }
+
+    /// The same preprocessing for another image size: the shorter edge of what the backbone reads
+    /// becomes `pixels` long. Crop and resize keep their proportions (256 before a crop of 224 become
+    /// 224 before a crop of 196).
+    pub fn with_size(&self, pixels: usize) -> Result<Self, PreprocessError> {
+        if pixels == 0 || (pixels as u64).saturating_pow(2) > crop_geometry::PIXEL_LIMIT {
+            return Err(PreprocessError::Size { pixels, why: "choose 1 to 8192" });
+        }
+        let now = match (self.crop, self.resize) {
+            (Some((height, width)), _) => height.min(width),
+            (None, Some((Size::Exact { height, width } | Size::Within { height, width }, _))) => {
+                height.min(width)
+            }
+            (None, Some((Size::Shortest(edge) | Size::Between { shortest: edge, .. }, _))) => edge,
+            (None, None) => {
+                let why = "its preprocessor_config.json neither resizes nor crops (`do_resize` is false)";
+                return Err(PreprocessError::Size { pixels, why });
+            }
+        };
+        let scaled = |edge: usize| ((edge as f64 * pixels as f64 / now as f64).round() as usize).max(1);
+        Ok(Self {
+            resize: self.resize.map(|(size, filter)| (size.map(scaled), filter)),
+            crop: self.crop.map(|(height, width)| (scaled(height), scaled(width))),
+            ..self.clone()
+        })
+    }
+
+    /// Height and width of what the backbone reads, where it is the same for every photograph.
+    pub fn output(&self) -> Option<(usize, usize)> {
+        let (height, width) = match (self.crop, self.resize) {
+            (Some(crop), _) => crop,
+            (None, Some((Size::Exact { height, width }, _))) => (height, width),
+            _ => return None,
+        };
+        Some((self.whole(0, height), self.whole(1, width)))
+    }
+
+    /// Pixels of whole patches, of so many along an axis (0 is the height); all where none is whole.
+    fn whole(&self, axis: usize, pixels: usize) -> usize {
+        match self.cut {
+            Some(patch) if pixels >= patch[axis] => pixels - pixels % patch[axis],
+            _ => pixels,
+        }
+    }
+
+    /// Everything it does, in one line: equal lines mean equal pixels. For caches.
+    pub fn key(&self) -> String {
+        let resize = match self.resize {
+            None => "none".into(),
+            Some((size, filter)) => {
+                let size = match size {
+                    Size::Exact { height, width } => format!("{height}x{width}"),
+                    Size::Shortest(edge) => format!("shortest {edge}"),
+                    Size::Between { shortest, longest } => format!("shortest {shortest} longest {longest}"),
+                    Size::Within { height, width } => format!("within {height}x{width}"),
+                };
+                format!("{size} {}", filter.name())
+            }
+        };
+        let crop = self.crop.map_or("none".into(), |(height, width)| format!("{height}x{width}"));
+        let rescale = self.rescale.map_or("none".into(), |factor| format!("{factor:?}"));
+        let normalise = self.normalise.map_or("none".into(), |(mean, std)| format!("{mean:?} {std:?}"));
+        let cut = self.cut.map_or(String::new(), |[height, width]| format!("; cut {height}x{width}"));
+        format!("1; resize {resize}; crop {crop}; rescale {rescale}; normalise {normalise}{cut}")
+    }
+
+    /// Prepares a photograph.
+    pub fn apply(&self, photo: &Photo) -> Result<Pixels, PreprocessError> {
+        Ok(self.pixels(&self.picture(photo)?))
+    }
+
+    /// What the backbone reads of a picture that is resized and cropped already.
+    pub fn pixels(&self, picture: &Picture) -> Pixels {
+        let plane = picture.width * picture.height;
+        let mut values = vec![0.0; plane * 3]; // [3, H, W]
+        for (c, to) in values.chunks_exact_mut(plane).enumerate() {
+            let table: Vec<f32> = (0..=255u8).map(|byte| self.value(byte, c)).collect();
+            for (to, pixel) in to.iter_mut().zip(picture.rgb.chunks_exact(3)) {
+                *to = table[usize::from(pixel[c])];
+            }
+        }
+        Pixels { height: picture.height, width: picture.width, values }
+    }
+
+    /// The prepared photograph as a picture: resized and cropped, not normalised.
+    pub fn picture(&self, photo: &Photo) -> Result<Picture, PreprocessError> {
+        let at = Placing::of(self, photo)?;
+        let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
+        // What of the crop lies on the resized picture, in its pixels.
+        let part = |offset: i64, size: usize, to: usize| {
+            offset.max(0) as usize..((offset + size as i64).max(0) as usize).min(to)
+        };
+        let (cols, rows) = (part(at.offset.0, at.size.0, at.to.0), part(at.offset.1, at.size.1, at.to.1));
+        let seen = resample::resize(&photo.picture, at.to, cols.clone(), rows.clone(), filter);
+        if (seen.width, seen.height) == at.size {
+            return Ok(seen);
+        }
+        let (left, top) =
+            ((cols.start as i64 - at.offset.0) as usize, (rows.start as i64 - at.offset.1) as usize);
+        let mut rgb = vec![0; at.size.0 * at.size.1 * 3];
+        for (y, line) in seen.rgb.chunks_exact(seen.width * 3).enumerate() {
+            let to = ((top + y) * at.size.0 + left) * 3;
+            rgb[to..to + line.len()].copy_from_slice(line);
+        }
+        Ok(Picture { width: at.size.0, height: at.size.1, rgb })
+    }
+
+    /// What the backbone saw: prepared pixels as a picture again, exactly the resized and cropped one.
+    pub fn seen(&self, pixels: &Pixels) -> Picture {
+        let plane = pixels.width * pixels.height;
+        let byte = |value: f32, c: usize| {
+            let mut x = f64::from(value);
+            if let Some((mean, std)) = self.normalise {
+                x = x * f64::from(std[c] as f32) + f64::from(mean[c] as f32);
+            }
+            (x / self.rescale.unwrap_or(1.0)).round().clamp(0.0, 255.0) as u8
+        };
+        let rgb = (0..plane * 3).map(|i| byte(pixels.values[(i % 3) * plane + i / 3], i % 3)).collect();
+        Picture { width: pixels.width, height: pixels.height, rgb }
+    }
+
+    /// Where on the photograph the patch in `row` and `col` lies, for patches of `patch` pixels. The
+    /// rectangle leaves the photograph where the crop is larger than the resized picture.
+    pub fn patch_rect(
+        &self,
+        photo: &Photo,
+        patch: usize,
+        row: usize,
+        col: usize,
+    ) -> Result<Rect, PreprocessError> {
+        let at = Placing::of(self, photo)?;
+        let (x, y) = (photo.width() as f64 / at.to.0 as f64, photo.height() as f64 / at.to.1 as f64);
+        Ok(Rect {
+            x: ((col * patch) as f64 + at.offset.0 as f64) * x,
+            y: ((row * patch) as f64 + at.offset.1 as f64) * y,
+            width: patch as f64 * x,
+            height: patch as f64 * y,
+        })
+    }
+
+    /// The value of a byte in channel `c`. The product is rounded to f32 before the mean is taken
+    /// off, as the reference does.
+    fn value(&self, byte: u8, c: usize) -> f32 {
+        let x = (f64::from(byte) * self.rescale.unwrap_or(1.0)) as f32;
+        self.normalise.map_or(x, |(mean, std)| (x - mean[c] as f32) / std[c] as f32)
+    }
+}

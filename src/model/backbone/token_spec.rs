@@ -1,0 +1,166 @@
+//! How tokens are taken from a backbone: after which layer, of images of which size, in which order
+//! and numbers. Caches, runs and probe files keep it, so that a probe is not asked about other tokens
+//! than those it was trained on.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::arithmetic::Arithmetic;
+use super::family;
+use super::order::MaeOrder;
+
+/// How tokens are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TokenSpec {
+    /// The layer whose tokens are taken; the last where absent.
+    pub layer: Option<usize>,
+    /// Side of the images in pixels, where it is not the backbone's own.
+    pub size: Option<usize>,
+    /// In which order ViT-MAE hands out its patch tokens.
+    pub mae_order: MaeOrder,
+    /// In which numbers the backbone multiplies.
+    pub arithmetic: Arithmetic,
+}
+
+impl TokenSpec {
+    /// The same as a backbone of so many layers, of this `model_type`, has it: its last layer goes
+    /// without a number, and only ViT-MAE knows another order.
+    pub fn settled(self, layers: usize, model_type: &str) -> Self {
+        let mae = model_type == family::VIT_MAE.model_type;
+        let mae_order = if mae { self.mae_order } else { MaeOrder::Kept };
+        Self { layer: self.layer.filter(|&layer| layer != layers), mae_order, ..self }
+    }
+
+    /// Layer, order and numbers as caches and runs name them: `last`, or `3, shuffled by seed 7, in
+    /// float16`.
+    pub fn name(&self) -> String {
+        let layer = self.layer.map_or("last".to_owned(), |layer| layer.to_string());
+        let order = match self.mae_order {
+            MaeOrder::Kept => String::new(),
+            MaeOrder::Shuffled(seed) => format!(", shuffled by seed {seed}"),
+        };
+        match self.arithmetic {
+            Arithmetic::Float32 => format!("{layer}{order}"),
+            halves => format!("{layer}{order}, in {}", halves.name()),
+        }
+    }
+
+    /// What [`name`](Self::name) says, of images of this size.
+    pub fn read(name: &str, size: Option<usize>) -> Option<Self> {
+        let (text, arithmetic) = match name.split_once(", in ") {
+            Some((text, name)) => (text, Arithmetic::ALL.into_iter().find(|known| known.name() == name)?),
+            None => (name, Arithmetic::Float32),
+        };
+        let (layer, mae_order) = match text.split_once(", shuffled by seed ") {
+            Some((layer, seed)) => (layer, MaeOrder::Shuffled(seed.parse().ok()?)),
+            None => (text, MaeOrder::Kept),
+        };
+        let layer = if layer == "last" { None } else { Some(layer.parse().ok()?) };
+        Some(Self { layer, size, mae_order, arithmetic })
+    }
+
+    /// In what `other` takes other tokens, in words: of these, then of `other`. The numbers a backbone
+    /// multiplies in are none: they change a token's last digits.
+    pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
+        let layer = |taking: &Self| match taking.layer {
+            Some(layer) => format!("tokens after layer {layer}"),
+            None => "tokens after the last layer".to_owned(),
+        };
+        let size = |taking: &Self| match taking.size {
+            Some(size) => format!("images of {size} pixels"),
+            None => "images of the backbone's own size".to_owned(),
+        };
+        let order = |taking: &Self| match taking.mae_order {
+            MaeOrder::Kept => "patch tokens in their order".to_owned(),
+            MaeOrder::Shuffled(seed) => format!("patch tokens shuffled by seed {seed}"),
+        };
+        let pairs = [layer(self), size(self), order(self)].into_iter();
+        pairs.zip([layer(other), size(other), order(other)]).filter(|(own, other)| own != other).collect()
+    }
+}
+
+/// What a probe file says of the tokens it was trained on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trained {
+    /// How they were taken.
+    pub taking: TokenSpec,
+    /// What turned a file into pixels, as the preprocessor's key has it.
+    pub preprocessing: Option<String>,
+}
+
+impl Trained {
+    /// From the `training` of a probe file; absent where it does not say.
+    pub fn of(training: Option<&Value>) -> Option<Self> {
+        let training = training?;
+        let tokens = training.get("tokens")?;
+        let size = training.get("size").and_then(Value::as_u64).map(|size| size as usize);
+        let taking = TokenSpec::read(tokens.get("layer")?.as_str()?, size)?;
+        let preprocessing = tokens.get("preprocessing").and_then(Value::as_str).map(str::to_owned);
+        Some(Self { taking, preprocessing })
+    }
+
+    /// In what these tokens are others: what it was trained on, then what they are.
+    pub fn differences(&self, taking: &TokenSpec, preprocessing: &str) -> Vec<(String, String)> {
+        let mut differences = self.taking.differences(taking);
+        if let Some(own) = &self.preprocessing {
+            let pixels = |text: &String| text.starts_with("images ");
+            if own == preprocessing {
+                // The same pixels, whatever the size was called.
+                differences.retain(|(text, _)| !pixels(text));
+            } else if !differences.iter().any(|(text, _)| pixels(text)) {
+                differences.push((format!("images prepared by {own}"), format!("by {preprocessing}")));
+            }
+        }
+        differences
+    }
+}
+
+/// Differences in one sentence's end: `tokens after layer 6, not after the last layer`.
+pub fn said(differences: &[(String, String)]) -> String {
+    let one = |(own, other): &(String, String)| format!("{own}, not {other}");
+    differences.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_is_read_again() {
+        let plain = TokenSpec { size: Some(160), ..TokenSpec::default() };
+        let all = TokenSpec {
+            layer: Some(3),
+            mae_order: MaeOrder::Shuffled(7),
+            arithmetic: Arithmetic::Float16,
+            ..plain
+        };
+        for (taking, name) in [(plain, "last"), (all, "3, shuffled by seed 7, in float16")] {
+            assert_eq!(taking.name(), name);
+            assert_eq!(TokenSpec::read(name, Some(160)), Some(taking));
+        }
+        assert_eq!(TokenSpec::read("first", None), None);
+    }
+
+    #[test]
+    fn a_backbone_settles_what_is_the_same() {
+        let asked = TokenSpec { layer: Some(12), mae_order: MaeOrder::Shuffled(1), ..TokenSpec::default() };
+        assert_eq!(asked.settled(12, "vit"), TokenSpec::default());
+        assert_eq!(asked.settled(24, "vit_mae"), asked);
+    }
+
+    #[test]
+    fn a_probe_says_what_it_was_trained_on() {
+        let training = serde_json::json!({"tokens": {"layer": "6", "preprocessing": "p"}, "size": 160});
+        let trained = Trained::of(Some(&training)).unwrap();
+        let used = TokenSpec { layer: Some(6), size: Some(160), ..TokenSpec::default() };
+        assert_eq!(trained.differences(&used, "p"), []);
+        let differences = trained.differences(&TokenSpec::default(), "q");
+        assert_eq!(differences.len(), 2);
+        assert!(said(&differences).starts_with("tokens after layer 6, not tokens after the last layer; "));
+        let own_size = TokenSpec { size: None, ..used };
+        assert_eq!(trained.differences(&own_size, "p"), []); // the same pixels by another name
+        assert_eq!(trained.differences(&used, "q").len(), 1);
+        assert_eq!(Trained::of(Some(&serde_json::json!({"seed": 0}))), None);
+    }
+}

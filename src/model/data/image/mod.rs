@@ -1,0 +1,311 @@
+//! Photographs: a file of any common format becomes RGB bytes, upright, as Pillow's
+//! `ImageOps.exif_transpose(Image.open(path)).convert("RGB")` gives them: alpha is dropped, a palette
+//! looked up, 16 bits cut to the upper 8, four inks (CMYK, YCCK) printed without a profile. On one
+//! point this differs: of 16-bit grey Pillow keeps the lower byte, saturated, which turns almost any
+//! picture white; here it is cut like colour.
+//!
+//! JPEG, PNG, WebP, BMP, TIFF, GIF (first frame). The content decides, not the file's name. All equal
+//! Pillow to the bit but lossy WebP and JPEG inside TIFF, which are up to 3 grey levels apart.
+
+mod gif;
+mod jpeg;
+mod tiff;
+
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
+
+use crate::model::io::atomic_file;
+use crate::model::io::catch_panic::guard;
+use crate::model::trace::Picture;
+
+/// No photograph with more pixels than this is decoded: what Pillow calls a decompression bomb.
+pub const PIXEL_LIMIT: u64 = 178_956_970;
+/// No file larger than this is read.
+const FILE_LIMIT: u64 = 1 << 30;
+/// Largest buffer of a decoder: 16-bit colour with alpha at the pixel limit.
+const BYTE_LIMIT: u64 = PIXEL_LIMIT * 8;
+
+/// A decoded photograph, upright, RGB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Photo {
+    /// Where it came from, as a person reads it: a path, most often.
+    pub name: String,
+    /// Its pixels.
+    pub picture: Picture,
+}
+
+/// Why a photograph could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The file cannot be read.
+    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A folder, a pipe, a device.
+    #[error("{path}: is {found}; expected an image file", path = path.display())]
+    NoFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// The file is enormous.
+    #[error("{path}: {bytes} bytes are more than the {FILE_LIMIT} of the largest image file read", path = path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A row of a table of images.
+    #[error("{name}: cannot be read: {why}")]
+    Row {
+        /// The table and the row.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Not an image of a known format.
+    #[error("{name}: is {found}; expected a JPEG, PNG, WebP, BMP, TIFF or GIF image (convert it first)")]
+    Format {
+        /// The image.
+        name: String,
+        /// What its content looks like.
+        found: String,
+    },
+    /// Too many pixels.
+    #[error(
+        "{name}: {width} x {height} pixels are more than the {PIXEL_LIMIT} this program decodes; \
+         make the picture smaller first"
+    )]
+    TooLarge {
+        /// The image.
+        name: String,
+        /// Pixels from left to right, as the header says.
+        width: u64,
+        /// Pixels from top to bottom, as the header says.
+        height: u64,
+    },
+    /// The file is broken, or uses a part of its format that is not supported.
+    #[error("{name}: cannot be decoded as {format}: {why}; fetch the file again or save it as PNG")]
+    Decode {
+        /// The image.
+        name: String,
+        /// Its format, by its content.
+        format: &'static str,
+        /// What the decoder says.
+        why: String,
+    },
+}
+
+/// Why a decoder stopped; [`Photo::decode`] adds which file it was.
+enum Stop {
+    TooLarge(u64, u64),
+    Broken(String),
+}
+
+impl Stop {
+    fn broken(error: impl std::fmt::Display) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl Photo {
+    /// Reads and decodes a file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ImageError> {
+        let path = path.as_ref();
+        Self::decode(path.display().to_string(), &read(path)?)
+    }
+
+    /// Decodes the bytes of a file; `name` stands in errors.
+    pub fn decode(name: impl Into<String>, bytes: &[u8]) -> Result<Self, ImageError> {
+        let name = name.into();
+        let Some(format) = format_of(bytes) else {
+            return Err(ImageError::Format { name, found: describe(bytes) });
+        };
+        // A panic of a decoder on damaged data is an error like others.
+        let decoded = guard(|| decode(format, bytes));
+        match decoded.unwrap_or_else(|panic| Err(Stop::Broken(format!("the decoder failed: {panic}")))) {
+            Ok(image) => {
+                let (width, height) = (image.width() as usize, image.height() as usize);
+                Ok(Self { name, picture: Picture { width, height, rgb: image.into_raw() } })
+            }
+            Err(Stop::TooLarge(width, height)) => Err(ImageError::TooLarge { name, width, height }),
+            Err(Stop::Broken(why)) => {
+                let format = FORMATS.iter().find(|(f, _)| *f == format).map_or("image", |(_, name)| name);
+                Err(ImageError::Decode { name, format, why })
+            }
+        }
+    }
+
+    /// Pixels from left to right.
+    pub fn width(&self) -> usize {
+        self.picture.width
+    }
+
+    /// Pixels from top to bottom.
+    pub fn height(&self) -> usize {
+        self.picture.height
+    }
+}
+
+/// The formats, with their names.
+const FORMATS: &[(ImageFormat, &str)] = &[
+    (ImageFormat::Jpeg, "JPEG"),
+    (ImageFormat::Png, "PNG"),
+    (ImageFormat::WebP, "WebP"),
+    (ImageFormat::Bmp, "BMP"),
+    (ImageFormat::Tiff, "TIFF"),
+    (ImageFormat::Gif, "GIF"),
+];
+
+/// Endings of their files' names.
+pub const ENDINGS: &[&str] = &["bmp", "gif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
+
+/// Whether a file is an image of a known format, by its ending.
+pub fn is_named_image(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+}
+
+/// Whether bytes begin as an image of a known format does; 16 of them are enough.
+pub fn looks_like_image(start: &[u8]) -> bool {
+    format_of(start).is_some()
+}
+
+fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
+    image::guess_format(bytes).ok().filter(|format| FORMATS.iter().any(|(known, _)| known == format))
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
+    let failed = |source| ImageError::Read { path: path.into(), source };
+    let about = std::fs::metadata(path).map_err(failed)?;
+    if !about.is_file() {
+        let found = if about.is_dir() { "a folder" } else { "no regular file" };
+        return Err(ImageError::NoFile { path: path.into(), found });
+    }
+    atomic_file::read(path, FILE_LIMIT).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => ImageError::TooLong { path: path.into(), bytes: about.len() },
+        _ => failed(error),
+    })
+}
+
+fn check_size(width: u64, height: u64) -> Result<(), Stop> {
+    match width.checked_mul(height) {
+        Some(0) => Err(Stop::Broken(format!("it has {width} x {height} pixels"))),
+        Some(pixels) if pixels <= PIXEL_LIMIT => Ok(()),
+        _ => Err(Stop::TooLarge(width, height)),
+    }
+}
+
+fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
+    if format == ImageFormat::Jpeg {
+        return jpeg::decode(bytes);
+    }
+    if format == ImageFormat::Gif {
+        return gif::decode(bytes);
+    }
+    if format == ImageFormat::Tiff
+        && let Some(image) = tiff::decode(bytes)?
+    {
+        return Ok(image);
+    }
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(BYTE_LIMIT);
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder().map_err(Stop::broken)?;
+    let (width, height) = decoder.dimensions();
+    check_size(width.into(), height.into())?;
+    // A broken EXIF block says nothing; neither does Pillow stumble over it.
+    let exif = decoder.exif_metadata().ok().flatten();
+    let xmp = decoder.xmp_metadata().ok().flatten();
+    let orientation = match format {
+        ImageFormat::Tiff => decoder.orientation().unwrap_or(Orientation::NoTransforms),
+        _ => orientation(exif.as_deref(), xmp.as_deref()),
+    };
+    let mut image =
+        DynamicImage::ImageRgb8(to_rgb(DynamicImage::from_decoder(decoder).map_err(Stop::broken)?)?);
+    image.apply_orientation(orientation);
+    Ok(image.into_rgb8())
+}
+
+/// Eight bits a channel, no alpha. Sixteen bits are cut, not rounded, as Pillow cuts them.
+fn to_rgb(image: DynamicImage) -> Result<RgbImage, Stop> {
+    let (width, height) = (image.width(), image.height());
+    let cut = |raw: Vec<u16>, channels: usize| {
+        let colour = |p: &[u16]| if channels < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] };
+        let rgb = raw.chunks_exact(channels).flat_map(|p| colour(p).map(|v| (v >> 8) as u8)).collect();
+        RgbImage::from_raw(width, height, rgb).ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
+    };
+    match image {
+        DynamicImage::ImageLuma16(image) => cut(image.into_raw(), 1),
+        DynamicImage::ImageLumaA16(image) => cut(image.into_raw(), 2),
+        DynamicImage::ImageRgb16(image) => cut(image.into_raw(), 3),
+        DynamicImage::ImageRgba16(image) => cut(image.into_raw(), 4),
+        DynamicImage::ImageRgb32F(_) | DynamicImage::ImageRgba32F(_) => {
+            Err(Stop::Broken("its pixels are floating-point numbers, whose range no one says".into()))
+        }
+        image => Ok(image.into_rgb8()),
+    }
+}
+
+/// How the photograph is turned upright: the EXIF block decides, and XMP where it is silent.
+fn orientation(exif: Option<&[u8]>, xmp: Option<&[u8]>) -> Orientation {
+    let exif = exif.map(|exif| exif.strip_prefix(b"Exif\0\0").unwrap_or(exif));
+    let from_xmp = || {
+        let key = b"tiff:Orientation";
+        let xmp = xmp?;
+        let at = xmp.windows(key.len()).position(|window| window == key)? + key.len();
+        let digit = match xmp.get(at..)? {
+            [b'=', b'"', digit, ..] | [b'>', digit, ..] => digit.wrapping_sub(b'0'),
+            _ => return None,
+        };
+        Orientation::from_exif(digit)
+    };
+    exif.and_then(Orientation::from_exif_chunk).or_else(from_xmp).unwrap_or(Orientation::NoTransforms)
+}
+
+/// `a * b / 255`, rounded.
+fn product(a: u8, b: u8) -> u8 {
+    let t = u32::from(a) * u32::from(b) + 128;
+    (((t >> 8) + t) >> 8) as u8
+}
+
+/// What bytes that are no known image look like.
+fn describe(bytes: &[u8]) -> String {
+    let starts = |magic: &[u8]| bytes.starts_with(magic);
+    let brand = bytes.get(4..12).unwrap_or_default();
+    let text = || {
+        std::str::from_utf8(&bytes[..bytes.len().min(64)]).or_else(|error| {
+            std::str::from_utf8(&bytes[..error.valid_up_to()])
+                .ok()
+                .filter(|text| text.len() > 32)
+                .ok_or(error)
+        })
+    };
+    match bytes {
+        [] => "an empty file".into(),
+        _ if starts(b"%PDF") => "a PDF document".into(),
+        _ if starts(b"PK\x03\x04") => "a ZIP archive".into(),
+        _ if starts(b"\x1F\x8B") => "a gzip archive".into(),
+        _ if starts(b"version https://git-lfs") => "a Git LFS pointer, not the file itself".into(),
+        _ if starts(b"8BPS") => "a Photoshop document".into(),
+        _ if brand.starts_with(b"ftypavi") => "an AVIF image".into(),
+        _ if brand.starts_with(b"ftyphe") || brand == b"ftypmif1" => "a HEIC image".into(),
+        _ if brand.starts_with(b"ftyp") => "a video".into(),
+        _ => match text() {
+            Ok(text) if text.chars().all(|c| !c.is_control() || c.is_whitespace()) => {
+                format!("text ({:?}…)", text.chars().take(24).collect::<String>())
+            }
+            _ => format!("of no known format (it begins with bytes {:02x?})", &bytes[..bytes.len().min(8)]),
+        },
+    }
+}

@@ -1,0 +1,132 @@
+//! Scenes as a labelled dataset on disk: an ImageFolder `train/<class>/00000.png`, `val/...`, beside
+//! it the objects' masks `masks/<split>/<class>/<same name>`, and what was drawn in `scenes.json`.
+//!
+//! A file is named by its place in its split, so no name is used twice there. The same settings
+//! give the same bytes.
+
+use std::path::{Path, PathBuf};
+
+use image::ExtendedColorType;
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::{ImageEncoder, ImageError};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{CLASSES, FIRST_VAL, SIDE, Scene, VERSION, class_name, draw};
+use crate::model::data::MASKS;
+
+/// Largest number of scenes of a split: what file names of five digits can count.
+pub const MOST: u64 = 100_000;
+
+/// A set of scenes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Set {
+    /// Seed of all scenes.
+    pub seed: u64,
+    /// Scenes for training.
+    pub train: u64,
+    /// Scenes for validation.
+    pub val: u64,
+}
+
+/// What `scenes.json` says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Version of the drawing, [`VERSION`].
+    pub version: u32,
+    /// Side of the pictures in pixels.
+    pub side: usize,
+    /// Seed and sizes.
+    #[serde(flatten)]
+    pub set: Set,
+    /// Names of the classes, in the order in which they take turns.
+    pub classes: Vec<String>,
+}
+
+/// A set that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum SceneError {
+    /// The disk refused.
+    #[error("{} cannot be written; check that the folder may be written to and the disk has room", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The picture did not become a PNG.
+    #[error("{} cannot be encoded", path.display())]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// What the encoder says.
+        source: ImageError,
+    },
+}
+
+/// Where a scene lies below the set's folder, and which scene it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// `train` or `val`.
+    pub split: &'static str,
+    /// Index in the seed's endless set, as [`draw`] takes it.
+    pub index: u64,
+    /// `<split>/<class>/<number>.png`; below `masks`, its mask.
+    pub file: PathBuf,
+}
+
+impl Set {
+    /// Every scene of the set, training first.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        let split = |name: &'static str, first: u64, count: u64| {
+            (0..count).map(move |number| {
+                let class = class_name((number % CLASSES as u64) as usize);
+                let file = [name, &class, &format!("{number:05}.png")].iter().collect();
+                Place { split: name, index: first + number, file }
+            })
+        };
+        split("train", 0, self.train).chain(split("val", FIRST_VAL, self.val))
+    }
+
+    /// Writes the set to `folder`; `told` hears of every scene that is done, from several threads.
+    pub fn write(&self, folder: &Path, told: &(dyn Fn() + Sync)) -> Result<(), SceneError> {
+        let masks = folder.join(MASKS);
+        let splits = [("train", self.train), ("val", self.val)];
+        for (split, _) in splits.into_iter().filter(|(_, count)| *count > 0) {
+            for class in (0..CLASSES).map(class_name) {
+                for root in [folder, &masks] {
+                    let path = root.join(split).join(&class);
+                    crate::model::io::atomic_file::make_folder(&path)
+                        .map_err(|source| SceneError::Write { path, source })?;
+                }
+            }
+        }
+        self.places().collect::<Vec<_>>().into_par_iter().try_for_each(|place| {
+            let scene = draw(self.seed, place.index);
+            let Scene { picture, mask, .. } = &scene;
+            let grey: Vec<u8> = mask.iter().map(|&inside| if inside { 255 } else { 0 }).collect();
+            png(&folder.join(&place.file), &picture.rgb, ExtendedColorType::Rgb8)?;
+            png(&masks.join(&place.file), &grey, ExtendedColorType::L8)?;
+            told();
+            Ok(())
+        })?;
+        let classes = (0..CLASSES).map(class_name).collect();
+        let about = About { version: VERSION, side: SIDE, set: *self, classes };
+        let text = serde_json::to_string_pretty(&about).expect("plain data serialises") + "\n";
+        whole(&folder.join("scenes.json"), text.as_bytes())
+    }
+}
+
+fn png(path: &Path, bytes: &[u8], colour: ExtendedColorType) -> Result<(), SceneError> {
+    let mut file = Vec::new();
+    let encoder = PngEncoder::new_with_quality(&mut file, CompressionType::Best, FilterType::Adaptive);
+    encoder
+        .write_image(bytes, SIDE as u32, SIDE as u32, colour)
+        .map_err(|source| SceneError::Encode { path: path.to_owned(), source })?;
+    whole(path, &file)
+}
+
+fn whole(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
+    crate::model::io::atomic_file::write(path, bytes)
+        .map_err(|source| SceneError::Write { path: path.to_owned(), source })
+}

@@ -1,0 +1,200 @@
+//! Reading a token cache in any order.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use memmap2::Mmap;
+use rayon::prelude::*;
+use safetensors::tensor::SafeTensors;
+
+use super::{
+    CacheError, CacheManifest, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error, shard_path,
+};
+use crate::model::grid::Grid;
+use crate::model::tokens::Tokens;
+
+/// One mapped shard and where its tensors begin.
+pub(super) struct Shard {
+    map: Mmap,
+    patches: usize,
+    cls: Option<usize>,
+    skipped: Vec<usize>,
+}
+
+impl Shard {
+    pub(super) fn open(path: &Path, manifest: &CacheManifest, index: usize) -> Result<Self, CacheError> {
+        let damaged = |found: String| CacheError::Damaged { path: path.to_owned(), found };
+        let file = File::open(path).map_err(io_error("open it", path))?;
+        let map = mapped(&file, path)?;
+        let count = count(manifest.images, index);
+        let dtype = manifest.source.precision.dtype();
+        let shapes = [
+            ("patches", vec![count, manifest.grid.len(), manifest.width]),
+            ("cls", vec![count, manifest.width]),
+        ];
+        let mut starts = [None; 2];
+        {
+            let tensors = SafeTensors::deserialize(&map).map_err(|error| damaged(error.to_string()))?;
+            for ((name, shape), start) in shapes.iter().zip(&mut starts) {
+                if *name == "cls" && !manifest.has_cls {
+                    continue;
+                }
+                let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
+                if view.dtype() != dtype || view.shape() != shape {
+                    let (found, expected) = (view.shape(), shape);
+                    return Err(damaged(format!("`{name}` has shape {found:?}, expected {expected:?}")));
+                }
+                *start = Some(view.data().as_ptr() as usize - map.as_ptr() as usize);
+            }
+        }
+        let [patches, cls] = starts;
+        let (_, header) = SafeTensors::read_metadata(&map).map_err(|error| damaged(error.to_string()))?;
+        let skipped = header.metadata().as_ref().and_then(|entries| entries.get(SKIPPED));
+        let skipped = skipped.map_or(Ok(Vec::new()), |text| serde_json::from_str(text));
+        let skipped = skipped.map_err(|error| damaged(error.to_string()))?;
+        let length = map.len();
+        drop(map);
+        // A new map holds no page yet: where pages are large, reading the header alone has mapped the
+        // whole shard, and all shards together would count as memory although nobody reads them.
+        let map = mapped(&file, path)?;
+        if map.len() != length {
+            return Err(damaged("it changed while it was opened".to_owned()));
+        }
+        Ok(Self { patches: patches.expect("patches were checked"), cls, skipped, map })
+    }
+}
+
+fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
+    #[expect(unsafe_code, reason = "shards are written whole, renamed into place and never changed after")]
+    let map = unsafe { Mmap::map(file) };
+    map.map_err(io_error("map it", path))
+}
+
+/// The cached tokens of a dataset, read in any order.
+pub struct TokenCache {
+    manifest: CacheManifest,
+    shards: Vec<Shard>,
+    folder: PathBuf,
+}
+
+/// A shard takes seconds to write: a temporary file that is older was left by a kill.
+pub(super) const LEFT: Duration = Duration::from_mins(10);
+
+impl TokenCache {
+    /// The complete cache for `source` under `root`, if there is one. Its shards are looked at, not
+    /// read: [`Stock::verify`] does that.
+    ///
+    /// # Errors
+    /// If there is one but it is damaged.
+    pub fn find(root: &Path, source: &TokenKey) -> Result<Option<Self>, CacheError> {
+        let stock = Stock::open(root, source, None)?;
+        match stock.damage().first() {
+            Some(damage) => Err(damage.into()),
+            None => Ok(stock.into_cache().ok()),
+        }
+    }
+
+    pub(super) fn of(manifest: CacheManifest, folder: &Path) -> Result<Self, CacheError> {
+        let shards = (0..manifest.images.div_ceil(SHARD))
+            .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
+            .collect::<Result<_, _>>()?;
+        Ok(Self::from_shards(manifest, shards, folder.to_owned()))
+    }
+
+    pub(super) fn from_shards(manifest: CacheManifest, shards: Vec<Shard>, folder: PathBuf) -> Self {
+        Self { manifest, shards, folder }
+    }
+
+    /// Number of images.
+    pub fn len(&self) -> usize {
+        self.manifest.images
+    }
+
+    /// Whether it holds no image.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How the patch tokens lie over the images.
+    pub fn grid(&self) -> Grid {
+        self.manifest.grid
+    }
+
+    /// Hidden size, d.
+    pub fn width(&self) -> usize {
+        self.manifest.width
+    }
+
+    /// Whether `image` could be read when its tokens were taken.
+    pub fn readable(&self, image: usize) -> bool {
+        !self.shards[image / SHARD].skipped.contains(&(image % SHARD))
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Bytes of tokens it holds.
+    pub fn bytes(&self) -> u64 {
+        self.manifest.image_bytes() * self.len() as u64
+    }
+
+    /// Patch tokens of `images`, `[B, N, d]` row-major, in float32.
+    pub fn patches(&self, images: &[usize]) -> Vec<f32> {
+        self.gather(images, self.manifest.grid.len() * self.manifest.width, |shard| shard.patches)
+    }
+
+    /// CLS tokens of `images`, `[B, d]` row-major; absent where the backbone has none.
+    pub fn cls(&self, images: &[usize]) -> Option<Vec<f32>> {
+        let has_cls = self.manifest.has_cls;
+        has_cls
+            .then(|| self.gather(images, self.manifest.width, |shard| shard.cls.expect("checked on opening")))
+    }
+
+    /// The tokens of one image.
+    pub fn tokens(&self, image: usize) -> Tokens {
+        let (grid, width) = (self.grid(), self.width());
+        Tokens {
+            grid,
+            width,
+            cls: self.cls(&[image]),
+            registers: Vec::new(),
+            patches: self.patches(&[image]),
+        }
+    }
+
+    fn gather(&self, images: &[usize], row: usize, start: impl Fn(&Shard) -> usize + Sync) -> Vec<f32> {
+        let mut values = vec![0.0; images.len() * row];
+        let size = self.manifest.source.precision.bytes() as usize;
+        values.par_chunks_mut(row).zip(images).for_each(|(out, &image)| {
+            let shard = &self.shards[image / SHARD];
+            let from = start(shard) + (image % SHARD) * row * size;
+            let bytes = &shard.map[from..from + row * size];
+            match self.manifest.source.precision {
+                Precision::Float32 => {
+                    for (x, b) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                        *x = f32::from_le_bytes(*b);
+                    }
+                }
+                Precision::Float16 => decode_half(bytes, out),
+            }
+        });
+        values
+    }
+}
+
+/// float16 little-endian bytes to float32, by the processor's own conversion where it has one.
+fn decode_half(bytes: &[u8], out: &mut [f32]) {
+    let mut block = [f16::ZERO; 512];
+    for (bytes, out) in bytes.chunks(1024).zip(out.chunks_mut(512)) {
+        let block = &mut block[..out.len()];
+        for (x, b) in block.iter_mut().zip(bytes.as_chunks::<2>().0) {
+            *x = f16::from_le_bytes(*b);
+        }
+        block.convert_to_f32_slice(out);
+    }
+}

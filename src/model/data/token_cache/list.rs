@@ -1,0 +1,105 @@
+//! Which token caches lie in a folder, and removing them.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{CacheError, MANIFEST, SHARD, TokenKey, count, io_error, read_manifest};
+use crate::model::grid::Grid;
+use crate::model::io::atomic_file;
+
+/// A cache on disk, whole or not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// Name of its folder: a hash of its source.
+    pub name: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// What it holds; absent where not one image was done.
+    pub about: Option<About>,
+}
+
+/// What a cache holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct About {
+    /// What its tokens depend on.
+    pub source: TokenKey,
+    /// How the patch tokens lie.
+    pub grid: Grid,
+    /// Hidden size.
+    pub width: usize,
+    /// Images there are to be.
+    pub images: usize,
+    /// Images there are.
+    pub done: usize,
+}
+
+/// The caches in `root`, by name; none where there is no such folder.
+pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
+    let listed = match fs::read_dir(root) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(io_error("list it", root))?,
+    };
+    let mut entries = Vec::new();
+    for folder in listed {
+        let folder = folder.map_err(io_error("list it", root))?;
+        let name = folder.file_name().to_string_lossy().into_owned();
+        if is_name(&name) && folder.path().is_dir() {
+            entries.push(entry(&folder.path(), name)?);
+        }
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// Removes the cache `name` of `root`, and nothing else that may lie in its folder.
+pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
+    let folder = root.join(name);
+    // The manifest last: what is half removed is still known for a cache.
+    let mut files = own_files(&folder)?;
+    files.sort_by_key(|path| path.ends_with(MANIFEST));
+    for path in files {
+        fs::remove_file(&path).map_err(io_error("remove it", &path))?;
+    }
+    fs::remove_dir(&folder).map_err(io_error("remove it", &folder))
+}
+
+fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
+    let files = own_files(folder)?;
+    let bytes = files.iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();
+    let manifest = read_manifest(folder).ok().flatten();
+    let about = manifest.map(|manifest| {
+        let index = |path: &PathBuf| {
+            let name = path.file_name()?.to_str()?.strip_suffix(".safetensors")?;
+            name.strip_prefix("tokens-")?.parse::<usize>().ok()
+        };
+        let whole = manifest.images.div_ceil(SHARD);
+        let there = files.iter().filter_map(index).filter(|index| *index < whole);
+        let done = there.map(|index| count(manifest.images, index)).sum();
+        let super::CacheManifest { source, grid, width, images, .. } = manifest;
+        About { source, grid, width, images, done }
+    });
+    Ok(Entry { name, bytes, about })
+}
+
+/// The files a cache writes: manifest, shards and their records, and temporary ones a kill has left.
+fn own_files(folder: &Path) -> Result<Vec<PathBuf>, CacheError> {
+    let mut files = Vec::new();
+    for file in fs::read_dir(folder).map_err(io_error("list it", folder))? {
+        let file = file.map_err(io_error("list it", folder))?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        let shard =
+            name.starts_with("tokens-") && (name.ends_with(".safetensors") || name.ends_with(".json"));
+        if name == MANIFEST || shard || atomic_file::is_temporary(&name) {
+            files.push(file.path());
+        }
+    }
+    Ok(files)
+}
+
+/// Whether a folder is named as [`TokenKey::key`] names them.
+fn is_name(name: &str) -> bool {
+    name.len() == 24 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}

@@ -1,0 +1,315 @@
+//! The token cache: a frozen backbone runs once per image, and its tokens stay on disk.
+//!
+//! A cache is a folder of shards, each a safetensors file with `patches [n, N, d]` and `cls [n, d]`
+//! in float16 or float32, beside a `manifest.json`. The folder's name is a hash of everything the
+//! tokens depend on ([`TokenKey`]), so a stale cache is never found. A shard is written whole or not
+//! at all: a killed extraction goes on after its last shard. Shards are memory-mapped, so memory
+//! stays bounded whatever the dataset's size.
+//!
+//! Beside every shard lies its record: the cache and the place it belongs to, the SHA-256 of the
+//! file, and that of every image it was made from. Before a process uses a cache for the first time, all
+//! its shards are read once and compared ([`Stock::verify`]); one that is another is made again.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::Dtype;
+use serde::{Deserialize, Serialize};
+
+use crate::model::grid::Grid;
+use crate::model::io::atomic_file;
+use crate::model::io::sha256;
+
+mod cache;
+pub mod list;
+mod record;
+mod stock;
+mod token_source;
+mod verify;
+mod writer;
+
+pub use cache::TokenCache;
+pub use stock::{Damage, Stock};
+pub use token_source::{Batches, Rows, SupplyError, TokenSource, round};
+pub use verify::Verified;
+pub use writer::{Writer, fits};
+
+/// Images a shard holds.
+pub const SHARD: usize = 64;
+const MANIFEST: &str = "manifest.json";
+/// No manifest is longer, in bytes.
+const LARGEST_MANIFEST: u64 = 1 << 20;
+/// Metadata key of a shard: which of its images could not be read.
+const SKIPPED: &str = "skipped";
+
+/// How tokens are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 2 bytes a value; training reads half the memory.
+    #[default]
+    Float16,
+    /// 4 bytes a value.
+    Float32,
+}
+
+impl Precision {
+    /// Bytes a value takes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Float16 => 2,
+            Self::Float32 => 4,
+        }
+    }
+
+    const fn dtype(self) -> Dtype {
+        match self {
+            Self::Float16 => Dtype::F16,
+            Self::Float32 => Dtype::F32,
+        }
+    }
+}
+
+/// Everything the cached tokens depend on; its hash names the folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenKey {
+    /// SHA-256 of the backbone's weights.
+    pub weights: String,
+    /// What turns a file into pixels.
+    pub preprocessing: String,
+    /// Hash of the ordered list of samples.
+    pub dataset: String,
+    /// Which layer's tokens: `last`, or a number, how MAE's tokens are ordered, and in which numbers they
+    /// were computed, if not float32.
+    pub layer: String,
+    /// How they are stored.
+    pub precision: Precision,
+}
+
+impl TokenKey {
+    /// Name of the cache folder: the first 24 hexadecimal digits of a SHA-256.
+    pub fn key(&self) -> String {
+        let text = serde_json::to_string(self).expect("plain strings serialise");
+        let mut digits = sha256::of(text.as_bytes());
+        digits.truncate(24);
+        digits
+    }
+}
+
+/// What a cache folder says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct CacheManifest {
+    source: TokenKey,
+    grid: Grid,
+    width: usize,
+    has_cls: bool,
+    images: usize,
+    /// Whether every shard has its record; caches of earlier versions have none.
+    #[serde(default)]
+    records: bool,
+}
+
+impl CacheManifest {
+    /// Bytes of one image's tokens.
+    fn image_bytes(&self) -> u64 {
+        image_bytes(self.grid, self.width, self.has_cls, self.source.precision)
+    }
+}
+
+/// Bytes the tokens of one image take in a cache.
+pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision) -> u64 {
+    (grid.len() + usize::from(has_cls)) as u64 * width as u64 * precision.bytes()
+}
+
+/// What can go wrong with a token cache.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The disk refused.
+    #[error("{path}: cannot {what}; complete shards are kept and the extraction can go on", path = path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is not what the cache wrote.
+    #[error(
+        "{path}: {found}; `ssmprobe extract` makes what is damaged again (a manifest only after `ssmprobe \
+         cache clear`)",
+        path = path.display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// Tokens of another shape than those before.
+    #[error("image {image} has {found} tokens of width {width}; the cache holds {expected}")]
+    Shape {
+        /// Index of the image.
+        image: usize,
+        /// Its number of tokens.
+        found: usize,
+        /// Its width.
+        width: usize,
+        /// What was expected.
+        expected: String,
+    },
+    /// A token that is no number.
+    #[error(
+        "image {image} has a token value of {value}: its numbers overflowed in the backbone; take tokens in \
+         float32 (`--arithmetic float32`), and where they are, fetch the weights again"
+    )]
+    NotFinite {
+        /// Index of the image.
+        image: usize,
+        /// The value.
+        value: f32,
+    },
+    /// A value beyond what half precision holds.
+    #[error(
+        "image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)"
+    )]
+    Large {
+        /// Index of the image.
+        image: usize,
+        /// The value.
+        value: f32,
+    },
+}
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheError {
+    let path = path.to_owned();
+    move |source| CacheError::Io { what, path, source }
+}
+
+/// Writes `bytes` to `path` whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
+    atomic_file::write(path, bytes).map_err(io_error("write it", path))
+}
+
+fn shard_path(folder: &Path, index: usize) -> PathBuf {
+    folder.join(format!("tokens-{index:06}.safetensors"))
+}
+
+/// Images in the shard `index` of a cache of `images`.
+fn count(images: usize, index: usize) -> usize {
+    (images - index * SHARD).min(SHARD)
+}
+
+/// What a cache folder says of itself; nothing where it does not.
+fn read_manifest(folder: &Path) -> Result<Option<CacheManifest>, CacheError> {
+    let path = folder.join(MANIFEST);
+    match atomic_file::read(&path, LARGEST_MANIFEST) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("read it", &path)(error)),
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| CacheError::Damaged { path, found: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::model::tokens::Tokens;
+
+    fn source(precision: Precision) -> TokenKey {
+        let text = |s: &str| s.to_owned();
+        TokenKey {
+            weights: text("w"),
+            preprocessing: text("p"),
+            dataset: text("d"),
+            layer: text("last"),
+            precision,
+        }
+    }
+
+    fn tokens(image: usize) -> Tokens {
+        let grid = Grid::new(2, 3);
+        let patches = (0..24).map(|i| (image * 24 + i) as f32 / 8.0).collect();
+        Tokens { grid, width: 4, cls: Some(vec![image as f32; 4]), registers: Vec::new(), patches }
+    }
+
+    #[test]
+    fn what_is_written_is_read_in_any_order_and_a_killed_extraction_goes_on() {
+        for precision in [Precision::Float16, Precision::Float32] {
+            let root = tempfile::tempdir().unwrap();
+            let images = SHARD + 5;
+            let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
+            for image in 0..SHARD + 2 {
+                writer.push((image != 1).then(|| tokens(image))).unwrap();
+            }
+            drop(writer); // killed: two images are lost, the first shard is not
+            assert!(TokenCache::find(root.path(), &source(precision)).unwrap().is_none());
+            let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
+            assert_eq!(writer.done(), SHARD);
+            for image in writer.done()..images {
+                writer.push(Some(tokens(image))).unwrap();
+            }
+            let cache = writer.finish().unwrap();
+            assert_eq!(cache.len(), images);
+            for image in [images - 1, 0, SHARD] {
+                assert_eq!(cache.tokens(image), tokens(image));
+            }
+            assert_eq!(cache.patches(&[3, 2])[24..], tokens(2).patches);
+            assert!(cache.readable(0) && !cache.readable(1));
+            assert!(TokenCache::find(root.path(), &source(precision)).unwrap().is_some());
+        }
+    }
+
+    #[test]
+    fn a_damaged_shard_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let mut writer = Writer::open(root.path(), source(Precision::Float16), 3).unwrap();
+        for image in 0..3 {
+            writer.push(Some(tokens(image))).unwrap();
+        }
+        let cache = writer.finish().unwrap();
+        let path = shard_path(cache.folder(), 0);
+        drop(cache);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        let error = TokenCache::find(root.path(), &source(Precision::Float16)).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("tokens-000000"), "{error}");
+    }
+
+    #[test]
+    fn what_float16_cannot_hold_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let mut large = tokens(0);
+        large.patches[3] = -7e4;
+        let push = |precision| {
+            let mut writer = Writer::open(root.path(), source(precision), 1).unwrap();
+            writer.push(Some(large.clone()))
+        };
+        assert!(push(Precision::Float32).is_ok());
+        let error = push(Precision::Float16).unwrap_err().to_string();
+        assert!(error.contains("-7e4") && error.contains("float32"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for (precision, value) in [(Precision::Float16, f32::NAN), (Precision::Float32, f32::INFINITY)] {
+            let root = tempfile::tempdir().unwrap();
+            let mut writer = Writer::open(root.path(), source(precision), 2).unwrap();
+            writer.push(Some(tokens(0))).unwrap();
+            let broken = Tokens { cls: Some(vec![0.0, value, 0.0, 0.0]), ..tokens(1) };
+            let error = writer.push(Some(broken)).unwrap_err().to_string();
+            assert!(error.contains("image 1") && error.contains(&value.to_string()), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_source_has_its_own_folder() {
+        let base = source(Precision::Float16);
+        let other = TokenKey { layer: "3".to_owned(), ..base.clone() };
+        assert_ne!(base.key(), other.key());
+        assert_ne!(base.key(), source(Precision::Float32).key());
+    }
+}

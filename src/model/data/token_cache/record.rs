@@ -1,0 +1,70 @@
+//! What is known of a shard, in a file beside it: where it belongs, and what is in it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CacheError, write_whole};
+use crate::model::io::atomic_file;
+
+/// No record is longer, in bytes.
+const LARGEST: u64 = 1 << 16;
+
+/// What is known of a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The cache it belongs to: [`Source::key`](super::TokenKey::key).
+    pub cache: String,
+    /// Its place among the cache's shards.
+    pub shard: usize,
+    /// SHA-256 of its file.
+    pub sha256: String,
+    /// SHA-256 of the file (or table row) of each of its images, none of one that could not be read at
+    /// all. Absent where nobody knows: in caches of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Vec<Option<String>>>,
+}
+
+/// The record of the shard `index`.
+pub(super) fn path(folder: &Path, index: usize) -> PathBuf {
+    folder.join(format!("tokens-{index:06}.json"))
+}
+
+impl Record {
+    /// That of the shard `index` of the cache `key` with `count` images; nothing where there is none.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what was expected.
+    pub fn read(
+        folder: &Path,
+        key: &str,
+        index: usize,
+        count: usize,
+    ) -> Result<Option<Self>, (String, String)> {
+        let record: Self = match atomic_file::read(&path(folder, index), LARGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err((format!("its record cannot be read: {error}"), "one".into())),
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| (format!("its record is no JSON of one: {error}"), "one".into()))?,
+        };
+        if (record.cache.as_str(), record.shard) != (key, index) {
+            let found = format!("its record is of shard {} of the cache {}", record.shard, record.cache);
+            return Err((found, format!("shard {index} of {key}")));
+        }
+        match &record.images {
+            Some(images) if images.len() != count => {
+                Err((format!("its record is of {} images", images.len()), format!("{count}")))
+            }
+            _ => Ok(Some(record)),
+        }
+    }
+
+    /// Puts it beside its shard.
+    pub fn write(&self, folder: &Path) -> Result<(), CacheError> {
+        let path = path(folder, self.shard);
+        let mut bytes = serde_json::to_vec(self).expect("plain data serialises");
+        bytes.push(b'\n');
+        write_whole(&path, &bytes)
+    }
+}

@@ -1,0 +1,203 @@
+//! Writing a token cache, shard by shard.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use safetensors::tensor::TensorView;
+
+use super::cache::{LEFT, TokenCache};
+use super::record::Record;
+use super::{
+    CacheError, CacheManifest, MANIFEST, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error,
+    shard_path, write_whole,
+};
+use crate::model::io::atomic_file;
+use crate::model::io::sha256;
+use crate::model::tokens::Tokens;
+
+/// Takes the tokens of the missing images, one after another, and writes a shard whenever one is full.
+pub struct Writer {
+    folder: PathBuf,
+    source: TokenKey,
+    images: usize,
+    manifest: Option<CacheManifest>,
+    pending: Vec<Taken>,
+    /// Shards still to be written, in order.
+    wanted: VecDeque<usize>,
+}
+
+/// The tokens of an image, none where it could not be read, and the SHA-256 of its file, where known.
+type Taken = (Option<Tokens>, Option<String>);
+
+impl Writer {
+    /// Opens the cache for `source` under `root`, to hold `images` images, keeping what an earlier
+    /// extraction left.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or holds a damaged cache.
+    pub fn open(root: &Path, source: TokenKey, images: usize) -> Result<Self, CacheError> {
+        Self::of(Stock::open(root, &source, Some(images))?)
+    }
+
+    /// Goes on with what there is: the shards that are missing are made.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn of(stock: Stock) -> Result<Self, CacheError> {
+        let wanted = stock.missing().into();
+        let Stock { folder, source, images, manifest, .. } = stock;
+        atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+        atomic_file::tidy(&folder, LEFT).map_err(io_error("tidy it", &folder))?;
+        Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted })
+    }
+
+    /// Number of images already on disk.
+    pub fn done(&self) -> usize {
+        self.images - self.missing().len()
+    }
+
+    /// The images whose tokens are to be pushed, in this order: those of every shard that is missing.
+    pub fn missing(&self) -> Vec<usize> {
+        let of = |&shard: &usize| shard * SHARD..shard * SHARD + count(self.images, shard);
+        self.wanted.iter().flat_map(of).collect()
+    }
+
+    /// [`push_of`](Self::push_of) an image of which nothing else is known.
+    ///
+    /// # Errors
+    /// As [`push_of`](Self::push_of).
+    pub fn push(&mut self, tokens: Option<Tokens>) -> Result<(), CacheError> {
+        self.push_of(tokens, None)
+    }
+
+    /// Adds the tokens of the next image; `None` for one that could not be read, which keeps its
+    /// place so that indices stay those of the dataset. `sha256` is that of the image's file.
+    ///
+    /// # Errors
+    /// If the tokens have another shape than those before, or the disk refuses.
+    pub fn push_of(&mut self, tokens: Option<Tokens>, sha256: Option<String>) -> Result<(), CacheError> {
+        if let Some(tokens) = &tokens {
+            self.check(tokens)?;
+        }
+        self.pending.push((tokens, sha256));
+        while let (Some(_), Some(&shard)) = (&self.manifest, self.wanted.front())
+            && self.pending.len() >= count(self.images, shard)
+        {
+            self.flush(shard)?;
+        }
+        Ok(())
+    }
+
+    /// Index of the next image.
+    fn next(&self) -> usize {
+        let ahead = self.pending.len();
+        self.wanted.get(ahead / SHARD).map_or(self.images, |shard| shard * SHARD + ahead % SHARD)
+    }
+
+    /// Holds the tokens against those before; the first ones set the shape.
+    fn check(&mut self, tokens: &Tokens) -> Result<(), CacheError> {
+        fits(tokens, self.source.precision, self.next())?;
+        if let Some(manifest) = &self.manifest {
+            if (tokens.grid, tokens.width) == (manifest.grid, manifest.width) {
+                return Ok(());
+            }
+            return Err(CacheError::Shape {
+                image: self.next(),
+                found: tokens.grid.len(),
+                width: tokens.width,
+                expected: format!("{} of width {}", manifest.grid.len(), manifest.width),
+            });
+        }
+        let manifest = CacheManifest {
+            source: self.source.clone(),
+            grid: tokens.grid,
+            width: tokens.width,
+            has_cls: tokens.cls.is_some(),
+            images: self.images,
+            records: true,
+        };
+        let text = serde_json::to_vec_pretty(&manifest).expect("plain data serialises");
+        write_whole(&self.folder.join(MANIFEST), &text)?;
+        self.manifest = Some(manifest);
+        Ok(())
+    }
+
+    /// Writes the oldest pending images as this shard, then its record.
+    fn flush(&mut self, shard: usize) -> Result<(), CacheError> {
+        let manifest = self.manifest.as_ref().expect("some tokens came, so the shape is known");
+        let (n, width, precision) = (manifest.grid.len(), manifest.width, self.source.precision);
+        let count = count(self.images, shard);
+        let images: Vec<Option<&Tokens>> =
+            self.pending[..count].iter().map(|(tokens, _)| tokens.as_ref()).collect();
+        let (no_patches, no_cls) = (vec![0.0; n * width], vec![0.0; width]);
+        let patches = encode(images.iter().map(|t| t.map_or(&no_patches, |t| &t.patches)), precision);
+        let cls = |t: &'_ Tokens| t.cls.clone().unwrap_or_default();
+        let cls: Vec<Vec<f32>> = images.iter().map(|t| t.map_or(no_cls.clone(), cls)).collect();
+        let cls = encode(cls.iter(), precision);
+        let skipped: Vec<usize> = (0..count).filter(|&i| images[i].is_none()).collect();
+        let metadata =
+            HashMap::from([(SKIPPED.to_owned(), serde_json::to_string(&skipped).expect("numbers"))]);
+        let path = shard_path(&self.folder, shard);
+        let view = |shape: Vec<usize>, data| {
+            TensorView::new(precision.dtype(), shape, data).expect("the shape of the data")
+        };
+        let mut views = vec![("patches", view(vec![count, n, width], &patches))];
+        if manifest.has_cls {
+            views.push(("cls", view(vec![count, width], &cls)));
+        }
+        let bytes = safetensors::serialize(views, Some(metadata))
+            .map_err(|error| CacheError::Damaged { path: path.clone(), found: error.to_string() })?;
+        write_whole(&path, &bytes)?;
+        // Killed between the two, the shard is made again.
+        let digests: Vec<Option<String>> = self.pending.drain(..count).map(|(_, sha256)| sha256).collect();
+        let known = digests.iter().any(Option::is_some);
+        let images = known.then_some(digests);
+        let (cache, sha256) = (self.source.key(), sha256::of(&bytes));
+        Record { cache, shard, sha256, images }.write(&self.folder)?;
+        self.wanted.pop_front();
+        Ok(())
+    }
+
+    /// Opens what was written for reading.
+    ///
+    /// # Errors
+    /// If fewer images were pushed than announced, or the cache is damaged.
+    pub fn finish(self) -> Result<TokenCache, CacheError> {
+        let manifest = self.manifest.ok_or_else(|| {
+            io_error("read it", &self.folder.join(MANIFEST))(std::io::ErrorKind::NotFound.into())
+        })?;
+        TokenCache::of(manifest, &self.folder)
+    }
+}
+
+/// What rounds to infinity in float16, from here on.
+const F16_END: f32 = 65520.0;
+
+/// Whether the tokens of the image of this index are numbers that `precision` holds. Layers before the
+/// last norm may go beyond float16; a training would only see its loss become NaN.
+pub fn fits(tokens: &Tokens, precision: Precision, image: usize) -> Result<(), CacheError> {
+    let mut values = tokens.patches.iter().chain(tokens.cls.iter().flatten());
+    match values.find(|x| !x.is_finite() || precision == Precision::Float16 && x.abs() >= F16_END) {
+        Some(&value) if !value.is_finite() => Err(CacheError::NotFinite { image, value }),
+        Some(&value) => Err(CacheError::Large { image, value }),
+        None => Ok(()),
+    }
+}
+
+fn encode<'a>(rows: impl Iterator<Item = &'a Vec<f32>>, precision: Precision) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut halves = Vec::new();
+    for row in rows {
+        match precision {
+            Precision::Float32 => bytes.extend(row.iter().flat_map(|x| x.to_le_bytes())),
+            Precision::Float16 => {
+                halves.resize(row.len(), f16::ZERO);
+                halves.convert_from_f32_slice(row);
+                bytes.extend(halves.iter().flat_map(|x| x.to_le_bytes()));
+            }
+        }
+    }
+    bytes
+}

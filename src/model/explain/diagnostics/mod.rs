@@ -1,0 +1,332 @@
+//! What a soft permutation does, in numbers (docs/definitions.md, section 5; paper, "Balancing Exploration and
+//! Exploitation via Sinkhorn").
+//!
+//! All are pure float64 functions of one plan `P` `[N, N]`, N >= 2. With `a_i = argmax_k P[i, k]`
+//! and `b_k = argmax_i P[i, k]` (ties to the lowest index) and the expected position
+//! `m_i = sum_k k P[i, k] / sum_k P[i, k]`, the list [`MEASURES`] defines every one of them; menus,
+//! files, tables and tests iterate that list. A row without any mass counts as a uniform one, so
+//! that every measure is defined for every plan.
+
+mod order;
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use self::order::{Row, order_of};
+pub use self::order::{hard_order, kendall_tau, path_length};
+use crate::model::grid::Grid;
+use crate::model::ops::simd::vectorised;
+use crate::model::probe::head_output::{PlanRows, blocks};
+use crate::model::stats::quantiles;
+
+/// An entry of the list of diagnostics.
+pub struct Measure {
+    /// Its name in files.
+    pub name: &'static str,
+    /// What it is called on the screen.
+    pub label: &'static str,
+    /// What a higher value says.
+    pub higher: &'static str,
+    /// What it is, in one line, with its unit.
+    pub meaning: &'static str,
+    /// Computes it.
+    pub of: fn(&PlanStats) -> f64,
+}
+
+/// Every diagnostic, in the order of docs/definitions.md, section 5.
+pub const MEASURES: &[Measure] = &[
+    Measure {
+        name: "rank_coverage",
+        label: "Rank coverage",
+        higher: "more positions are some token's favourite",
+        meaning: "Share of the positions that are the best position of at least one token",
+        of: |s| coverage(&s.best_position),
+    },
+    Measure {
+        name: "argmax_entropy",
+        label: "Argmax entropy",
+        higher: "best positions are spread more evenly",
+        meaning: "Entropy of the histogram of best positions, divided by ln N",
+        of: |s| entropy(&s.best_position),
+    },
+    Measure {
+        name: "edge_mass_10",
+        label: "Edge mass (10%)",
+        higher: "more tokens collapse to the first or last positions",
+        meaning: "Share of tokens whose best position is in the first or last max(1, floor(N/10))",
+        of: edge_mass,
+    },
+    Measure {
+        name: "row_max_mean",
+        label: "Row maximum, mean",
+        higher: "tokens are placed more decidedly",
+        meaning: "Mean over tokens of the largest share a position gets",
+        of: |s| mean(&s.row_max),
+    },
+    Measure {
+        name: "row_max_p95",
+        label: "Row maximum, p95",
+        higher: "the most decidedly placed tokens are placed more decidedly",
+        meaning: "95th percentile over tokens of the largest share a position gets",
+        of: |s| quantiles(&s.row_max, [0.95])[0],
+    },
+    Measure {
+        name: "row_marginal_error",
+        label: "Row marginal error",
+        higher: "some token is read more or less than once",
+        meaning: "Largest |row sum - 1|",
+        of: |s| marginal_error(&s.row_sum),
+    },
+    Measure {
+        name: "column_marginal_error",
+        label: "Column marginal error",
+        higher: "some position holds more or less than one token",
+        meaning: "Largest |column sum - 1|",
+        of: |s| marginal_error(&s.column_sum),
+    },
+    Measure {
+        name: "token_coverage",
+        label: "Token coverage",
+        higher: "more tokens lead some position",
+        meaning: "Share of the tokens that have the largest share of at least one position",
+        of: |s| coverage(&s.best_token),
+    },
+    Measure {
+        name: "token_entropy",
+        label: "Token entropy",
+        higher: "leading tokens are spread more evenly",
+        meaning: "Entropy of the histogram of each position's leading token, divided by ln N",
+        of: |s| entropy(&s.best_token),
+    },
+    Measure {
+        name: "mean_position_spread",
+        label: "Position spread",
+        higher: "tokens are smeared over more positions",
+        meaning: "Mean over tokens of the standard deviation of the position, in positions (rows normalised)",
+        of: |s| mean(&s.spread),
+    },
+    Measure {
+        name: "kendall_tau",
+        label: "Kendall tau to raster",
+        higher: "the order is closer to raster order (1: the same, -1: reversed)",
+        meaning: "Kendall's tau-b of expected positions against raster order; 0 if all are tied",
+        of: |s| kendall_tau(&s.expected),
+    },
+    Measure {
+        name: "path_length",
+        label: "Path length",
+        higher: "the order jumps further over the image",
+        meaning: "Mean Euclidean step, in patches, between tokens that follow each other by expected position",
+        of: |s| path_length(&order_of(&s.expected), s.grid),
+    },
+];
+
+/// The names and values of all [`MEASURES`] of a plan over `grid`.
+///
+/// # Panics
+/// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
+pub fn measure(plan: &dyn PlanRows, grid: Grid) -> Vec<f64> {
+    let sketch = PlanStats::of(plan, grid);
+    MEASURES.iter().map(|m| (m.of)(&sketch)).collect()
+}
+
+/// What one pass over a plan gathers for the measures. Every vector is `[N]`.
+pub struct PlanStats {
+    grid: Grid,
+    row_sum: Vec<f64>,
+    column_sum: Vec<f64>,
+    row_max: Vec<f64>,
+    best_position: Vec<usize>,
+    best_token: Vec<usize>,
+    expected: Vec<f64>,
+    spread: Vec<f64>,
+}
+
+impl PlanStats {
+    /// Gathers.
+    ///
+    /// # Panics
+    /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
+    pub fn of(plan: &dyn PlanRows, grid: Grid) -> Self {
+        let n = plan.tokens();
+        assert!(n >= 2 && grid.len() == n, "a plan of {n} tokens over {} patches", grid.len());
+        let parts: Vec<(Vec<Row>, Columns)> =
+            blocks(n).into_par_iter().map(|tokens| part(plan, tokens)).collect();
+        let (mut rows, mut columns) = (Vec::with_capacity(n), Columns::new(n));
+        for (part, its) in parts {
+            rows.extend(part);
+            columns.merge(&its);
+        }
+        Self {
+            grid,
+            row_sum: rows.iter().map(|row| row.sum).collect(),
+            column_sum: columns.sum,
+            row_max: rows.iter().map(|row| row.max).collect(),
+            best_position: rows.iter().map(|row| row.best).collect(),
+            best_token: columns.best,
+            expected: rows.iter().map(|row| row.expected).collect(),
+            spread: rows.iter().map(|row| row.spread).collect(),
+        }
+    }
+
+    /// Where every token is expected, `[N]`, in positions.
+    pub fn expected(&self) -> &[f64] {
+        &self.expected
+    }
+}
+
+/// What is gathered of the columns within some rows, `[N]` each.
+struct Columns {
+    sum: Vec<f64>,
+    max: Vec<f64>,
+    best: Vec<usize>,
+}
+
+impl Columns {
+    fn new(n: usize) -> Self {
+        Self { sum: vec![0.0; n], max: vec![f64::NEG_INFINITY; n], best: vec![0; n] }
+    }
+
+    /// Takes in those of rows further down.
+    fn merge(&mut self, later: &Self) {
+        for k in 0..self.sum.len() {
+            self.sum[k] += later.sum[k];
+            if later.max[k] > self.max[k] {
+                (self.max[k], self.best[k]) = (later.max[k], later.best[k]);
+            }
+        }
+    }
+}
+
+/// Gathers some rows of a plan, each while it lies in the cache.
+fn part(plan: &dyn PlanRows, tokens: Range<usize>) -> (Vec<Row>, Columns) {
+    let n = plan.tokens();
+    let (mut room, mut columns) = (vec![0.0; n], Columns::new(n));
+    let rows = tokens.map(|i| {
+        let row = plan.row(i, &mut room);
+        add_row(i, row, &mut columns.sum, &mut columns.max, &mut columns.best);
+        Row::of(row)
+    });
+    (rows.collect(), columns)
+}
+
+vectorised! {
+    /// Takes row `i` into what is gathered of the columns.
+    fn add_row<const FUSED: bool>(i: usize, row: &[f64], sum: &mut [f64], max: &mut [f64], best: &mut [usize]) {
+        for (((&share, sum), max), best) in row.iter().zip(sum).zip(max).zip(best) {
+            *sum += share;
+            let more = share > *max;
+            *max = if more { share } else { *max };
+            *best = if more { i } else { *best };
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// How often each index in `0..N` occurs among N of them.
+fn histogram(indices: &[usize]) -> Vec<usize> {
+    let mut counts = vec![0; indices.len()];
+    indices.iter().for_each(|&i| counts[i] += 1);
+    counts
+}
+
+fn coverage(indices: &[usize]) -> f64 {
+    let used = histogram(indices).into_iter().filter(|&count| count > 0).count();
+    used as f64 / indices.len() as f64
+}
+
+fn entropy(indices: &[usize]) -> f64 {
+    let n = indices.len() as f64;
+    let shares = histogram(indices).into_iter().filter(|&count| count > 0).map(|count| count as f64 / n);
+    // Clamped against the -0 of a single peak and the rounding of a flat histogram.
+    (-shares.map(|p| p * p.ln()).sum::<f64>() / n.ln()).abs().min(1.0)
+}
+
+fn edge_mass(sketch: &PlanStats) -> f64 {
+    let n = sketch.best_position.len();
+    let edge = (n / 10).max(1);
+    let outside = sketch.best_position.iter().filter(|&&a| a < edge || a >= n - edge).count();
+    outside as f64 / n as f64
+}
+
+fn marginal_error(sums: &[f64]) -> f64 {
+    sums.iter().map(|sum| (sum - 1.0).abs()).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::probe::head_output::Plan;
+
+    fn value(name: &str, plan: &Plan, grid: Grid) -> f64 {
+        let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
+        measure(plan, grid)[at]
+    }
+
+    fn permutation(order: &[usize]) -> Plan {
+        let n = order.len();
+        let mut share = vec![0.0; n * n];
+        order.iter().enumerate().for_each(|(k, &i)| share[i * n + k] = 1.0);
+        Plan { n, share }
+    }
+
+    #[test]
+    fn permutations_are_covered_sharp_and_exact() {
+        let grid = Grid::new(2, 3);
+        let plan = permutation(&[5, 4, 3, 2, 1, 0]);
+        for name in ["rank_coverage", "argmax_entropy", "row_max_mean", "row_max_p95", "token_coverage"] {
+            assert!((value(name, &plan, grid) - 1.0).abs() < 1e-12, "{name}");
+        }
+        for name in ["row_marginal_error", "column_marginal_error", "mean_position_spread"] {
+            assert_eq!(value(name, &plan, grid), 0.0, "{name}");
+        }
+        assert_eq!(value("kendall_tau", &plan, grid), -1.0);
+        let raster = (1.0 + 1.0 + f64::hypot(1.0, 2.0) + 1.0 + 1.0) / 5.0;
+        assert!((value("path_length", &plan, grid) - raster).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_uniform_plan_ties_to_the_first_and_an_empty_row_counts_as_uniform() {
+        let grid = Grid::new(1, 4);
+        let plan = Plan { n: 4, share: vec![0.25; 16] };
+        assert_eq!(value("rank_coverage", &plan, grid), 0.25);
+        assert_eq!(value("argmax_entropy", &plan, grid), 0.0);
+        assert_eq!(value("edge_mass_10", &plan, grid), 1.0);
+        assert_eq!(value("kendall_tau", &plan, grid), 0.0);
+        assert_eq!(value("path_length", &plan, grid), 1.0);
+        let spread = value("mean_position_spread", &plan, grid);
+        assert!((spread - f64::sqrt(1.25)).abs() < 1e-12);
+        let empty = Plan { n: 4, share: vec![0.0; 16] };
+        assert!((value("mean_position_spread", &empty, grid) - spread).abs() < 1e-12);
+    }
+
+    /// A plan that is gathered in several parts, the last one shorter, against the definitions.
+    #[test]
+    fn plans_in_parts_are_gathered_as_a_whole() {
+        let n = 1100;
+        let share: Vec<f64> = (0..n * n).map(|at| ((at * 7919 + at / n * 31) % 1009) as f64 / 4e5).collect();
+        let plan = Plan { n, share };
+        assert!(blocks(n).len() > 2 && n % blocks(n)[0].len() != 0);
+        let sketch = PlanStats::of(&plan, Grid::new(20, 55));
+        for at in 0..n {
+            let (row, column) = (plan.row(at), (0..n).map(|i| plan.row(i)[at]).collect::<Vec<_>>());
+            let first =
+                |values: &[f64]| (0..n).fold(0, |best, k| if values[k] > values[best] { k } else { best });
+            assert_eq!((sketch.best_position[at], sketch.best_token[at]), (first(row), first(&column)));
+            assert_eq!(sketch.row_max[at], row[first(row)]);
+            let (sum, column): (f64, f64) = (row.iter().sum(), column.iter().sum());
+            let mean = row.iter().enumerate().map(|(k, p)| k as f64 * p).sum::<f64>() / sum;
+            let spread =
+                row.iter().enumerate().map(|(k, p)| (k as f64 - mean).powi(2) * p).sum::<f64>() / sum;
+            let pairs =
+                [(sketch.row_sum[at], sum), (sketch.column_sum[at], column), (sketch.expected[at], mean)];
+            for (found, expected) in pairs.into_iter().chain([(sketch.spread[at], spread.sqrt())]) {
+                assert!((found - expected).abs() < 1e-12 * expected, "{found} {expected}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The order behind a plan: where tokens are expected, and how far that is from raster order.
+
+use crate::model::grid::Grid;
+use crate::model::ops::simd::vectorised;
+use crate::model::probe::head_output::Plan;
+
+/// The tokens by expected position, first to last; ties to the lower token. `order[k]` is the
+/// token at step `k`: the hard order nearest to what the plan does.
+pub fn hard_order(plan: &Plan) -> Vec<usize> {
+    order_of(&(0..plan.n).map(|i| Row::of(plan.row(i)).expected).collect::<Vec<_>>())
+}
+
+/// Kendall's tau-b of `positions[i]` against `i`, in O(N log N): with `d` discordant pairs and `t`
+/// pairs tied in `positions` (`i` has no ties), `(n0 - t - 2d) / sqrt((n0 - t) n0)`,
+/// `n0 = N (N-1) / 2`; 0 where all are tied.
+pub fn kendall_tau(positions: &[f64]) -> f64 {
+    let n = positions.len();
+    let mut order = order_of(positions);
+    let run = |a: &usize, b: &usize| positions[*a] == positions[*b];
+    let tied: usize = order.chunk_by(run).map(|r| r.len() * (r.len() - 1) / 2).sum();
+    let pairs = n * n.saturating_sub(1) / 2;
+    if tied == pairs {
+        return 0.0;
+    }
+    // Tied tokens stand in raster order, so that they count as no inversion.
+    let discordant = inversions(&mut order, &mut vec![0; n]);
+    let ordered = (pairs - tied) as f64;
+    (ordered - 2.0 * discordant as f64) / (ordered * pairs as f64).sqrt()
+}
+
+/// Mean Euclidean distance, in patches, between tokens read one after the other: 1 for a path of
+/// neighbours. `order[k]` is the token at step `k`.
+pub fn path_length(order: &[usize], grid: Grid) -> f64 {
+    let place = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
+    let steps = order.windows(2).map(|pair| {
+        let ((r0, c0), (r1, c1)) = (place(pair[0]), place(pair[1]));
+        (r1 - r0).hypot(c1 - c0)
+    });
+    steps.sum::<f64>() / order.len().saturating_sub(1).max(1) as f64
+}
+
+/// What a row of a plan says of its token.
+pub(super) struct Row {
+    pub sum: f64,
+    pub max: f64,
+    /// The first position of the largest share.
+    pub best: usize,
+    /// Mean of the position.
+    pub expected: f64,
+    /// Its standard deviation.
+    pub spread: f64,
+}
+
+impl Row {
+    pub fn of(row: &[f64]) -> Self {
+        let n = row.len() as f64;
+        let [sum, first, max] = gathered(row);
+        let best = row.iter().position(|&share| share == max).unwrap_or(0);
+        if sum <= 0.0 {
+            let (expected, spread) = ((n - 1.0) / 2.0, ((n * n - 1.0) / 12.0).sqrt());
+            return Self { sum, max, best, expected, spread };
+        }
+        let expected = first / sum;
+        Self { sum, max, best, expected, spread: (about(row, expected) / sum).sqrt() }
+    }
+}
+
+/// Sums that are kept apart until the end, so that they run side by side.
+const LANES: usize = 16;
+
+vectorised! {
+    /// Sum, sum of positions times shares, and largest share of a row.
+    fn gathered<const FUSED: bool>(row: &[f64]) -> [f64; 3] {
+        let (blocks, rest) = row.as_chunks::<LANES>();
+        let [mut sums, mut moments, mut largest] = [[0.0; LANES], [0.0; LANES], [f64::NEG_INFINITY; LANES]];
+        for (at, block) in blocks.iter().enumerate() {
+            let first = (at * LANES) as f64;
+            for lane in 0..LANES {
+                sums[lane] += block[lane];
+                moments[lane] += (first + lane as f64) * block[lane];
+                largest[lane] = if block[lane] > largest[lane] { block[lane] } else { largest[lane] };
+            }
+        }
+        let first = blocks.len() * LANES;
+        for (lane, &share) in rest.iter().enumerate() {
+            sums[lane] += share;
+            moments[lane] += (first + lane) as f64 * share;
+            largest[lane] = if share > largest[lane] { share } else { largest[lane] };
+        }
+        let max = largest.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        [sums.into_iter().sum(), moments.into_iter().sum(), max]
+    }
+}
+
+vectorised! {
+    /// `sum_k (k - mean)^2 row[k]`.
+    fn about<const FUSED: bool>(row: &[f64], mean: f64) -> f64 {
+        let (blocks, rest) = row.as_chunks::<LANES>();
+        let mut sums = [0.0; LANES];
+        for (at, block) in blocks.iter().enumerate() {
+            let first = (at * LANES) as f64 - mean;
+            for lane in 0..LANES {
+                let away = first + lane as f64;
+                sums[lane] += away * away * block[lane];
+            }
+        }
+        let first = (blocks.len() * LANES) as f64 - mean;
+        for (lane, share) in rest.iter().enumerate() {
+            let away = first + lane as f64;
+            sums[lane] += away * away * share;
+        }
+        sums.into_iter().sum()
+    }
+}
+
+/// The tokens by position; ties to the lower token.
+pub(super) fn order_of(positions: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..positions.len()).collect();
+    // Stable: ties to the lower token. The sum turns -0 into 0, so that the two tie.
+    order.sort_by(|&a, &b| (positions[a] + 0.0).total_cmp(&(positions[b] + 0.0)));
+    order
+}
+
+/// Number of pairs out of order, by merge sort; leaves `items` sorted.
+fn inversions(items: &mut [usize], buffer: &mut [usize]) -> usize {
+    let n = items.len();
+    if n < 2 {
+        return 0;
+    }
+    let (left, right) = items.split_at_mut(n / 2);
+    let mut count = inversions(left, buffer) + inversions(right, buffer);
+    let (mut l, mut r) = (0, 0);
+    for slot in &mut buffer[..n] {
+        if r == right.len() || (l < left.len() && left[l] <= right[r]) {
+            *slot = left[l];
+            l += 1;
+        } else {
+            *slot = right[r];
+            count += left.len() - l;
+            r += 1;
+        }
+    }
+    items.copy_from_slice(&buffer[..n]);
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tau_counts_every_pair_as_the_definition_does() {
+        let positions = [3.0, 1.0, 1.0, 7.5, 0.0, 3.0, 3.0, 9.0, -2.0];
+        let (mut sum, mut ordered, mut pairs) = (0.0, 0.0, 0.0);
+        for i in 0..positions.len() {
+            for j in 0..i {
+                pairs += 1.0;
+                if positions[i] != positions[j] {
+                    ordered += 1.0;
+                    sum += f64::signum(positions[i] - positions[j]);
+                }
+            }
+        }
+        assert!((kendall_tau(&positions) - sum / f64::sqrt(ordered * pairs)).abs() < 1e-15);
+        assert_eq!(kendall_tau(&[2.0; 5]), 0.0);
+        assert_eq!(kendall_tau(&[0.0, 1.0, 2.0]), 1.0);
+        assert_eq!(kendall_tau(&[2.0, 1.0, 0.0]), -1.0);
+    }
+}

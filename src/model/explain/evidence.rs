@@ -1,0 +1,196 @@
+//! What speaks for a class, position by position and token by token (docs/definitions.md, section 6).
+//!
+//! Write `M[i, k]` for what class `c` gains when the whole of token `i` is read at position `k`:
+//! `W_c . (gain[k] * t_i)`, the skip `D` being part of the gain of the last position. Then
+//! `e[k] = sum_i P[i, k] M[i, k]` and `e[i] = sum_k P[i, k] M[i, k]`, and each sums, with the bias,
+//! to the logit. Sweeps are averaged: tokens at their own place, positions position by position.
+//!
+//! The paper's proxy ("Logit-evidence scheduling under memory decay") assumes exponential decay
+//! instead of the measured kernel: `W_c . routed[k] rho^(N-1-k)`.
+
+use rayon::prelude::*;
+
+use super::readout::{average, by_position, by_token, dot, gather};
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
+use crate::model::tokens::Tokens;
+
+/// Exact evidence for one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exact {
+    /// By position read, `[N]`; absent for heads without an order.
+    pub position: Option<Vec<f64>>,
+    /// By token, `[N]`.
+    pub token: Vec<f64>,
+    /// What no token says: the classifier's bias, and what a bias within the head adds to it.
+    pub bias: f64,
+}
+
+/// The paper's proxy for one class, `[N]` each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proxy {
+    /// As the tokens were read.
+    pub routed: Vec<f64>,
+    /// Had they been read in raster order.
+    pub raster: Vec<f64>,
+}
+
+/// Exact evidence for the class with classifier row `row` `[F]` and bias `bias`, or why there is
+/// none.
+pub fn exact(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Result<Exact, &'static str> {
+    let (n, d) = (tokens.grid.len(), tokens.width);
+    let bias = f64::from(bias);
+    match &reading.form {
+        Form::Opaque { why, .. } => Err(why),
+        Form::Pool(weight) => {
+            let token = projections(tokens, row).iter().zip(weight).map(|(u, w)| u * w).collect();
+            Ok(Exact { position: None, token, bias })
+        }
+        Form::ChannelPool(weight) => {
+            let token = (0..n).map(|i| {
+                let scaled: Vec<f64> = modulate(row, &weight[i * d..][..d]);
+                dot(tokens.patch(i), &scaled)
+            });
+            Ok(Exact { position: None, token: token.collect(), bias })
+        }
+        Form::Projected { weights, map, bias: inner } => {
+            let mut token = vec![0.0; n];
+            let each = inner.len() * n / weights.len(); // features of one pool
+            for (m, pool) in weights.chunks_exact(n).enumerate() {
+                let mut view = vec![0.0; d]; // W_c through the pool's part of the map, [d]
+                for f in m * each..(m + 1) * each {
+                    let line = &map[f * d..][..d];
+                    view.iter_mut().zip(line).for_each(|(v, x)| *v += f64::from(row[f]) * x);
+                }
+                for (i, (e, w)) in token.iter_mut().zip(pool).enumerate() {
+                    *e += w * dot(tokens.patch(i), &view);
+                }
+            }
+            Ok(Exact { position: None, token, bias: bias + dot(row, inner) })
+        }
+        Form::Scan(directions) => {
+            let (mut positions, mut token, mut constant) = (Vec::new(), Vec::new(), 0.0);
+            for direction in directions {
+                let (order, worth) = (&direction.order, worth(direction, tokens, row));
+                if let Worth::Product { token: own, gain } = &worth {
+                    positions.push(times(by_position(order, own), gain));
+                    token.push(times(by_token(order, gain), own));
+                } else {
+                    positions.push(gather(order, |i, k, share| (k, share * worth.at(i, k)), n));
+                    token.push(gather(order, |i, k, share| (i, share * worth.at(i, k)), n));
+                }
+                if let Gain::Mix { bias, .. } = &direction.gain {
+                    constant += dot(row, bias) / directions.len() as f64;
+                }
+            }
+            let position = Some(average(&positions));
+            Ok(Exact { position, token: average(&token), bias: bias + constant })
+        }
+    }
+}
+
+/// Exact evidence by position had the only sweep's memory read the tokens row by row, `[N]`:
+/// `e[k] = W_c . (K[N-1-k] * t_k)`, the skip at the last. What the same S4 would see without its order.
+/// `None` for several sweeps, and for heads without an S4.
+pub fn raster(reading: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f64>> {
+    let Form::Scan(directions) = &reading.form else { return None };
+    let [Direction { gain, radius, .. }] = directions.as_slice() else { return None };
+    (*radius)?;
+    let n = tokens.grid.len();
+    let order = Order::Permutation((0..n).collect());
+    let unrouted = Direction { order, gain: gain.clone(), kernel: Vec::new(), radius: *radius };
+    let worth = worth(&unrouted, tokens, row);
+    Some((0..n).map(|k| worth.at(k, k)).collect())
+}
+
+/// The paper's proxy for the class with classifier row `row`; `rho` replaces the spectral radius
+/// of the state space model. `None` for heads with no order, with no radius to decay by, or with
+/// features that are not the channels of the tokens.
+pub fn proxy(reading: &HeadOutput, tokens: &Tokens, row: &[f32], rho: Option<f64>) -> Option<Proxy> {
+    let Form::Scan(directions) = &reading.form else { return None };
+    if row.len() != tokens.width {
+        return None;
+    }
+    let n = tokens.grid.len();
+    let worth = projections(tokens, row); // [N]
+    let (mut routed, mut raster) = (Vec::new(), Vec::new());
+    for direction in directions {
+        let rho = rho.or(direction.radius)?;
+        let decay: Vec<f64> = (0..n).map(|k| rho.powi((n - 1 - k) as i32)).collect();
+        routed.push(times(by_position(&direction.order, &worth), &decay));
+        raster.push(worth.iter().zip(&decay).map(|(w, d)| w * d).collect());
+    }
+    Some(Proxy { routed: average(&routed), raster: average(&raster) })
+}
+
+/// `M[i, k]`, held as small as the gain allows.
+enum Worth<'a> {
+    /// `gain[k] * (W_c . t_i)`.
+    Product { token: Vec<f64>, gain: &'a [f64] },
+    /// One column for every class of positions: `[N, P]`.
+    Classes { table: Vec<f64>, classes: usize, class_of: &'a [usize] },
+    /// `[N, N]`.
+    Table { table: Vec<f64>, n: usize },
+    /// `[N]`, by position: where a permutation needs only its own entries.
+    Own(Vec<f64>),
+}
+
+impl Worth<'_> {
+    fn at(&self, i: usize, k: usize) -> f64 {
+        match self {
+            Self::Product { token, gain } => token[i] * gain[k],
+            Self::Classes { table, classes, class_of } => table[i * classes + class_of[k]],
+            Self::Table { table, n } => table[i * n + k],
+            Self::Own(table) => table[k],
+        }
+    }
+}
+
+fn worth<'a>(direction: &'a Direction, tokens: &Tokens, row: &[f32]) -> Worth<'a> {
+    let (n, d) = (tokens.grid.len(), tokens.width);
+    match &direction.gain {
+        Gain::Shared(gain) => Worth::Product { token: projections(tokens, row), gain },
+        Gain::Channel(gain) => {
+            let weight: Vec<f64> = gain.chunks_exact(d).flat_map(|q| modulate(row, q)).collect(); // [N, d]
+            let entry = |i: usize, k: usize| dot(tokens.patch(i), &weight[k * d..][..d]);
+            match &direction.order {
+                Order::Permutation(order) => {
+                    Worth::Own(order.iter().enumerate().map(|(k, &i)| entry(i, k)).collect())
+                }
+                Order::Plan(_) => {
+                    let rows = (0..n).into_par_iter().flat_map_iter(|i| (0..n).map(move |k| (i, k)));
+                    Worth::Table { table: rows.map(|(i, k)| entry(i, k)).collect(), n }
+                }
+            }
+        }
+        Gain::Mix { maps, class_of, .. } => {
+            let views: Vec<Vec<f64>> = maps
+                .chunks_exact(row.len() * d)
+                .map(|map| {
+                    let mut view = vec![0.0; d]; // W_c through the map, [d]
+                    for (&w, line) in row.iter().zip(map.chunks_exact(d)) {
+                        view.iter_mut().zip(line).for_each(|(v, m)| *v += f64::from(w) * m);
+                    }
+                    view
+                })
+                .collect();
+            let table = (0..n).flat_map(|i| views.iter().map(move |v| dot(tokens.patch(i), v))).collect();
+            Worth::Classes { table, classes: views.len(), class_of }
+        }
+    }
+}
+
+/// `values factors`, entry by entry.
+fn times(mut values: Vec<f64>, factors: &[f64]) -> Vec<f64> {
+    values.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
+    values
+}
+
+/// `W_c . t_i`, `[N]`.
+fn projections(tokens: &Tokens, row: &[f32]) -> Vec<f64> {
+    (0..tokens.grid.len()).map(|i| dot(tokens.patch(i), row)).collect()
+}
+
+/// `W_c * gain`, channel by channel, `[d]`.
+fn modulate(row: &[f32], gain: &[f64]) -> Vec<f64> {
+    row.iter().zip(gain).map(|(&w, q)| f64::from(w) * q).collect()
+}

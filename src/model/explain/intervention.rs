@@ -1,0 +1,174 @@
+//! What if: a trained probe reads with one thing changed, without being trained again.
+//!
+//! The paper's ablation scrambles the learned order between router and S4; the others answer the
+//! questions beside it: what the same memory makes of raster order, of a random order, of a sharper
+//! or blunter plan. The window and [`ablation`](super::ablation) read by the same function.
+//!
+//! With routed tokens `x[k] = sum_i P[i, k] t_i` and `pi` the [`permutation`] of (seed, image):
+//! * scrambled: position `k` reads `x[pi(k)]`;
+//! * random: the tokens lie in the order `t_pi(k)`, and are read without a router, by a fixed scan as
+//!   it reads any image, by a recurrent head likewise.
+//!
+//! One permutation an image, the same for all sweeps.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
+use crate::model::probe::router::{Router, scan};
+use crate::model::probe::{Probe, ProbeError};
+use crate::model::tokens::Tokens;
+
+/// What is changed in how a probe reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intervention {
+    /// Nothing.
+    #[default]
+    None,
+    /// The positions of the learned order are permuted before the S4, by this seed: the paper's
+    /// "scramble after routing".
+    Scrambled(u64),
+    /// The tokens are read row by row.
+    NoRouting,
+    /// The tokens are read in a random order, by this seed.
+    Random(u64),
+    /// The router has another temperature.
+    Temperature(f64),
+    /// The router makes another number of iterations.
+    Iterations(usize),
+}
+
+/// Why a probe cannot be read so.
+#[derive(Debug, thiserror::Error)]
+pub enum InterventionError {
+    /// The probe does not fit the tokens.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// There is no order to change.
+    #[error("{head} reads no order that could be changed")]
+    NoOrder {
+        /// The head's id.
+        head: String,
+    },
+    /// There is no such setting.
+    #[error("{head} has no {setting}")]
+    NoSetting {
+        /// The head's id.
+        head: String,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// The router refuses the value.
+    #[error("{0}")]
+    Value(String),
+}
+
+impl Intervention {
+    /// It in a few words, as it stands over a column; empty for none.
+    pub fn text(self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Scrambled(_) => "scrambled".into(),
+            Self::NoRouting => "no routing".into(),
+            Self::Random(_) => "random order".into(),
+            Self::Temperature(temperature) => format!("temperature {temperature}"),
+            Self::Iterations(iterations) => format!("{iterations} iterations"),
+        }
+    }
+
+    /// The probe with changed settings, where settings are what is changed.
+    pub fn probe(self, probe: &Probe) -> Result<Cow<'_, Probe>, InterventionError> {
+        let head = probe.meta.head.clone();
+        let mut meta = probe.meta.clone();
+        match self {
+            Self::None | Self::Scrambled(_) | Self::NoRouting | Self::Random(_) => {
+                return Ok(Cow::Borrowed(probe));
+            }
+            Self::Temperature(temperature) => {
+                if !probe.head().router().is_some_and(Router::is_soft) {
+                    return Err(InterventionError::NoSetting { head, setting: "temperature" });
+                }
+                meta.config.temperature = Some(temperature);
+            }
+            Self::Iterations(iterations) => {
+                if probe.head().router().is_none_or(|router| router.settings().iterations.is_none()) {
+                    return Err(InterventionError::NoSetting { head, setting: "iterations" });
+                }
+                meta.config.iterations = Some(iterations);
+            }
+        }
+        let kind = crate::model::probe::head::find(&head).expect("a probe has a head of the list");
+        if let Err(error) = (kind.build)(&meta.config) {
+            return Err(InterventionError::Value(error.to_string()));
+        }
+        Ok(Cow::Owned(Probe::new(meta, probe.arrays.clone(), probe.classifier.clone())))
+    }
+
+    /// How `probe` reads an image, changed so; `probe` is what [`probe`](Self::probe) made. `image`
+    /// is the image's index in its dataset: it seeds orders the head draws, and those drawn here.
+    pub fn read(self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<HeadOutput, InterventionError> {
+        self.change(probe, tokens, probe.reading(tokens, image)?, image)
+    }
+
+    /// An undisturbed `reading` with its order changed, where the order is what is changed.
+    pub fn change(
+        self,
+        probe: &Probe,
+        tokens: &Tokens,
+        mut reading: HeadOutput,
+        image: u64,
+    ) -> Result<HeadOutput, InterventionError> {
+        let pi = match self {
+            Self::None | Self::Temperature(_) | Self::Iterations(_) => return Ok(reading),
+            Self::NoRouting => Vec::new(),
+            Self::Scrambled(seed) | Self::Random(seed) => permutation(seed, image, tokens.grid.len()),
+        };
+        match &mut reading.form {
+            Form::Scan(directions) => {
+                directions.iter_mut().for_each(|direction| self.reorder(direction, &pi));
+            }
+            Form::Opaque { .. } if matches!(self, Self::Random(_)) && probe.meta.head == "bi-gru" => {
+                return Ok(probe.reading(&moved(tokens, &pi), image)?);
+            }
+            _ => return Err(InterventionError::NoOrder { head: probe.meta.head.clone() }),
+        }
+        Ok(reading)
+    }
+
+    fn reorder(self, direction: &mut Direction, pi: &[usize]) {
+        let order = match (self, &direction.order) {
+            (Self::NoRouting, Order::Plan(Plan { n, .. })) => (0..*n).collect(),
+            (Self::NoRouting, Order::Permutation(order)) => (0..order.len()).collect(),
+            (Self::Random(_), Order::Plan(_)) => pi.to_vec(),
+            // A sweep of its own over tokens that lie in random order.
+            (Self::Random(_), Order::Permutation(order)) => order.iter().map(|&i| pi[i]).collect(),
+            (Self::Scrambled(_), Order::Permutation(order)) => pi.iter().map(|&k| order[k]).collect(),
+            (Self::Scrambled(_), Order::Plan(plan)) => {
+                let moved = (0..plan.n).flat_map(|i| pi.iter().map(move |&k| plan.row(i)[k]));
+                direction.order = Order::Plan(Plan { n: plan.n, share: moved.collect() });
+                return;
+            }
+            (Self::None | Self::Temperature(_) | Self::Iterations(_), _) => return,
+        };
+        direction.order = Order::Permutation(order);
+    }
+
+    /// Whether the router's own plan is no longer what is read.
+    pub fn unroutes(self) -> bool {
+        matches!(self, Self::NoRouting | Self::Random(_))
+    }
+}
+
+/// The permutation of an image under `seed`: `pi[k]` is what is read at step `k`. The one notion of a
+/// random order at evaluation; `image` is the image's index in its dataset.
+pub fn permutation(seed: u64, image: u64, n: usize) -> Vec<usize> {
+    scan::random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(image), n)
+}
+
+/// The tokens with `pi[k]` at place `k`.
+fn moved(tokens: &Tokens, pi: &[usize]) -> Tokens {
+    let patches = pi.iter().flat_map(|&i| tokens.patch(i).iter().copied()).collect();
+    Tokens { patches, ..tokens.clone() }
+}

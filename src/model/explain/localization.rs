@@ -1,0 +1,141 @@
+//! Known truth: where the object is known, how well does a head find it?
+//!
+//! A mask says which pixels belong to the object. Averaged over each patch it gives a cover `[N]`
+//! from 0 to 1; a token lies on the object where at least half of it is covered (the most covered
+//! one, where none is). Asked are
+//! * the ROC AUC over tokens of `|token weight|` (a kernel may count tokens negatively, and they
+//!   count) and of the exact evidence for the image's own class, sign included;
+//! * the share of the evidence that lies on the object: `sum |e_i| cover_i / sum |e_i|`, and the same
+//!   over positive evidence alone. Evidence spread evenly has the object's share of the image.
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence;
+use super::readout;
+use crate::model::grid::Grid;
+use crate::model::probe::head_output::HeadOutput;
+use crate::model::stats::roc_auc;
+use crate::model::tokens::Tokens;
+use crate::model::trace::Picture;
+
+/// How much of every patch the object covers, `[N]`, from a mask as the model would see it (white is
+/// the object). Patches are as large as the picture allows.
+pub fn cover(mask: &Picture, grid: Grid) -> Vec<f64> {
+    let (height, width) = (mask.height / grid.rows.max(1), mask.width / grid.cols.max(1));
+    let patch = |i: usize| {
+        let (top, left) = (i / grid.cols * height, i % grid.cols * width);
+        let rows = (top..top + height).map(|y| &mask.rgb[3 * (y * mask.width + left)..][..3 * width]);
+        let sum: f64 = rows.flatten().map(|&v| f64::from(v) / 255.0).sum();
+        sum / (3 * height * width).max(1) as f64
+    };
+    (0..grid.len()).map(patch).collect()
+}
+
+/// Which tokens lie on the object.
+pub fn on_object(cover: &[f64]) -> Vec<bool> {
+    let most = cover.iter().copied().fold(0.0, f64::max);
+    let least = most.clamp(f64::MIN_POSITIVE, 0.5);
+    cover.iter().map(|&c| c >= least).collect()
+}
+
+/// How one image's reading meets the truth; each absent where the head has no such number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Truth {
+    /// ROC AUC of what tokens count.
+    pub weight_auc: Option<f64>,
+    /// ROC AUC of the evidence for the own class.
+    pub evidence_auc: Option<f64>,
+    /// Share of absolute evidence on the object.
+    pub absolute_share: Option<f64>,
+    /// Share of positive evidence on the object.
+    pub positive_share: Option<f64>,
+    /// Share of the image that the object covers.
+    pub object_share: Option<f64>,
+}
+
+/// How well what tokens count finds the object, whatever the sign it counts with; absent where the
+/// head has no weight for a token as a whole.
+pub fn weight_auc(reading: &HeadOutput, cover: &[f64]) -> Option<f64> {
+    let sizes: Vec<f64> = readout::token_weight(reading)?.iter().map(|weight| weight.abs()).collect();
+    roc_auc(&sizes, &on_object(cover))
+}
+
+/// Compares a reading with the truth. `row` `[F]` and `bias`: the classifier of the image's own class.
+pub fn truth(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover: &[f64]) -> Truth {
+    let object = on_object(cover);
+    let exact = evidence::exact(reading, tokens, row, bias).ok().map(|exact| exact.token);
+    let share = |part: fn(f64) -> f64| {
+        let values: Vec<f64> = exact.as_ref()?.iter().map(|&e| part(e)).collect();
+        let all: f64 = values.iter().sum();
+        let on: f64 = values.iter().zip(cover).map(|(e, c)| e * c).sum();
+        (all > 0.0).then_some(on / all)
+    };
+    Truth {
+        weight_auc: weight_auc(reading, cover),
+        evidence_auc: exact.as_ref().and_then(|exact| roc_auc(exact, &object)),
+        absolute_share: share(f64::abs),
+        positive_share: share(|e| e.max(0.0)),
+        object_share: Some(cover.iter().sum::<f64>() / cover.len().max(1) as f64),
+    }
+}
+
+/// Mean over images, each number over those that have it.
+pub fn mean(images: &[Truth]) -> Truth {
+    let mean = |part: fn(&Truth) -> Option<f64>| {
+        let values: Vec<f64> = images.iter().filter_map(part).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    Truth {
+        weight_auc: mean(|t| t.weight_auc),
+        evidence_auc: mean(|t| t.evidence_auc),
+        absolute_share: mean(|t| t.absolute_share),
+        positive_share: mean(|t| t.positive_share),
+        object_share: mean(|t| t.object_share),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::probe::head_output::Form;
+
+    /// A mask of 8 x 8 pixels with the object on the given pixels.
+    fn mask(inside: impl Fn(usize, usize) -> bool) -> Picture {
+        let rgb = (0..64).flat_map(|i| [if inside(i / 8, i % 8) { 255 } else { 0 }; 3]).collect();
+        Picture { width: 8, height: 8, rgb }
+    }
+
+    #[test]
+    fn a_mask_is_averaged_over_patches() {
+        let cover = cover(&mask(|y, x| y < 4 && x < 6), Grid::new(2, 2));
+        assert_eq!(cover, [1.0, 0.5, 0.0, 0.0]);
+        assert_eq!(on_object(&cover), [true, true, false, false]);
+        assert_eq!(on_object(&[0.1, 0.3, 0.0]), [false, true, false]);
+        assert_eq!(on_object(&[0.0, 0.0]), [false, false]);
+    }
+
+    #[test]
+    fn shares_and_areas_of_a_pool() {
+        // Weights favour the object; evidence of channel 0 with classifier row [2].
+        let reading = HeadOutput { scores: None, form: Form::Pool(vec![0.5, 0.3, 0.1, 0.1]) };
+        let tokens = Tokens {
+            grid: Grid::new(2, 2),
+            width: 1,
+            cls: None,
+            registers: Vec::new(),
+            patches: vec![1.0, -1.0, 1.0, 1.0],
+        };
+        let found = truth(&reading, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
+        // Evidence: 1.0, -0.6, 0.2, 0.2.
+        assert_eq!(found.weight_auc, Some(1.0));
+        assert_eq!(found.evidence_auc, Some(0.5));
+        assert!((found.absolute_share.unwrap() - 1.3 / 2.0).abs() < 1e-12);
+        assert!((found.positive_share.unwrap() - 1.0 / 1.4).abs() < 1e-12);
+        assert_eq!(found.object_share, Some(0.375));
+        let blind = HeadOutput { scores: None, form: Form::Opaque { features: vec![1.0], why: "no" } };
+        let none = truth(&blind, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
+        assert_eq!((none.weight_auc, none.absolute_share), (None, None));
+        let both = mean(&[found, none]);
+        assert_eq!(both.weight_auc, Some(1.0));
+    }
+}

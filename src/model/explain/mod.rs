@@ -1,0 +1,268 @@
+//! One look at one image through one probe: a [`Trace`] from tokens, all of it in float64 on the
+//! host.
+
+pub mod ablation;
+pub mod baselines;
+pub mod diagnostics;
+pub mod evaluation;
+pub mod evidence;
+pub mod intervention;
+pub mod localization;
+pub mod null_model;
+pub mod readout;
+pub mod stability;
+pub mod survey;
+
+use std::borrow::Cow;
+
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+use super::probe::Probe;
+use super::tokens::Tokens;
+use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
+use crate::model::explain::diagnostics::{MEASURES, PlanStats};
+use crate::model::explain::evidence::{exact, proxy, raster};
+use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
+use crate::model::explain::null_model::NullBands;
+use crate::model::explain::readout::{logits, token_weight};
+use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
+use crate::model::probe::router::Router;
+
+/// Shares that are worth a thread of their own.
+const SHARES: usize = 1 << 16;
+
+/// What is asked of one image and one probe.
+pub struct Question<'a> {
+    /// Image file name, for the trace.
+    pub image: String,
+    /// Probe file name, for the trace.
+    pub probe: String,
+    /// The class the evidence is for; the predicted one where absent.
+    pub class: Option<usize>,
+    /// What the proxy decays by, instead of the spectral radius.
+    pub rho: Option<f64>,
+    /// Seeds random orders: the image's index in its dataset.
+    pub draw: u64,
+    /// Where null bands come from, if they are wanted.
+    pub nulls: Option<&'a NullBands>,
+    /// How many predictions to keep.
+    pub top: usize,
+}
+
+/// Why there is no explanation.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The probe does not fit the tokens, or cannot be changed so.
+    #[error(transparent)]
+    Intervention(#[from] InterventionError),
+    /// The probe has no such class.
+    #[error("class {class} asked for; the probe has {classes} classes, counted from 0")]
+    Class {
+        /// The class asked for.
+        class: usize,
+        /// How many there are.
+        classes: usize,
+    },
+    /// Numbers that are none.
+    #[error("{what} hold values that are not finite; the weights of the {culprit} are probably damaged")]
+    NotFinite {
+        /// What holds them.
+        what: &'static str,
+        /// Where they come from.
+        culprit: &'static str,
+    },
+}
+
+/// Explains how `probe` reads `tokens` of the picture `seen`.
+pub fn explain(
+    probe: &Probe,
+    tokens: &Tokens,
+    seen: Picture,
+    question: Question<'_>,
+) -> Result<Trace, ExplainError> {
+    explain_changed(probe, Intervention::None, tokens, seen, question)
+}
+
+/// The same with one thing changed in how the probe reads.
+pub fn explain_changed(
+    probe: &Probe,
+    change: Intervention,
+    tokens: &Tokens,
+    seen: Picture,
+    question: Question<'_>,
+) -> Result<Trace, ExplainError> {
+    let probe = &*change.probe(probe)?;
+    let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
+    if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
+        return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
+    }
+    let reading = change.read(probe, tokens, question.draw)?;
+    let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
+    let logits = logits(&reading, tokens, weight, bias);
+    if !logits.iter().all(|x| x.is_finite()) {
+        return Err(ExplainError::NotFinite { what: "the logits", culprit: "probe" });
+    }
+    let predictions = predictions(&logits, &probe.meta.classes);
+    let class = question.class.unwrap_or(predictions[0].index);
+    if class >= bias.len() {
+        return Err(ExplainError::Class { class, classes: bias.len() });
+    }
+    let features = weight.len() / bias.len();
+    let row = &weight[class * features..][..features];
+
+    let router = probe.head().router().filter(|_| !change.unroutes());
+    let plan = plan_of(&reading, router);
+    let sketch = plan.as_deref().map(|plan| PlanStats::of(plan, tokens.grid));
+    let diagnostics = match &sketch {
+        Some(sketch) => diagnose(sketch, tokens, router, &question),
+        None => IndexMap::new(),
+    };
+    let directions: &[Direction] = match &reading.form {
+        Form::Scan(directions) => directions,
+        _ => &[],
+    };
+    let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
+    let mut evidence = evidence(&reading, tokens, class, row, bias[class], question.rho);
+    if probe.head().router().is_some() {
+        evidence.position_raster = raster(&reading, tokens, row).as_deref().map(narrow);
+    }
+    Ok(Trace {
+        image: question.image,
+        probe: question.probe,
+        head: probe.meta.head.clone(),
+        backbone: probe.meta.backbone.id.clone(),
+        grid: tokens.grid,
+        seen,
+        scores: reading.scores.as_deref().map(narrow),
+        expected: sketch.map(|sketch| sketch.expected().to_vec()),
+        kernel: kernels.next(),
+        other_kernels: kernels.collect(),
+        radius: directions.first().and_then(|direction| direction.radius).map(|radius| radius as f32),
+        token_weight: token_weight(&reading).as_deref().map(narrow),
+        logits: narrow(&logits),
+        top: predictions.into_iter().take(question.top).collect(),
+        evidence,
+        routing: match probe.meta.head.as_str() {
+            "bi-gru" => both_ways(change, question.draw, tokens.grid.len()),
+            _ => routing(&reading, plan.as_deref()),
+        },
+        diagnostics,
+    })
+}
+
+/// Makes known what chance gives for an image through a probe, each band with all cores: within one of
+/// many columns it would have one.
+pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls: &NullBands) {
+    let Ok(probe) = change.probe(probe) else { return };
+    if let Some(router) = probe.head().router().filter(|_| !change.unroutes())
+        && tokens.grid.len() >= 2
+    {
+        nulls.band(router, tokens.grid);
+        nulls.untrained(router, tokens);
+    }
+}
+
+/// Every class, best first; ties to the lower index.
+fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
+    let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = logits.iter().map(|x| (x - top).exp()).sum();
+    let mut all: Vec<Prediction> = logits
+        .iter()
+        .enumerate()
+        .map(|(index, &logit)| Prediction {
+            index,
+            name: classes.get(index).cloned().unwrap_or_else(|| index.to_string()),
+            logit: logit as f32,
+            probability: ((logit - top).exp() / total) as f32,
+        })
+        .collect();
+    all.sort_by(|a, b| logits[b.index].total_cmp(&logits[a.index]));
+    all
+}
+
+/// The plan the head read by, or the one its router makes although the head ignores order.
+pub(super) fn plan_of<'a>(reading: &'a HeadOutput, router: Option<&dyn Router>) -> Option<Cow<'a, Plan>> {
+    if let Form::Scan(directions) = &reading.form
+        && let [Direction { order: Order::Plan(plan), .. }] = directions.as_slice()
+    {
+        return Some(Cow::Borrowed(plan));
+    }
+    Some(Cow::Owned(router?.plan(reading.scores.as_deref()?)))
+}
+
+fn routing(reading: &HeadOutput, plan: Option<&Plan>) -> Routing {
+    if let Some(&Plan { n, ref share }) = plan {
+        let data = share.par_iter().with_min_len(SHARES).map(|&x| x as f32).collect();
+        return Routing::Plan(Matrix { rows: n, cols: n, data });
+    }
+    let Form::Scan(directions) = &reading.form else { return Routing::None };
+    let orders = directions.iter().map(|direction| match &direction.order {
+        Order::Permutation(order) => Some(order.iter().map(|&i| i as u32).collect()),
+        Order::Plan(_) => None,
+    });
+    orders.collect::<Option<_>>().map_or(Routing::None, Routing::Orders)
+}
+
+/// A recurrent head reads the tokens as they lie, from the first and from the last.
+fn both_ways(change: Intervention, image: u64, n: usize) -> Routing {
+    let forth: Vec<u32> = match change {
+        Intervention::Random(seed) => permutation(seed, image, n).into_iter().map(|i| i as u32).collect(),
+        _ => (0..n as u32).collect(),
+    };
+    let back = forth.iter().rev().copied().collect();
+    Routing::Orders(vec![forth, back])
+}
+
+fn diagnose(
+    sketch: &PlanStats,
+    tokens: &Tokens,
+    router: Option<&dyn Router>,
+    question: &Question<'_>,
+) -> IndexMap<String, Diagnostic> {
+    let chance = router.zip(question.nulls);
+    let band = chance.map(|(router, nulls)| nulls.band(router, tokens.grid));
+    let fresh = chance.map(|(router, nulls)| nulls.untrained(router, tokens));
+    let diagnostic = |at: usize| Diagnostic {
+        value: (MEASURES[at].of)(sketch),
+        null: band.as_ref().map(|band| band[at]),
+        untrained: fresh.as_ref().map(|fresh| fresh[at].first),
+        untrained_band: fresh.as_ref().map(|fresh| fresh[at].band),
+    };
+    MEASURES.iter().enumerate().map(|(at, m)| (m.name.to_owned(), diagnostic(at))).collect()
+}
+
+/// `[N, 1]` or `[N, d]`.
+fn kernel(direction: &Direction, n: usize) -> Option<Matrix> {
+    let data = narrow(&direction.kernel);
+    (!data.is_empty()).then(|| Matrix { rows: n, cols: data.len() / n, data })
+}
+
+fn evidence(
+    reading: &HeadOutput,
+    tokens: &Tokens,
+    class: usize,
+    row: &[f32],
+    bias: f32,
+    rho: Option<f64>,
+) -> Evidence {
+    let (exact, why_none) = match exact(reading, tokens, row, bias) {
+        Ok(exact) => (Some(exact), None),
+        Err(why) => (None, Some(why.to_owned())),
+    };
+    let proxy = proxy(reading, tokens, row, rho);
+    Evidence {
+        class,
+        bias: exact.as_ref().map_or(bias, |e| e.bias as f32),
+        position: exact.as_ref().and_then(|e| e.position.as_deref()).map(narrow),
+        position_raster: None,
+        token: exact.as_ref().map(|e| narrow(&e.token)),
+        proxy: proxy.as_ref().map(|p| narrow(&p.routed)),
+        proxy_raster: proxy.as_ref().map(|p| narrow(&p.raster)),
+        why_none,
+    }
+}
+
+fn narrow(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&x| x as f32).collect()
+}

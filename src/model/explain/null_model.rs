@@ -1,0 +1,196 @@
+//! What chance gives: diagnostics of a plan only speak beside those of plans nothing was learnt for
+//! (docs/definitions.md, section 5). There are two nulls, for two questions. Seeded random scores
+//! through the same router know nothing of the image: they say what the router does by itself. Untrained
+//! scorers read the image's own tokens, so their scores lie over it as smoothly as any linear map's do:
+//! beside them a diagnostic says what training did.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indexmap::IndexMap;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::diagnostics::{MEASURES, measure};
+use crate::model::grid::Grid;
+use crate::model::probe::head::scorer;
+use crate::model::probe::router::{Router, standardise};
+use crate::model::stats::{normal, quantiles};
+use crate::model::tokens::Tokens;
+
+/// Random scores a band is made of, unless asked otherwise.
+pub const DRAWS: usize = 64;
+/// Untrained scorers an image is asked about, unless random scores are fewer.
+pub const SCORERS: usize = 32;
+/// Images of more tokens are asked about by fewer scorers: a plan is N x N, and every image has its own.
+const LONG: usize = 1024;
+/// How many fewer at most.
+const FEW: usize = 8;
+/// Bands of either kind kept before the oldest is forgotten; each holds a few numbers a diagnostic.
+const KEPT: usize = 256;
+/// Images whose untrained scores are kept, for the next router: some 50 KB each.
+const SCORED: usize = 32;
+
+/// 5th and 95th percentile of every diagnostic, in the order of [`MEASURES`].
+pub type Band = Arc<[(f64, f64)]>;
+
+/// A diagnostic under untrained scorers on one image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Untrained {
+    /// The first scorer's.
+    pub first: f64,
+    /// The mean of all.
+    pub mean: f64,
+    /// 5th and 95th percentile of all.
+    pub band: (f64, f64),
+}
+
+/// What is known by a key, the oldest forgotten first.
+struct Kept<K, V> {
+    most: usize,
+    known: Mutex<IndexMap<K, V>>,
+}
+
+impl<K: std::hash::Hash + Eq, V: Clone> Kept<K, V> {
+    fn new(most: usize) -> Self {
+        Self { most, known: Mutex::default() }
+    }
+
+    fn get(&self, key: K, make: impl FnOnce() -> V) -> V {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = known().get(&key) {
+            return value.clone();
+        }
+        // Computed without the lock: a rayon thread that waits on it could be the one to release it.
+        let value = make();
+        let mut known = known();
+        if known.len() >= self.most {
+            known.shift_remove_index(0);
+        }
+        known.insert(key, value.clone());
+        value
+    }
+}
+
+/// Null bands by router settings and grid, and those of untrained scorers by router settings and
+/// image, computed once. Owned by whoever explains many images.
+pub struct NullBands {
+    draws: usize,
+    seed: u64,
+    known: Kept<(String, Grid), Band>,
+    untrained: Kept<(String, Image), Arc<[Untrained]>>,
+    scores: Kept<Image, Arc<[Vec<f64>]>>,
+}
+
+/// The grid of an image, and a number that tells its tokens from another's.
+type Image = (Grid, u64);
+
+impl NullBands {
+    /// Bands of `draws` (at least 1) seeded random scores, and as many untrained scorers as
+    /// [`scorers`](Self::scorers) says.
+    pub fn new(draws: usize, seed: u64) -> Self {
+        Self {
+            draws: draws.max(1),
+            seed,
+            known: Kept::new(KEPT),
+            untrained: Kept::new(KEPT),
+            scores: Kept::new(SCORED),
+        }
+    }
+
+    /// Random scores a band is made of.
+    pub fn draws(&self) -> usize {
+        self.draws
+    }
+
+    /// Untrained scorers a band is made of, for images of `n` tokens: as many as there are random
+    /// scores, at most [`SCORERS`], and 8 above 1024 tokens.
+    pub fn scorers(&self, n: usize) -> usize {
+        self.draws.min(if n > LONG { FEW } else { SCORERS })
+    }
+
+    /// The band of a router over a grid of at least two patches.
+    pub fn band(&self, router: &dyn Router, grid: Grid) -> Band {
+        self.known.get((key(router), grid), || band(router, grid, self.draws, self.seed).into())
+    }
+
+    /// What untrained scorers make of an image through the same router, in the order of [`MEASURES`].
+    pub fn untrained(&self, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
+        let image = (tokens.grid, mark(tokens));
+        self.untrained.get((key(router), image), || {
+            let scores = self
+                .scores
+                .get(image, || untrained_scores(tokens, self.scorers(tokens.grid.len()), self.seed).into());
+            untrained(router, tokens.grid, &scores).into()
+        })
+    }
+}
+
+/// Everything a router's plans depend on.
+fn key(router: &dyn Router) -> String {
+    format!("{} {}", router.id(), serde_json::to_string(&router.settings()).unwrap_or_default())
+}
+
+/// A number that tells the tokens of one image from another's.
+fn mark(tokens: &Tokens) -> u64 {
+    let fold = |hash: u64, bits: u64| (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // Eight at once: none waits for the one before.
+    let (blocks, rest) = tokens.patches.as_chunks::<8>();
+    let mut lanes = [tokens.width as u64; 8];
+    for block in blocks {
+        lanes.iter_mut().zip(block).for_each(|(hash, value)| *hash = fold(*hash, u64::from(value.to_bits())));
+    }
+    let rest = rest.iter().map(|value| u64::from(value.to_bits()));
+    lanes.into_iter().chain(rest).fold(0, fold)
+}
+
+/// Draws by diagnostic: `[m][draw]`.
+fn columns(
+    draws: usize,
+    scores: impl Fn(usize) -> Vec<f64> + Sync,
+    router: &dyn Router,
+    grid: Grid,
+) -> Vec<Vec<f64>> {
+    let drawn: Vec<Vec<f64>> =
+        (0..draws).into_par_iter().map(|draw| measure(&*router.rows(&scores(draw)), grid)).collect();
+    (0..MEASURES.len()).map(|m| drawn.iter().map(|values| values[m]).collect()).collect()
+}
+
+/// 5th and 95th percentile.
+fn ends(values: &[f64]) -> (f64, f64) {
+    quantiles(values, [0.05, 0.95]).into()
+}
+
+/// 5th and 95th percentile of every diagnostic over `draws` sets of seeded Gaussian scores.
+pub fn band(router: &dyn Router, grid: Grid, draws: usize, seed: u64) -> Vec<(f64, f64)> {
+    let drawn = columns(draws, |draw| gaussian_scores(grid.len(), seed, draw as u64), router, grid);
+    drawn.iter().map(|values| ends(values)).collect()
+}
+
+/// Standardised Gaussian scores `[N]`, the same for the same seed and draw.
+fn gaussian_scores(n: usize, seed: u64, draw: u64) -> Vec<f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(draw);
+    standardise(&(0..n).map(|_| normal(&mut rng)).collect::<Vec<_>>())
+}
+
+/// Standardised scores of an image, `[N]`, by each of `scorers` scorers as training begins with them.
+pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f64>> {
+    let spec = scorer::spec(tokens.width);
+    let scores = |draw: usize| {
+        let scope = if draw == 0 { "untrained".to_owned() } else { format!("untrained {draw}") };
+        let weight = spec.start(seed, &scope).data; // [d]
+        let score = |i| super::readout::dot(tokens.patch(i), &weight);
+        standardise(&(0..tokens.grid.len()).map(score).collect::<Vec<_>>())
+    };
+    (0..scorers).into_par_iter().map(scores).collect()
+}
+
+/// Every diagnostic of an image under untrained scorers, at least one, in the order of [`MEASURES`].
+pub fn untrained(router: &dyn Router, grid: Grid, scores: &[Vec<f64>]) -> Vec<Untrained> {
+    let of = |values: &Vec<f64>| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        Untrained { first: values[0], mean, band: ends(values) }
+    };
+    columns(scores.len(), |draw| scores[draw].clone(), router, grid).iter().map(of).collect()
+}

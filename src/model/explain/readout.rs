@@ -1,0 +1,240 @@
+//! From a [`HeadOutput`] to features, logits and token weights, in float64 on the host.
+//!
+//! For a token `i` read at position `k` the gain says what its channels count; the plan (or the
+//! permutation) says how much of it is read there. Features `z` `[F]` are the sum over both, sweeps
+//! averaged; logits are `W z + b` `[C]`.
+
+use rayon::prelude::*;
+
+use crate::model::ops::simd::{self, vectorised};
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan, blocks};
+use crate::model::tokens::Tokens;
+
+/// Features of the image, `[F]`.
+pub fn features(reading: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
+    match &reading.form {
+        Form::Pool(weight) => weighted(tokens, |i, _| weight[i]),
+        Form::ChannelPool(weight) => weighted(tokens, |i, c| weight[i * tokens.width + c]),
+        Form::Projected { weights, map, bias } => {
+            let (n, d) = (tokens.grid.len(), tokens.width);
+            let pools: Vec<Vec<f64>> =
+                weights.chunks_exact(n).map(|w| weighted(tokens, |i, _| w[i])).collect(); // [M, d]
+            let feature = |f: usize| dot(&map[f * d..][..d], &pools[f * pools.len() / bias.len()]) + bias[f];
+            (0..bias.len()).map(feature).collect()
+        }
+        Form::Scan(directions) => average(&directions.iter().map(|d| readout(d, tokens)).collect::<Vec<_>>()),
+        Form::Opaque { features, .. } => features.clone(),
+    }
+}
+
+/// Logits `[C]` of a classifier `weight` `[C, F]`, `bias` `[C]`.
+pub fn logits(reading: &HeadOutput, tokens: &Tokens, weight: &[f32], bias: &[f32]) -> Vec<f64> {
+    let features = features(reading, tokens);
+    let rows = weight.chunks_exact(features.len().max(1));
+    rows.zip(bias).map(|(row, &b)| dot(row, &features) + f64::from(b)).collect()
+}
+
+/// What every token counts, `[N]`, where it counts the same in every channel.
+pub fn token_weight(reading: &HeadOutput) -> Option<Vec<f64>> {
+    match &reading.form {
+        Form::Pool(weight) => Some(weight.clone()),
+        Form::Scan(directions) => {
+            let weights = directions.iter().map(|d| match &d.gain {
+                Gain::Shared(gain) => Some(by_token(&d.order, gain)),
+                _ => None,
+            });
+            Some(average(&weights.collect::<Option<Vec<_>>>()?))
+        }
+        Form::ChannelPool(_) | Form::Projected { .. } | Form::Opaque { .. } => None,
+    }
+}
+
+/// `row . values`, in eight sums that the compiler can keep in one register.
+pub(super) fn dot<A: Copy + Into<f64>, B: Copy + Into<f64>>(row: &[A], values: &[B]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (rows, values_) = (row.chunks_exact(8), values.chunks_exact(8));
+    let tail = rows.remainder().iter().zip(values_.remainder());
+    let tail: f64 = tail.map(|(&a, &b)| a.into() * b.into()).sum();
+    for (a, b) in rows.zip(values_) {
+        for (sum, (&a, &b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a.into() * b.into();
+        }
+    }
+    sums.iter().sum::<f64>() + tail
+}
+
+/// Mean of equally long vectors.
+pub(super) fn average(parts: &[Vec<f64>]) -> Vec<f64> {
+    let mut sum = vec![0.0; parts.first().map_or(0, Vec::len)];
+    for part in parts {
+        sum.iter_mut().zip(part).for_each(|(s, x)| *s += x / parts.len() as f64);
+    }
+    sum
+}
+
+/// `P gain`, `[N]`: what every token counts when position `k` counts `gain[k]`.
+pub(super) fn by_token(order: &Order, gain: &[f64]) -> Vec<f64> {
+    match order {
+        Order::Permutation(order) => {
+            let mut weight = vec![0.0; gain.len()];
+            order.iter().zip(gain).for_each(|(&i, &gain)| weight[i] += gain);
+            weight
+        }
+        Order::Plan(plan) => {
+            let parts = blocks(plan.n)
+                .into_par_iter()
+                .flat_map_iter(|tokens| tokens.map(|i| simd::dot(plan.row(i), gain)));
+            parts.collect()
+        }
+    }
+}
+
+/// `P^T values`, `[N]`: what is read at every position when token `i` counts `values[i]`.
+pub(super) fn by_position(order: &Order, values: &[f64]) -> Vec<f64> {
+    match order {
+        Order::Permutation(order) => order.iter().map(|&i| values[i]).collect(),
+        Order::Plan(plan) => {
+            let parts = blocks(plan.n).into_par_iter().map(|tokens| {
+                let mut sums = vec![0.0; plan.n];
+                tokens.for_each(|i| add_scaled(values[i], plan.row(i), &mut sums));
+                sums
+            });
+            sum(parts.collect(), plan.n)
+        }
+    }
+}
+
+vectorised! {
+    /// `into += factor values`.
+    fn add_scaled<const FUSED: bool>(factor: f64, values: &[f64], into: &mut [f64]) {
+        into.iter_mut().zip(values).for_each(|(into, x)| *into += factor * x);
+    }
+}
+
+/// Sums over every token `i`, position `k` and share of the order: `f` says where it goes and what
+/// it adds. Returns `[len]`.
+pub(super) fn gather(
+    order: &Order,
+    f: impl Fn(usize, usize, f64) -> (usize, f64) + Sync,
+    len: usize,
+) -> Vec<f64> {
+    let add = |sums: &mut [f64], i, k, share| {
+        let (at, value) = f(i, k, share);
+        sums[at] += value;
+    };
+    let mut sums = vec![0.0; len];
+    match order {
+        Order::Permutation(order) => order.iter().enumerate().for_each(|(k, &i)| add(&mut sums, i, k, 1.0)),
+        Order::Plan(plan) => {
+            let parts: Vec<Vec<f64>> = blocks(plan.n)
+                .into_par_iter()
+                .map(|tokens| {
+                    let mut sums = vec![0.0; len];
+                    for i in tokens {
+                        plan.row(i).iter().enumerate().for_each(|(k, &share)| add(&mut sums, i, k, share));
+                    }
+                    sums
+                })
+                .collect();
+            sums = sum(parts, len);
+        }
+    }
+    sums
+}
+
+/// The sum of vectors of `len` values, first to last.
+fn sum(parts: Vec<Vec<f64>>, len: usize) -> Vec<f64> {
+    parts.into_iter().fold(vec![0.0; len], |mut sum, part| {
+        sum.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+        sum
+    })
+}
+
+/// `sum_i weight(i, c) t_i[c]`, `[d]`.
+fn weighted(tokens: &Tokens, weight: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+    let mut sum = vec![0.0; tokens.width];
+    for i in 0..tokens.grid.len() {
+        for (c, (s, &t)) in sum.iter_mut().zip(tokens.patch(i)).enumerate() {
+            *s += weight(i, c) * f64::from(t);
+        }
+    }
+    sum
+}
+
+/// Features of one sweep, `[F]`.
+fn readout(direction: &Direction, tokens: &Tokens) -> Vec<f64> {
+    let (n, d) = (tokens.grid.len(), tokens.width);
+    match &direction.gain {
+        Gain::Shared(gain) => {
+            let weight = by_token(&direction.order, gain);
+            weighted(tokens, |i, _| weight[i])
+        }
+        Gain::Channel(gain) => {
+            let weight = match &direction.order {
+                Order::Permutation(order) => {
+                    let mut weight = vec![0.0; n * d]; // [N, d]
+                    for (k, &i) in order.iter().enumerate() {
+                        weight[i * d..][..d].copy_from_slice(&gain[k * d..][..d]);
+                    }
+                    weight
+                }
+                Order::Plan(plan) => product(plan, gain, d),
+            };
+            weighted(tokens, |i, c| weight[i * d + c])
+        }
+        Gain::Mix { maps, class_of, bias } => {
+            // Tokens that share a position class share a map: sum them before mapping.
+            let classes = maps.len() / (bias.len() * d).max(1);
+            let share =
+                gather(&direction.order, |i, k, share| (i * classes + class_of[k], share), n * classes);
+            let mut features = bias.clone(); // [F]
+            for p in 0..classes {
+                let sum = weighted(tokens, |i, _| share[i * classes + p]); // [d]
+                for (f, feature) in features.iter_mut().enumerate() {
+                    *feature += dot(&maps[(p * bias.len() + f) * d..][..d], &sum);
+                }
+            }
+            features
+        }
+    }
+}
+
+/// `P Q`, `[N, d]`, for a gain `Q` `[N, d]`: what token `i` counts in channel `c`.
+fn product(plan: &Plan, gain: &[f64], d: usize) -> Vec<f64> {
+    let mut weight = vec![0.0; plan.n * d];
+    weight.par_chunks_mut(d.max(1)).enumerate().for_each(|(i, row)| {
+        for (k, &share) in plan.row(i).iter().enumerate() {
+            row.iter_mut().zip(&gain[k * d..][..d]).for_each(|(w, q)| *w += share * q);
+        }
+    });
+    weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::close::assert_close;
+
+    /// A plan that is read in several parts.
+    #[test]
+    fn a_plan_is_read_by_its_rows_and_by_its_columns() {
+        let n = 700;
+        assert!(blocks(n).len() > 1);
+        let values = |step: usize, count: usize| -> Vec<f64> {
+            (0..count).map(|at| (at * step % 1013) as f64 / 1013.0 - 0.5).collect()
+        };
+        let (gain, worth) = (values(17, n), values(29, n));
+        let plan = Order::Plan(Plan { n, share: values(7919, n * n) });
+        let order = Order::Permutation((0..n).map(|k| k * 3 % n).collect());
+        for order in [plan, order] {
+            let pairs = [
+                (by_token(&order, &gain), gather(&order, |i, k, share| (i, share * gain[k]), n)),
+                (by_position(&order, &worth), gather(&order, |i, k, share| (k, share * worth[i]), n)),
+            ];
+            for (found, expected) in pairs {
+                assert_eq!(found.len(), n);
+                assert_close("read in blocks", found, expected, 1e-11);
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! How much of one image's order stays when the image is changed a little, or another seed learnt the
+//! order: Kendall's tau-b between where tokens came before and after, each compared at the place that
+//! shows the same thing. Plain host data, made by a [`Measurement`].
+//!
+//! Chance: between two random orders of `n` tokens tau has mean 0 and variance
+//! `2 (2n + 5) / (9 n (n - 1))` (Kendall 1938) and is close to normal from `n = 10` on; the null band
+//! is its 5th to 95th percentile.
+
+pub mod perturb;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use self::perturb::Perturbation;
+
+use super::diagnostics::PlanStats;
+use super::intervention::{Intervention, InterventionError};
+use super::plan_of;
+use crate::model::explain::survey::evaluator::positions;
+use crate::model::probe::{Meta, Probe};
+use crate::model::tokens::Tokens;
+
+/// How stable the order of one image is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stability {
+    /// Name of the image's file.
+    pub image: String,
+    /// Name of the probe's file.
+    pub probe: String,
+    /// Head id.
+    pub head: String,
+    /// Number of tokens.
+    pub tokens: usize,
+    /// One for every kind of change, in order.
+    pub groups: Vec<Group>,
+    /// 5th and 95th percentile between random orders.
+    pub null: (f64, f64),
+}
+
+/// What one kind of change left of the order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// The kind.
+    pub name: String,
+    /// What each of them was, and tau.
+    pub taus: Vec<(String, f64)>,
+}
+
+impl Group {
+    /// The mean of its taus.
+    pub fn mean(&self) -> f64 {
+        self.taus.iter().map(|(_, tau)| tau).sum::<f64>() / self.taus.len() as f64
+    }
+}
+
+/// Why there is no order to compare.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// The probe does not fit the tokens, or cannot be changed so.
+    #[error(transparent)]
+    Intervention(#[from] InterventionError),
+    /// The head reads its tokens in no single order.
+    #[error("{head} reads its tokens in no single order; choose a probe with a router")]
+    None {
+        /// The head's id.
+        head: String,
+    },
+}
+
+/// Where every token of an image comes, `[N]`, 0 the first and 1 the last. `draw` seeds random
+/// orders: the image's index in its dataset, for its changed copies too.
+pub fn order(
+    probe: &Probe,
+    change: Intervention,
+    tokens: &Tokens,
+    draw: u64,
+) -> Result<Vec<f64>, OrderError> {
+    let probe = &*change.probe(probe)?;
+    let reading = change.read(probe, tokens, draw)?;
+    let router = probe.head().router().filter(|_| !change.unroutes());
+    let sketch = plan_of(&reading, router).map(|plan| PlanStats::of(&*plan, tokens.grid));
+    positions(&reading, sketch.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
+}
+
+/// Whose order of which image is measured, and against whom.
+pub struct Measurement<'a> {
+    /// Name of the image's file.
+    pub image: String,
+    /// Name of the probe's file.
+    pub name: String,
+    /// The probe.
+    pub probe: &'a Probe,
+    /// What is changed in its reading.
+    pub change: Intervention,
+    /// What seeds random orders.
+    pub draw: u64,
+    /// Probes that may differ in their seed alone, with the names of their files; others are left out.
+    pub peers: Vec<(String, &'a Probe)>,
+}
+
+impl Measurement<'_> {
+    /// Measures. `tokens`: of the image, then of each of its changed copies, in the order of `kinds`.
+    ///
+    /// # Errors
+    /// If the probe does not fit, or reads in no single order.
+    ///
+    /// # Panics
+    /// If there are not as many tokens as that: a caller's bug.
+    pub fn take(
+        self,
+        tokens: &[Tokens],
+        kinds: &[(String, Vec<Perturbation>)],
+    ) -> Result<Stability, OrderError> {
+        let Self { image, name, probe, change, draw, peers } = self;
+        let changes = || kinds.iter().flat_map(|(_, changes)| changes);
+        assert_eq!(tokens.len(), 1 + changes().count(), "tokens of an image and its changed copies");
+        let orders: Vec<Vec<f64>> =
+            tokens.par_iter().map(|tokens| order(probe, change, tokens, draw)).collect::<Result<_, _>>()?;
+        let (first, grid) = (&orders[0], tokens[0].grid);
+        let tau = |changed: &[f64], change: Perturbation| {
+            let before: Vec<f64> = change.places(grid).into_iter().map(|i| first[i]).collect();
+            kendall(changed, &before)
+        };
+        let mut rest = orders[1..].iter();
+        let group = |(name, own): &(String, Vec<Perturbation>)| {
+            let taus =
+                own.iter().zip(rest.by_ref()).map(|(change, order)| (change.text(), tau(order, *change)));
+            Group { name: name.clone(), taus: taus.collect() }
+        };
+        let mut groups: Vec<Group> = kinds.iter().map(group).collect();
+        let peers = peers.into_iter().filter(|(_, peer)| differ_in_seed(&probe.meta, &peer.meta));
+        let against = |(name, peer): (String, &Probe)| {
+            Some((name, kendall(&order(peer, change, &tokens[0], draw).ok()?, first)))
+        };
+        let mut taus: Vec<(String, f64)> = peers.filter_map(against).collect();
+        taus.sort_by(|a, b| a.0.cmp(&b.0));
+        if !taus.is_empty() {
+            groups.push(Group { name: "Other seeds".to_owned(), taus });
+        }
+        let head = probe.meta.head.clone();
+        Ok(Stability { image, probe: name, head, tokens: grid.len(), groups, null: null(grid.len()) })
+    }
+}
+
+/// Whether two probes differ in their seed alone: the same head, settings, backbone, classes and
+/// training, but for what came out of it.
+pub fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
+    let recipe = |meta: &Meta| {
+        let mut training = meta.training.clone()?;
+        let seed = training.get("seed")?.clone();
+        let fields = training.as_object_mut()?;
+        ["seed", "epoch", "program"].iter().for_each(|field| drop(fields.shift_remove(*field)));
+        Some((seed, training))
+    };
+    let (Some((seed, training)), Some((other_seed, other_training))) = (recipe(one), recipe(other)) else {
+        return false;
+    };
+    seed != other_seed
+        && training == other_training
+        && one.head == other.head
+        && one.config == other.config
+        && one.classes == other.classes
+        && one.backbone.fingerprint == other.backbone.fingerprint
+        && one.backbone.id == other.backbone.id
+}
+
+/// Kendall's tau-b of two lists of one length, over all pairs; 0 where one of them is all ties.
+pub fn kendall(a: &[f64], b: &[f64]) -> f64 {
+    let (mut sum, mut in_a, mut in_b) = (0.0, 0u64, 0u64);
+    for i in 0..a.len() {
+        for j in 0..i {
+            let (x, y) = (a[i] - a[j], b[i] - b[j]);
+            in_a += u64::from(x != 0.0);
+            in_b += u64::from(y != 0.0);
+            if x != 0.0 && y != 0.0 {
+                sum += x.signum() * y.signum();
+            }
+        }
+    }
+    if in_a == 0 || in_b == 0 { 0.0 } else { sum / (in_a as f64 * in_b as f64).sqrt() }
+}
+
+/// 5th and 95th percentile of tau between random orders of `n` tokens.
+pub fn null(n: usize) -> (f64, f64) {
+    let n = n.max(2) as f64;
+    let deviation = (2.0 * (2.0 * n + 5.0) / (9.0 * n * (n - 1.0))).sqrt();
+    let edge = (1.644_853_6 * deviation).min(1.0);
+    (-edge, edge)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::explain::diagnostics::kendall_tau;
+    use crate::model::probe::router::scan;
+    use crate::model::stats::quantiles;
+
+    #[test]
+    fn tau_is_that_of_the_diagnostics_against_raster_order() {
+        let positions = [3.0, 1.0, 1.0, 7.5, 0.0, 3.0, 3.0, 9.0, -2.0];
+        let raster: Vec<f64> = (0..positions.len()).map(|i| i as f64).collect();
+        assert!((kendall(&raster, &positions) - kendall_tau(&positions)).abs() < 1e-15);
+        assert_eq!(kendall(&positions, &positions), 1.0);
+        assert_eq!(kendall(&positions, &[1.0; 9]), 0.0);
+    }
+
+    #[test]
+    fn the_null_band_is_that_of_random_orders() {
+        let wide = |order: Vec<usize>| order.into_iter().map(|i| i as f64).collect::<Vec<f64>>();
+        let taus: Vec<f64> = (0..400)
+            .map(|s| kendall(&wide(scan::random(s, 64)), &wide(scan::random(s + 1000, 64))))
+            .collect();
+        let (low, high) = null(64);
+        let found = quantiles(&taus, [0.05, 0.95]);
+        assert!((found[0] - low).abs() < 0.03 && (found[1] - high).abs() < 0.03, "{low} {high} {found:?}");
+    }
+
+    #[test]
+    fn a_seed_alone_makes_a_peer() {
+        let meta = |text: serde_json::Value| -> Meta {
+            let whole = json!({"format": 1, "head": "sinkhorn", "config": {}, "classes": [],
+                "backbone": {"id": "b", "model_type": "vit", "hidden_size": 4}, "training": text});
+            serde_json::from_value(whole).expect("metadata")
+        };
+        let one = meta(json!({"seed": 0, "protocol": {"epochs": 5}, "epoch": {"test": 88.0}}));
+        assert!(differ_in_seed(&one, &meta(json!({"seed": 1, "protocol": {"epochs": 5}}))));
+        assert!(!differ_in_seed(&one, &meta(json!({"seed": 1, "protocol": {"epochs": 6}}))));
+        assert!(!differ_in_seed(&one, &one));
+        assert!(!differ_in_seed(&one, &meta(json!(null))));
+    }
+}

@@ -1,0 +1,273 @@
+//! Asking one probe about all images, some at a time, in float64 on the host: one core an image.
+//!
+//! For every image the prediction and its probability `softmax(W z + b)`, and of heads with a plan
+//! every diagnostic of [`MEASURES`]. Over the images of a class the mean of where each token came
+//! (`m_i / (N - 1)`, `m_i` the expected position) and of what it counted (`N w_i`).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+use super::{CONFIDENCE, ClassMaps, EvalSet, OTHER, OWN, Survey};
+use crate::model::data::token_cache::TokenCache;
+use crate::model::explain::diagnostics::{MEASURES, PlanStats};
+use crate::model::explain::intervention::{Intervention, InterventionError};
+use crate::model::explain::null_model::NullBands;
+use crate::model::explain::plan_of;
+use crate::model::explain::readout;
+use crate::model::grid::Grid;
+use crate::model::ops::pooling::weight_rule::softmax;
+use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
+use crate::model::probe::{Probe, ProbeError};
+
+/// Predictions kept of every image.
+pub const TOP: usize = 5;
+
+/// Why a probe cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The probe does not fit the tokens.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The probe cannot be changed so.
+    #[error(transparent)]
+    Intervention(#[from] InterventionError),
+    /// The probe knows other classes.
+    #[error("the probe knows none of the {classes} classes of {dataset}; it was trained on another dataset")]
+    Classes {
+        /// Number of classes of the dataset.
+        classes: usize,
+        /// Its name.
+        dataset: String,
+    },
+}
+
+/// A probe and the images it is asked about.
+pub struct Evaluator<'a> {
+    probe: Cow<'a, Probe>,
+    change: Intervention,
+    tokens: &'a TokenCache,
+    asked: Arc<EvalSet>,
+    /// Of every image, its place in the cache.
+    places: &'a [usize],
+    /// Of every image, what seeds random orders.
+    draws: &'a [u64],
+    /// Of every class of the probe, the dataset's.
+    known: Vec<u32>,
+    nulls: IndexMap<&'static str, (f64, f64)>,
+    answers: Vec<Option<Answer>>,
+    positions: Sums,
+    weights: Sums,
+}
+
+/// What one image gave.
+struct Answer {
+    predicted: u32,
+    confidence: f32,
+    own: f32,
+    /// Classes of the probe and their probabilities, best first.
+    top: Vec<(usize, f32)>,
+    measures: Option<Vec<f32>>,
+}
+
+/// Maps of one image, `[N]` each.
+type Maps = (Option<Vec<f64>>, Option<Vec<f64>>);
+
+impl<'a> Evaluator<'a> {
+    /// Begins. For every image of `asked`, `places` says where it is in the cache, and `draws` its
+    /// index in the whole dataset: what seeds random orders, whatever part is asked about.
+    pub fn new(
+        probe: &'a Probe,
+        change: Intervention,
+        tokens: &'a TokenCache,
+        asked: Arc<EvalSet>,
+        (places, draws): (&'a [usize], &'a [u64]),
+        nulls: &NullBands,
+    ) -> Result<Self, AskError> {
+        let probe = change.probe(probe)?;
+        probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
+        let known = classes(&probe, &asked)?;
+        let router = probe.head().router().filter(|_| !change.unroutes());
+        let band = router.map(|router| nulls.band(router, tokens.grid()));
+        let nulls = MEASURES.iter().map(|m| m.name).zip(band.iter().flat_map(|band| band.iter().copied()));
+        let nulls = nulls.collect();
+        let (images, classes, n) = (places.len(), asked.classes.len(), tokens.grid().len());
+        Ok(Self {
+            probe,
+            change,
+            tokens,
+            asked,
+            places,
+            draws,
+            known,
+            nulls,
+            answers: Vec::with_capacity(images),
+            positions: Sums::new(classes, n),
+            weights: Sums::new(classes, n),
+        })
+    }
+
+    /// How many images have been asked about.
+    pub fn done(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// The most probable classes of an image, at most [`TOP`], and their probabilities, best first; none
+    /// of one that cannot be read or has not been asked about.
+    pub fn top(&self, image: usize) -> Vec<(String, f32)> {
+        let answer = self.answers.get(image).and_then(Option::as_ref);
+        let named = |&(class, probability): &(usize, f32)| {
+            let name = self.probe.meta.classes.get(class).or_else(|| self.asked.classes.get(class));
+            (name.cloned().unwrap_or_else(|| class.to_string()), probability)
+        };
+        answer.map_or(Vec::new(), |answer| answer.top.iter().map(named).collect())
+    }
+
+    /// Asks about the next `count` images; whether some are left.
+    pub fn go_on(&mut self, count: usize) -> Result<bool, AskError> {
+        let from = self.answers.len();
+        let to = (from + count).min(self.places.len());
+        let made: Vec<Option<(Answer, Maps)>> =
+            (from..to).into_par_iter().map(|image| self.ask(image)).collect::<Result<_, _>>()?;
+        for (image, made) in (from..to).zip(made) {
+            let class = self.asked.class[image] as usize;
+            self.answers.push(made.map(|(answer, (positions, weights))| {
+                self.positions.add(class, positions.as_deref());
+                self.weights.add(class, weights.as_deref());
+                answer
+            }));
+        }
+        Ok(to < self.places.len())
+    }
+
+    fn ask(&self, image: usize) -> Result<Option<(Answer, Maps)>, AskError> {
+        let place = self.places[image];
+        if !self.tokens.readable(place) {
+            return Ok(None);
+        }
+        let (probe, tokens) = (&*self.probe, self.tokens.tokens(place));
+        let reading = self.change.read(probe, &tokens, self.draws[image])?;
+        let logits = readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias);
+        let (top, probabilities) = judge(&logits);
+        let best = top[0];
+        let own = self.known.iter().position(|class| *class == self.asked.class[image]);
+        let router = probe.head().router().filter(|_| !self.change.unroutes());
+        let sketch = plan_of(&reading, router).map(|plan| PlanStats::of(&*plan, tokens.grid));
+        let answer = Answer {
+            predicted: self.known[best],
+            confidence: probabilities[best] as f32,
+            top: top.into_iter().map(|class| (class, probabilities[class] as f32)).collect(),
+            own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
+            measures: sketch.as_ref().map(|s| MEASURES.iter().map(|m| (m.of)(s) as f32).collect()),
+        };
+        Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
+    }
+
+    /// What came out of the images asked about; `name` and `backbone` say of what.
+    pub fn finish(self, name: String, backbone: String) -> Survey {
+        let column = |of: &dyn Fn(&Answer) -> f32| -> Vec<f32> {
+            self.answers.iter().map(|answer| answer.as_ref().map_or(f32::NAN, of)).collect()
+        };
+        let mut measures =
+            IndexMap::from([(CONFIDENCE, column(&|a| a.confidence)), (OWN, column(&|a| a.own))]);
+        if self.answers.iter().flatten().any(|answer| answer.measures.is_some()) {
+            for (at, measure) in MEASURES.iter().enumerate() {
+                measures.insert(measure.name, column(&|a| a.measures.as_ref().map_or(f32::NAN, |m| m[at])));
+            }
+        }
+        Survey {
+            probe: name,
+            head: self.probe.meta.head.clone(),
+            change: self.change.text(),
+            backbone,
+            grid: self.tokens.grid(),
+            predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),
+            measures,
+            nulls: self.nulls,
+            positions: self.positions.mean(),
+            weights: self.weights.mean(),
+            asked: self.asked,
+        }
+    }
+}
+
+/// Of every class of the probe, which of the dataset's it is.
+fn classes(probe: &Probe, asked: &EvalSet) -> Result<Vec<u32>, AskError> {
+    let mut known = vec![OTHER; probe.classes()];
+    for (class, number) in (0..).zip(probe.numbers(&asked.classes)?) {
+        number.into_iter().for_each(|number| known[number] = class);
+    }
+    if known.iter().all(|class| *class == OTHER) {
+        return Err(AskError::Classes { classes: asked.classes.len(), dataset: asked.dataset.clone() });
+    }
+    Ok(known)
+}
+
+/// The classes of the largest logits, best first, ties to the lower one; and all probabilities.
+fn judge(logits: &[f64]) -> (Vec<usize>, Vec<f64>) {
+    let better = |a: &usize, b: &usize| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b));
+    let mut top: Vec<usize> = (0..logits.len()).collect();
+    if top.len() > TOP {
+        top.select_nth_unstable_by(TOP - 1, better);
+        top.truncate(TOP);
+    }
+    top.sort_unstable_by(better);
+    (top, softmax(logits))
+}
+
+/// Where every token came, 0 to 1, where there is one order.
+pub fn positions(reading: &HeadOutput, sketch: Option<&PlanStats>) -> Option<Vec<f64>> {
+    let expected: Vec<f64> = match (&reading.form, sketch) {
+        (_, Some(sketch)) => sketch.expected().to_vec(),
+        (Form::Scan(directions), None) => match directions.as_slice() {
+            [direction] => match &direction.order {
+                Order::Permutation(order) => {
+                    let mut at = vec![0.0; order.len()];
+                    order.iter().enumerate().for_each(|(k, &i)| at[i] = k as f64);
+                    at
+                }
+                Order::Plan(Plan { .. }) => return None,
+            },
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let last = (expected.len().max(2) - 1) as f64;
+    Some(expected.into_iter().map(|k| k / last).collect())
+}
+
+/// What every token counts, times N.
+fn weights(reading: &HeadOutput, grid: Grid) -> Option<Vec<f64>> {
+    let n = grid.len() as f64;
+    readout::token_weight(reading).map(|weight| weight.into_iter().map(|w| w * n).collect())
+}
+
+/// Sums of maps by class.
+struct Sums {
+    /// `[C, N]`.
+    sums: Vec<f64>,
+    counts: Vec<u32>,
+}
+
+impl Sums {
+    fn new(classes: usize, n: usize) -> Self {
+        Self { sums: vec![0.0; classes * n], counts: vec![0; classes] }
+    }
+
+    fn add(&mut self, class: usize, map: Option<&[f64]>) {
+        let Some(map) = map else { return };
+        self.counts[class] += 1;
+        self.sums[class * map.len()..].iter_mut().zip(map).for_each(|(sum, v)| *sum += v);
+    }
+
+    /// Means; absent where there was no map at all.
+    fn mean(self) -> Option<ClassMaps> {
+        let n = self.sums.len() / self.counts.len().max(1);
+        let count = |at: usize| f64::from(self.counts[at / n.max(1)]);
+        // Nothing divided by no image is not a number.
+        let values = self.sums.iter().enumerate().map(|(at, sum)| (sum / count(at)) as f32).collect();
+        self.counts.iter().any(|count| *count > 0).then_some(ClassMaps { values, counts: self.counts })
+    }
+}

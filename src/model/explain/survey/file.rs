@@ -1,0 +1,202 @@
+//! A survey as text (JSON), so that its pictures can be drawn again with no weights and no dataset.
+//! What is not a number is `null`.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::{CONFIDENCE, ClassMaps, EvalSet, OTHER, OWN, Survey};
+use crate::model::explain::diagnostics::MEASURES;
+use crate::model::grid::Grid;
+
+/// Why a text is no survey.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is not the JSON of one.
+    #[error("is not a survey: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Its parts do not go together.
+    #[error("is inconsistent: {0}; save the figure again")]
+    Torn(String),
+}
+
+/// A survey as its file has it.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    dataset: String,
+    split: String,
+    classes: Vec<String>,
+    images: Vec<String>,
+    class: Vec<u32>,
+    probe: String,
+    head: String,
+    change: String,
+    backbone: String,
+    grid: Grid,
+    predicted: Vec<u32>,
+    measures: IndexMap<String, Vec<Option<f32>>>,
+    nulls: IndexMap<String, (f64, f64)>,
+    positions: Option<Maps>,
+    weights: Option<Maps>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Maps {
+    values: Vec<Option<f32>>,
+    counts: Vec<u32>,
+}
+
+fn known(values: &[f32]) -> Vec<Option<f32>> {
+    values.iter().map(|v| Some(*v).filter(|v| v.is_finite())).collect()
+}
+
+fn numbers(values: Vec<Option<f32>>) -> Vec<f32> {
+    values.into_iter().map(|v| v.unwrap_or(f32::NAN)).collect()
+}
+
+/// The name of a measure, as the program has it.
+fn measure(name: &str) -> Result<&'static str, FileError> {
+    let mut all = [CONFIDENCE, OWN].into_iter().chain(MEASURES.iter().map(|measure| measure.name));
+    all.find(|known| *known == name).ok_or_else(|| FileError::Torn(format!("there is no measure {name}")))
+}
+
+impl Survey {
+    /// It as text.
+    ///
+    /// # Errors
+    /// If the text cannot be made; a bug.
+    pub fn to_json(&self) -> Result<String, FileError> {
+        let maps = |maps: &ClassMaps| Maps { values: known(&maps.values), counts: maps.counts.clone() };
+        let EvalSet { dataset, split, classes, images, class } = (*self.asked).clone();
+        let stored = Stored {
+            dataset,
+            split,
+            classes,
+            images,
+            class,
+            probe: self.probe.clone(),
+            head: self.head.clone(),
+            change: self.change.clone(),
+            backbone: self.backbone.clone(),
+            grid: self.grid,
+            predicted: self.predicted.clone(),
+            measures: self.measures.iter().map(|(name, v)| ((*name).to_owned(), known(v))).collect(),
+            nulls: self.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
+            positions: self.positions.as_ref().map(maps),
+            weights: self.weights.as_ref().map(maps),
+        };
+        Ok(serde_json::to_string(&stored)?)
+    }
+
+    /// From a text that [`to_json`](Self::to_json) made.
+    ///
+    /// # Errors
+    /// If it is none, or its parts do not go together.
+    pub fn from_json(text: &str) -> Result<Self, FileError> {
+        let stored: Stored = serde_json::from_str(text)?;
+        let (images, classes) = (stored.images.len(), stored.classes.len());
+        let torn = |what: &str| Err(FileError::Torn(what.to_owned()));
+        if stored.class.len() != images || stored.predicted.len() != images {
+            return torn("classes are not one an image");
+        }
+        if stored.class.iter().any(|class| *class as usize >= classes)
+            || stored.predicted.iter().any(|class| *class != OTHER && *class as usize >= classes)
+        {
+            return torn("an image is of a class that is not named");
+        }
+        if stored.measures.values().any(|values| values.len() != images) {
+            return torn("measures are not one an image");
+        }
+        if stored.grid.is_empty() {
+            return torn("the patch grid is empty");
+        }
+        let maps = |maps: Option<Maps>| match maps {
+            Some(Maps { values, counts })
+                if counts.len() == classes && values.len() == classes * stored.grid.len() =>
+            {
+                Ok(Some(ClassMaps { values: numbers(values), counts }))
+            }
+            Some(_) => Err(FileError::Torn("maps are not one a class".to_owned())),
+            None => Ok(None),
+        };
+        let (positions, weights) = (maps(stored.positions)?, maps(stored.weights)?);
+        let named = stored.measures.into_iter().map(|(name, v)| Ok((measure(&name)?, numbers(v))));
+        let measures = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
+        let named = stored.nulls.into_iter().map(|(name, band)| Ok((measure(&name)?, band)));
+        let nulls = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
+        let Stored { dataset, split, classes, images, class, .. } = stored;
+        Ok(Self {
+            asked: Arc::new(EvalSet { dataset, split, classes, images, class }),
+            probe: stored.probe,
+            head: stored.head,
+            change: stored.change,
+            backbone: stored.backbone,
+            grid: stored.grid,
+            predicted: stored.predicted,
+            measures,
+            nulls,
+            positions,
+            weights,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn survey() -> Survey {
+        let asked = EvalSet {
+            dataset: "birds".into(),
+            split: "test".into(),
+            classes: ["crane", "heron"].map(str::to_owned).into(),
+            images: ["a.png", "b.png"].map(str::to_owned).into(),
+            class: vec![0, 1],
+        };
+        Survey {
+            asked: Arc::new(asked),
+            probe: "sinkhorn".into(),
+            head: "sinkhorn".into(),
+            change: String::new(),
+            backbone: "tiny".into(),
+            grid: Grid::new(1, 2),
+            predicted: vec![1, OTHER],
+            measures: IndexMap::from([(CONFIDENCE, vec![0.1, f32::NAN]), ("rank_coverage", vec![0.6, 0.7])]),
+            nulls: IndexMap::from([("rank_coverage", (0.5, 0.65))]),
+            positions: Some(ClassMaps { values: vec![0.1, 0.9, f32::NAN, f32::NAN], counts: vec![1, 0] }),
+            weights: None,
+        }
+    }
+
+    #[test]
+    fn a_survey_survives_its_file() {
+        let survey = survey();
+        let text = survey.to_json().unwrap();
+        let read = Survey::from_json(&text).unwrap();
+        assert_eq!(read.to_json().unwrap(), text);
+        assert_eq!(
+            (&read.asked, &read.predicted, &read.nulls),
+            (&survey.asked, &survey.predicted, &survey.nulls)
+        );
+        assert!(read.measures[CONFIDENCE][1].is_nan() && read.positions.unwrap().values[3].is_nan());
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_refused() {
+        let good = survey().to_json().unwrap();
+        for (from, to, words) in [
+            ("\"class\":[0,1]", "\"class\":[0,7]", "not named"),
+            ("\"class\":[0,1]", "\"class\":[0]", "one an image"),
+            ("\"rank_coverage\":[0.6,0.7]", "\"rank_coverage\":[0.6]", "one an image"),
+            ("\"rank_coverage\":[0.6,0.7]", "\"colour\":[0.6,0.7]", "no measure colour"),
+            ("\"counts\":[1,0]", "\"counts\":[1]", "one a class"),
+            ("\"cols\":2", "\"cols\":18446744073709551615", "patch grid"),
+        ] {
+            assert!(good.contains(from), "{from}: {good}");
+            let error = Survey::from_json(&good.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(Survey::from_json("{}").unwrap_err().to_string().contains("not a survey"));
+    }
+}

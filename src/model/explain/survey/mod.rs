@@ -1,0 +1,143 @@
+//! What one probe made of all images of a dataset: plain host data, beside [`trace`](crate::model::trace)
+//! the other thing that pictures are made of. [`evaluator`] makes one.
+//!
+//! Every measure is a column with one number an image; an image that could not be read holds no
+//! number. All summaries are pure functions of these columns.
+
+pub mod evaluator;
+mod file;
+mod summary;
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+pub use self::file::FileError;
+pub use self::summary::{ClassRow, Confusion, spearman};
+use crate::model::grid::Grid;
+
+/// The class of an image that a probe took for something the dataset does not know.
+pub const OTHER: u32 = u32::MAX;
+/// The column with the probability of the predicted class.
+pub const CONFIDENCE: &str = "confidence";
+/// The column with the probability of the image's own class.
+pub const OWN: &str = "own_class_probability";
+
+/// The images that were asked about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvalSet {
+    /// The dataset's name.
+    pub dataset: String,
+    /// Which part of it.
+    pub split: String,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// Names of the images.
+    pub images: Vec<String>,
+    /// The class of every image.
+    pub class: Vec<u32>,
+}
+
+/// What one probe made of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survey {
+    /// The images.
+    pub asked: Arc<EvalSet>,
+    /// Name of the probe's file.
+    pub probe: String,
+    /// Head id.
+    pub head: String,
+    /// What was changed in its reading; empty for nothing.
+    pub change: String,
+    /// Backbone id.
+    pub backbone: String,
+    /// How the tokens lie.
+    pub grid: Grid,
+    /// The predicted class of every image, or [`OTHER`]; of one that could not be read too.
+    pub predicted: Vec<u32>,
+    /// Columns by name: [`CONFIDENCE`], [`OWN`], then the diagnostics of heads with a plan. What is
+    /// not known is not a number.
+    pub measures: IndexMap<&'static str, Vec<f32>>,
+    /// 5th and 95th percentile that chance gives for a single image, by measure, where it says
+    /// something.
+    pub nulls: IndexMap<&'static str, (f64, f64)>,
+    /// Where tokens came in the order, 0 the first and 1 the last: the mean over the images of every
+    /// class. Absent where there is no single order.
+    pub positions: Option<ClassMaps>,
+    /// What tokens counted, times N: 1 is an even share. The mean over the images of every class.
+    pub weights: Option<ClassMaps>,
+}
+
+/// One map over the grid for every class.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassMaps {
+    /// `[C, N]` row-major; not a number where a class has no readable image.
+    pub values: Vec<f32>,
+    /// How many images each is the mean of.
+    pub counts: Vec<u32>,
+}
+
+impl ClassMaps {
+    /// The map of a class, `[N]`.
+    pub fn of(&self, class: usize) -> &[f32] {
+        let n = self.values.len() / self.counts.len().max(1);
+        &self.values[class * n..][..n]
+    }
+
+    /// The mean over all images, `[N]`, and how many there are.
+    pub fn all(&self) -> (Vec<f32>, u32) {
+        let n = self.values.len() / self.counts.len().max(1);
+        let total: u32 = self.counts.iter().sum();
+        let mut sums = vec![0.0f64; n];
+        for (class, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let share = f64::from(count) / f64::from(total);
+            sums.iter_mut().zip(self.of(class)).for_each(|(sum, v)| *sum += share * f64::from(*v));
+        }
+        (sums.into_iter().map(|v| v as f32).collect(), total)
+    }
+}
+
+impl Survey {
+    /// Number of images, readable or not.
+    pub fn len(&self) -> usize {
+        self.predicted.len()
+    }
+
+    /// Whether it asked about none.
+    pub fn is_empty(&self) -> bool {
+        self.predicted.is_empty()
+    }
+
+    /// A column by its name.
+    pub fn values(&self, measure: &str) -> Option<&[f32]> {
+        self.measures.get(measure).map(Vec::as_slice)
+    }
+
+    /// Whether an image could be read.
+    pub fn readable(&self, image: usize) -> bool {
+        self.measures.get(CONFIDENCE).and_then(|column| column.get(image)).is_some_and(|v| v.is_finite())
+    }
+
+    /// Whether an image was taken for what it is; absent where it could not be read.
+    pub fn right(&self, image: usize) -> Option<bool> {
+        self.readable(image).then(|| self.predicted[image] == self.asked.class[image])
+    }
+
+    /// Top-1 accuracy in percent, over the images that could be read.
+    pub fn accuracy(&self) -> f64 {
+        let answers: Vec<bool> = (0..self.len()).filter_map(|image| self.right(image)).collect();
+        100.0 * answers.iter().filter(|right| **right).count() as f64 / answers.len().max(1) as f64
+    }
+
+    /// The name of the class an image was taken for.
+    pub fn predicted_name(&self, image: usize) -> &str {
+        self.asked.classes.get(self.predicted[image] as usize).map_or("another class", String::as_str)
+    }
+}
+
+/// How far two probes differ on an image: the difference of the probabilities they give its own
+/// class, 0 to 1. Not a number where either knows nothing.
+pub fn disagreement(one: &Survey, other: &Survey, image: usize) -> f32 {
+    let own = |survey: &Survey| survey.values(OWN).and_then(|v| v.get(image).copied()).unwrap_or(f32::NAN);
+    (own(one) - own(other)).abs()
+}

@@ -1,0 +1,173 @@
+//! A survey in few numbers: a measure's spread over every class, and which class is taken for which.
+
+use std::collections::BTreeMap;
+
+use super::{OTHER, Survey};
+use crate::model::stats::quantiles;
+
+/// A measure over the images of one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassRow {
+    /// The class.
+    pub class: usize,
+    /// How many images have a number.
+    pub count: usize,
+    /// 5th, 25th, 50th, 75th and 95th percentile.
+    pub quantiles: [f64; 5],
+}
+
+/// How often images of one class were taken for another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confusion {
+    /// Classes, C: rows are true, columns predicted.
+    pub classes: usize,
+    /// How often, by row and column, where it happened at all; column C is [`OTHER`]. Of tens of thousands
+    /// of classes all pairs would be gigabytes.
+    pub counts: BTreeMap<(usize, usize), u32>,
+}
+
+impl Confusion {
+    /// How often `class` was taken for `predicted`.
+    pub fn count(&self, class: usize, predicted: usize) -> u32 {
+        self.counts.get(&(class, predicted)).copied().unwrap_or(0)
+    }
+
+    /// Images of a class.
+    pub fn total(&self, class: usize) -> u32 {
+        self.counts.range((class, 0)..=(class, self.classes)).map(|(_, count)| count).sum()
+    }
+}
+
+impl Survey {
+    /// The spread of a measure over the images of every class that has any, in the order of classes.
+    pub fn by_class(&self, measure: &str) -> Vec<ClassRow> {
+        let Some(values) = self.values(measure) else { return Vec::new() };
+        let mut of: Vec<Vec<f64>> = vec![Vec::new(); self.asked.classes.len()];
+        for (&class, &value) in self.asked.class.iter().zip(values).filter(|(_, v)| v.is_finite()) {
+            of[class as usize].push(f64::from(value));
+        }
+        let row = |(class, values): (usize, Vec<f64>)| {
+            let quantiles = quantiles(&values, [0.05, 0.25, 0.5, 0.75, 0.95]);
+            ClassRow { class, count: values.len(), quantiles }
+        };
+        of.into_iter().enumerate().filter(|(_, values)| !values.is_empty()).map(row).collect()
+    }
+
+    /// Which class is taken for which.
+    pub fn confusion(&self) -> Confusion {
+        let classes = self.asked.classes.len();
+        let mut counts = BTreeMap::new();
+        for image in (0..self.len()).filter(|image| self.readable(*image)) {
+            let predicted =
+                if self.predicted[image] == OTHER { classes } else { self.predicted[image] as usize };
+            *counts.entry((self.asked.class[image] as usize, predicted)).or_insert(0) += 1;
+        }
+        Confusion { classes, counts }
+    }
+}
+
+/// Spearman's rank correlation of the images that have both numbers, ties at their mean rank; absent
+/// where fewer than three have, or one of the two is the same for all.
+pub fn spearman(x: &[f32], y: &[f32]) -> Option<f64> {
+    let pairs: Vec<(f32, f32)> =
+        x.iter().zip(y).filter(|(a, b)| a.is_finite() && b.is_finite()).map(|(a, b)| (*a, *b)).collect();
+    if pairs.len() < 3 {
+        return None;
+    }
+    let a = ranks(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
+    let b = ranks(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    let mean = (pairs.len() as f64 - 1.0) / 2.0;
+    let product =
+        |u: &[f64], v: &[f64]| -> f64 { u.iter().zip(v).map(|(p, q)| (p - mean) * (q - mean)).sum() };
+    let spread = (product(&a, &a) * product(&b, &b)).sqrt();
+    (spread > 0.0).then(|| product(&a, &b) / spread)
+}
+
+/// Ranks from 0, ties at their mean.
+fn ranks(values: &[f32]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut start = 0;
+    for tie in order.chunk_by(|&a, &b| values[a] == values[b]) {
+        let rank = start as f64 + (tie.len() - 1) as f64 / 2.0;
+        tie.iter().for_each(|&at| ranks[at] = rank);
+        start += tie.len();
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use indexmap::IndexMap;
+
+    use super::super::{CONFIDENCE, ClassMaps, EvalSet, OWN, disagreement};
+    use super::*;
+    use crate::model::grid::Grid;
+
+    fn survey(own: [f32; 5]) -> Survey {
+        let asked = EvalSet {
+            dataset: "d".into(),
+            split: "test".into(),
+            classes: vec!["cat".into(), "dog".into()],
+            images: (0..5).map(|i| format!("{i}.png")).collect(),
+            class: vec![0, 0, 1, 1, 1],
+        };
+        let columns = [(CONFIDENCE, vec![0.9, 0.8, 0.7, 0.6, f32::NAN]), (OWN, own.into())];
+        Survey {
+            asked: Arc::new(asked),
+            probe: "p".into(),
+            head: "gap".into(),
+            change: String::new(),
+            backbone: "b".into(),
+            grid: Grid::new(1, 2),
+            predicted: vec![0, 1, 1, OTHER, OTHER],
+            measures: IndexMap::from(columns),
+            nulls: IndexMap::new(),
+            positions: None,
+            weights: None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_nowhere() {
+        let survey = survey([0.9, 0.2, 0.7, 0.0, f32::NAN]);
+        assert_eq!(survey.accuracy(), 50.0);
+        let confusion = survey.confusion();
+        assert_eq!(confusion.counts, BTreeMap::from([((0, 0), 1), ((0, 1), 1), ((1, 1), 1), ((1, 2), 1)]));
+        assert_eq!((confusion.total(0), confusion.count(1, 2)), (2, 1));
+        let rows = survey.by_class(CONFIDENCE);
+        assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
+        assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6);
+        assert_eq!(survey.predicted_name(3), "another class");
+        assert_eq!(survey.right(4), None);
+    }
+
+    #[test]
+    fn probes_disagree_by_what_they_give_the_own_class() {
+        let (one, other) = (survey([0.9, 0.2, 0.7, 0.0, f32::NAN]), survey([0.4, 0.2, 0.9, 0.5, 0.5]));
+        let all: Vec<f32> = (0..5).map(|image| disagreement(&one, &other, image)).collect();
+        assert!((all[0] - 0.5).abs() < 1e-6 && all[1] == 0.0 && (all[3] - 0.5).abs() < 1e-6);
+        assert!(all[4].is_nan());
+    }
+
+    #[test]
+    fn ranks_correlate_whatever_the_scale() {
+        let x = [1.0, 2.0, 3.0, f32::NAN, 10.0];
+        assert_eq!(spearman(&x, &[0.1, 0.2, 0.4, 0.0, 9.0]), Some(1.0));
+        assert_eq!(spearman(&x, &[4.0, 3.0, 2.0, 7.0, 1.0]), Some(-1.0));
+        assert_eq!(spearman(&x, &[2.0; 5]), None);
+        // Ranks 0 1 2 3 against 0.5 0.5 2.5 2.5: 4 / sqrt(5 * 4).
+        let tied = spearman(&[1.0, 2.0, 3.0, 4.0], &[1.0, 1.0, 2.0, 2.0]).unwrap();
+        assert!((tied - 4.0 / 20f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn maps_of_classes_are_weighted_by_their_images() {
+        let maps = ClassMaps { values: vec![1.0, 0.0, 4.0, 3.0, f32::NAN, f32::NAN], counts: vec![1, 2, 0] };
+        assert_eq!(maps.of(1), [4.0, 3.0]);
+        assert_eq!(maps.all(), (vec![3.0, 2.0], 3));
+    }
+}

@@ -1,0 +1,243 @@
+//! Files that are written whole or not at all, and read within bounds.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tempfile::NamedTempFile;
+
+use super::failpoint;
+
+const PREFIX: &str = ".ssmprobe-";
+
+/// Temporary files this process has begun; those that have got their names or are gone are dropped when
+/// the next one is begun.
+static BEGUN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn begun() -> MutexGuard<'static, Vec<PathBuf>> {
+    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the temporary files of this process, for whoever ends it without waiting for its threads.
+/// None is begun as long as what is returned is held.
+pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
+    let begun = begun();
+    for path in &*begun {
+        let _ = std::fs::remove_file(path); // it has its name by now, or is gone
+    }
+    begun
+}
+
+/// Writes `bytes` beside `path`, then renames: a reader meets the old file or the new one.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// [`write`] of what `content` writes.
+pub fn write_with<E: From<io::Error>>(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<Pending>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut file = BufWriter::new(Pending::new(path)?);
+    content(&mut file)?;
+    Ok(file.into_inner().map_err(IntoInnerError::into_error)?.finish()?)
+}
+
+/// A file that grows beside its place and is put there once it is whole; until then nothing is changed, and
+/// it goes without a trace where it is dropped. Errors say what to do.
+#[derive(Debug)]
+pub struct Pending {
+    place: PathBuf,
+    file: NamedTempFile,
+}
+
+impl Pending {
+    /// An empty one, in the folder of `path`. It may be read as any other new file, within the umask;
+    /// temporary files are private otherwise.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let mut begun = begun();
+        let file = step(|| builder.prefix(PREFIX).tempfile_in(folder))?;
+        begun.retain(|path| path.exists());
+        begun.push(file.path().to_owned());
+        drop(begun);
+        Ok(Self { place: path.to_owned(), file })
+    }
+
+    /// Puts it in its place.
+    pub fn finish(self) -> io::Result<()> {
+        // Before the rename, so that no crash leaves an empty file under the name.
+        step(|| self.file.as_file().sync_all())?;
+        step(|| self.file.persist(&self.place).map_err(|failed| failed.error))?;
+        Ok(())
+    }
+}
+
+impl Write for Pending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        step(|| self.file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Pending {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Makes a folder, and those above it, where they are not there yet. Errors say what to do.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    step(|| std::fs::create_dir_all(path))
+}
+
+/// One thing that is asked of the system to bring something to the disk; its refusal says what to do.
+pub(in crate::model) fn step<T>(asked: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    failpoint::file_step().and_then(|()| asked()).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::Interrupted => return error, // not told to anybody: it is asked again
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                "make room there, then do it again"
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "let this program write there, or choose another folder"
+            }
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                "its folder is not there; make it, or choose another"
+            }
+            _ => "check the disk, then do it again",
+        };
+        io::Error::new(error.kind(), format!("{error}; {advice}"))
+    })
+}
+
+/// The bytes of a file that has at most `limit`; a folder or a pipe is refused.
+pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let too_large =
+        || Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
+    let about = path.metadata()?;
+    if about.is_file() && about.len() > limit {
+        return too_large(); // before any of it is read
+    }
+    let bytes = start(path, limit.saturating_add(1))?;
+    if bytes.len() as u64 > limit { too_large() } else { Ok(bytes) }
+}
+
+/// The text of a file that has at most `limit` bytes.
+pub fn text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// The first `length` bytes of a file, or all of a shorter one.
+pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    // Asked before it is opened: opening a pipe would wait for its writer.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file but a folder or a pipe"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether a file is a [`Pending`] one, by its name.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// Removes the temporary files in `folder` that a kill has left, those not written to for `age`:
+/// younger ones may be another program's that is at work. One whose time lies ahead was written before the
+/// clock was set back.
+pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
+    let now = SystemTime::now();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !is_temporary(&name.to_string_lossy()) {
+            continue;
+        }
+        let changed = entry.metadata().and_then(|about| about.modified());
+        let idle = |time| now.duration_since(time).unwrap_or_else(|ahead| ahead.duration());
+        if changed.is_ok_and(|time| idle(time) >= age) {
+            // Whoever else removes it at the same moment has done the same.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read, start, text, tidy, write};
+    use std::io::ErrorKind;
+    use std::time::Duration;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_written_file_is_as_readable_as_any_other() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let [ours, other] = ["ours", "other"].map(|name| folder.path().join(name));
+        write(&ours, b"x").unwrap();
+        std::fs::File::create(&other).unwrap();
+        assert_eq!(ours.metadata().unwrap().mode(), other.metadata().unwrap().mode());
+    }
+
+    #[test]
+    fn what_is_too_long_or_no_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        assert_eq!(read(&path, 3).unwrap_err().kind(), ErrorKind::NotFound);
+        write(&path, b"abc").unwrap();
+        assert_eq!((read(&path, 3).unwrap(), start(&path, 2).unwrap()), (b"abc".to_vec(), b"ab".to_vec()));
+        assert_eq!(read(&path, 2).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(text(&path, 3).unwrap(), "abc");
+        write(&path, b"\xff").unwrap();
+        assert_eq!(text(&path, 3).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(read(folder.path(), 2).unwrap_err().kind(), ErrorKind::InvalidInput);
+        #[cfg(unix)]
+        {
+            let pipe = folder.path().join("pipe"); // nobody writes into it: opening it would never end
+            std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+            assert_eq!(read(&pipe, 2).unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn only_own_temporary_files_are_tidied_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other] = [".ssmprobe-ab12", ".tmp-of-another"].map(|name| folder.path().join(name));
+        for path in [&own, &other] {
+            std::fs::write(path, "").unwrap();
+        }
+        tidy(folder.path(), Duration::ZERO).unwrap();
+        assert!(!own.exists() && other.exists());
+    }
+
+    #[test]
+    fn what_was_left_before_the_clock_was_set_back_is_tidied_away_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let hour = Duration::from_hours(1);
+        let now = std::time::SystemTime::now();
+        for (time, stays) in [(now, true), (now - hour, false), (now + hour, false)] {
+            let path = folder.path().join(".ssmprobe-ab12");
+            std::fs::File::create(&path).unwrap().set_modified(time).unwrap();
+            tidy(folder.path(), hour / 2).unwrap();
+            assert_eq!(path.exists(), stays, "{time:?}, and it is {now:?}");
+        }
+    }
+}

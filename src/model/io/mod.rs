@@ -1,0 +1,11 @@
+//! Files, written whole and read within bounds; what of them is shown to people and spreadsheets.
+
+pub mod array;
+pub mod atomic_file;
+pub mod catch_panic;
+pub mod csv_cell;
+pub mod escape;
+#[doc(hidden)]
+pub mod failpoint;
+pub mod npz;
+pub mod sha256;

@@ -1,0 +1,41 @@
+//! Attention pooling: one learned query attends to the patch tokens (paper, "Baselines").
+//!
+//! `weight_i = softmax_i(q . t_i / sqrt(d))`, `z = sum_i weight_i t_i`, with `query` `[d]`. One
+//! attention head, no projections.
+
+use super::{Batch, Dims, Head, Kernel, scorer};
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
+use crate::model::probe::head_output::{Form, HeadOutput};
+use crate::model::probe::params::{Init, Params, Spec};
+use crate::model::tokens::Tokens;
+
+/// How far learned queries and the learned CLS start from zero, as in vision transformers.
+pub const QUERY_DEVIATION: f32 = 0.02;
+
+/// Pools by the attention of one query.
+pub struct Attention;
+
+impl Head for Attention {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        vec![Spec::new("query", [dims.width], Init::Normal(QUERY_DEVIATION))]
+    }
+
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, _, width] = batch.patches.dims();
+        let query = params.get::<1>("query").unsqueeze_dim(0); // [1, d]
+        Some(Pooling::by_scores(query, AttentionWeights { queries: 1, scale: (width as f64).sqrt().recip() }))
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let mut logits = scorer::dots(&params["query"].data, tokens);
+        logits.iter_mut().for_each(|x| *x /= (tokens.width as f64).sqrt());
+        HeadOutput { scores: None, form: Form::Pool(softmax(&logits)) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        2 * n * d + 4 * n + 2 * n * d // scores, softmax, pooling
+    }
+}

@@ -1,0 +1,61 @@
+//! DeepSets: each token through the same small network, then the mean (Zaheer et al. 2017).
+//!
+//! `z = mean_i LayerNorm(W2 relu(W1 t_i + b1) + b2)`, d -> 192 -> d, with the names of
+//! `phi = nn.Sequential(nn.Linear, nn.ReLU, nn.Linear)` and `norm = nn.LayerNorm`. The norm's own
+//! weight and bias are linear, so they follow the mean.
+
+mod fused;
+mod vectors;
+
+use burn::tensor::{DType, Tensor, activation};
+
+use super::s4_layer::Kernel;
+use super::{Batch, Dims, Head, linear, opaque};
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::on_cpu;
+use crate::model::probe::head_output::HeadOutput;
+use crate::model::probe::params::{Params, Spec};
+use crate::model::tokens::Tokens;
+
+/// Width between the two linear layers.
+const HIDDEN: usize = 192;
+
+/// The mean of a network's view of every token.
+pub struct DeepSets;
+
+impl Head for DeepSets {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let mut specs = linear::specs("phi.0", dims.width, HIDDEN);
+        specs.extend(linear::specs("phi.2", HIDDEN, dims.width));
+        specs.extend(linear::norm_specs("norm", dims.width));
+        specs
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        if on_cpu(&batch.patches.device()) && batch.patches.dtype() == DType::F32 {
+            let layers = fused::Layers {
+                inner: params.get("phi.0.weight"),
+                inner_bias: params.get("phi.0.bias"),
+                outer: params.get("phi.2.weight"),
+                outer_bias: params.get("phi.2.bias"),
+            };
+            return linear::affine(params, "norm", fused::mean(&batch.patches, layers));
+        }
+        let [images, n, d] = batch.patches.dims();
+        let tokens = batch.patches.clone().reshape([images * n, d]); // [B N, d]
+        let hidden = activation::relu(linear::apply(params, "phi.0", tokens)); // [B N, 192]
+        let seen = linear::normalised(linear::apply(params, "phi.2", hidden)); // [B N, d]
+        let mean = seen.reshape([images, n, d]).mean_dim(1).squeeze_dim(1); // [B, d]
+        linear::affine(params, "norm", mean)
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let why = "DeepSets is not linear in the tokens: no exact evidence exists";
+        opaque::reading(self, params, tokens, why)
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d, hidden) = (dims.grid.len() as u64, dims.width as u64, HIDDEN as u64);
+        n * (4 * d * hidden + hidden + 8 * d) // two linear layers, ReLU, norm and mean
+    }
+}

@@ -1,0 +1,336 @@
+//! One direction of the GRU on the CPU as one operation with its own gradient.
+//!
+//! Some images at a time: one product projects all their tokens, then the states advance side by side.
+//! Kept for the way back are the gates, the state before each step and what it offered the new one. The
+//! way back turns them into the gradients of all gates, and those of the weights are two products a part.
+
+use std::fmt;
+use std::sync::Arc;
+
+use burn::backend::autodiff::Autodiff;
+use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+use super::HIDDEN;
+use crate::model::ops::gemm::Matrix;
+use crate::model::ops::pooling::tensor;
+use crate::model::ops::simd::{add, exp_single, vectorised};
+
+/// Parts a batch is cut into, each with gradients of its own, summed in order at the end.
+const PARTS: usize = 16;
+/// Gates r, z and n of one state.
+const GATES: usize = 3 * HIDDEN;
+
+/// The weights of one direction: `[384, d]`, `[384, 128]`, `[384]`, `[384]`.
+pub(super) struct Gates {
+    pub from_input: Tensor<2>,
+    pub from_state: Tensor<2>,
+    pub input_bias: Tensor<1>,
+    pub state_bias: Tensor<1>,
+}
+
+/// The last state, `[B, 128]`, after tokens `[B, N, d]` in float32 on the CPU.
+pub(super) fn last_state(tokens: &Tensor<3>, gates: Gates, backwards: bool) -> Tensor<2> {
+    let Gates { from_input, from_state, input_bias, state_bias } = gates;
+    Tensor::from_dispatch(<Dispatch as GruOp>::last_state(
+        tokens.clone().into_dispatch(),
+        from_input.into_dispatch(),
+        from_state.into_dispatch(),
+        input_bias.into_dispatch(),
+        state_bias.into_dispatch(),
+        backwards,
+    ))
+}
+
+#[backend_extension(Autodiff, Flex)]
+trait GruOp: Backend {
+    fn last_state(
+        tokens: FloatTensor<Self>,
+        from_input: FloatTensor<Self>,
+        from_state: FloatTensor<Self>,
+        input_bias: FloatTensor<Self>,
+        state_bias: FloatTensor<Self>,
+        backwards: bool,
+    ) -> FloatTensor<Self>;
+}
+
+impl GruOp for Flex {
+    fn last_state(
+        tokens: FlexTensor,
+        from_input: FlexTensor,
+        from_state: FlexTensor,
+        input_bias: FlexTensor,
+        state_bias: FlexTensor,
+        backwards: bool,
+    ) -> FlexTensor {
+        let reader = Reader::new(&tokens, [from_input, from_state, input_bias, state_bias], backwards);
+        reader.forward(false).0
+    }
+}
+
+impl<C: CheckpointStrategy> GruOp for Autodiff<Flex, C> {
+    fn last_state(
+        tokens: FloatTensor<Self>,
+        from_input: FloatTensor<Self>,
+        from_state: FloatTensor<Self>,
+        input_bias: FloatTensor<Self>,
+        state_bias: FloatTensor<Self>,
+        backwards: bool,
+    ) -> FloatTensor<Self> {
+        let weights = [from_input, from_state, input_bias, state_bias];
+        let nodes = weights.each_ref().map(<FloatTensor<Self>>::node);
+        let weights = weights.map(<FloatTensor<Self>>::into_primitive);
+        let reader = Reader::new(&tokens.into_primitive(), weights, backwards);
+        match BackFromLast.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let (last, parts) = reader.forward(true);
+                prep.finish(Arc::new(Forward { reader, parts }), last)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(reader.forward(false).0),
+        }
+    }
+}
+
+/// What the way back needs.
+struct Forward {
+    reader: Reader,
+    parts: Vec<Kept>,
+}
+
+impl fmt::Debug for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Forward({} images)", self.reader.images)
+    }
+}
+
+/// The gradient of the last state.
+#[derive(Debug)]
+struct BackFromLast;
+
+impl Backward<Flex, 4> for BackFromLast {
+    type State = Arc<Forward>;
+
+    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let cotangent = grads.consume::<Flex>(&ops.node).to_contiguous();
+        let Forward { reader, parts } = &*ops.state;
+        let found = reader.back(parts, cotangent.as_slice::<f32>().expect("float32 gradients"));
+        for ((node, values), weight) in ops.parents.into_iter().zip(found).zip(&reader.weights) {
+            if let Some(node) = node {
+                grads.register::<Flex>(node.id, tensor(values, weight.layout().shape()));
+            }
+        }
+    }
+}
+
+/// Tokens and weights on the host.
+struct Reader {
+    tokens: FlexTensor,
+    /// As [`Gates`] has them.
+    weights: [FlexTensor; 4],
+    images: usize,
+    count: usize,
+    width: usize,
+    backwards: bool,
+}
+
+/// What a part of the images leaves for the way back, by image and token.
+struct Kept {
+    /// The gates r, z and n, `[.., N, 384]`.
+    gates: Vec<f32>,
+    /// The state before the step, `[.., N, 128]`.
+    before: Vec<f32>,
+    /// What the state offered the new one, `U h + c` of n, `[.., N, 128]`.
+    offered: Vec<f32>,
+}
+
+impl Reader {
+    fn new(tokens: &FlexTensor, weights: [FlexTensor; 4], backwards: bool) -> Self {
+        let shape: &[usize] = tokens.layout().shape();
+        let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
+        let weights = weights.map(|weight| weight.to_contiguous());
+        Self { tokens: tokens.to_contiguous(), weights, images, count, width, backwards }
+    }
+
+    fn weight(&self, at: usize) -> &[f32] {
+        self.weights[at].as_slice::<f32>().expect("float32 weights")
+    }
+
+    /// How many images a part has.
+    fn part(&self) -> usize {
+        self.images.div_ceil(PARTS).max(1)
+    }
+
+    /// The tokens, `[part N, d]`, of every part.
+    fn parts(&self) -> rayon::slice::Chunks<'_, f32> {
+        let tokens = self.tokens.as_slice::<f32>().expect("float32 tokens");
+        tokens.par_chunks(self.part() * self.count * self.width)
+    }
+
+    /// The tokens in the order they are read.
+    fn steps(&self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.count).map(|step| if self.backwards { self.count - 1 - step } else { step })
+    }
+
+    /// The last state of every image, `[B, 128]`; with `keep`, what the way back needs.
+    fn forward(&self, keep: bool) -> (FlexTensor, Vec<Kept>) {
+        let (last, kept): (Vec<_>, Vec<_>) = self.parts().map(|tokens| self.read(tokens, keep)).unzip();
+        (tensor(last.concat(), &[self.images, HIDDEN]), kept)
+    }
+
+    /// Reads the images of one part.
+    fn read(&self, tokens: &[f32], keep: bool) -> (Vec<f32>, Kept) {
+        let rows = tokens.len() / self.width;
+        let images = rows / self.count;
+        let mut gates = self.weight(2).repeat(rows); // [part N, 384]
+        let from_input = Matrix::new(self.weight(0), self.width).transposed();
+        Matrix::new(tokens, self.width).times(from_input, &mut gates);
+        let from_state = Matrix::new(self.weight(1), HIDDEN).transposed();
+        let mut state = vec![0.0; images * HIDDEN];
+        let kept = if keep { rows * HIDDEN } else { 0 };
+        let (mut before, mut offered) = (vec![0.0; kept], vec![0.0; kept]);
+        let bias = self.weight(3).repeat(images);
+        let mut recurrent = bias.clone(); // [part, 384]
+        for step in self.steps() {
+            recurrent.copy_from_slice(&bias);
+            Matrix::new(&state, HIDDEN).times(from_state, &mut recurrent);
+            for image in 0..images {
+                let row = image * self.count + step;
+                let state = &mut state[image * HIDDEN..(image + 1) * HIDDEN];
+                let recurrent = &recurrent[image * GATES..(image + 1) * GATES];
+                if keep {
+                    before[row * HIDDEN..(row + 1) * HIDDEN].copy_from_slice(state);
+                    offered[row * HIDDEN..(row + 1) * HIDDEN].copy_from_slice(&recurrent[2 * HIDDEN..]);
+                }
+                advance(&mut gates[row * GATES..(row + 1) * GATES], recurrent, state);
+            }
+        }
+        if !keep {
+            gates = vec![];
+        }
+        (state, Kept { gates, before, offered })
+    }
+
+    /// The gradients of the weights, given that of the last states, `[B, 128]`.
+    fn back(&self, kept: &[Kept], cotangent: &[f32]) -> [Vec<f32>; 4] {
+        let owed = cotangent.par_chunks(self.part() * HIDDEN);
+        let parts = self
+            .parts()
+            .zip(kept)
+            .zip(owed)
+            .map(|((tokens, kept), owed)| self.back_through(tokens, kept, owed));
+        let mut total = [0, 1, 2, 3].map(|at| vec![0.0; self.weight(at).len()]);
+        for part in parts.collect::<Vec<_>>() {
+            total.iter_mut().zip(&part).for_each(|(total, part)| add(part, total));
+        }
+        total
+    }
+
+    /// What the images of one part contribute to the gradients of the weights.
+    fn back_through(&self, tokens: &[f32], kept: &Kept, owed: &[f32]) -> [Vec<f32>; 4] {
+        let (rows, images) = (tokens.len() / self.width, owed.len() / HIDDEN);
+        let mut owed = owed.to_vec(); // [part, 128]: of the state after the step
+        let mut by_gates = vec![0.0; rows * GATES]; // before their activations
+        let mut by_recurrent = vec![0.0; images * GATES];
+        let from_state = Matrix::new(self.weight(1), HIDDEN);
+        for step in self.steps().rev() {
+            for image in 0..images {
+                let row = image * self.count + step;
+                let (own, wide) = (row * HIDDEN..(row + 1) * HIDDEN, row * GATES..(row + 1) * GATES);
+                retreat(
+                    &kept.gates[wide.clone()],
+                    &kept.before[own.clone()],
+                    &kept.offered[own],
+                    &mut owed[image * HIDDEN..(image + 1) * HIDDEN],
+                    &mut by_gates[wide],
+                    &mut by_recurrent[image * GATES..(image + 1) * GATES],
+                );
+            }
+            Matrix::new(&by_recurrent, GATES).times(from_state, &mut owed);
+        }
+        let [mut input, mut state] = [0, 1].map(|at| vec![0.0; self.weight(at).len()]);
+        let [mut input_bias, mut state_bias] = [vec![0.0; GATES], vec![0.0; GATES]];
+        by_gates.chunks_exact(GATES).for_each(|row| add(row, &mut input_bias));
+        Matrix::new(&by_gates, GATES).transposed().times(Matrix::new(tokens, self.width), &mut input);
+        for (by_gates, gates) in by_gates.chunks_exact_mut(GATES).zip(kept.gates.chunks_exact(GATES)) {
+            multiply(&gates[..HIDDEN], &mut by_gates[2 * HIDDEN..]); // the state reaches n through r
+            add(by_gates, &mut state_bias);
+        }
+        let before = Matrix::new(&kept.before, HIDDEN);
+        Matrix::new(&by_gates, GATES).transposed().times(before, &mut state);
+        [input, state, input_bias, state_bias]
+    }
+}
+
+/// `1 / (1 + exp(-x))`.
+#[inline(always)]
+fn sigmoid<const FUSED: bool>(x: f32) -> f32 {
+    1.0 / (1.0 + exp_single::<FUSED>(-x))
+}
+
+vectorised! {
+    /// One step of one image: `gates` come in as what the token says to them and go out as r, z and n.
+    fn advance<const FUSED: bool>(gates: &mut [f32], recurrent: &[f32], state: &mut [f32]) {
+        let [reset, keep, new] = thirds_mut(gates);
+        let [to_reset, to_keep, to_new] = thirds(recurrent);
+        let state: &mut [f32; HIDDEN] = state.try_into().expect("one state");
+        for i in 0..HIDDEN {
+            let r = sigmoid::<FUSED>(reset[i] + to_reset[i]);
+            let z = sigmoid::<FUSED>(keep[i] + to_keep[i]);
+            let n = 1.0 - 2.0 * sigmoid::<FUSED>(-2.0 * (new[i] + r * to_new[i])); // tanh
+            (reset[i], keep[i], new[i]) = (r, z, n);
+            state[i] = n + z * (state[i] - n);
+        }
+    }
+}
+
+vectorised! {
+    /// One step back: from what the state after it is `owed` to what the one before is owed directly, and
+    /// to the gradients of the gates before their activations, as tokens and as the state see them.
+    fn retreat<const FUSED: bool>(
+        gates: &[f32], before: &[f32], offered: &[f32], owed: &mut [f32], by_gates: &mut [f32], by_recurrent: &mut [f32],
+    ) {
+        let [reset, keep, new] = thirds(gates);
+        let [by_reset, by_keep, by_new] = thirds_mut(by_gates);
+        let [to_reset, to_keep, to_new] = thirds_mut(by_recurrent);
+        let owed: &mut [f32; HIDDEN] = owed.try_into().expect("one state");
+        let before: &[f32; HIDDEN] = before.try_into().expect("one state");
+        let offered: &[f32; HIDDEN] = offered.try_into().expect("one state");
+        for i in 0..HIDDEN {
+            let (r, z, n) = (reset[i], keep[i], new[i]);
+            let of_new = owed[i] * (1.0 - z) * (1.0 - n * n);
+            let of_keep = owed[i] * (before[i] - n) * z * (1.0 - z);
+            let of_reset = of_new * offered[i] * r * (1.0 - r);
+            (by_reset[i], by_keep[i], by_new[i]) = (of_reset, of_keep, of_new);
+            (to_reset[i], to_keep[i], to_new[i]) = (of_reset, of_keep, of_new * r);
+            owed[i] *= z;
+        }
+    }
+}
+
+vectorised! {
+    /// `into *= values`.
+    fn multiply<const FUSED: bool>(values: &[f32], into: &mut [f32]) {
+        into.iter_mut().zip(values).for_each(|(into, x)| *into *= x);
+    }
+}
+
+/// r, z and n.
+#[inline(always)]
+fn thirds(gates: &[f32]) -> [&[f32; HIDDEN]; 3] {
+    let (parts, _) = gates.as_chunks::<HIDDEN>();
+    [&parts[0], &parts[1], &parts[2]]
+}
+
+/// As [`thirds`], to be changed.
+#[inline(always)]
+fn thirds_mut(gates: &mut [f32]) -> [&mut [f32; HIDDEN]; 3] {
+    let (parts, _) = gates.as_chunks_mut::<HIDDEN>();
+    let [reset, keep, new] = parts else { unreachable!("three gates") };
+    [reset, keep, new]
+}

@@ -1,0 +1,45 @@
+//! Linear maps and layer normalisation under PyTorch's names, with PyTorch's default starts.
+
+use burn::tensor::Tensor;
+
+use crate::model::probe::params::{Init, Params, Spec};
+
+/// `y = x W^T + b` as `nn.Linear(inputs, outputs)`: `name.weight` `[outputs, inputs]` and
+/// `name.bias` `[outputs]`, both uniform within `1 / sqrt(inputs)`.
+pub fn specs(name: &str, inputs: usize, outputs: usize) -> Vec<Spec> {
+    let init = Init::Uniform(1.0 / (inputs as f32).sqrt());
+    vec![
+        Spec::new(format!("{name}.weight"), [outputs, inputs], init.clone()),
+        Spec::new(format!("{name}.bias"), [outputs], init),
+    ]
+}
+
+/// Applies the linear map `name` to `[B, inputs]`; returns `[B, outputs]`.
+pub fn apply(params: &Params, name: &str, x: Tensor<2>) -> Tensor<2> {
+    let weight = params.get::<2>(&format!("{name}.weight"));
+    let bias = params.get::<1>(&format!("{name}.bias"));
+    x.matmul(weight.transpose()) + bias.unsqueeze_dim(0)
+}
+
+/// `nn.LayerNorm(width)`: `name.weight` ones and `name.bias` zeros, `[width]`.
+pub fn norm_specs(name: &str, width: usize) -> Vec<Spec> {
+    vec![
+        Spec::new(format!("{name}.weight"), [width], Init::Constant(1.0)),
+        Spec::new(format!("{name}.bias"), [width], Init::Constant(0.0)),
+    ]
+}
+
+/// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation before
+/// its own weight and bias.
+pub fn normalised(x: Tensor<2>) -> Tensor<2> {
+    let centred = x.clone() - x.mean_dim(1); // [B, width]
+    let variance = (centred.clone() * centred.clone()).mean_dim(1); // [B, 1]
+    centred / (variance + 1e-5).sqrt()
+}
+
+/// Weight and bias of the layer normalisation `name`, on what is already [`normalised`].
+pub fn affine(params: &Params, name: &str, x: Tensor<2>) -> Tensor<2> {
+    let weight = params.get::<1>(&format!("{name}.weight")).unsqueeze_dim(0); // [1, width]
+    let bias = params.get::<1>(&format!("{name}.bias")).unsqueeze_dim(0); // [1, width]
+    x * weight + bias
+}

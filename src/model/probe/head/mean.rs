@@ -1,0 +1,60 @@
+//! The simplest heads: the mean of the patch tokens (`gap`), and the CLS token (`cls`).
+
+use burn::tensor::Tensor;
+
+use super::{Batch, Dims, Head, Kernel};
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::probe::head_output::{Form, HeadOutput};
+use crate::model::probe::params::{Params, Spec};
+use crate::model::tokens::Tokens;
+
+/// Global average pooling: `z = sum_i t_i / N`.
+pub struct Gap;
+
+impl Head for Gap {
+    fn specs(&self, _: &Dims) -> Vec<Spec> {
+        Vec::new()
+    }
+
+    fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
+        Some(Pooling::even())
+    }
+
+    fn reading_with(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let n = tokens.grid.len();
+        HeadOutput { scores: None, form: Form::Pool(vec![1.0 / n as f64; n]) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        (dims.grid.len() * dims.width) as u64
+    }
+}
+
+/// The CLS token as it is. It reads no patch token, so that none of them is evidence.
+pub struct Cls;
+
+impl Head for Cls {
+    fn specs(&self, _: &Dims) -> Vec<Spec> {
+        Vec::new()
+    }
+
+    fn needs_cls(&self) -> bool {
+        true
+    }
+
+    fn features(&self, _: &Params, batch: &Batch) -> Tensor<2> {
+        batch.cls.clone().expect("whoever builds the batch checks `needs_cls`")
+    }
+
+    fn reading_with(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let cls = tokens.cls.as_ref().expect("whoever hands the tokens over checks `needs_cls`");
+        let features = cls.iter().map(|&x| f64::from(x)).collect();
+        let why = "The CLS head reads the CLS token alone: no patch token speaks for a class";
+        HeadOutput { scores: None, form: Form::Opaque { features, why } }
+    }
+
+    fn flops(&self, _: &Dims) -> u64 {
+        0
+    }
+}

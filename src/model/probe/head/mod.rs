@@ -1,0 +1,154 @@
+//! Heads: what reads the tokens (docs/definitions.md, section 4). One idea a file, and the one [list](HEADS) of
+//! them.
+
+pub mod attention;
+mod build;
+pub mod content;
+pub mod cost;
+pub mod deepsets;
+pub mod efficient;
+pub mod gru;
+pub(in crate::model) mod linear;
+pub mod linear_bn;
+mod list;
+pub mod mean;
+mod opaque;
+pub mod routed;
+pub mod s4_layer;
+pub mod scan;
+pub mod scorer;
+pub mod sinkhorn_conv;
+pub mod sinkhorn_gap;
+pub mod transformer;
+
+use burn::tensor::Tensor;
+
+pub use self::list::{Group, HEADS, HeadSpec, Tier, find, of_paper};
+use self::s4_layer::Kernel;
+use super::head_output::HeadOutput;
+use super::params::{Params, Spec};
+use super::router::Router;
+pub use super::settings::{Config, ConfigError, Sharing};
+use crate::model::grid::Grid;
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::tokens::Tokens;
+
+/// The sizes a head is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dims {
+    /// Hidden size of the backbone, d.
+    pub width: usize,
+    /// Patch grid; N tokens.
+    pub grid: Grid,
+    /// Number of classes, C.
+    pub classes: usize,
+}
+
+/// The tokens of a batch on a device, as heads read them.
+#[derive(Clone)]
+pub struct Batch {
+    /// Patch tokens, `[B, N, d]`.
+    pub patches: Tensor<3>,
+    /// CLS tokens, `[B, d]`; absent where the backbone has none.
+    pub cls: Option<Tensor<2>>,
+    /// How the patch tokens lie over the image.
+    pub grid: Grid,
+    /// What seeds the random order of each image, `[B]`: the image's index when evaluating, mixed
+    /// with the step when training.
+    pub draws: Vec<u64>,
+    /// Whether this batch is trained on (batch statistics instead of running ones).
+    pub training: bool,
+}
+
+impl Batch {
+    /// The draws of a batch that is trained on.
+    fn training_draws(&self) -> Option<Vec<u64>> {
+        self.training.then(|| self.draws.clone())
+    }
+}
+
+/// Reads tokens into features. A pure function of parameters and tokens; the linear classifier
+/// behind it belongs to the probe.
+pub trait Head: Send + Sync {
+    /// The parameters it trains (and its buffers), without the classifier. They depend on the grid
+    /// through the length of `order` alone.
+    fn specs(&self, dims: &Dims) -> Vec<Spec>;
+
+    /// Whether its settings fit these sizes.
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        let _ = dims;
+        Ok(())
+    }
+
+    /// Its settings with defaults filled in, so that a file says what was used.
+    fn settings(&self, dims: &Dims) -> Config {
+        let _ = dims;
+        Config::default()
+    }
+
+    /// Number of features it hands to the classifier, F.
+    fn features_len(&self, dims: &Dims) -> usize {
+        dims.width
+    }
+
+    /// Whether it reads the CLS token, which not every backbone has.
+    fn needs_cls(&self) -> bool {
+        false
+    }
+
+    /// Whether it reads the tokens one after another, in an order that the images do not change.
+    fn has_fixed_order(&self) -> bool {
+        false
+    }
+
+    /// Its learned router, if it has one.
+    fn router(&self) -> Option<&dyn Router> {
+        None
+    }
+
+    /// What it asks of the patch tokens, where it reads them by weighted sums alone. `None` for heads
+    /// that read them in another way, which say all of it in [`features`](Head::features).
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let _ = (params, batch);
+        None
+    }
+
+    /// Features, `[B, F]`, of what its pooling gave, `[B, M, d]`.
+    fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        let _ = (params, batch);
+        pooled.squeeze_dim(1)
+    }
+
+    /// Features of a batch, `[B, F]`, differentiable in `params`. Any device. N is at least 2.
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let pooling = self.pooling(params, batch).expect("a head without pooling has features of its own");
+        self.finish(params, pooling.pool(&batch.patches), batch)
+    }
+
+    /// Parameters with the buffers updated by what a training batch showed; to be called after each
+    /// training step. `pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
+    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
+        let _ = (batch, pooled);
+        params
+    }
+
+    /// What it computes once for all images of N tokens: its S4 kernels, one for every direction.
+    fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
+        let _ = (params, n);
+        Vec::new()
+    }
+
+    /// How it reads one image, in float64 on the host. `params`: effective values, as files hold
+    /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `draw` seeds random
+    /// orders as in [`Batch::draws`].
+    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, draw: u64) -> HeadOutput;
+
+    /// [`reading_with`](Head::reading_with) kernels computed for this image alone.
+    fn reading(&self, params: &Arrays, tokens: &Tokens, draw: u64) -> HeadOutput {
+        self.reading_with(params, &self.kernels(params, tokens.grid.len()), tokens, draw)
+    }
+
+    /// Floating point operations of one image, without the classifier; [`cost`] says what counts.
+    fn flops(&self, dims: &Dims) -> u64;
+}

@@ -1,0 +1,85 @@
+//! S4 behind a learned router: the paper's probe (docs/definitions.md, sections 2 to 4).
+//!
+//! `P = router(scores)`, `z = sum_k gain[k] * (P^T T)[k] = sum_i (P gain)[i] * t_i`: a weighted sum
+//! of tokens, so `P^T T` never exists; with a shared S4, nor need the plan itself.
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+use super::s4_layer::{Kernel, S4Layer};
+use super::{Batch, Config, Dims, Head, Sharing, cost, scorer};
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::probe::head_output::{Form, HeadOutput, Order};
+use crate::model::probe::params::{Params, Spec};
+use crate::model::probe::router::Router;
+use crate::model::probe::router::channelwise::{self, Channelwise};
+use crate::model::probe::router::learned_weights::RoutedWeights;
+use crate::model::tokens::Tokens;
+
+/// S4 behind a learned router.
+pub struct Routed {
+    /// Who comes late.
+    pub router: Arc<dyn Router>,
+    /// What is remembered.
+    pub memory: S4Layer,
+}
+
+impl Head for Routed {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        std::iter::once(scorer::spec(dims.width)).chain(self.memory.specs(dims.width)).collect()
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
+        Config { state_dim, sharing, ..self.router.settings() }
+    }
+
+    fn router(&self) -> Option<&dyn Router> {
+        Some(&*self.router)
+    }
+
+    /// With a shared S4: its gain is all a position counts.
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        if self.memory.sharing == Sharing::Channel {
+            return None;
+        }
+        let [_, n, _] = batch.patches.dims();
+        let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
+        let router = self.router.clone();
+        let route = Arc::new(RoutedWeights { router, pools: 1, draws: batch.training_draws() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let patches = &batch.patches;
+        if let Some(pooling) = self.pooling(params, batch) {
+            return self.finish(params, pooling.pool(patches), batch);
+        }
+        let [_, n, _] = patches.dims();
+        let (router, draws) = (self.router.clone(), batch.training_draws());
+        let (query, gain) = (Some(scorer::query(params)), self.memory.gain(params, 0, n));
+        Channelwise { query, gain, order: channelwise::Order::Learned { router, draws } }.pool(patches)
+    }
+
+    fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
+        self.memory.kernels(params, n)
+    }
+
+    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let scores = scorer::scores_host(params, tokens);
+        let plan = self.router.plan(&scores);
+        let form = Form::Scan(vec![kernels[0].direction(Order::Plan(plan))]);
+        HeadOutput { scores: Some(scores), form }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        let weights = match self.memory.sharing {
+            Sharing::Shared => 2 * n * n,
+            Sharing::Channel => 2 * n * n * d,
+        };
+        cost::scores(n, d) + self.router.flops(n) + weights + 2 * n * d
+    }
+}

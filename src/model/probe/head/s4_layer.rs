@@ -1,0 +1,126 @@
+//! The S4 of a head: its parameters by name, and what each position of the sequence counts.
+//!
+//! Group `s4.g`, one for every direction: `A` `[S, S]`, `B`, `C`, `D` and the step `dt` `[1]`.
+//! Shared: `B` `[S]`, `C` `[S]`, `D` `[1]`, all trained. Channel-wise: `B` `[S, d]`, `C` `[d, S]`,
+//! `D` `[d]`, and `A` a buffer. A and B start at HiPPO-LegS, `C` normal with standard deviation
+//! `1 / sqrt(S)` (so that the kernel starts at the same size whatever S), `D` at 0, `dt` at 5e-2.
+//!
+//! The gain of position `k` is `K[N-1-k]`, with `D` added at the last: the features are
+//! `z = sum_k gain[k] * routed[k]`.
+
+use burn::tensor::Tensor;
+
+use super::Sharing;
+use crate::model::io::array::Arrays;
+use crate::model::probe::head_output::{Direction, Gain, Order};
+use crate::model::probe::params::{Constraint, Init, Params, Spec};
+use crate::model::probe::s4::{self, System};
+
+/// Step size at the start (paper, "S4 Implementation").
+const STEP: f32 = 5e-2;
+
+/// What one S4 remembers of a sequence of N tokens, in float64: depends on no image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// `K[j]`, `j` steps before the end, `[N]` or `[N, d]`, without `D`.
+    pub values: Vec<f64>,
+    /// The same by position, with `D`.
+    pub gain: Gain,
+    /// Spectral radius of `Abar`.
+    pub radius: f64,
+}
+
+/// The S4 of one or more directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct S4Layer {
+    /// Number of states, S.
+    pub states: usize,
+    /// Whether the channels share it.
+    pub sharing: Sharing,
+    /// How many independent groups of parameters there are.
+    pub groups: usize,
+}
+
+impl S4Layer {
+    /// The parameters of all groups.
+    pub fn specs(&self, width: usize) -> Vec<Spec> {
+        let s = self.states;
+        let (a, b) = s4::hippo(s);
+        let a = Init::Values(a.iter().map(|&x| x as f32).collect());
+        let b: Vec<f32> = b.iter().map(|&x| x as f32).collect();
+        let c = Init::Normal(1.0 / (s as f32).sqrt());
+        let group = |g: usize| {
+            let name = |letter: &str| format!("s4.{g}.{letter}");
+            let mut specs = match self.sharing {
+                Sharing::Shared => vec![
+                    Spec::new(name("A"), [s, s], a.clone()).with(Constraint::StableTriangular),
+                    Spec::new(name("B"), [s], Init::Values(b.clone())),
+                    Spec::new(name("C"), [s], c.clone()),
+                    Spec::new(name("D"), [1], Init::Constant(0.0)),
+                ],
+                Sharing::Channel => {
+                    let b = b.iter().flat_map(|&b| std::iter::repeat_n(b, width)).collect();
+                    vec![
+                        Spec::new(name("A"), [s, s], a.clone()).with(Constraint::Fixed),
+                        Spec::new(name("B"), [s, width], Init::Values(b)),
+                        Spec::new(name("C"), [width, s], c.clone()),
+                        Spec::new(name("D"), [width], Init::Constant(0.0)),
+                    ]
+                }
+            };
+            specs.push(Spec::new(name("dt"), [1], Init::Constant(STEP)).with(Constraint::StepSize));
+            specs
+        };
+        (0..self.groups).flat_map(group).collect()
+    }
+
+    /// The gain of every position in group `g`: `[N, 1]` shared, `[N, d]` channel-wise.
+    pub fn gain(&self, params: &Params, g: usize, n: usize) -> Tensor<2> {
+        let name = |letter: &str| format!("s4.{g}.{letter}");
+        let (a, step) = (params.get::<2>(&name("A")), params.step_size(&name("dt")));
+        let kernel = match self.sharing {
+            Sharing::Shared => {
+                let (b, c) = (params.get::<1>(&name("B")), params.get::<1>(&name("C")));
+                s4::kernel(a, b, c, step, n).unsqueeze_dim(1) // [N, 1]
+            }
+            Sharing::Channel => {
+                let (b, c) = (params.get::<2>(&name("B")), params.get::<2>(&name("C")));
+                s4::kernel_channels(a, b, c, step, n) // [N, d]
+            }
+        };
+        let skip = params.get::<1>(&name("D")).unsqueeze_dim::<2>(0); // [1, 1 or d]
+        let late = kernel.clone().narrow(0, 0, 1) + skip; // [1, 1 or d]: read last
+        Tensor::cat(vec![kernel.narrow(0, 1, n - 1).flip([0]), late], 0)
+    }
+
+    /// The kernels of all groups in float64.
+    pub fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
+        (0..self.groups).map(|g| self.kernel(params, g, n)).collect()
+    }
+
+    fn kernel(&self, params: &Arrays, g: usize, n: usize) -> Kernel {
+        let value = |letter: &str| params[&format!("s4.{g}.{letter}")].to_f64();
+        let system = System::new(&value("A"), self.states, value("dt")[0]);
+        let (b, c, skip) = (value("B"), value("C"), value("D"));
+        let width = skip.len();
+        let values = match self.sharing {
+            Sharing::Shared => system.kernel(&b, &c, n),
+            Sharing::Channel => system.kernel_channels(&b, &c, width, n),
+        };
+        let mut gain: Vec<f64> = values.chunks_exact(width).rev().flatten().copied().collect();
+        gain[(n - 1) * width..].iter_mut().zip(&skip).for_each(|(q, d)| *q += d);
+        let gain = match self.sharing {
+            Sharing::Shared => Gain::Shared(gain),
+            Sharing::Channel => Gain::Channel(gain),
+        };
+        Kernel { values, gain, radius: system.radius() }
+    }
+}
+
+impl Kernel {
+    /// The sweep that reads in this order and remembers by this kernel.
+    pub fn direction(&self, order: Order) -> Direction {
+        let Self { values, gain, radius } = self.clone();
+        Direction { order, gain, kernel: values, radius: Some(radius) }
+    }
+}

@@ -1,0 +1,184 @@
+//! S4 behind an order that does not look at the tokens (docs/definitions.md, sections 2 and 4).
+//!
+//! Every direction has its own S4; their readouts are averaged. As each readout is a sum over the
+//! tokens, the directions fold into one weight a token before a single token is touched:
+//! `z = sum_i w[i] * t_i`, `w[i] = mean over directions of gain[place of i]`. The tokens are never
+//! copied in another order.
+
+use std::sync::Arc;
+
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+
+use super::s4_layer::{Kernel, S4Layer};
+use super::{Batch, Config, Dims, Head, Sharing};
+use crate::model::grid::Grid;
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::ops::pooling::weight_rule::{FixedWeights, PermutedWeights};
+use crate::model::probe::head_output::{Form, HeadOutput, Order};
+use crate::model::probe::params::{Constraint, Init, Params, Spec};
+use crate::model::probe::router::channelwise::{self, Channelwise};
+use crate::model::probe::router::scan::{self, Scan};
+use crate::model::tokens::Tokens;
+
+/// Where the order comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The geometry of the grid.
+    Grid(Scan),
+    /// One permutation for the whole run, drawn from this seed and kept as the buffer `order` `[N]`.
+    RandomFixed(u64),
+    /// A fresh permutation for every image and step, from this seed and the image's draw.
+    RandomDynamic(u64),
+}
+
+impl Source {
+    /// How many directions it reads in.
+    pub const fn directions(self) -> usize {
+        match self {
+            Self::Grid(scan) => scan.directions(),
+            Self::RandomFixed(_) | Self::RandomDynamic(_) => 1,
+        }
+    }
+}
+
+/// S4 behind a fixed order.
+pub struct FixedScan {
+    /// Where the order comes from.
+    pub source: Source,
+    /// One S4 for every direction.
+    pub memory: S4Layer,
+}
+
+/// The order of an image in a random-dynamic run, from the run's seed and the image's draw.
+pub fn dynamic_order(seed: u64, draw: u64, n: usize) -> Vec<usize> {
+    scan::random(scramble(seed ^ scramble(draw)), n)
+}
+
+/// SplitMix64's finaliser: neighbouring seeds and draws must not give neighbouring streams.
+fn scramble(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Places `gain` `[N, G]` by position at its tokens: `weights[order[k]] = gain[k]`.
+fn place(gain: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
+    let nothing = gain.clone().detach().zeros_like();
+    nothing.select_assign(0, order, gain, IndexingUpdateOp::Add)
+}
+
+/// Token indices on the device of `like`.
+fn indices(order: &[usize], like: &Tensor<3>) -> Tensor<1, Int> {
+    let data: Vec<i32> = order.iter().map(|&i| i as i32).collect();
+    Tensor::from_data(TensorData::new(data, [order.len()]), &like.device())
+}
+
+impl FixedScan {
+    /// What every token counts, averaged over the directions: `[N, 1 or d]`. For orders that are the
+    /// same for all images.
+    fn weights(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let [_, n, _] = batch.patches.dims();
+        let orders = match self.source {
+            Source::Grid(scan) => {
+                scan.orders(batch.grid).iter().map(|order| indices(order, &batch.patches)).collect()
+            }
+            _ => vec![params.get::<1>("order").int()],
+        };
+        let directions = orders.len() as f64;
+        let placed = orders.into_iter().enumerate().map(|(g, order)| {
+            place(self.memory.gain(params, g, n), order) // [N, G]
+        });
+        placed.reduce(|sum, weights| sum + weights).expect("a scan has a direction") / directions
+    }
+
+    /// Which position each token of each image is read at, `[B, N]` row-major; `None` for orders that
+    /// are the same for all images.
+    fn places(&self, batch: &Batch) -> Option<Vec<usize>> {
+        let Source::RandomDynamic(seed) = self.source else { return None };
+        let [_, n, _] = batch.patches.dims();
+        let mut places = vec![0; batch.draws.len() * n];
+        for (places, &draw) in places.chunks_mut(n).zip(&batch.draws) {
+            dynamic_order(seed, draw, n).into_iter().enumerate().for_each(|(k, i)| places[i] = k);
+        }
+        Some(places)
+    }
+
+    /// The orders on the host, one for every direction.
+    fn orders(&self, params: &Arrays, grid: Grid, draw: u64) -> Vec<Vec<usize>> {
+        match self.source {
+            Source::Grid(scan) => scan.orders(grid),
+            Source::RandomFixed(_) => vec![params["order"].data.iter().map(|&i| i as usize).collect()],
+            Source::RandomDynamic(seed) => vec![dynamic_order(seed, draw, grid.len())],
+        }
+    }
+}
+
+impl Head for FixedScan {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let mut specs = self.memory.specs(dims.width);
+        if let Source::RandomFixed(seed) = self.source {
+            let order = scan::random(seed, dims.grid.len()).into_iter().map(|i| i as f32).collect();
+            let spec = Spec::new("order", [dims.grid.len()], Init::Values(order));
+            specs.push(spec.with(Constraint::Fixed));
+        }
+        specs
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
+        let seed = match self.source {
+            Source::Grid(_) => None,
+            Source::RandomFixed(seed) | Source::RandomDynamic(seed) => Some(seed),
+        };
+        Config { state_dim, sharing, seed, ..Config::default() }
+    }
+
+    /// With a shared S4: one weight a token.
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        if self.memory.sharing == Sharing::Channel {
+            return None;
+        }
+        let [_, n, _] = batch.patches.dims();
+        Some(match self.places(batch) {
+            Some(places) => {
+                let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
+                Pooling::by_gains(gains, PermutedWeights { places: Arc::new(places) })
+            }
+            None => Pooling::by_gains(self.weights(params, batch).transpose(), FixedWeights),
+        })
+    }
+
+    fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
+        let patches = &batch.patches;
+        if let Some(pooling) = self.pooling(params, batch) {
+            return self.finish(params, pooling.pool(patches), batch);
+        }
+        let [_, n, _] = patches.dims();
+        let (gain, order) = match self.places(batch) {
+            Some(places) => (self.memory.gain(params, 0, n), channelwise::Order::Placed(Arc::new(places))),
+            None => (self.weights(params, batch), channelwise::Order::Given),
+        };
+        Channelwise { query: None, gain, order }.pool(patches)
+    }
+
+    fn has_fixed_order(&self) -> bool {
+        !matches!(self.source, Source::RandomDynamic(_))
+    }
+
+    fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
+        self.memory.kernels(params, n)
+    }
+
+    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, draw: u64) -> HeadOutput {
+        let orders = self.orders(params, tokens.grid, draw);
+        let directions = orders.into_iter().zip(kernels);
+        let directions = directions.map(|(order, kernel)| kernel.direction(Order::Permutation(order)));
+        HeadOutput { scores: None, form: Form::Scan(directions.collect()) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        2 * (dims.grid.len() * dims.width) as u64 // one weighted sum, however many directions
+    }
+}

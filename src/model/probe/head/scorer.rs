@@ -1,0 +1,32 @@
+//! The scorer: one linear score a token, standardised over the tokens (docs/definitions.md, section 1).
+//!
+//! `s = w . t_i` with `scorer.weight` `[1, d]` as `nn.Linear(d, 1, bias=False)`, then
+//! `(s - mean) / (std + 1e-6)` over the N tokens of the image.
+
+use burn::tensor::Tensor;
+
+use crate::model::io::array::Arrays;
+use crate::model::probe::params::{Init, Params, Spec};
+use crate::model::probe::router::standardise;
+use crate::model::tokens::Tokens;
+
+/// The scorer's only parameter, under PyTorch's default start.
+pub fn spec(width: usize) -> Spec {
+    Spec::new("scorer.weight", [1, width], Init::Uniform(1.0 / (width as f32).sqrt()))
+}
+
+/// The scorer as a pooling's only query, `[1, d]`.
+pub fn query(params: &Params) -> Tensor<2> {
+    params.get::<2>("scorer.weight")
+}
+
+/// Standardised scores of one image in float64, `[N]`.
+pub fn scores_host(params: &Arrays, tokens: &Tokens) -> Vec<f64> {
+    standardise(&dots(&params["scorer.weight"].data, tokens))
+}
+
+/// `v . t_i` for every patch token in float64, `[N]`. `v`: `[d]`.
+pub fn dots(v: &[f32], tokens: &Tokens) -> Vec<f64> {
+    let dot = |t: &[f32]| v.iter().zip(t).map(|(&v, &t)| f64::from(v) * f64::from(t)).sum();
+    (0..tokens.grid.len()).map(|i| dot(tokens.patch(i))).collect()
+}

@@ -1,0 +1,115 @@
+//! Sinkhorn and a convolution instead of an S4 (paper, "Sinkhorn + 1D-Conv").
+//!
+//! `Conv1d(d -> 192, kernel 5, same padding)` over the routed tokens, then the mean over positions.
+//! Nothing nonlinear lies between, so tap `j` reads the routed tokens with weight `1/N` at every
+//! position `k` that it meets, those with `0 <= k - j + 2 < N`:
+//! `z = b + sum_j W[:, :, j] sum_i (P q_j)[i] t_i`, `q_j[k] = [0 <= k - j + 2 < N] / N`. Five weights
+//! a token replace the routed tokens and the convolution.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::s4_layer::Kernel;
+use super::{Batch, Config, Dims, Head, cost, scorer};
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
+use crate::model::probe::params::{Init, Params, Spec};
+use crate::model::probe::router::Router;
+use crate::model::probe::router::learned_weights::RoutedWeights;
+use crate::model::tokens::Tokens;
+
+/// Features of the convolution.
+const FEATURES: usize = 192;
+/// Taps of its kernel; the middle one is `TAPS / 2`.
+const TAPS: usize = 5;
+
+/// A convolution over the tokens as Sinkhorn routes them.
+pub struct SinkhornConv {
+    /// Who comes late.
+    pub router: Arc<dyn Router>,
+}
+
+/// Whether tap `j` meets position `k` of `n` while it slides over the padded sequence.
+fn meets(j: usize, k: usize, n: usize) -> bool {
+    (TAPS / 2..TAPS / 2 + n).contains(&(k + TAPS - 1 - j))
+}
+
+impl Head for SinkhornConv {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let init = Init::Uniform(1.0 / ((dims.width * TAPS) as f32).sqrt());
+        vec![
+            scorer::spec(dims.width),
+            Spec::new("conv.weight", [FEATURES, dims.width, TAPS], init.clone()),
+            Spec::new("conv.bias", [FEATURES], init),
+        ]
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        self.router.settings()
+    }
+
+    fn features_len(&self, _: &Dims) -> usize {
+        FEATURES
+    }
+
+    fn router(&self) -> Option<&dyn Router> {
+        Some(&*self.router)
+    }
+
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, n, _] = batch.patches.dims();
+        let share = |at: usize| if meets(at / n, at % n, n) { 1.0 / n as f32 } else { 0.0 };
+        let gains = TensorData::new((0..TAPS * n).map(share).collect::<Vec<_>>(), [TAPS, n]);
+        let gains = Tensor::<2>::from_data(gains, &batch.patches.device()); // [5, N]
+        let router = self.router.clone();
+        let route = Arc::new(RoutedWeights { router, pools: TAPS, draws: batch.training_draws() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+    }
+
+    /// `pooled`: what each tap sees on average, `[B, 5, d]`.
+    fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
+        let [images, _, width] = pooled.dims();
+        let taps = params.get::<3>("conv.weight").permute([2, 1, 0]); // [5, d, 192]
+        let taps = taps.reshape([TAPS * width, FEATURES]);
+        let bias = params.get::<1>("conv.bias").unsqueeze_dim(0); // [1, 192]
+        pooled.reshape([images, TAPS * width]).matmul(taps) + bias // [B, 192]
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let (n, d) = (tokens.grid.len(), tokens.width);
+        let scores = scorer::scores_host(params, tokens);
+        let order = Order::Plan(self.router.plan(&scores));
+        // Positions met by the same taps share a map: those near an end differ from those within.
+        let mut kinds: Vec<[bool; TAPS]> = Vec::new();
+        let mut class_of = Vec::with_capacity(n);
+        for k in 0..n {
+            let kind = std::array::from_fn(|j| meets(j, k, n));
+            class_of.push(kinds.iter().position(|&known| known == kind).unwrap_or(kinds.len()));
+            if class_of[k] == kinds.len() {
+                kinds.push(kind);
+            }
+        }
+        let weight = &params["conv.weight"].data; // [192, d, 5]
+        let sum = |kind: &[bool; TAPS], taps: &[f32]| {
+            let met = taps.iter().zip(kind).filter(|(_, met)| **met);
+            met.map(|(&w, _)| f64::from(w)).sum::<f64>() / n as f64
+        };
+        let maps: Vec<f64> = kinds
+            .iter()
+            .flat_map(|kind| weight.chunks_exact(TAPS).map(move |taps| sum(kind, taps)))
+            .collect();
+        debug_assert_eq!(maps.len(), kinds.len() * FEATURES * d);
+        let gain = Gain::Mix { maps, class_of, bias: params["conv.bias"].to_f64() };
+        let direction = Direction { order, gain, kernel: Vec::new(), radius: None };
+        HeadOutput { scores: Some(scores), form: Form::Scan(vec![direction]) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        let (taps, features) = (TAPS as u64, FEATURES as u64);
+        let plan = self.router.flops(n);
+        cost::scores(n, d) + plan + 2 * taps * (n * n + n * d + d * features)
+    }
+}

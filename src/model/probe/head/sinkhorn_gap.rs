@@ -1,0 +1,60 @@
+//! Sinkhorn without a memory: the routed tokens are averaged, so that the order is lost again.
+//!
+//! `z = sum_k (P^T T)[k] / N`. With an exactly doubly stochastic plan this is `gap`; what is left is
+//! how far Sinkhorn's rows are from 1. It separates routing from remembering.
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+use super::s4_layer::Kernel;
+use super::{Batch, Config, Dims, Head, cost, scorer};
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
+use crate::model::probe::params::{Params, Spec};
+use crate::model::probe::router::Router;
+use crate::model::probe::router::learned_weights::RoutedWeights;
+use crate::model::tokens::Tokens;
+
+/// The mean of the tokens as Sinkhorn routes them.
+pub struct SinkhornGap {
+    /// Who comes late.
+    pub router: Arc<dyn Router>,
+}
+
+impl Head for SinkhornGap {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        vec![scorer::spec(dims.width)]
+    }
+
+    fn settings(&self, _: &Dims) -> Config {
+        self.router.settings()
+    }
+
+    fn router(&self) -> Option<&dyn Router> {
+        Some(&*self.router)
+    }
+
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, n, _] = batch.patches.dims();
+        let gains = Tensor::<2>::ones([1, n], &batch.patches.device()) / n as f64;
+        let router = self.router.clone();
+        let route = Arc::new(RoutedWeights { router, pools: 1, draws: batch.training_draws() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let n = tokens.grid.len();
+        let scores = scorer::scores_host(params, tokens);
+        let order = Order::Plan(self.router.plan(&scores));
+        let gain = Gain::Shared(vec![1.0 / n as f64; n]);
+        let direction = Direction { order, gain, kernel: Vec::new(), radius: None };
+        HeadOutput { scores: Some(scores), form: Form::Scan(vec![direction]) }
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        cost::scores(n, d) + self.router.flops(n) + 2 * n * n + 2 * n * d
+    }
+}

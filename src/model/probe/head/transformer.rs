@@ -1,0 +1,130 @@
+//! A transformer that reads the tokens through a learned CLS (paper, "Transformer").
+//!
+//! One post-norm encoder layer as `nn.TransformerEncoderLayer(d, 12, 192)` (ReLU, no dropout) over
+//! `[cls, t_1 .. t_N]`, no position code; the features are the CLS row of its output. Where 12 does
+//! not divide d, the largest divisor of d below takes its place (`heads` in the settings).
+//!
+//! Only the CLS row is read, and the CLS is the same for every image. So each of the H attention
+//! heads is one fixed query on the raw tokens, `Wk_h^T q_h` (the key bias shifts all logits alike and
+//! cancels), and values are projected after pooling, not before:
+//! `out_h = Wv_h sum_i a_hi x_i + bv_h`. The layer's full `[N, N]` attention never exists, and the tokens are
+//! read as other poolings read them; the CLS takes what they leave of a head's attention.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, activation};
+
+use super::attention::QUERY_DEVIATION;
+use super::s4_layer::Kernel;
+use super::{Batch, Config, ConfigError, Dims, Head, linear, opaque};
+use crate::model::io::array::Arrays;
+use crate::model::ops::pooling::Pooling;
+use crate::model::ops::pooling::weight_rule::AttendBeside;
+use crate::model::probe::head_output::HeadOutput;
+use crate::model::probe::params::{Init, Params, Spec};
+use crate::model::probe::settings;
+use crate::model::tokens::Tokens;
+
+/// Width of the feed-forward layer.
+const HIDDEN: usize = 192;
+/// Attention heads, unless told otherwise.
+const HEADS: usize = 12;
+
+/// One encoder layer behind a learned CLS.
+pub struct Transformer {
+    /// Attention heads; where absent, the largest divisor of d up to 12.
+    pub heads: Option<usize>,
+}
+
+impl Transformer {
+    /// With the number of attention heads of the settings.
+    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+        settings::at_least_one("heads", config.heads, "a whole number from 1 that divides the hidden size")?;
+        Ok(Self { heads: config.heads })
+    }
+
+    fn heads(&self, width: usize) -> usize {
+        self.heads.unwrap_or_else(|| settings::largest_divisor(width, HEADS))
+    }
+}
+
+impl Head for Transformer {
+    fn specs(&self, dims: &Dims) -> Vec<Spec> {
+        let d = dims.width;
+        let layer = |name: &str| format!("encoder.{name}");
+        // As nn.MultiheadAttention: Xavier on the stacked projections, biases 0.
+        let xavier = Init::Uniform((6.0 / (4 * d) as f32).sqrt());
+        let mut specs = vec![
+            Spec::new("cls", [1, 1, d], Init::Normal(QUERY_DEVIATION)),
+            Spec::new(layer("self_attn.in_proj_weight"), [3 * d, d], xavier),
+            Spec::new(layer("self_attn.in_proj_bias"), [3 * d], Init::Constant(0.0)),
+        ];
+        let mut out = linear::specs(&layer("self_attn.out_proj"), d, d);
+        out[1].init = Init::Constant(0.0);
+        specs.extend(out);
+        specs.extend(linear::specs(&layer("linear1"), d, HIDDEN));
+        specs.extend(linear::specs(&layer("linear2"), HIDDEN, d));
+        specs.extend(linear::norm_specs(&layer("norm1"), d));
+        specs.extend(linear::norm_specs(&layer("norm2"), d));
+        specs
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        settings::divides("heads", self.heads(dims.width), dims.width)
+    }
+
+    fn settings(&self, dims: &Dims) -> Config {
+        Config { heads: Some(self.heads(dims.width)), ..Config::default() }
+    }
+
+    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
+        let [_, _, d] = batch.patches.dims();
+        let (heads, each) = (self.heads(d), d / self.heads(d));
+        let cls = params.get::<3>("cls").reshape([d, 1]);
+        let [query, key] = [0, 1].map(|i| projection(params, i).reshape([heads, each, d])); // [H, e, d]
+        let bias = params.get::<1>("encoder.self_attn.in_proj_bias").narrow(0, 0, d); // [d]
+        let query = query.matmul(cls.clone().unsqueeze_dim(0)) + bias.reshape([heads, each, 1]); // [H, e, 1]
+        let query = query.swap_dims(1, 2) / (each as f64).sqrt(); // [H, 1, e]
+        let folded = query.matmul(key).reshape([heads, d]); // [H, d]: on the raw tokens
+        let own = folded.clone().matmul(cls); // [H, 1]
+        let route = Arc::new(AttendBeside { queries: heads });
+        Some(Pooling { queries: Some(folded), gains: Some(own), route })
+    }
+
+    fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {
+        let [images, heads, row] = pooled.dims();
+        let (d, each) = (row - 1, (row - 1) / heads);
+        let layer = |name: &str| format!("encoder.{name}");
+        let cls = params.get::<3>("cls").reshape([1, d]);
+        let value = projection(params, 2).reshape([heads, each, d]); // [H, e, d]
+        let own = value.clone().matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]: what the CLS is worth
+        let seen = Tensor::cat(vec![value, -own.clone()], 2); // [H, e, d + 1]: it loses what tokens take
+        let value = pooled.swap_dims(0, 1).matmul(seen.swap_dims(1, 2)); // [H, B, e]
+        let bias = params.get::<1>(&layer("self_attn.in_proj_bias")).narrow(0, 2 * d, d) + own.reshape([d]);
+        let value = value.swap_dims(0, 1).reshape([images, d]) + bias.unsqueeze_dim(0); // [B, d]
+        let attended = cls + linear::apply(params, &layer("self_attn.out_proj"), value); // [B, d]
+        let attended = linear::affine(params, &layer("norm1"), linear::normalised(attended));
+        let hidden = activation::relu(linear::apply(params, &layer("linear1"), attended.clone())); // [B, 192]
+        let read = attended + linear::apply(params, &layer("linear2"), hidden); // [B, d]
+        linear::affine(params, &layer("norm2"), linear::normalised(read))
+    }
+
+    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let why = "The transformer is not linear in the tokens: no exact evidence exists";
+        opaque::reading(self, params, tokens, why)
+    }
+
+    fn flops(&self, dims: &Dims) -> u64 {
+        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+        let (heads, hidden) = (self.heads(dims.width) as u64, HIDDEN as u64);
+        let attention = 2 * n * d * heads + 4 * n * heads + 2 * n * d * heads;
+        attention + 2 * d * d + 2 * d * d + 4 * d * hidden + 16 * d // pooling, values, output, feed-forward, norms
+    }
+}
+
+/// The weight of queries (0), keys (1) or values (2), `[d, d]`.
+fn projection(params: &Params, which: usize) -> Tensor<2> {
+    let stacked = params.get::<2>("encoder.self_attn.in_proj_weight"); // [3 d, d]
+    let [_, d] = stacked.dims();
+    stacked.narrow(0, which * d, d)
+}

@@ -1,0 +1,271 @@
+//! The trainable values of one head, by their PyTorch names.
+//!
+//! A head is a pure function of its parameters and the tokens. Parameters are kept flat on the
+//! device and reshaped where they are read, so one optimiser, one checkpoint and one file format
+//! serve every head.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use indexmap::IndexMap;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sha2::{Digest, Sha256};
+
+use crate::model::io::array::{Array, Arrays};
+use crate::model::stats;
+
+/// How a parameter starts.
+#[derive(Clone, Debug)]
+pub enum Init {
+    /// All the same value.
+    Constant(f32),
+    /// Uniform in `[-bound, bound]`: PyTorch's default for linear layers is `1 / sqrt(fan_in)`.
+    Uniform(f32),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f32),
+    /// These values.
+    Values(Vec<f32>),
+}
+
+/// What holds for a parameter whatever its gradient says; restored after every optimiser step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Constraint {
+    /// Any value.
+    Free,
+    /// Not trained at all (a buffer).
+    Fixed,
+    /// `[S, S]`, lower triangular with a negative diagonal: keeps the spectral radius below 1.
+    StableTriangular,
+    /// Trained as the inverse softplus of a step size within `[1e-3, 1e-1]`; files hold the step.
+    StepSize,
+}
+
+/// One parameter of a head: its PyTorch name, shape, start and constraint.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// PyTorch name, as in probe files.
+    pub name: String,
+    /// Length of every axis.
+    pub shape: Vec<usize>,
+    /// How it starts (effective values, as files hold them).
+    pub init: Init,
+    /// What always holds for it.
+    pub constraint: Constraint,
+}
+
+impl Spec {
+    /// How many of its values are trained: none of a buffer, and nothing above the diagonal of a triangle.
+    pub fn trained(&self) -> usize {
+        match self.constraint {
+            Constraint::Fixed => 0,
+            Constraint::StableTriangular => self.shape[0] * (self.shape[0] + 1) / 2,
+            Constraint::Free | Constraint::StepSize => self.len(),
+        }
+    }
+
+    /// A free parameter.
+    pub fn new(name: impl Into<String>, shape: impl Into<Vec<usize>>, init: Init) -> Self {
+        Self { name: name.into(), shape: shape.into(), init, constraint: Constraint::Free }
+    }
+
+    /// The same parameter under `constraint`.
+    pub fn with(self, constraint: Constraint) -> Self {
+        Self { constraint, ..self }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it holds no value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Starting values, drawn from (`seed`, `scope`, name) alone, so that a head starts the same
+    /// whatever is trained beside it.
+    pub fn start(&self, seed: u64, scope: &str) -> Array {
+        let mut hash = Sha256::new();
+        hash.update(seed.to_le_bytes());
+        hash.update(scope.as_bytes());
+        hash.update([0]);
+        hash.update(self.name.as_bytes());
+        let mut rng = ChaCha8Rng::from_seed(hash.finalize().into());
+        let data = match &self.init {
+            Init::Constant(value) => vec![*value; self.len()],
+            Init::Uniform(bound) => {
+                (0..self.len()).map(|_| rng.random_range(-1.0..=1.0_f32) * bound).collect()
+            }
+            Init::Normal(deviation) => {
+                (0..self.len()).map(|_| stats::normal(&mut rng) as f32 * deviation).collect()
+            }
+            Init::Values(values) => values.clone(),
+        };
+        Array::new(self.shape.clone(), data)
+    }
+}
+
+/// The parameters of one head on a device.
+#[derive(Clone)]
+pub struct Params {
+    entries: IndexMap<String, Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    spec: Spec,
+    value: Tensor<1>,
+}
+
+/// Step sizes are held within these bounds (paper, "S4 Implementation").
+pub const STEP_BOUNDS: (f64, f64) = (1e-3, 1e-1);
+/// Largest diagonal entry of a state matrix: just below zero, so that memory always fades.
+const STABLE_DIAGONAL: f32 = -1e-4;
+
+/// A flat tensor's values on the host.
+fn host(value: &Tensor<1>) -> Vec<f32> {
+    value.to_data().convert::<f32>().try_to_vec::<f32>().expect("float32 data")
+}
+
+/// Inverse of softplus.
+fn inverse_softplus(y: f64) -> f64 {
+    y + (-(-y).exp_m1()).ln()
+}
+
+/// `ln(1 + e^x)` without overflow.
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+impl Params {
+    /// Fresh parameters, drawn from `seed` and `scope` (the head's id).
+    pub fn start(specs: Vec<Spec>, seed: u64, scope: &str, device: &Device) -> Self {
+        let arrays = specs.iter().map(|s| (s.name.clone(), s.start(seed, scope))).collect();
+        Self::from_arrays(specs, &arrays, device)
+    }
+
+    /// Parameters with the effective values `arrays`, as files hold them.
+    ///
+    /// # Panics
+    /// If a parameter is missing or has another shape: [`super`] checks both before.
+    pub fn from_arrays(specs: Vec<Spec>, arrays: &Arrays, device: &Device) -> Self {
+        let entries = specs.into_iter().map(|spec| {
+            let array = &arrays[&spec.name];
+            assert_eq!(array.shape, spec.shape, "parameter {}", spec.name);
+            let mut data = array.data.clone();
+            if spec.constraint == Constraint::StepSize {
+                let (low, high) = STEP_BOUNDS;
+                for x in &mut data {
+                    *x = inverse_softplus(f64::from(*x).clamp(low, high)) as f32;
+                }
+            }
+            let value = Tensor::from_data(TensorData::new(data, [spec.len()]), device);
+            (spec.name.clone(), Entry { spec, value })
+        });
+        Self { entries: entries.collect() }
+    }
+
+    /// The parameter `name` in its shape.
+    ///
+    /// # Panics
+    /// If the head has no such parameter or it has another rank: a bug of the head.
+    pub fn get<const D: usize>(&self, name: &str) -> Tensor<D> {
+        let Entry { spec, value } = &self.entries[name];
+        let shape: [usize; D] = spec.shape.clone().try_into().expect("the rank of the parameter");
+        value.clone().reshape(shape)
+    }
+
+    /// Whether the head has a parameter `name`.
+    pub fn contains(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    /// The step size behind a [`Constraint::StepSize`] parameter, `[1]`.
+    pub fn step_size(&self, name: &str) -> Tensor<1> {
+        burn::tensor::activation::softplus(self.get::<1>(name), 1.0)
+    }
+
+    /// All parameters, flat, in order of their specs.
+    pub fn iter(&self) -> impl Iterator<Item = (&Spec, &Tensor<1>)> {
+        self.entries.values().map(|Entry { spec, value }| (spec, value))
+    }
+
+    /// Replaces every value by `f(spec, value)`.
+    pub fn map(self, mut f: impl FnMut(&Spec, Tensor<1>) -> Tensor<1>) -> Self {
+        let entries = self.entries.into_iter().map(|(name, Entry { spec, value })| {
+            let value = f(&spec, value);
+            (name, Entry { spec, value })
+        });
+        Self { entries: entries.collect() }
+    }
+
+    /// A copy whose trained values record a gradient.
+    pub fn tracked(&self) -> Self {
+        self.clone().map(|spec, value| match spec.constraint {
+            Constraint::Fixed => value.autodiff(),
+            _ => value.autodiff().require_grad(),
+        })
+    }
+
+    /// Restores every constraint; to be called after each optimiser step.
+    pub fn project(self) -> Self {
+        self.map(|spec, value| match spec.constraint {
+            Constraint::Free | Constraint::Fixed => value,
+            Constraint::StepSize => {
+                let (low, high) = STEP_BOUNDS;
+                value.clamp(inverse_softplus(low), inverse_softplus(high))
+            }
+            Constraint::StableTriangular => {
+                let n = spec.shape[0];
+                let a = value.reshape([n, n]); // [S, S]
+                let diagonal = Tensor::<2>::eye(n, &a.device());
+                let clamped = a.clone().clamp_max(STABLE_DIAGONAL) * diagonal.clone();
+                let below = a.tril(-1);
+                (below + clamped).reshape([n * n])
+            }
+        })
+    }
+
+    /// Whether no value is NaN or infinite.
+    pub fn are_finite(&self) -> bool {
+        self.entries.values().all(|entry| host(&entry.value).iter().all(|x| x.is_finite()))
+    }
+
+    /// Effective values on the host, as files hold them.
+    pub fn to_arrays(&self) -> Arrays {
+        self.iter()
+            .map(|(spec, value)| {
+                let mut data = host(value);
+                if spec.constraint == Constraint::StepSize {
+                    for x in &mut data {
+                        *x = softplus(f64::from(*x)) as f32;
+                    }
+                }
+                (spec.name.clone(), Array::new(spec.shape.clone(), data))
+            })
+            .collect()
+    }
+
+    /// Trained values bit for bit, as [`restore`](Self::restore) takes them.
+    pub fn to_trained(&self) -> Arrays {
+        self.iter().map(|(spec, value)| (spec.name.clone(), Array::new([spec.len()], host(value)))).collect()
+    }
+
+    /// These parameters with the values of [`to_trained`](Self::to_trained); `None` if one is
+    /// missing or has another length.
+    pub fn restore(self, arrays: &Arrays, device: &Device) -> Option<Self> {
+        let fits =
+            self.iter().all(|(spec, _)| arrays.get(&spec.name).is_some_and(|a| a.data.len() == spec.len()));
+        fits.then(|| {
+            self.map(|spec, _| {
+                let data = arrays[&spec.name].data.clone();
+                Tensor::from_data(TensorData::new(data, [spec.len()]), device)
+            })
+        })
+    }
+
+    /// Number of trained values.
+    pub fn count(&self) -> usize {
+        self.iter().map(|(spec, _)| spec.trained()).sum()
+    }
+}

@@ -1,0 +1,95 @@
+//! Hard sort: the sorting permutation itself, with a straight-through gradient (Bengio et al. 2013).
+//!
+//! Forward `P[i, k] = 1` where token `i` has rank `k` (ties by index); backward the gradient of
+//! [`SoftSort`] with `p = 1`, whose best positions are the same ranks.
+
+use burn::tensor::Tensor;
+
+use super::{Routed, Router, softsort::SoftSort, sort};
+use crate::model::probe::head_output::Plan;
+use crate::model::probe::settings::Config;
+
+/// Sorts, and passes a soft gradient through.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HardSort {
+    /// Temperature of the gradient, above 0; the plan does not depend on it.
+    pub temperature: f64,
+}
+
+impl Default for HardSort {
+    fn default() -> Self {
+        Self { temperature: 1.0 }
+    }
+}
+
+/// One image: the sorted order, and the router whose gradient passes through.
+struct StraightThrough {
+    order: Vec<usize>,
+    soft: Box<dyn Routed>,
+}
+
+impl Routed for StraightThrough {
+    fn weights(&self, gains: &[f64]) -> Vec<f64> {
+        let n = self.order.len();
+        let mut weights = vec![0.0; gains.len()];
+        for (gains, weights) in gains.chunks(n.max(1)).zip(weights.chunks_mut(n.max(1))) {
+            self.order.iter().zip(gains).for_each(|(&i, gain)| weights[i] = *gain);
+        }
+        weights
+    }
+
+    /// The plan the gains meet is the hard one; only the scores' gradient is the soft one's.
+    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = self.order.len().max(1);
+        let (by_scores, _) = self.soft.pull(gains, weights, by_weights);
+        let by_gains = by_weights.chunks(n).flat_map(|by| self.order.iter().map(|&i| by[i]));
+        (by_scores, by_gains.collect())
+    }
+
+    fn table(&self) -> Vec<f32> {
+        let n = self.order.len();
+        let mut table = vec![0.0; n * n];
+        self.order.iter().enumerate().for_each(|(k, &i)| table[i * n + k] = 1.0);
+        table
+    }
+
+    fn pull_table(&self, by_table: &[f32]) -> Vec<f64> {
+        self.soft.pull_table(by_table)
+    }
+}
+
+impl Router for HardSort {
+    fn id(&self) -> &'static str {
+        "hard-sort"
+    }
+
+    fn settings(&self) -> Config {
+        Config { temperature: Some(self.temperature), ..Config::default() }
+    }
+
+    fn is_soft(&self) -> bool {
+        false
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // Ranks by comparison. The soft twin serves only the gradient.
+        5 * n * n
+    }
+
+    fn plan(&self, scores: &[f64]) -> Plan {
+        let n = scores.len();
+        let mut share = vec![0.0; n * n];
+        sort::ascending(scores).iter().enumerate().for_each(|(k, &i)| share[i * n + k] = 1.0);
+        Plan { n, share }
+    }
+
+    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed> {
+        let soft = SoftSort { power: 1, temperature: self.temperature };
+        Box::new(StraightThrough { order: sort::ascending(scores), soft: soft.route(scores, draw) })
+    }
+
+    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+        let soft = SoftSort { power: 1, temperature: self.temperature }.plans(scores.clone()); // [B, N, N]
+        sort::places(scores) + (soft.clone() - soft.detach()) // [B, N, N]: the bracket is exactly 0
+    }
+}

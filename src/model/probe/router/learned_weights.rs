@@ -1,0 +1,99 @@
+//! The route of the learned routers: standardised scores, a plan, and what each token counts when
+//! positions count by the gains.
+
+use std::sync::Arc;
+
+use burn::tensor::{IndexingUpdateOp, Tensor, activation};
+
+use crate::model::ops::pooling::weight_rule::{WeightGrads, WeightRule, WeightsVjp, softmax, softmax_vjp};
+use crate::model::probe::router::{Router, pull_standardised, standardise, standardise_batch};
+
+/// `P gain_m` for each of M gains, behind one scorer.
+pub struct RoutedWeights {
+    /// Who comes late.
+    pub router: Arc<dyn Router>,
+    /// How many gains there are, M.
+    pub pools: usize,
+    /// The draw of each image while training; absent otherwise.
+    pub draws: Option<Vec<u64>>,
+}
+
+impl WeightRule for RoutedWeights {
+    fn pools(&self) -> usize {
+        self.pools
+    }
+
+    fn weigh(&self, image: usize, _: usize, scores: &[f64], gains: &[f64]) -> WeightsVjp {
+        let draw = self.draws.as_ref().map(|draws| draws[image]);
+        let routed = self.router.route(&standardise(scores), draw);
+        let weights = routed.weights(gains);
+        let (scores, gains, kept) = (scores.to_vec(), gains.to_vec(), weights.clone());
+        let back = move |by_weights: &[f64]| {
+            let (by_standardised, by_gains) = routed.pull(&gains, &kept, by_weights);
+            WeightGrads { scores: pull_standardised(&scores, &by_standardised), gains: by_gains }
+        };
+        WeightsVjp { weights, back: Box::new(back) }
+    }
+
+    fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
+        let scores = standardise_batch(scores.expect("a router has a scorer").squeeze_dim(1)); // [B, N]
+        let gains = gains.expect("positions have gains"); // [M, N]
+        if self.pools == 1 {
+            let gain = gains.squeeze_dim::<1>(0); // [N]
+            let weights = match &self.draws {
+                Some(draws) => self.router.training_token_weights(scores, gain, draws),
+                None => self.router.token_weights(scores, gain),
+            };
+            return weights.unsqueeze_dim(1);
+        }
+        let plans = match &self.draws {
+            Some(draws) => self.router.training_plans(scores, draws),
+            None => self.router.plans(scores),
+        };
+        plans.matmul(gains.transpose().unsqueeze_dim(0)).swap_dims(1, 2) // [B, M, N]
+    }
+}
+
+/// A softmax over the standardised scores; with `best`, the mean of so many of the best scored
+/// tokens instead (ties by index), through which the softmax's gradient passes.
+pub struct ContentWeights {
+    /// How many tokens are chosen; absent for the softmax itself.
+    pub best: Option<usize>,
+}
+
+impl WeightRule for ContentWeights {
+    fn weigh(&self, _: usize, n: usize, scores: &[f64], _: &[f64]) -> WeightsVjp {
+        let raw = scores.to_vec();
+        let scores = standardise(&raw);
+        let soft = softmax(&scores);
+        let weights = match self.best {
+            None => soft.clone(),
+            Some(k) => best(&scores, k.min(n)),
+        };
+        let back = move |by_weights: &[f64]| {
+            WeightGrads::of_scores(pull_standardised(&raw, &softmax_vjp(&soft, by_weights)))
+        };
+        WeightsVjp { weights, back: Box::new(back) }
+    }
+
+    fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
+        let scores = standardise_batch(scores.expect("content has a scorer").squeeze_dim(1)); // [B, N]
+        let soft = activation::softmax(scores.clone(), 1); // [B, N]
+        let Some(k) = self.best else { return soft.unsqueeze_dim(1) };
+        let k = k.min(scores.dims()[1]);
+        let scores = scores.detach();
+        let (best, at) = scores.clone().topk_with_indices(k, 1); // [B, k]
+        let each = best.zeros_like() + 1.0 / k as f64; // [B, k]
+        let chosen = scores.zeros_like().scatter(1, at, each, IndexingUpdateOp::Add); // [B, N]
+        (chosen + (soft.clone() - soft.detach())).unsqueeze_dim(1)
+    }
+}
+
+/// `1 / k` at the `k` best scored tokens, ties by index; else 0.
+pub fn best(scores: &[f64], k: usize) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a])); // stable: ties by index
+    let mut weights = vec![0.0; scores.len()];
+    order[..k].iter().for_each(|&i| weights[i] = 1.0 / k as f64);
+    weights
+}

@@ -1,0 +1,196 @@
+//! Routers: in which order the tokens are read (docs/definitions.md, section 2). One paper a file, and the one list
+//! of the learned ones. Fixed orders are in [`scan`].
+//!
+//! Learned routers sort ascending: a high score goes late, where the memory keeps it.
+
+pub mod channelwise;
+mod columns;
+pub mod gumbel;
+pub mod hard_sort;
+pub mod learned_weights;
+pub mod neuralsort;
+pub mod scan;
+pub mod sinkhorn;
+pub mod softsort;
+mod sort;
+
+use burn::tensor::Tensor;
+
+use self::gumbel::GumbelSinkhorn;
+use self::hard_sort::HardSort;
+use self::neuralsort::NeuralSort;
+use self::sinkhorn::Sinkhorn;
+use self::softsort::SoftSort;
+use super::head_output::{Plan, PlanRows};
+use super::settings::{Config, ConfigError};
+
+/// A learned router: from the standardised scores of the tokens to a soft permutation.
+///
+/// Every router says it twice: [`plan`](Router::plan) in float64 on the host, for explanations;
+/// [`plans`](Router::plans) on tensors, differentiable, for training. Tests hold them together.
+pub trait Router: Send + Sync {
+    /// Its id in the [list](ROUTERS).
+    fn id(&self) -> &'static str;
+
+    /// Those settings it knows.
+    fn settings(&self) -> Config;
+
+    /// Whether its temperature changes how an image is read, and not its gradient alone.
+    fn is_soft(&self) -> bool {
+        true
+    }
+
+    /// Operations that make a plan from N scores: entries times what each costs.
+    fn flops(&self, n: u64) -> u64;
+
+    /// The plan of one image. `scores`: `[N]`, standardised.
+    fn plan(&self, scores: &[f64]) -> Plan;
+
+    /// The same row by row, for who needs no table of it.
+    fn rows(&self, scores: &[f64]) -> Box<dyn PlanRows> {
+        Box::new(self.plan(scores))
+    }
+
+    /// One image routed, to be read and gone back through. `draw` seeds the noise of routers that
+    /// explore; absent outside of training.
+    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed>;
+
+    /// The plans of a batch. `scores`: `[B, N]`, standardised; returns `[B, N, N]`.
+    fn plans(&self, scores: Tensor<2>) -> Tensor<3>;
+
+    /// `P q` for a batch: what every token counts when position `k` counts `gain[k]`.
+    /// `scores`: `[B, N]`; `gain`: `[N]`; returns `[B, N]`.
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
+        weigh(self.plans(scores), gain)
+    }
+
+    /// [`plans`](Router::plans) while training: routers that explore draw their noise from
+    /// `draws`, one seed an image; the others need none.
+    fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {
+        let _ = draws;
+        self.plans(scores)
+    }
+
+    /// [`token_weights`](Router::token_weights) while training, as
+    /// [`training_plans`](Router::training_plans).
+    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, draws: &[u64]) -> Tensor<2> {
+        let _ = draws;
+        self.token_weights(scores, gain)
+    }
+}
+
+/// One image routed on the host: a plan that is read through any number of gains and back again,
+/// and need not exist as a table.
+pub trait Routed: Send + Sync {
+    /// `P gain` for each of M gains, `[M, N]` row-major.
+    fn weights(&self, gains: &[f64]) -> Vec<f64>;
+
+    /// The gradients of scores `[N]` and gains `[M, N]`, given `weights` of these `gains` and their
+    /// gradient.
+    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>);
+
+    /// P as a table, `[N, N]`, for who reads it through as many gains as there are channels.
+    fn table(&self) -> Vec<f32>;
+
+    /// The gradient of the scores `[N]`, given that of the table.
+    fn pull_table(&self, by_table: &[f32]) -> Vec<f64>;
+}
+
+/// Operations of a softmax, an entry: subtract, exponential, add, divide.
+const SOFTMAX: u64 = 4;
+
+/// `P q`: `[B, N, N]` and `[N]` to `[B, N]`.
+fn weigh(plans: Tensor<3>, gain: Tensor<1>) -> Tensor<2> {
+    plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+}
+
+/// An entry of the list of learned routers.
+pub struct RouterSpec {
+    /// Its id: that of the S4 head behind it.
+    pub id: &'static str,
+    /// Builds it from the settings it knows.
+    pub build: fn(&Config) -> Result<Box<dyn Router>, ConfigError>,
+}
+
+/// Every learned router.
+pub const ROUTERS: &[RouterSpec] = &[
+    RouterSpec { id: "sinkhorn", build: |config| Ok(Box::new(sinkhorn(config)?)) },
+    RouterSpec {
+        id: "neuralsort",
+        build: |config| Ok(Box::new(NeuralSort { temperature: temperature(config, 1.0)? })),
+    },
+    RouterSpec {
+        id: "softsort",
+        build: |config| {
+            Ok(Box::new(SoftSort { power: power(config)?, temperature: temperature(config, 1.0)? }))
+        },
+    },
+    RouterSpec {
+        id: "hard-sort",
+        build: |config| Ok(Box::new(HardSort { temperature: temperature(config, 1.0)? })),
+    },
+    RouterSpec {
+        id: "gumbel-sinkhorn",
+        build: |config| Ok(Box::new(GumbelSinkhorn { sinkhorn: sinkhorn(config)?, ..Default::default() })),
+    },
+];
+
+/// The learned router of this id.
+pub fn find(id: &str) -> Option<&'static RouterSpec> {
+    ROUTERS.iter().find(|kind| kind.id == id)
+}
+
+/// Sinkhorn by its settings.
+fn sinkhorn(config: &Config) -> Result<Sinkhorn, ConfigError> {
+    let iterations = config.iterations.unwrap_or(20);
+    if !(1..=10_000).contains(&iterations) {
+        let expected = "a whole number from 1 to 10000";
+        return Err(ConfigError { field: "iterations", found: iterations.to_string(), expected });
+    }
+    Ok(Sinkhorn { temperature: temperature(config, 0.1)?, iterations })
+}
+
+/// The temperature; below 1e-4 exponents leave what float32 can tell apart.
+fn temperature(config: &Config, default: f64) -> Result<f64, ConfigError> {
+    let found = config.temperature.unwrap_or(default);
+    if (1e-4..=1e4).contains(&found) {
+        return Ok(found);
+    }
+    Err(ConfigError { field: "temperature", found: found.to_string(), expected: "a number from 1e-4 to 1e4" })
+}
+
+/// SoftSort's exponent.
+fn power(config: &Config) -> Result<u32, ConfigError> {
+    match config.power.unwrap_or(2) {
+        power @ (1 | 2) => Ok(power),
+        other => Err(ConfigError { field: "power", found: other.to_string(), expected: "1 or 2" }),
+    }
+}
+
+/// `(s - mean) / (std + 1e-6)` with the population standard deviation (docs/definitions.md, section 1).
+pub fn standardise(scores: &[f64]) -> Vec<f64> {
+    let n = scores.len() as f64;
+    let mean = scores.iter().sum::<f64>() / n;
+    let variance = scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
+    scores.iter().map(|s| (s - mean) / (variance.sqrt() + 1e-6)).collect()
+}
+
+/// The gradient of the raw `scores`, given that of the [standardised](standardise).
+pub fn pull_standardised(scores: &[f64], by_standardised: &[f64]) -> Vec<f64> {
+    let n = scores.len() as f64;
+    let mean = scores.iter().sum::<f64>() / n;
+    let deviation = (scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n).sqrt();
+    let scale = 1.0 / (deviation + 1e-6);
+    let along: f64 = scores.iter().zip(by_standardised).map(|(s, by)| (s - mean) * by).sum();
+    // Where all scores are equal no direction changes the deviation.
+    let spread = if deviation > 0.0 { along * scale * scale / (n * deviation) } else { 0.0 };
+    let level = by_standardised.iter().sum::<f64>() * scale / n;
+    scores.iter().zip(by_standardised).map(|(s, by)| scale * by - spread * (s - mean) - level).collect()
+}
+
+/// [`standardise`] for every row of a batch, `[B, N]`.
+pub fn standardise_batch(scores: Tensor<2>) -> Tensor<2> {
+    let centred = scores.clone() - scores.mean_dim(1); // [B, N]
+    let deviation = centred.clone().powi_scalar(2).mean_dim(1).sqrt(); // [B, 1]
+    centred / (deviation + 1e-6)
+}

@@ -1,0 +1,133 @@
+//! NeuralSort: a unimodal relaxation of sorting (Grover et al. 2019).
+//!
+//! Descending: `R[r, i] = softmax_i(((N + 1 - 2r) s_i - sum_j |s_i - s_j|) / tau)`, `r = 1..N`;
+//! ascending, as every router here: `P[i, k] = R[N - k, i]`. Columns are exact softmaxes.
+//!
+//! The exponents reach `N max|s| / tau`, where float32 has nothing left behind the point. We use
+//! what is left after the largest one (that of the token which truly belongs at position `k`) is
+//! taken away: with the scores ascending, `a_0 <= a_1 <= ...`, and gaps `d_m = a_{m+1} - a_m`,
+//!
+//! `(E[k, j] - E[k, k]) tau = -sum over the gaps m between k and j of (2 t_m - 1) d_m`,
+//!
+//! `t_m = 1, 2, ...` counted from `k` outwards. A sum of positive terms: no cancellation, an
+//! exponent of at most 0, and a relative error of a few ulp in float32 at any temperature.
+
+use burn::tensor::{Device, Tensor, TensorData, activation::softmax};
+
+use super::columns::{Columns, Logits};
+use super::{Routed, Router, SOFTMAX, sort};
+use crate::model::probe::head_output::Plan;
+use crate::model::probe::settings::Config;
+
+/// Sorts softly through the sums of pairwise distances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NeuralSort {
+    /// Temperature, above 0: towards 0 the plan becomes the sorting permutation.
+    pub temperature: f64,
+}
+
+impl Default for NeuralSort {
+    fn default() -> Self {
+        Self { temperature: 1.0 }
+    }
+}
+
+impl Router for NeuralSort {
+    fn id(&self) -> &'static str {
+        "neuralsort"
+    }
+
+    fn settings(&self) -> Config {
+        Config { temperature: Some(self.temperature), ..Config::default() }
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // Distances and their sums, the logits, a softmax.
+        (3 + 3 + SOFTMAX) * n * n
+    }
+
+    fn plan(&self, scores: &[f64]) -> Plan {
+        let n = scores.len();
+        let order = sort::ascending(scores);
+        let gap = |m: usize| scores[order[m + 1]] - scores[order[m]];
+        let mut share = vec![0.0; n * n];
+        let mut column = vec![0.0; n]; // exponents, then shares, by rank j
+        for k in 0..n {
+            column[k] = 0.0;
+            for j in k + 1..n {
+                column[j] = column[j - 1] - (2 * (j - k) - 1) as f64 * gap(j - 1) / self.temperature;
+            }
+            for j in (0..k).rev() {
+                column[j] = column[j + 1] - (2 * (k - j) - 1) as f64 * gap(j) / self.temperature;
+            }
+            column.iter_mut().for_each(|e| *e = e.exp());
+            let total: f64 = column.iter().sum();
+            (0..n).for_each(|j| share[order[j] * n + k] = column[j] / total);
+        }
+        Plan { n, share }
+    }
+
+    /// The logits as the paper has them: float64 keeps twelve digits behind their point.
+    fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
+        let (n, tau) = (scores.len(), self.temperature);
+        let order = sort::ascending(scores);
+        let slopes = (0..n).map(|k| (2 * k + 1) as f64 / tau - n as f64 / tau).collect(); // r = N - k
+        // sum_j |s_i - s_j| by ranks: what lies below, and what lies above.
+        let total: f64 = scores.iter().sum();
+        let (mut offsets, mut below) = (vec![0.0; n], 0.0);
+        for (rank, &i) in order.iter().enumerate() {
+            let above = total - below - scores[i];
+            let (fewer, more) = (rank as f64, (n - 1 - rank) as f64);
+            offsets[i] = (fewer * scores[i] - below + above - more * scores[i]) / tau;
+            below += scores[i];
+        }
+        let owed = move |_: &[f64], by_offsets: &[f64]| {
+            // d|s_i - s_j|: every pair pulls its two tokens apart, equal ones not at all in total.
+            let total: f64 = by_offsets.iter().sum();
+            let (mut owed, mut below) = (vec![0.0; n], 0.0);
+            for (rank, &i) in order.iter().enumerate() {
+                let above = total - below - by_offsets[i];
+                let (fewer, more) = (rank as f64, (n - 1 - rank) as f64);
+                owed[i] = (by_offsets[i] * (fewer - more) + below - above) / tau;
+                below += by_offsets[i];
+            }
+            owed
+        };
+        let logits = Logits::Lines { slopes, offsets };
+        Box::new(Columns { scores: scores.to_vec(), logits, owed: Box::new(owed) })
+    }
+
+    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+        let [_, n] = scores.dims();
+        let device = scores.device();
+        let places = sort::places(scores.clone()); // [B, N, N]: 1 where token i has rank k
+        if n < 2 {
+            return places;
+        }
+        let sorted = sort::sorted(scores, places.clone()); // [B, N]
+        let gaps = sorted.clone().narrow(1, 1, n - 1) - sorted.narrow(1, 0, n - 1); // [B, N-1]
+        let gaps = gaps.unsqueeze_dim::<3>(1); // [B, 1, N-1]
+        let (above, below) = weights(n, &device); // ([1, N, N-1], [1, N-1, N]) each
+        let distance = (gaps.clone() * above.0).matmul(above.1) + (gaps * below.0).matmul(below.1); // [B, N (k), N (j)]
+        let by_rank = softmax(distance / (-self.temperature), 2); // [B, N (k), N (j)]
+        places.matmul(by_rank.swap_dims(1, 2)) // [B, N (i), N (k)]
+    }
+}
+
+/// A pair of factors: `[1, N, N-1]` what gap `m` weighs seen from position `k`, `[1, N-1, N]`
+/// whether the way from there to rank `j` crosses gap `m`.
+type Factors = (Tensor<3>, Tensor<3>);
+
+/// Factors for ranks above and below the position.
+fn weights(n: usize, device: &Device) -> (Factors, Factors) {
+    let table = |rows: usize, cols: usize, value: &dyn Fn(usize, usize) -> f32| {
+        let data = (0..rows * cols).map(|at| value(at / cols, at % cols)).collect();
+        Tensor::<3>::from_data(TensorData::new::<f32, _>(data, [1, rows, cols]), device)
+    };
+    let odd = |t: usize| (2 * t + 1) as f32;
+    let above = table(n, n - 1, &|k, m| if m >= k { odd(m - k) } else { 0.0 });
+    let below = table(n, n - 1, &|k, m| if m < k { odd(k - m - 1) } else { 0.0 });
+    let reached_above = table(n - 1, n, &|m, j| f32::from(m < j));
+    let reached_below = table(n - 1, n, &|m, j| f32::from(m >= j));
+    ((above, reached_above), (below, reached_below))
+}

@@ -1,0 +1,196 @@
+//! Sinkhorn on GPUs: one kernel each way, one workgroup an image, written once in CubeCL for wgpu and
+//! CUDA. No N x N tensor is made but the plans themselves, where they are what is asked for.
+//!
+//! | file | what |
+//! |---|---|
+//! | `lines` | sums over one row or column in float32, right at any temperature |
+//! | `forward` | the iterations, then token weights or the plan |
+//! | `backward` | the exact gradient through them |
+//!
+//! Per image the kernels hold 13 vectors of N in the workgroup's shared memory, or in plain memory
+//! where that is too small (N above about 900 on most GPUs); kept for the way back are 6 of N an iteration.
+
+mod backward;
+mod forward;
+mod lines;
+
+use burn::backend::{TensorMetadata, ops::FloatTensorOps};
+use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, CubeDim};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+
+use super::Sinkhorn;
+use super::operation::{SinkhornBackend, Task};
+
+/// Most threads of a workgroup.
+const UNITS: usize = 256;
+
+/// Whether this device runs the kernels, and to their end: Mesa's software Vulkan quietly ends every
+/// loop of a shader after 65,535 rounds in all.
+pub(super) fn takes(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
+    let [_, n] = scores.dims();
+    let rounds = n.div_ceil(UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, with some to spare
+    let software = || scores.device().identity().is_some_and(|device| device.name.contains("llvmpipe"));
+    scores.dtype() == DType::F32 && (rounds < 65_000 || !software())
+}
+
+/// What the way back needs of a batch.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    job: Job,
+    /// `[B, N]`.
+    scores: CubeTensor,
+    /// `[N]`; of token weights only.
+    gain: CubeTensor,
+    /// The plans `[B, N, N]`; of those only.
+    plans: Option<CubeTensor>,
+    /// `[B, iterations, 6, N]`.
+    history: CubeTensor,
+}
+
+impl SinkhornBackend for CubeBackend {
+    type Kept = Kept;
+
+    fn weigh(scores: CubeTensor, gain: CubeTensor, task: &Task, keep: bool) -> (CubeTensor, Option<Kept>) {
+        let (scores, gain) = (into_contiguous(scores), into_contiguous(gain));
+        let job = Job::new(&scores, task.sinkhorn);
+        let (weights, history) = job.forward(&scores, &gain, keep, false);
+        (weights, history.map(|history| Kept { job, scores, gain, plans: None, history }))
+    }
+
+    fn plan(scores: CubeTensor, task: &Task, keep: bool) -> (CubeTensor, Option<Kept>) {
+        let scores = into_contiguous(scores);
+        let job = Job::new(&scores, task.sinkhorn);
+        let (plans, history) = job.forward(&scores, &scores, keep, true);
+        let kept = history.map(|history| {
+            let gain = scores.clone(); // never read
+            Kept { job, scores, gain, plans: Some(plans.clone()), history }
+        });
+        (plans, kept)
+    }
+
+    fn back_from_weights(kept: Kept, cotangent: CubeTensor) -> (CubeTensor, CubeTensor) {
+        let Kept { job, scores, gain, history, .. } = kept;
+        let cotangent = into_contiguous(cotangent);
+        let [by_scores, by_gain] = [(); 2].map(|()| empty(&scores, [job.images, job.n]));
+        let (shared, scratch) = job.working_memory(&scores);
+        backward::backward_of_weights::launch(
+            &scores.client.clone(),
+            job.cubes(),
+            job.units(&scores),
+            scores.into_buffer_arg(),
+            gain.into_buffer_arg(),
+            cotangent.into_buffer_arg(),
+            history.into_buffer_arg(),
+            by_scores.clone().into_buffer_arg(),
+            by_gain.clone().into_buffer_arg(),
+            scratch,
+            job.kappa,
+            job.iterations,
+            job.n,
+            shared,
+        );
+        let by_gain = CubeBackend::float_sum_dim(by_gain, 0); // [1, N]
+        (by_scores, CubeBackend::float_reshape(by_gain, Shape::new([job.n])))
+    }
+
+    fn back_from_plans(kept: Kept, cotangent: CubeTensor) -> CubeTensor {
+        let Kept { job, scores, plans, history, .. } = kept;
+        let plans = plans.expect("`plan` keeps its plans");
+        let by_scores = empty(&scores, [job.images, job.n]);
+        let (shared, scratch) = job.working_memory(&scores);
+        backward::backward_of_plans::launch(
+            &scores.client.clone(),
+            job.cubes(),
+            job.units(&scores),
+            scores.into_buffer_arg(),
+            plans.into_buffer_arg(),
+            into_contiguous(cotangent).into_buffer_arg(),
+            history.into_buffer_arg(),
+            by_scores.clone().into_buffer_arg(),
+            scratch,
+            job.kappa,
+            job.iterations,
+            job.n,
+            shared,
+        );
+        by_scores
+    }
+}
+
+/// A batch to be worked on.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    images: usize,
+    n: usize,
+    iterations: usize,
+    /// `2 / (tau (N - 1))`.
+    kappa: f32,
+}
+
+impl Job {
+    fn new(scores: &CubeTensor, sinkhorn: Sinkhorn) -> Self {
+        let [images, n] = scores.shape().dims();
+        let kappa = (2.0 / (sinkhorn.temperature * n.saturating_sub(1).max(1) as f64)) as f32;
+        Self { images, n, iterations: sinkhorn.iterations.max(1), kappa }
+    }
+
+    /// Token weights or, with `whole`, plans; with `keep` the history of the iterations.
+    fn forward(
+        &self,
+        scores: &CubeTensor,
+        gain: &CubeTensor,
+        keep: bool,
+        whole: bool,
+    ) -> (CubeTensor, Option<CubeTensor>) {
+        let Self { images, n, iterations, .. } = *self;
+        let output = if whole { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
+        let history =
+            if keep { empty(scores, [images, iterations, forward::KEPT, n]) } else { empty(scores, [1]) };
+        let (shared, scratch) = self.working_memory(scores);
+        forward::forward::launch(
+            &scores.client,
+            self.cubes(),
+            self.units(scores),
+            scores.clone().into_buffer_arg(),
+            gain.clone().into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            history.clone().into_buffer_arg(),
+            scratch,
+            self.kappa,
+            iterations,
+            n,
+            keep,
+            whole,
+            shared,
+        );
+        (output, keep.then_some(history))
+    }
+
+    /// One workgroup an image.
+    fn cubes(&self) -> CubeCount {
+        CubeCount::Static(self.images as u32, 1, 1)
+    }
+
+    /// Enough threads for every token, as far as the device has them.
+    fn units(&self, like: &CubeTensor) -> CubeDim {
+        let most = like.client.properties().hardware.max_units_per_cube.min(UNITS as u32);
+        CubeDim::new_1d((self.n as u32).next_multiple_of(32).min(most))
+    }
+
+    /// Whether an image's working memory fits the workgroup's own; else as much for every image.
+    fn working_memory(&self, like: &CubeTensor) -> (bool, BufferArg) {
+        let bytes = lines::LANES * self.n * size_of::<f32>();
+        let shared = bytes <= like.client.properties().hardware.max_shared_memory_size;
+        let shape = if shared { [1, 1] } else { [self.images, lines::LANES * self.n] };
+        (shared, empty(like, shape).into_buffer_arg())
+    }
+}
+
+/// A tensor on the device of `like`, to be written.
+fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
+    let (client, device) = (like.client.clone(), like.device.clone());
+    empty_device_contiguous_dtype(client, device, Shape::new(shape), DType::F32)
+}

@@ -1,0 +1,308 @@
+//! The kernel as powers, `K[i, k] = r_i^(k - h)`, `r_i = exp(x_i)`, `h` the middle: one fused
+//! multiply-add an entry, everything in registers and the first cache. In float64 for explanations;
+//! in float32, twice as many at once, for training.
+//!
+//! Row sums are polynomials by Horner's rule, tokens side by side, even and odd powers apart so that
+//! no multiply-add waits for the one before. Column sums keep positions side by side:
+//! `r^(128 t + 16 a + b - h) = y_a r^b` with eight `y_a` and sixteen `r^b` a token, so that a token adds
+//! an outer product to sums that stay in registers.
+//!
+//! Why it cannot go wrong unseen: all terms are positive. Every scaling is checked to be [safe](Real),
+//! and every `x_i` so that no power above leaves the range of its precision, else the next domain
+//! takes over. So what underflows is far below the smallest sum a safe scaling may have, and what
+//! overflows is infinite, which the check of the next scaling finds.
+
+use super::transport::Domain;
+use crate::model::ops::simd::{Real, exp, vectorised};
+
+/// Tokens that go through the registers together; tokens are padded to a multiple of it.
+const BLOCK: usize = 32;
+/// Consecutive powers of a token, `r^b`.
+const STEPS: usize = 16;
+/// Strides of [`STEPS`] positions that column sums are made for together, `y_a`.
+const STRIDES: usize = 8;
+
+/// What a scaling must lie within, then the largest `|x_i| h` and the largest `|x_i| 128`.
+struct Limits {
+    safe: std::ops::Range<f64>,
+    across: f64,
+    tile: f64,
+}
+
+/// `r^(k - h)` within 1e-231 ... 1e231, `r^b` within 1e-31 ... 1e31.
+const DOUBLE: Limits = Limits { safe: 1e-250..1e250, across: 530.0, tile: 600.0 };
+/// `r^(k - h)` within 1e-26 ... 1e26, `r^b` within 1e-5 ... 1e5.
+const SINGLE: Limits = Limits { safe: 1e-20..1e20, across: 60.0, tile: 80.0 };
+
+/// The kernel of one image, and room to work in.
+pub(super) struct Linear<T> {
+    temperature: f64,
+    limits: &'static Limits,
+    /// `x_i`.
+    slopes: Vec<f64>,
+    /// Of each token, padded with 1.
+    powers: Vec<Powers<T>>,
+    /// `r_i^b`, and `r_i^(16 a)`.
+    steps: Vec<[T; STEPS]>,
+    strides: Vec<[T; STRIDES]>,
+    /// `r_i^-h`, and `r_i^128`.
+    first: Vec<T>,
+    leap: Vec<T>,
+    /// What row sums weigh positions with; `h` lies in the middle, and zeros at both ends.
+    coefficients: Vec<T>,
+    /// What column sums weigh tokens with.
+    terms: Vec<T>,
+    /// `r_i^(128 t - h)` for the tile at hand, and `y_a` times the token's term.
+    power: Vec<T>,
+    factors: Vec<[T; STRIDES]>,
+    sums: Vec<[T; BLOCK]>,
+}
+
+/// Powers of a block of tokens: `r`, `r^2` and their inverses.
+struct Powers<T> {
+    up: [T; BLOCK],
+    up_2: [T; BLOCK],
+    down: [T; BLOCK],
+    down_2: [T; BLOCK],
+}
+
+impl Linear<f64> {
+    /// The kernel in float64; `None` where scores are too far out for the temperature.
+    pub fn double(scores: &[f64], temperature: f64) -> Option<Self> {
+        Self::new(scores, temperature, &DOUBLE)
+    }
+}
+
+impl Linear<f32> {
+    /// The kernel in float32; `None` where scores are too far out for the temperature.
+    pub fn single(scores: &[f64], temperature: f64) -> Option<Self> {
+        Self::new(scores, temperature, &SINGLE)
+    }
+}
+
+impl<T: Real> Linear<T> {
+    fn new(scores: &[f64], temperature: f64, limits: &'static Limits) -> Option<Self> {
+        let n = scores.len();
+        let (last, middle) = (n.saturating_sub(1).max(1) as f64, n / 2);
+        let slopes: Vec<f64> = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
+        let tile = (STEPS * STRIDES) as f64;
+        let fits = |x: &f64| x.abs() * middle as f64 <= limits.across && x.abs() * tile <= limits.tile;
+        if !slopes.iter().all(fits) {
+            return None;
+        }
+        let powers_of = |exponent: f64| -> Vec<f64> {
+            let mut powers: Vec<f64> = slopes.iter().map(|x| x * exponent).collect();
+            exponentials(&mut powers);
+            powers
+        };
+        let ratio = powers_of(1.0);
+        let padded = |of: fn(f64) -> f64| -> Vec<T> {
+            let powers = ratio.iter().map(|&r| T::from_f64(of(r)));
+            powers.chain(std::iter::repeat(T::from_f64(1.0))).take(n.next_multiple_of(BLOCK)).collect()
+        };
+        let [up, up_2, down, down_2] = [|r| r, |r| r * r, |r| 1.0 / r, |r| 1.0 / (r * r)].map(padded);
+        let block = |at: usize, powers: &[T]| powers.as_chunks::<BLOCK>().0[at];
+        let powers = (0..n.div_ceil(BLOCK)).map(|at| Powers {
+            up: block(at, &up),
+            up_2: block(at, &up_2),
+            down: block(at, &down),
+            down_2: block(at, &down_2),
+        });
+        let series = |count: usize, ratio: f64| {
+            std::iter::successors(Some(1.0), move |power| Some(power * ratio)).take(count).map(T::from_f64)
+        };
+        let fill = |into: &mut [T], ratio: f64| {
+            let count = into.len();
+            into.iter_mut().zip(series(count, ratio)).for_each(|(into, power)| *into = power);
+        };
+        let mut steps = vec![[T::default(); STEPS]; n];
+        let mut strides = vec![[T::default(); STRIDES]; n];
+        steps.iter_mut().zip(&ratio).for_each(|(steps, &r)| fill(steps, r));
+        strides.iter_mut().zip(&powers_of(STEPS as f64)).for_each(|(strides, &r)| fill(strides, r));
+        let cast = |powers: Vec<f64>| powers.into_iter().map(T::from_f64).collect();
+        Some(Self {
+            temperature,
+            limits,
+            powers: powers.collect(),
+            steps,
+            strides,
+            first: cast(powers_of(-(middle as f64))),
+            leap: cast(powers_of(tile)),
+            coefficients: vec![T::default(); 2 * half(n)],
+            terms: vec![T::default(); n],
+            power: vec![T::default(); n],
+            factors: vec![[T::default(); STRIDES]; n],
+            sums: vec![[T::default(); BLOCK]; n.div_ceil(BLOCK)],
+            slopes,
+        })
+    }
+
+    /// `into[k] = sum_i K[i, k] terms[i]` for the terms of the tokens at hand.
+    fn column_sums(&mut self, into: &mut [f64]) {
+        self.power.copy_from_slice(&self.first);
+        for sums in into.chunks_mut(STEPS * STRIDES) {
+            advance(&self.strides, &self.leap, &self.terms, &mut self.power, &mut self.factors);
+            let mut tile = [[T::default(); STEPS]; STRIDES];
+            outer_products(&self.steps, &self.factors, &mut tile);
+            widen(&tile.as_flattened()[..sums.len()], sums);
+        }
+    }
+}
+
+/// Half the length of the coefficients: no less than either side of the middle, and even.
+fn half(n: usize) -> usize {
+    n.div_ceil(2).next_multiple_of(2)
+}
+
+impl<T: Real> Domain for Linear<T> {
+    fn start(&self, columns: &mut [f64]) {
+        let last = columns.len().saturating_sub(1).max(1) as f64;
+        for (k, column) in columns.iter_mut().enumerate() {
+            *column = -(k as f64 / last).powi(2) / self.temperature;
+        }
+        exponentials(columns);
+    }
+
+    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
+        let n = rows.len();
+        narrow(columns, &mut self.coefficients[half(n) - n / 2..][..n]);
+        row_sums(&self.powers, &self.coefficients, &mut self.sums);
+        widen(&self.sums.as_flattened()[..n], rows);
+        invert(rows, self.limits)
+    }
+
+    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
+        narrow(rows, &mut self.terms);
+        self.column_sums(columns);
+        invert(columns, self.limits)
+    }
+
+    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        let n = rows.len();
+        products(columns, weights, &mut self.coefficients[half(n) - n / 2..][..n]);
+        row_sums(&self.powers, &self.coefficients, &mut self.sums);
+        widen(&self.sums.as_flattened()[..n], into);
+        scale(rows, into);
+    }
+
+    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        products(rows, weights, &mut self.terms);
+        self.column_sums(into);
+        scale(columns, into);
+    }
+
+    fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
+        let middle = (into.len() / 2) as f64;
+        for (k, into) in into.iter_mut().enumerate() {
+            *into = self.slopes[token] * (k as f64 - middle);
+        }
+        exponentials(into);
+        into.iter_mut().zip(columns).for_each(|(share, v)| *share *= rows[token] * v);
+    }
+}
+
+vectorised! {
+    /// Every value in the precision of the sums.
+    fn narrow<const FUSED: bool, T: Real>(values: &[f64], into: &mut [T]) {
+        into.iter_mut().zip(values).for_each(|(into, &x)| *into = T::from_f64(x));
+    }
+}
+
+vectorised! {
+    /// Every value in float64.
+    fn widen<const FUSED: bool, T: Real>(values: &[T], into: &mut [f64]) {
+        into.iter_mut().zip(values).for_each(|(into, x)| *into = x.to_f64());
+    }
+}
+
+vectorised! {
+    /// `a b`, in the precision of the sums.
+    fn products<const FUSED: bool, T: Real>(a: &[f64], b: &[f64], into: &mut [T]) {
+        into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = T::from_f64(a * b));
+    }
+}
+
+vectorised! {
+    /// `values *= factors`.
+    fn scale<const FUSED: bool>(factors: &[f64], values: &mut [f64]) {
+        values.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
+    }
+}
+
+vectorised! {
+    /// Makes scalings of sums; whether all of them are safe.
+    fn invert<const FUSED: bool>(sums: &mut [f64], limits: &Limits) -> bool {
+        let (low, high) = (limits.safe.start, limits.safe.end);
+        let mut safe = true;
+        for sum in sums {
+            *sum = 1.0 / *sum;
+            safe &= (low..high).contains(sum);
+        }
+        safe
+    }
+}
+
+vectorised! {
+    /// `exp(x)` of every value.
+    fn exponentials<const FUSED: bool>(values: &mut [f64]) {
+        values.iter_mut().for_each(|x| *x = exp::<FUSED>(*x));
+    }
+}
+
+vectorised! {
+    /// `sums_i = sum_k r_i^(k - h) coefficients[k]`: one polynomial upwards in `r`, one downwards in
+    /// `1 / r`, each as `E(r^2) + r O(r^2)`, all four by Horner's rule from their far ends.
+    fn row_sums<const FUSED: bool, T: Real>(powers: &[Powers<T>], coefficients: &[T], sums: &mut [[T; BLOCK]]) {
+        let (below, above) = coefficients.split_at(coefficients.len() / 2);
+        let (below, above) = (below.as_chunks::<2>().0, above.as_chunks::<2>().0);
+        for (Powers { up, up_2, down, down_2 }, sum) in powers.iter().zip(sums) {
+            let (up_2, down_2) = (*up_2, *down_2);
+            let [mut even, mut odd, mut low_even, mut low_odd] = [[T::default(); BLOCK]; 4];
+            for (over, under) in above.iter().rev().zip(below) {
+                for lane in 0..BLOCK {
+                    even[lane] = T::multiply_add::<FUSED>(even[lane], up_2[lane], over[0]);
+                    odd[lane] = T::multiply_add::<FUSED>(odd[lane], up_2[lane], over[1]);
+                    low_even[lane] = T::multiply_add::<FUSED>(low_even[lane], down_2[lane], under[1]);
+                    low_odd[lane] = T::multiply_add::<FUSED>(low_odd[lane], down_2[lane], under[0]);
+                }
+            }
+            for lane in 0..BLOCK {
+                let high = T::multiply_add::<FUSED>(odd[lane], up[lane], even[lane]);
+                let low = T::multiply_add::<FUSED>(low_odd[lane], down[lane], low_even[lane]);
+                sum[lane] = T::multiply_add::<FUSED>(low, down[lane], high);
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// The factors of the tile at hand; then on to the next. A power and its stride come first: their
+    /// product is an entry of the kernel, while either with the term may be too small to be kept.
+    fn advance<const FUSED: bool, T: Real>(
+        strides: &[[T; STRIDES]], leap: &[T], terms: &[T], power: &mut [T], factors: &mut [[T; STRIDES]],
+    ) {
+        let tokens = strides.iter().zip(leap).zip(terms).zip(power).zip(factors);
+        for ((((strides, leap), &term), power), factors) in tokens {
+            (0..STRIDES).for_each(|a| factors[a] = (strides[a] * *power) * term);
+            *power = *power * *leap;
+        }
+    }
+}
+
+vectorised! {
+    /// `tile[a][b] += sum_i factors_i[a] steps_i[b]`.
+    fn outer_products<const FUSED: bool, T: Real>(
+        steps: &[[T; STEPS]], factors: &[[T; STRIDES]], tile: &mut [[T; STEPS]; STRIDES],
+    ) {
+        let mut sums = *tile;
+        for (steps, factors) in steps.iter().zip(factors) {
+            // Lanes outside: the other way round the compiler gathers across strides.
+            for lane in 0..STEPS {
+                for a in 0..STRIDES {
+                    sums[a][lane] = T::multiply_add::<FUSED>(factors[a], steps[lane], sums[a][lane]);
+                }
+            }
+        }
+        *tile = sums;
+    }
+}

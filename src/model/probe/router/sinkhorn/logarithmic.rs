@@ -1,0 +1,131 @@
+//! The kernel in the log domain: `L[i, k] = x_i k`, potentials themselves. Takes any finite scores at
+//! any temperature, and noise on L; an exponential an entry instead of a multiplication.
+
+use std::borrow::Cow;
+
+use super::transport::Domain;
+use crate::model::ops::simd::{exp, multiply_add, vectorised};
+
+/// The kernel of one image.
+pub(super) struct Logarithmic {
+    /// `x_i = 2 s_i / (tau (N - 1))`.
+    slope: Vec<f64>,
+    /// `k`.
+    place: Vec<f64>,
+    temperature: f64,
+    /// What is added to L, `[N, N]`; empty for nothing.
+    noise: Vec<f32>,
+}
+
+impl Logarithmic {
+    /// The kernel of these scores, with `noise` (`[N, N]` row-major, or empty) added to L.
+    pub fn new(scores: &[f64], temperature: f64, noise: &[f32]) -> Self {
+        let n = scores.len();
+        let last = n.saturating_sub(1).max(1) as f64;
+        let slope = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
+        let place = (0..n).map(|k| k as f64).collect();
+        Self { slope, place, temperature, noise: noise.to_vec() }
+    }
+
+    /// The potentials of the positions, with the noise of `token`.
+    fn noisy_columns<'a>(&self, columns: &'a [f64], token: usize) -> Cow<'a, [f64]> {
+        let noise = self.noise.iter().skip(token * columns.len());
+        self.noisy(columns, noise)
+    }
+
+    /// The potentials of the tokens, with the noise of `position`.
+    fn noisy_rows<'a>(&self, rows: &'a [f64], position: usize) -> Cow<'a, [f64]> {
+        let noise = self.noise.iter().skip(position).step_by(rows.len());
+        self.noisy(rows, noise)
+    }
+
+    fn noisy<'a, 'n>(&self, values: &'a [f64], noise: impl Iterator<Item = &'n f32>) -> Cow<'a, [f64]> {
+        if self.noise.is_empty() {
+            return Cow::Borrowed(values);
+        }
+        values.iter().zip(noise).map(|(value, &noise)| value + f64::from(noise)).collect()
+    }
+}
+
+impl Domain for Logarithmic {
+    fn start(&self, columns: &mut [f64]) {
+        let last = self.place.len().saturating_sub(1).max(1) as f64;
+        columns.iter_mut().zip(&self.place).for_each(|(g, k)| *g = -(k / last).powi(2) / self.temperature);
+    }
+
+    fn balance_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
+        for (i, f) in rows.iter_mut().enumerate() {
+            *f = -log_sum_exp(self.slope[i], &self.place, &self.noisy_columns(columns, i));
+        }
+        true
+    }
+
+    fn balance_columns(&mut self, rows: &[f64], columns: &mut [f64]) -> bool {
+        for (k, g) in columns.iter_mut().enumerate() {
+            *g = -log_sum_exp(self.place[k], &self.slope, &self.noisy_rows(rows, k));
+        }
+        true
+    }
+
+    fn over_positions(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        for (i, (into, &f)) in into.iter_mut().zip(rows).enumerate() {
+            *into = weighted_sum(self.slope[i], &self.place, &self.noisy_columns(columns, i), f, weights);
+        }
+    }
+
+    fn over_tokens(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
+        for (k, (into, &g)) in into.iter_mut().zip(columns).enumerate() {
+            *into = weighted_sum(self.place[k], &self.slope, &self.noisy_rows(rows, k), g, weights);
+        }
+    }
+
+    fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
+        let columns = self.noisy_columns(columns, token);
+        for (k, share) in into.iter_mut().enumerate() {
+            *share = (self.slope[token] * self.place[k] + rows[token] + columns[k]).exp();
+        }
+    }
+}
+
+/// Values that go through the registers together.
+const BLOCK: usize = 16;
+
+vectorised! {
+    /// `ln sum_j exp(a b_j + c_j)`.
+    fn log_sum_exp<const FUSED: bool>(a: f64, b: &[f64], c: &[f64]) -> f64 {
+        let (b, b_rest) = b.as_chunks::<BLOCK>();
+        let (c, c_rest) = c.as_chunks::<BLOCK>();
+        let line = |b: f64, c: f64| multiply_add::<FUSED, f64>(a, b, c);
+        let mut tops = [f64::NEG_INFINITY; BLOCK];
+        for (b, c) in b.iter().zip(c) {
+            for lane in 0..BLOCK {
+                let value = line(b[lane], c[lane]);
+                tops[lane] = if value > tops[lane] { value } else { tops[lane] };
+            }
+        }
+        let rest = b_rest.iter().zip(c_rest);
+        let top = tops.into_iter().chain(rest.clone().map(|(&b, &c)| line(b, c))).fold(f64::NEG_INFINITY, f64::max);
+        let mut sums = [0.0; BLOCK];
+        for (b, c) in b.iter().zip(c) {
+            (0..BLOCK).for_each(|lane| sums[lane] += exp::<FUSED>(line(b[lane], c[lane]) - top));
+        }
+        let rest: f64 = rest.map(|(&b, &c)| exp::<FUSED>(line(b, c) - top)).sum();
+        top + (sums.into_iter().sum::<f64>() + rest).ln()
+    }
+}
+
+vectorised! {
+    /// `sum_j exp(a b_j + c_j + d) w_j`; no exponent above 0 by more than a rounding.
+    fn weighted_sum<const FUSED: bool>(a: f64, b: &[f64], c: &[f64], d: f64, w: &[f64]) -> f64 {
+        let (b, b_rest) = b.as_chunks::<BLOCK>();
+        let (c, c_rest) = c.as_chunks::<BLOCK>();
+        let (w, w_rest) = w.as_chunks::<BLOCK>();
+        let term = |b: f64, c: f64, w: f64| exp::<FUSED>(multiply_add::<FUSED, f64>(a, b, c) + d) * w;
+        let mut sums = [0.0; BLOCK];
+        for ((b, c), w) in b.iter().zip(c).zip(w) {
+            (0..BLOCK).for_each(|lane| sums[lane] += term(b[lane], c[lane], w[lane]));
+        }
+        let rest = b_rest.iter().zip(c_rest).zip(w_rest).map(|((&b, &c), &w)| term(b, c, w));
+        sums.into_iter().sum::<f64>() + rest.sum::<f64>()
+    }
+}

@@ -1,0 +1,180 @@
+//! Sinkhorn sorting: entropic transport from scores to positions (Cuturi, Teboul and Vert 2019).
+//!
+//! Cost `(s_i - p_k)^2` with `p_k = k / (N - 1)`, `L = -cost / tau`. From `g = 0` repeat
+//! `iterations` times `f_i = -logsumexp_k(L + g)`, then `g_k = -logsumexp_i(L + f)`;
+//! `P = exp(L + f + g)`. Columns are exact, rows approximate.
+//!
+//! On tensors it is one operation with its own gradient (`operation`), computed on the processor in
+//! float64 (`cpu`, through `transport`) and on GPUs by one kernel each way (`gpu`). The plain tensor
+//! form below is their tested reference, and what takes noise on a GPU.
+
+mod cpu;
+mod gpu;
+mod linear;
+mod logarithmic;
+mod operation;
+mod transport;
+
+use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
+
+use self::operation::Task;
+use self::transport::{Numerics, Transport};
+use super::{Routed, Router, SOFTMAX, weigh};
+use crate::model::probe::head_output::{Plan, PlanRows};
+use crate::model::probe::settings::Config;
+
+/// Sorts softly by moving the tokens to the positions at least cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sinkhorn {
+    /// Temperature tau, above 0.
+    pub temperature: f64,
+    /// How many times rows and columns are normalised, at least 1.
+    pub iterations: usize,
+}
+
+impl Default for Sinkhorn {
+    fn default() -> Self {
+        Self { temperature: 0.1, iterations: 20 }
+    }
+}
+
+impl Sinkhorn {
+    /// [`Router::plans`] on plain tensors, with `noise` `[B, N, N]` added to L: for noise on GPUs,
+    /// and the reference of the fused operation.
+    ///
+    /// In float32, against float64, at temperatures 0.01 to 1 and with a score 14 standard deviations
+    /// out, plans were measured to 3e-7, gradients to 3e-6 of the largest. Nothing can overflow: the
+    /// first row step leaves every exponent at most 0. It takes two forms. PlanRows are normalised first,
+    /// so a constant of a row counts for nothing, and with `c` the position nearest to `s_i`,
+    /// `L[i, k] - L[i, c] = (p_k - p_c) (2 s_i - p_k - p_c) / tau`: near `c`, where the plan lives, all
+    /// stays small, while `s_i^2 / tau` alone would eat float32 whole. And not potentials are carried
+    /// but the logarithm of the plan, so that the entries that count stay near 0, where float32 is
+    /// finest.
+    pub fn plans_plain(&self, scores: Tensor<2>, noise: Option<Tensor<3>>) -> Tensor<3> {
+        let [_, n] = scores.dims();
+        let last = n.saturating_sub(1).max(1) as f64;
+        let positions = positions(n, &scores.device()); // [1, 1, N], k
+        let scores = scores.unsqueeze_dim::<3>(2); // [B, N, 1]
+        let nearest = (scores.clone().detach() * last).round().clamp(0.0, last); // [B, N, 1], c
+        let apart = (positions.clone() - nearest.clone()) / last; // [B, N, N]: p_k - p_c
+        let both = (positions + nearest) / last; // [B, N, N]: p_k + p_c
+        let log_kernel = apart * (scores * 2.0 - both) / self.temperature; // [B, N, N]
+        let log_kernel = match noise {
+            Some(noise) => log_kernel + noise,
+            None => log_kernel,
+        };
+        let balance = |log_plan: Tensor<3>| log_softmax(log_softmax(log_plan, 2), 1);
+        (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| balance(log_plan)).exp()
+    }
+
+    /// [`Router::token_weights`] through [`plans_plain`](Self::plans_plain).
+    pub fn token_weights_plain(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
+        weigh(self.plans_plain(scores, None), gain)
+    }
+
+    /// [`Router::route`] with `noise`, `[N, N]` row-major, added to L; empty for none.
+    pub(super) fn noisy_route(&self, scores: &[f64], noise: &[f32]) -> Box<dyn Routed> {
+        Box::new(self.transport(scores, noise, Numerics::Single))
+    }
+
+    /// [`Router::plans`] with `noise`, `[B, N, N]` row-major, added to L; empty for none.
+    pub(super) fn noisy_plans(&self, scores: Tensor<2>, noise: Vec<f32>) -> Tensor<3> {
+        if self.fused(&scores, &noise) {
+            return operation::plans(scores, Task { sinkhorn: *self, noise });
+        }
+        let noise = noise_tensor(noise, &scores);
+        self.plans_plain(scores, noise)
+    }
+
+    /// [`Router::token_weights`] with `noise`, as [`noisy_plans`](Self::noisy_plans).
+    pub(super) fn noisy_token_weights(
+        &self,
+        scores: Tensor<2>,
+        gain: Tensor<1>,
+        noise: Vec<f32>,
+    ) -> Tensor<2> {
+        if self.fused(&scores, &noise) {
+            return operation::token_weights(scores, gain, Task { sinkhorn: *self, noise });
+        }
+        let noise = noise_tensor(noise, &scores);
+        weigh(self.plans_plain(scores, noise), gain)
+    }
+
+    /// Whether the fused operation takes these scores on their device; noise only on the processor.
+    fn fused(&self, scores: &Tensor<2>, noise: &[f32]) -> bool {
+        let processor = scores.device().without_autodiff() == Device::flex();
+        processor || (noise.is_empty() && gpu::takes(scores, *self))
+    }
+
+    /// The iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for
+    /// none.
+    fn transport(&self, scores: &[f64], noise: &[f32], way: Numerics) -> Transport {
+        Transport::run(scores, self.temperature, self.iterations.max(1), noise, way)
+    }
+}
+
+impl Router for Sinkhorn {
+    fn id(&self) -> &'static str {
+        "sinkhorn"
+    }
+
+    fn settings(&self) -> Config {
+        let (temperature, iterations) = (Some(self.temperature), Some(self.iterations));
+        Config { temperature, iterations, ..Config::default() }
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // The log kernel, then two log-softmaxes an iteration, and one exponential.
+        (5 + 2 * SOFTMAX * self.iterations as u64 + 1) * n * n
+    }
+
+    fn plan(&self, scores: &[f64]) -> Plan {
+        Plan { n: scores.len(), share: self.transport(scores, &[], Numerics::Double).plan() }
+    }
+
+    fn rows(&self, scores: &[f64]) -> Box<dyn PlanRows> {
+        Box::new(self.transport(scores, &[], Numerics::Double).rows())
+    }
+
+    fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
+        self.noisy_route(scores, &[])
+    }
+
+    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+        self.noisy_plans(scores, vec![])
+    }
+
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
+        self.noisy_token_weights(scores, gain, vec![])
+    }
+}
+
+/// Noise for a batch of scores, `[B, N, N]`; none where there is none.
+fn noise_tensor(noise: Vec<f32>, scores: &Tensor<2>) -> Option<Tensor<3>> {
+    let [images, n] = scores.dims();
+    let data = || TensorData::new::<f32, _>(noise.clone(), [images, n, n]);
+    (!noise.is_empty()).then(|| Tensor::from_data(data(), &scores.device()))
+}
+
+/// `0, 1, ..., N-1` as `[1, 1, N]`.
+fn positions(n: usize, device: &Device) -> Tensor<3> {
+    let data = (0..n).map(|k| k as f32).collect();
+    Tensor::from_data(TensorData::new::<f32, _>(data, [1, 1, n]), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_made_one_by_one_are_those_of_the_plan() {
+        let scores: Vec<f64> = (0..300).map(|i| f64::from(i * 37 % 101) / 30.0 - 1.6).collect();
+        for temperature in [0.1, 0.001] {
+            let sinkhorn = Sinkhorn { temperature, iterations: 5 };
+            let (plan, rows) = (sinkhorn.plan(&scores), sinkhorn.rows(&scores));
+            let mut room = vec![0.0; 300];
+            assert_eq!(rows.tokens(), plan.n);
+            assert!((0..300).all(|i| rows.row(i, &mut room) == plan.row(i)));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! SoftSort: a softmax over the distances to the sorted scores (Prillo and Eisenschlos 2020).
+//!
+//! With `a` the scores in ascending order, `P[i, k] = softmax_i(-|a_k - s_i|^p / tau)`. Columns are
+//! exact softmaxes. With `p = 1` each token's best position is its own rank; `p = 2` shows the
+//! paper's collapse to the edges. Every exponent is at most 0 and one of each column is exactly 0,
+//! so that float32 neither overflows nor loses more than a few ulp.
+
+use burn::tensor::{Tensor, activation::softmax};
+
+use super::columns::{Columns, Logits};
+use super::{Routed, Router, SOFTMAX, sort};
+use crate::model::probe::head_output::Plan;
+use crate::model::probe::settings::Config;
+
+/// Sorts softly through the distances to the sorted scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SoftSort {
+    /// Exponent of the distance, 1 or 2.
+    pub power: u32,
+    /// Temperature, above 0.
+    pub temperature: f64,
+}
+
+impl Default for SoftSort {
+    fn default() -> Self {
+        Self { power: 2, temperature: 1.0 }
+    }
+}
+
+impl Router for SoftSort {
+    fn id(&self) -> &'static str {
+        "softsort"
+    }
+
+    fn settings(&self) -> Config {
+        let (temperature, power) = (Some(self.temperature), Some(self.power));
+        Config { temperature, power, ..Config::default() }
+    }
+
+    fn flops(&self, n: u64) -> u64 {
+        // Ranks and sorting by comparison, distances, a softmax.
+        (5 + 2 + 3 + SOFTMAX) * n * n
+    }
+
+    fn plan(&self, scores: &[f64]) -> Plan {
+        let n = scores.len();
+        let mut share = vec![0.0; n * n];
+        for (k, &rank) in sort::ascending(scores).iter().enumerate() {
+            let distance = |s: f64| (scores[rank] - s).abs().powi(self.power as i32);
+            let column: Vec<f64> = scores.iter().map(|&s| (-distance(s) / self.temperature).exp()).collect();
+            let total: f64 = column.iter().sum();
+            column.iter().enumerate().for_each(|(i, e)| share[i * n + k] = e / total);
+        }
+        Plan { n, share }
+    }
+
+    /// With `p = 2` the square of `a_k` is the same for all tokens: what is left is a line.
+    fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
+        let (n, tau, power) = (scores.len(), self.temperature, self.power);
+        let order = sort::ascending(scores);
+        let sorted = order.iter().map(|&i| scores[i]);
+        let logits = match power {
+            1 => Logits::Distances { centres: sorted.collect(), temperature: tau },
+            _ => Logits::Lines {
+                slopes: sorted.map(|a| 2.0 * a / tau).collect(),
+                offsets: scores.iter().map(|s| s * s / tau).collect(),
+            },
+        };
+        let own = scores.to_vec();
+        let owed = move |by_positions: &[f64], by_offsets: &[f64]| {
+            let mut owed = vec![0.0; n];
+            let scale = if power == 1 { 1.0 } else { 2.0 / tau };
+            order.iter().zip(by_positions).for_each(|(&i, by)| owed[i] = scale * by);
+            (0..n).for_each(|i| owed[i] += 2.0 * own[i] * by_offsets[i] / tau);
+            owed
+        };
+        Box::new(Columns { scores: scores.to_vec(), logits, owed: Box::new(owed) })
+    }
+
+    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+        let sorted = sort::sorted(scores.clone(), sort::places(scores.clone())); // [B, N]
+        let difference = sorted.unsqueeze_dim::<3>(1) - scores.unsqueeze_dim::<3>(2); // [B, N (i), N (k)]
+        let distance = if self.power == 1 { difference.abs() } else { difference.clone() * difference };
+        softmax(distance / (-self.temperature), 1) // [B, N, N]
+    }
+}

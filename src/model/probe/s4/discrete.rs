@@ -1,0 +1,70 @@
+//! The bilinear step and its gradient, on the host in float64.
+//!
+//! With `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Back, where `Abar` is owed
+//! `dAbar` and `Bbar` is owed `Y`: `dX = 2 dAbar + Y (dt B)^T`, `dM = -X^T dX X^T` and `dB = dt X^T Y`.
+
+use super::solve;
+use crate::model::ops::gemm::Matrix;
+
+/// A discretised system.
+pub(super) struct Discrete {
+    pub states: usize,
+    /// `A`, `[S, S]`; its lower triangle is read.
+    a: Vec<f64>,
+    /// `B`, `[S, d]`.
+    b: Vec<f64>,
+    step: f64,
+    /// `X`, `[S, S]`, lower triangular.
+    inverse: Vec<f64>,
+    /// `Abar`, `[S, S]`, lower triangular.
+    pub transition: Vec<f64>,
+    /// `Bbar`, `[S, d]`.
+    pub impulse: Vec<f64>,
+}
+
+impl Discrete {
+    /// `a`: `[S, S]`, `b`: `[S, d]`.
+    pub fn new(a: Vec<f64>, b: Vec<f64>, step: f64) -> Self {
+        let states = a.len().isqrt();
+        let (mut implicit, mut inverse) = (vec![0.0; states * states], vec![0.0; states * states]);
+        for row in 0..states {
+            (0..=row).for_each(|k| implicit[row * states + k] = -0.5 * step * a[row * states + k]);
+            implicit[row * (states + 1)] += 1.0;
+            inverse[row * (states + 1)] = 1.0;
+        }
+        solve(&implicit, &mut inverse, states, |k| k + 1);
+        let mut transition: Vec<f64> = inverse.iter().map(|x| 2.0 * x).collect();
+        (0..states).for_each(|row| transition[row * (states + 1)] -= 1.0);
+        let width = b.len() / states;
+        let mut impulse = vec![0.0; b.len()];
+        Matrix::new(&inverse, states).times(Matrix::new(&b, width), &mut impulse);
+        impulse.iter_mut().for_each(|x| *x *= step);
+        Self { states, a, b, step, inverse, transition, impulse }
+    }
+
+    /// The gradients of `A`, `B` and the step, given those of `Abar`, `[S, S]`, and `Bbar`, `[S, d]`.
+    pub fn back(&self, by_transition: &[f64], by_impulse: &[f64]) -> (Vec<f64>, Vec<f64>, f64) {
+        let (states, width) = (self.states, self.b.len() / self.states);
+        let table = || vec![0.0; states * states];
+        let mut by_inverse: Vec<f64> = by_transition.iter().map(|x| 2.0 * x).collect();
+        let input: Vec<f64> = self.b.iter().map(|b| self.step * b).collect();
+        let input = Matrix::new(&input, width).transposed();
+        Matrix::new(by_impulse, width).times(input, &mut by_inverse);
+        let transposed = Matrix::new(&self.inverse, states).transposed();
+        let (mut half, mut whole) = (table(), table());
+        transposed.times(Matrix::new(&by_inverse, states), &mut half);
+        Matrix::new(&half, states).times(transposed, &mut whole); // X^T dX X^T = -dM
+        let mut by_b = vec![0.0; self.b.len()];
+        transposed.times(Matrix::new(by_impulse, width), &mut by_b); // X^T Y
+        let mut by_step: f64 = by_b.iter().zip(&self.b).map(|(x, b)| x * b).sum();
+        by_b.iter_mut().for_each(|x| *x *= self.step);
+        let mut by_a = table();
+        for row in 0..states {
+            for at in row * states..=row * (states + 1) {
+                by_a[at] = 0.5 * self.step * whole[at];
+                by_step += 0.5 * self.a[at] * whole[at];
+            }
+        }
+        (by_a, by_b, by_step)
+    }
+}

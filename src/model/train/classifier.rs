@@ -1,0 +1,179 @@
+//! A head and its linear classifier on a device: what trains.
+//!
+//! `logits = features W^T + b`, `[B, C]`, with `classifier.weight` `[C, F]` and `classifier.bias`
+//! `[C]` as `nn.Linear(F, C)`, beside the head's parameters in one [`Params`].
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, Tensor};
+
+use crate::model::grid::Grid;
+use crate::model::probe::head::{Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
+use crate::model::probe::params::{Params, Spec};
+use crate::model::probe::{BackboneMeta, Classifier, FORMAT, Meta, Probe, ProbeError};
+
+/// Sizes a model cannot be built for.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ModelError {
+    /// A setting the head cannot work with.
+    #[error("head `{head}`: {source}")]
+    Config {
+        /// The head's id.
+        head: &'static str,
+        /// The setting.
+        source: ConfigError,
+    },
+    /// Nothing to order.
+    #[error("head `{head}` needs at least 2 patch tokens to read, the grid has {found}; use larger images")]
+    TooFewTokens {
+        /// The head's id.
+        head: &'static str,
+        /// N.
+        found: usize,
+    },
+    /// Nothing to tell apart.
+    #[error("head `{head}` needs at least one class; the data set has none")]
+    NoClasses {
+        /// The head's id.
+        head: &'static str,
+    },
+}
+
+/// A head and its classifier.
+#[derive(Clone)]
+pub struct Model {
+    kind: &'static HeadSpec,
+    head: Arc<dyn Head>,
+    config: Config,
+    dims: Dims,
+    params: Params,
+}
+
+impl Model {
+    /// A fresh model. Starting values depend on `seed` and the head alone; so do random orders, unless the
+    /// settings have a seed of their own.
+    pub fn start(
+        kind: &'static HeadSpec,
+        config: &Config,
+        dims: Dims,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, ModelError> {
+        let failed = |source| ModelError::Config { head: kind.id, source };
+        let seeded = Config { seed: config.seed.or(Some(seed)), ..config.clone() };
+        let head: Arc<dyn Head> = (kind.build)(&seeded).map_err(failed)?.into();
+        head.check(&dims).map_err(failed)?;
+        if dims.grid.len() < 2 {
+            return Err(ModelError::TooFewTokens { head: kind.id, found: dims.grid.len() });
+        }
+        if dims.classes == 0 {
+            return Err(ModelError::NoClasses { head: kind.id });
+        }
+        let params = Params::start(specs(&*head, &dims), seed, kind.id, device);
+        let config = Config { rest: config.rest.clone(), ..head.settings(&dims) };
+        Ok(Self { kind, head, config, dims, params })
+    }
+
+    /// The model in a probe, for images of this grid.
+    pub fn from_probe(probe: &Probe, grid: Grid, device: &Device) -> Result<Self, ProbeError> {
+        let width = probe.meta.backbone.hidden_size;
+        probe.fits(width, grid.len(), true)?;
+        let kind = crate::model::probe::head::find(&probe.meta.head).expect("a probe names a head");
+        let head: Arc<dyn Head> =
+            (kind.build)(&probe.meta.config).expect("a probe's settings are checked").into();
+        let dims = Dims { width, grid, classes: probe.classes() };
+        let mut arrays = probe.arrays.clone();
+        let shape = [dims.classes, head.features_len(&dims)];
+        let Classifier { weight, bias } = probe.classifier.clone();
+        arrays.insert("classifier.weight".to_owned(), crate::model::io::array::Array::new(shape, weight));
+        arrays
+            .insert("classifier.bias".to_owned(), crate::model::io::array::Array::new([dims.classes], bias));
+        let params = Params::from_arrays(specs(&*head, &dims), &arrays, device);
+        Ok(Self { kind, head, config: probe.meta.config.clone(), dims, params })
+    }
+
+    /// The probe as it stands.
+    pub fn to_probe(
+        &self,
+        backbone: BackboneMeta,
+        classes: Vec<String>,
+        training: Option<serde_json::Value>,
+    ) -> Probe {
+        let mut arrays = self.params.to_arrays();
+        let mut take = |name| arrays.shift_remove(name).expect("a model has a classifier").data;
+        let classifier = Classifier { weight: take("classifier.weight"), bias: take("classifier.bias") };
+        let meta = Meta {
+            format: FORMAT,
+            head: self.kind.id.to_owned(),
+            config: self.config.clone(),
+            backbone,
+            classes,
+            training,
+            rest: serde_json::Map::new(),
+        };
+        Probe::new(meta, arrays, classifier)
+    }
+
+    /// The entry of the head in the list.
+    pub fn kind(&self) -> &'static HeadSpec {
+        self.kind
+    }
+
+    /// The head.
+    pub fn head(&self) -> &dyn Head {
+        &*self.head
+    }
+
+    /// The head's settings, defaults filled in.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The sizes it is built for.
+    pub fn dims(&self) -> &Dims {
+        &self.dims
+    }
+
+    /// All parameters, the classifier's last.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The same model with other values of the same parameters.
+    pub fn with_params(self, params: Params) -> Self {
+        Self { params, ..self }
+    }
+
+    /// Number of trained values.
+    pub fn parameters(&self) -> usize {
+        self.params.count()
+    }
+
+    /// Features of a batch, `[B, F]`.
+    pub fn features(&self, batch: &Batch) -> Tensor<2> {
+        self.head.features(&self.params, batch)
+    }
+
+    /// Logits of a batch, `[B, C]`.
+    pub fn logits(&self, batch: &Batch) -> Tensor<2> {
+        linear::apply(&self.params, "classifier", self.features(batch))
+    }
+
+    /// [`logits`](Self::logits) of a head that pools, from what its pooling gave, `[B, M, d]`.
+    pub fn logits_of(&self, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        let features = self.head.finish(&self.params, pooled, batch);
+        linear::apply(&self.params, "classifier", features)
+    }
+
+    /// To be called after each training step: buffers follow the batch. `pooled`: what the head's
+    /// pooling gave, `[B, M, d]`, where that is at hand.
+    pub fn observe(self, batch: &Batch, pooled: Option<Tensor<3>>) -> Self {
+        let params = self.head.observe(self.params, batch, pooled);
+        Self { params, ..self }
+    }
+}
+
+/// The head's parameters, then the classifier's.
+fn specs(head: &dyn Head, dims: &Dims) -> Vec<Spec> {
+    head.specs(dims).into_iter().chain(Classifier::specs(head.features_len(dims), dims.classes)).collect()
+}

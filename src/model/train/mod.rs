@@ -1,0 +1,360 @@
+//! The paper's protocol: many heads on one pass of frozen tokens, each with its own AdamW, so that no
+//! head's gradient touches another (paper, Algorithm 1).
+//!
+//! A head's start, its batches and its updates depend on (seed, head) alone, so training it alone or
+//! beside others gives the same bits. Everything a run needs to go on lives in [`HeadTrainer`] and
+//! [`TrainCursor`]; a caller that saves both can be killed at any moment.
+
+pub mod classifier;
+pub mod losses;
+pub mod optim;
+pub mod run;
+mod saved;
+mod step;
+
+use std::ops::ControlFlow;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::model::data::token_cache::{Rows, SupplyError, TokenSource};
+use crate::model::io::array::Arrays;
+use crate::model::probe::head::Batch;
+use crate::model::probe::params::Params;
+use crate::model::train::classifier::Model;
+use crate::model::train::optim::{AdamW, cosine};
+use losses::Losses;
+pub use saved::Saved;
+pub use step::{Labels, step_all};
+
+/// How all heads are trained (paper, "Optimization").
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainConfig {
+    /// Passes over the training images.
+    pub epochs: usize,
+    /// Images a step.
+    pub batch: usize,
+    /// Learning rate at the start of the cosine.
+    pub rate: f64,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self { epochs: 100, batch: 256, rate: 1e-3 }
+    }
+}
+
+/// Some images of a dataset and their classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labelled {
+    /// Indices into the dataset, and so into what supplies the tokens.
+    pub images: Vec<usize>,
+    /// The class of each.
+    pub classes: Vec<usize>,
+}
+
+/// What is trained on what.
+pub struct Task<'a> {
+    /// Tokens of all images.
+    pub tokens: &'a dyn TokenSource,
+    /// What is trained on.
+    pub train: &'a Labelled,
+    /// What picks the best epoch.
+    pub select: &'a Labelled,
+    /// What the reported accuracy is taken on; often the same.
+    pub test: &'a Labelled,
+    /// How.
+    pub protocol: &'a TrainConfig,
+    /// Where.
+    pub device: &'a Device,
+    /// Seed of order and start.
+    pub seed: u64,
+}
+
+/// One epoch of one head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Epochs done, from 1.
+    pub epoch: usize,
+    /// Mean training loss over the epoch.
+    pub loss: f64,
+    /// Training accuracy over the epoch, in percent.
+    pub train: f64,
+    /// Accuracy on the selection split, in percent.
+    pub select: f64,
+    /// Accuracy on the test split, in percent.
+    pub test: f64,
+}
+
+/// One head under training.
+pub struct HeadTrainer {
+    /// What it is called in the run: its head id, or a variant's name.
+    pub name: String,
+    /// Its head, with parameters.
+    pub model: Model,
+    /// Its optimiser.
+    pub adam: AdamW,
+    /// Its epochs so far.
+    pub history: Vec<Epoch>,
+    /// What it was at its best on the selection split.
+    pub best: Option<Snapshot>,
+    /// Predicted class of every test image after the last epoch.
+    pub answers: Vec<u32>,
+    /// Why it stopped before the end, if it did; its parameters are the last good ones.
+    pub failure: Option<String>,
+    /// Loss sum, right answers and images of the epoch under way.
+    pub running: Running,
+    /// Losses of its steps, thinned.
+    pub losses: Losses,
+    /// Time its own steps took, in seconds: without reading tokens, without evaluation.
+    pub seconds: f64,
+    /// The parameters that gave the last finite loss.
+    good: Option<Params>,
+}
+
+/// A head after one epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Its place in the history, from 0.
+    pub epoch: usize,
+    /// Effective values, classifier included.
+    pub arrays: Arrays,
+    /// Predicted class of every test image.
+    pub answers: Vec<u32>,
+}
+
+/// Sums over the epoch under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Running {
+    loss: f64,
+    right: usize,
+    images: usize,
+}
+
+impl Running {
+    /// Mean training loss so far; absent before the first step.
+    pub fn loss(&self) -> Option<f64> {
+        (self.images > 0).then(|| self.loss / self.images as f64)
+    }
+
+    /// Training accuracy so far, in percent; absent before the first step.
+    pub fn accuracy(&self) -> Option<f64> {
+        (self.images > 0).then(|| 100.0 * self.right as f64 / self.images as f64)
+    }
+
+    /// Mean training loss of the steps since these sums were `before`, in this epoch; absent where
+    /// there was none.
+    pub fn loss_since(&self, before: &Self) -> Option<f64> {
+        let before = if before.images > self.images { Self::default() } else { *before };
+        let images = self.images - before.images;
+        (images > 0).then(|| (self.loss - before.loss) / images as f64)
+    }
+}
+
+impl HeadTrainer {
+    /// A head at its start.
+    pub fn new(name: impl Into<String>, model: Model) -> Self {
+        Self {
+            name: name.into(),
+            model,
+            adam: AdamW::default(),
+            history: Vec::new(),
+            best: None,
+            answers: Vec::new(),
+            failure: None,
+            running: Running::default(),
+            losses: Losses::default(),
+            seconds: 0.0,
+            good: None,
+        }
+    }
+
+    /// Ends its training because of `what`, and takes back the step that led to it.
+    fn fail(&mut self, what: &str) {
+        self.failure = Some(format!("{what} in epoch {}", self.history.len() + 1));
+        if let Some(good) = self.good.take() {
+            self.model = self.model.clone().with_params(good);
+        }
+    }
+}
+
+/// Where a run stands: the next step is `step` of epoch `epoch`, both from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainCursor {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Steps done of the epoch under way.
+    pub step: usize,
+}
+
+/// What a run tells as it goes.
+pub enum Event<'a> {
+    /// A step of all heads is done.
+    Step {
+        /// Where the run stands.
+        position: TrainCursor,
+        /// Steps of an epoch.
+        steps: usize,
+        /// All heads.
+        learners: &'a [HeadTrainer],
+    },
+    /// A batch of the evaluation at the end of an epoch is done. Breaking leaves the epoch open.
+    Evaluation,
+    /// An epoch of all heads is done and evaluated: a good moment to save.
+    Epoch {
+        /// Where the run stands.
+        position: TrainCursor,
+        /// All heads.
+        learners: &'a [HeadTrainer],
+    },
+}
+
+/// Trains `learners` from `position` on, until done or `tell` breaks; returns where it stands.
+///
+/// # Errors
+/// If there are no tokens for a batch; `learners` are as the last step that was told of left them.
+pub fn train(
+    task: &Task,
+    learners: &mut [HeadTrainer],
+    mut position: TrainCursor,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<TrainCursor, SupplyError> {
+    let TrainConfig { epochs, batch, rate } = *task.protocol;
+    let steps = task.train.images.len().div_ceil(batch);
+    let parts = losses::parts(epochs, steps);
+    while position.epoch < epochs {
+        let order = epoch_order(task.train.images.len(), task.seed, position.epoch);
+        let images_of = |chunk: &[usize]| chunk.iter().map(|&i| task.train.images[i]).collect::<Vec<_>>();
+        let wanted = order.chunks(batch).skip(position.step).map(images_of).collect();
+        let mut supply = task.tokens.read(wanted);
+        for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
+            let done = position.epoch * steps + step;
+            let rows = supply.next().expect("a batch for every step")?;
+            let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
+            let batch = batch_of(task, rows, &images_of(chunk), Some(done as u64));
+            let labels =
+                Labels::new(&classes, learners.first().map_or(0, |l| l.model.dims().classes), task.device);
+            let rate = cosine(rate, done, epochs * steps);
+            step_all(learners, &batch, &labels, rate);
+            position.step = step + 1;
+            for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
+                learner.losses.take(learner.running, [position.epoch, step + 1], steps, parts);
+            }
+            if tell(Event::Step { position, steps, learners }).is_break() {
+                return Ok(position);
+            }
+        }
+        if close_epoch(task, learners, tell)?.is_break() {
+            return Ok(position);
+        }
+        position = TrainCursor { epoch: position.epoch + 1, step: 0 };
+        if tell(Event::Epoch { position, learners }).is_break() {
+            return Ok(position);
+        }
+    }
+    Ok(position)
+}
+
+/// The order of the training images in one epoch: a function of seed and epoch.
+fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(epoch as u64);
+    let mut order: Vec<usize> = (0..images).collect();
+    order.shuffle(&mut rng);
+    order
+}
+
+/// The tokens of `images` on the device; `step` is given when they are trained on.
+fn batch_of(task: &Task, rows: Rows, images: &[usize], step: Option<u64>) -> Batch {
+    let (tokens, device) = (task.tokens, task.device);
+    let (grid, width) = (tokens.grid(), tokens.width());
+    let shape = [images.len(), grid.len(), width];
+    let patches = Tensor::<3>::from_data(TensorData::new(rows.patches, shape), device);
+    let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
+    // Far apart for every step, and never those of an evaluation.
+    let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
+    let draws = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
+    match step {
+        Some(_) => {
+            Batch { patches: patches.autodiff(), cls: cls.map(Tensor::autodiff), grid, draws, training: true }
+        }
+        None => Batch { patches, cls, grid, draws, training: false },
+    }
+}
+
+/// Predicted class of each of `images` by every learner that still trains; empty for the others.
+fn predict(
+    task: &Task,
+    learners: &[HeadTrainer],
+    images: &[usize],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), Vec<Vec<u32>>>, SupplyError> {
+    let mut answers = vec![Vec::with_capacity(images.len()); learners.len()];
+    let chunks = || images.chunks(task.protocol.batch);
+    for (chunk, rows) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
+        let batch = batch_of(task, rows?, chunk, None);
+        for (learner, answers) in learners.iter().zip(&mut answers) {
+            if learner.failure.is_none() {
+                let logits = learner.model.logits(&batch); // [B, C]
+                let classes = logits.argmax(1).squeeze_dim::<1>(1).into_data().convert::<u32>();
+                answers.extend(classes.try_to_vec::<u32>().expect("class indices"));
+            }
+        }
+        if tell(Event::Evaluation).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(answers))
+}
+
+/// Evaluates every learner and remembers the best.
+fn close_epoch(
+    task: &Task,
+    learners: &mut [HeadTrainer],
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, SupplyError> {
+    // No loss comes after the last step that would say of it that it broke the parameters.
+    for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
+        if !learner.model.params().are_finite() {
+            learner.fail("a parameter became NaN or infinite");
+        }
+    }
+    let ControlFlow::Continue(select) = predict(task, learners, &task.select.images, tell)? else {
+        return Ok(ControlFlow::Break(()));
+    };
+    let test = match task.select == task.test {
+        true => ControlFlow::Continue(select.clone()),
+        false => predict(task, learners, &task.test.images, tell)?,
+    };
+    let ControlFlow::Continue(test) = test else { return Ok(ControlFlow::Break(())) };
+    for ((learner, select), test) in learners.iter_mut().zip(select).zip(test) {
+        let running = std::mem::take(&mut learner.running);
+        if learner.failure.is_some() {
+            continue;
+        }
+        let epoch = Epoch {
+            epoch: learner.history.len() + 1,
+            loss: running.loss / running.images as f64,
+            train: 100.0 * running.right as f64 / running.images as f64,
+            select: accuracy(&select, &task.select.classes),
+            test: accuracy(&test, &task.test.classes),
+        };
+        let best = learner.best.as_ref().map(|best| learner.history[best.epoch].select);
+        if best.is_none_or(|best| epoch.select > best) {
+            let arrays = learner.model.params().to_arrays();
+            learner.best = Some(Snapshot { epoch: learner.history.len(), arrays, answers: test.clone() });
+        }
+        learner.history.push(epoch);
+        learner.answers = test;
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Share of right answers, in percent.
+pub fn accuracy(answers: &[u32], classes: &[usize]) -> f64 {
+    let right = answers.iter().zip(classes).filter(|&(&answer, &class)| answer as usize == class).count();
+    100.0 * right as f64 / classes.len() as f64
+}

@@ -1,0 +1,93 @@
+//! One AdamW step on the CPU in one pass over value, gradient and moments, on all cores. Each value
+//! is its own affair: the number of threads changes no bit.
+
+use burn::backend::Flex;
+use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::{BETA_1, BETA_2, EPSILON, Update};
+use crate::model::ops::pooling::{flex, host};
+use crate::model::ops::simd::vectorised;
+
+/// Values a thread takes at once.
+const PART: usize = 1 << 14;
+
+/// The moved value and its moments, which are changed in place where nobody else holds them.
+pub(super) fn step(
+    value: Tensor<1>,
+    gradient: Tensor<1>,
+    [mean, variance]: [Tensor<1>; 2],
+    update: &Update,
+) -> (Tensor<1>, [Tensor<1>; 2]) {
+    let device = value.device();
+    let gradient = flex(gradient).to_contiguous();
+    let gradient = gradient.as_slice::<f32>().expect("float32 gradients");
+    let (mut mean, mut variance) = (flex(mean).to_contiguous(), flex(variance).to_contiguous());
+    let mut moved = host(value); // a copy: the value before the step is kept by whoever may take it back
+    let parts = moved.par_chunks_mut(PART).zip(gradient.par_chunks(PART));
+    let moments = mean.storage_mut::<f32>().par_chunks_mut(PART);
+    let moments = moments.zip(variance.storage_mut::<f32>().par_chunks_mut(PART));
+    let (correction, rate) = (update.correction as f32, update.rate as f32);
+    parts.zip(moments).for_each(|((value, gradient), (mean, variance))| {
+        advance(value, gradient, mean, variance, correction, rate);
+    });
+    let count = moved.len();
+    let moved = Tensor::from_data(TensorData::new(moved, [count]), &device);
+    (moved, [mean, variance].map(Tensor::from_primitive::<Flex>))
+}
+
+vectorised! {
+    /// The formula, for a few values.
+    fn advance<const FUSED: bool>(
+        value: &mut [f32], gradient: &[f32], mean: &mut [f32], variance: &mut [f32], correction: f32, rate: f32,
+    ) {
+        let (keep_1, new_1) = (BETA_1 as f32, (1.0 - BETA_1) as f32);
+        let (keep_2, new_2) = (BETA_2 as f32, (1.0 - BETA_2) as f32);
+        let moments = mean.iter_mut().zip(variance.iter_mut());
+        for ((value, &gradient), (mean, variance)) in value.iter_mut().zip(gradient).zip(moments) {
+            *mean = *mean * keep_1 + gradient * new_1;
+            *variance = *variance * keep_2 + gradient * gradient * new_2;
+            let spread = (*variance / correction).sqrt() + EPSILON as f32;
+            *value -= *mean / spread * rate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::super::plain_step;
+    use super::*;
+    use crate::close::assert_close;
+
+    #[test]
+    fn it_is_the_plain_step_on_any_number_of_threads() {
+        let device = Device::flex();
+        let count = 2 * PART + 37;
+        let tensor = |scale: f32, shift: f32| {
+            let values = (0..count).map(|i| ((i * 7919) % 1013) as f32 / 506.0 * scale + shift).collect();
+            Tensor::<1>::from_data(TensorData::new::<f32, _>(values, [count]), &device)
+        };
+        let given = || (tensor(1.0, -1.0), tensor(0.5, -0.3), [tensor(0.1, 0.0), tensor(0.2, 0.0)]);
+        let update = Update { correction: 0.003, rate: 0.01 };
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let (value, gradient, moments) = given();
+            let (moved, [mean, variance]) = pool.install(|| step(value, gradient, moments, &update));
+            [moved, mean, variance].map(host)
+        };
+        let (value, gradient, moments) = given();
+        let (moved, [mean, variance]) = plain_step(value, gradient, moments, &update);
+        let plain = [moved, mean, variance].map(host);
+        let found = run(1);
+        assert_eq!(found, run(3));
+        for (found, plain) in found.iter().zip(&plain) {
+            // Each as a share of itself, or of a thousandth.
+            let size = |(value, plain): (&f32, &f32)| value / plain.abs().max(1e-3);
+            let [found, plain] =
+                [found, plain].map(|all| all.iter().zip(plain).map(size).collect::<Vec<f32>>());
+            assert_close("moved", found, plain, 1e-6);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, and the cosine schedule of the paper.
+//!
+//! Moments are kept by parameter name, so that a run that was killed goes on bit for bit.
+
+mod fused;
+
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use indexmap::IndexMap;
+
+use crate::model::io::array::{Array, Arrays};
+use crate::model::ops::pooling::on_cpu;
+use crate::model::probe::params::{Constraint, Params};
+
+const BETA_1: f64 = 0.9;
+const BETA_2: f64 = 0.999;
+const EPSILON: f64 = 1e-8;
+
+/// The paper's learning rate at `step` of `steps`: half a cosine from `start` to 0.
+pub fn cosine(start: f64, step: usize, steps: usize) -> f64 {
+    0.5 * start * (1.0 + (std::f64::consts::PI * step as f64 / steps.max(1) as f64).cos())
+}
+
+/// The optimiser of one head. Weight decay is zero throughout (paper, "Optimization"), so none is
+/// computed.
+#[derive(Clone, Default)]
+pub struct AdamW {
+    steps: u32,
+    moments: IndexMap<String, [Tensor<1>; 2]>,
+}
+
+impl AdamW {
+    /// Moves `params` against `gradients` and restores their constraints. `tracked` are the tensors
+    /// the gradients were taken of, in the order of `params`; gradients of several graphs add up.
+    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &[&Gradients], rate: f64) -> Params {
+        self.steps += 1;
+        let correction_1 = 1.0 - BETA_1.powf(f64::from(self.steps));
+        let correction_2 = 1.0 - BETA_2.powf(f64::from(self.steps));
+        let mut gradients = tracked.iter().map(|(_, value)| {
+            gradients.iter().filter_map(|gradients| value.grad(gradients)).reduce(|sum, more| sum + more)
+        });
+        let moved = params.map(|spec, value| {
+            let gradient = gradients.next().expect("as many tracked parameters as parameters");
+            let Some(gradient) = gradient.filter(|_| spec.constraint != Constraint::Fixed) else {
+                return value;
+            };
+            let zero = || [value.zeros_like(), value.zeros_like()];
+            let [mean, variance] = self.moments.swap_remove(&spec.name).unwrap_or_else(zero);
+            let update = Update { correction: correction_2, rate: rate / correction_1 };
+            let (moved, moments) = match on_cpu(&value.device()) {
+                true => fused::step(value, gradient, [mean, variance], &update),
+                false => plain_step(value, gradient, [mean, variance], &update),
+            };
+            self.moments.insert(spec.name.clone(), moments);
+            moved
+        });
+        moved.project()
+    }
+
+    /// Its state on the host, for a checkpoint: `<name>.mean`, `<name>.variance` and `steps`.
+    pub fn to_arrays(&self) -> Arrays {
+        let host = |tensor: &Tensor<1>| {
+            let data = tensor.to_data().try_to_vec::<f32>().expect("float32 moments");
+            Array::new([data.len()], data)
+        };
+        let mut arrays = Arrays::new();
+        for (name, [mean, variance]) in &self.moments {
+            arrays.insert(format!("{name}.mean"), host(mean));
+            arrays.insert(format!("{name}.variance"), host(variance));
+        }
+        arrays.insert("steps".to_owned(), Array::new([1], vec![self.steps as f32]));
+        arrays
+    }
+
+    /// The optimiser a checkpoint holds; `None` if the arrays are not a whole state.
+    pub fn from_arrays(arrays: &Arrays, device: &Device) -> Option<Self> {
+        let tensor = |array: &Array| {
+            Tensor::<1>::from_data(TensorData::new(array.data.clone(), [array.data.len()]), device)
+        };
+        let steps = *arrays.get("steps")?.data.first()? as u32;
+        let mut moments = IndexMap::new();
+        for (key, mean) in arrays {
+            if let Some(name) = key.strip_suffix(".mean") {
+                let variance = arrays.get(&format!("{name}.variance"))?;
+                moments.insert(name.to_owned(), [tensor(mean), tensor(variance)]);
+            }
+        }
+        Some(Self { steps, moments })
+    }
+}
+
+/// What a step has in common for all values.
+struct Update {
+    /// `1 - beta_2^t`, which the variance is divided by.
+    correction: f64,
+    /// The learning rate over `1 - beta_1^t`.
+    rate: f64,
+}
+
+/// One step on any device: the moved value and its moments.
+fn plain_step(
+    value: Tensor<1>,
+    gradient: Tensor<1>,
+    [mean, variance]: [Tensor<1>; 2],
+    update: &Update,
+) -> (Tensor<1>, [Tensor<1>; 2]) {
+    let mean = mean * BETA_1 + gradient.clone() * (1.0 - BETA_1);
+    let variance = variance * BETA_2 + gradient.square() * (1.0 - BETA_2);
+    let spread = (variance.clone() / update.correction).sqrt() + EPSILON;
+    (value - mean.clone() / spread * update.rate, [mean, variance])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::probe::params::{Init, Spec};
+
+    /// Three steps on f(x) = sum x^4 / 4 beside PyTorch's in float64 (`tests/reference/optim.py`): `AdamW([x],
+    /// lr=0.1, weight_decay=0)` under `CosineAnnealingLR(T_max=3)`.
+    #[test]
+    fn three_steps_are_those_of_pytorch() {
+        let theirs = include_str!("../../../../tests/fixtures/optim/steps.json");
+        let theirs: [[f64; 3]; 3] = serde_json::from_str(theirs).unwrap();
+        let device = Device::flex();
+        let spec = Spec::new("x", [3], Init::Values(vec![1.0, -2.0, 0.5]));
+        let mut params = Params::start(vec![spec], 0, "test", &device);
+        let mut adam = AdamW::default();
+        for (step, expected) in theirs.iter().enumerate() {
+            let tracked = params.tracked();
+            let loss = tracked.get::<1>("x").powi_scalar(4).sum() / 4.0;
+            params = adam.step(params, &tracked, &[&loss.backward()], cosine(0.1, step, 3));
+            for (found, expected) in params.to_arrays()["x"].data.iter().zip(expected) {
+                assert!((f64::from(*found) - expected).abs() < 3e-7, "step {step}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_goes_to_a_file_and_back() {
+        let device = Device::flex();
+        let mut params = Params::start(vec![Spec::new("x", [2], Init::Uniform(1.0))], 1, "test", &device);
+        let mut adam = AdamW::default();
+        for _ in 0..2 {
+            let tracked = params.tracked();
+            let gradients = tracked.get::<1>("x").square().sum().backward();
+            params = adam.step(params, &tracked, &[&gradients], 0.01);
+        }
+        let again = AdamW::from_arrays(&adam.to_arrays(), &device).unwrap();
+        assert_eq!(again.to_arrays(), adam.to_arrays());
+        assert!(AdamW::from_arrays(&Arrays::new(), &device).is_none());
+    }
+}

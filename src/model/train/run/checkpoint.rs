@@ -1,0 +1,249 @@
+//! What a killed run goes on from: one safetensors file, written whole or not at all.
+//!
+//! Tensors are called `<variant>/<part>/<name>`, their parts `params`, `good`, `adam` and `best` in
+//! float32, beside `<variant>/history` `[epochs, 5]` and `<variant>/running` `[4]` in float64 and
+//! the answers in unsigned 32 bits; `losses` in float32 and `since` `[3]` in float64 are the losses of
+//! steps, which a checkpoint of an earlier program has not: no number goes through decimal digits.
+
+use std::collections::HashMap;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde::{Deserialize, Serialize};
+
+use super::{Run, RunError, error, write};
+use crate::model::io::array::{Array, Arrays};
+use crate::model::io::atomic_file;
+use crate::model::train::losses::Losses;
+use crate::model::train::{Epoch, Running, Saved, Snapshot, TrainCursor};
+
+const KEY: &str = "ssmprobe-state";
+const FORMAT: u64 = 1;
+/// No checkpoint is longer, in bytes; those of all heads on the widest backbones have some gigabytes.
+const LARGEST: u64 = 1 << 36;
+
+/// Where a run stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checkpoint {
+    /// How many of the manifest's seeds are done.
+    pub seeds_done: usize,
+    /// Where the training of the next seed stands.
+    pub position: TrainCursor,
+    /// Its learners by name; empty at a seed's start.
+    pub learners: Vec<(String, Saved)>,
+}
+
+/// What the file says beside its tensors.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u64,
+    seeds_done: usize,
+    position: TrainCursor,
+    learners: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    best: Option<usize>,
+    failure: Option<String>,
+}
+
+type Tensor = (String, Vec<usize>, Dtype, Vec<u8>);
+
+impl Run {
+    /// Where the run stands; at its start where there is no checkpoint yet.
+    pub fn checkpoint(&self) -> Result<Checkpoint, RunError> {
+        let path = self.checkpoint_path();
+        match atomic_file::read(&path, LARGEST) {
+            Ok(bytes) => parse(&bytes).map_err(|found| RunError::Damaged { path, found }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Checkpoint::default()),
+            Err(error) => Err(error::io("read", &path)(error)),
+        }
+    }
+
+    /// Puts `checkpoint` in the place of the one before.
+    pub fn save(&self, checkpoint: &Checkpoint) -> Result<(), RunError> {
+        let path = self.checkpoint_path();
+        let bytes = serialise(checkpoint).map_err(|found| RunError::Damaged { path: path.clone(), found })?;
+        write(&path, &bytes)
+    }
+}
+
+fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
+    let mut tensors: Vec<Tensor> = Vec::new();
+    let mut learners = Vec::new();
+    for (name, saved) in &checkpoint.learners {
+        let best = saved.best.as_ref();
+        let groups = [
+            ("params", Some(&saved.params)),
+            ("good", Some(&saved.good)),
+            ("adam", Some(&saved.adam)),
+            ("best", best.map(|best| &best.arrays)),
+        ];
+        for (part, arrays) in groups {
+            for (key, array) in arrays.into_iter().flatten() {
+                let bytes = array.data.iter().flat_map(|x| x.to_le_bytes()).collect();
+                tensors.push((format!("{name}/{part}/{key}"), array.shape.clone(), Dtype::F32, bytes));
+            }
+        }
+        let doubles = |values: &[f64]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let history: Vec<f64> =
+            saved.history.iter().flat_map(|e| [e.epoch as f64, e.loss, e.train, e.select, e.test]).collect();
+        let shape = vec![saved.history.len(), 5];
+        tensors.push((format!("{name}/history"), shape, Dtype::F64, doubles(&history)));
+        let [loss, right, images] = saved.running.to_values();
+        let running = doubles(&[loss, right, images, saved.seconds]);
+        tensors.push((format!("{name}/running"), vec![4], Dtype::F64, running));
+        let losses = saved.losses.points.iter().flat_map(|x| x.to_le_bytes()).collect();
+        tensors.push((format!("{name}/losses"), vec![saved.losses.points.len()], Dtype::F32, losses));
+        let since = doubles(&saved.losses.since.to_values());
+        tensors.push((format!("{name}/since"), vec![3], Dtype::F64, since));
+        for (part, answers) in [("answers", Some(&saved.answers)), ("best-answers", best.map(|b| &b.answers))]
+        {
+            if let Some(answers) = answers {
+                let bytes = answers.iter().flat_map(|x| x.to_le_bytes()).collect();
+                tensors.push((format!("{name}/{part}"), vec![answers.len()], Dtype::U32, bytes));
+            }
+        }
+        let failure = saved.failure.clone();
+        learners.push(Entry { name: name.clone(), best: best.map(|best| best.epoch), failure });
+    }
+    let Checkpoint { seeds_done, position, .. } = *checkpoint;
+    let header = Header { format: FORMAT, seeds_done, position, learners };
+    let header = serde_json::to_string(&header).map_err(|error| error.to_string())?;
+    let views = tensors
+        .iter()
+        .map(|(name, shape, dtype, bytes)| {
+            TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.as_str(), view))
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| error.to_string())?;
+    let metadata = HashMap::from([(KEY.to_owned(), header)]);
+    safetensors::serialize(views, Some(metadata)).map_err(|error| error.to_string())
+}
+
+fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
+    let header = header.ok_or("it is no checkpoint of a run")?;
+    let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
+    if header.format != FORMAT {
+        return Err(format!("its format is {}; this program reads {FORMAT}", header.format));
+    }
+    let learners = header.learners.into_iter().map(|entry| {
+        let name = entry.name.clone();
+        Ok((name, learner(&tensors, entry)?))
+    });
+    let learners = learners.collect::<Result<_, String>>()?;
+    Ok(Checkpoint { seeds_done: header.seeds_done, position: header.position, learners })
+}
+
+fn learner(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
+    let Entry { name, best, failure } = entry;
+    let view = |part: &str, dtype: Dtype| {
+        let key = format!("{name}/{part}");
+        let view = tensors.tensor(&key).map_err(|error| error.to_string())?;
+        match view.dtype() == dtype {
+            true => Ok(view.data()),
+            false => Err(format!("`{key}` is {:?}, expected {dtype:?}", view.dtype())),
+        }
+    };
+    let doubles = |part: &str| -> Result<Vec<f64>, String> {
+        let (chunks, _) = view(part, Dtype::F64)?.as_chunks::<8>();
+        Ok(chunks.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
+    };
+    let indices = |part: &str| -> Result<Vec<u32>, String> {
+        let (chunks, _) = view(part, Dtype::U32)?.as_chunks::<4>();
+        Ok(chunks.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
+    };
+    let group = |part: &str| arrays(tensors, &format!("{name}/{part}/"));
+    let history: Vec<Epoch> = doubles("history")?
+        .as_chunks::<5>()
+        .0
+        .iter()
+        .map(|&[epoch, loss, train, select, test]| Epoch { epoch: epoch as usize, loss, train, select, test })
+        .collect();
+    let running = doubles("running")?;
+    let &[loss, right, images, seconds] =
+        running.as_array::<4>().ok_or_else(|| format!("`{name}/running` has not 4 values"))?;
+    let kept = tensors.tensor(&format!("{name}/losses")).is_ok();
+    let losses = match kept {
+        true => {
+            let since = doubles("since")?;
+            let since = since.as_array::<3>().ok_or_else(|| format!("`{name}/since` has not 3 values"))?;
+            let (points, _) = view("losses", Dtype::F32)?.as_chunks::<4>();
+            let points = points.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            Losses { points, since: Running::from_values(*since) }
+        }
+        false => Losses::default(),
+    };
+    let best = best.map(|epoch| -> Result<Snapshot, String> {
+        if epoch >= history.len() {
+            return Err(format!("`{name}` was best in epoch {epoch} of {}", history.len()));
+        }
+        Ok(Snapshot { epoch, arrays: group("best"), answers: indices("best-answers")? })
+    });
+    Ok(Saved {
+        params: group("params"),
+        good: group("good"),
+        adam: group("adam"),
+        best: best.transpose()?,
+        answers: indices("answers")?,
+        history,
+        failure,
+        running: Running::from_values([loss, right, images]),
+        losses,
+        seconds,
+    })
+}
+
+/// The float32 tensors whose names begin with `prefix`, without it.
+fn arrays(tensors: &SafeTensors, prefix: &str) -> Arrays {
+    let own = tensors.iter().filter_map(|(name, view)| Some((name.strip_prefix(prefix)?, view)));
+    own.filter(|(_, view)| view.dtype() == Dtype::F32)
+        .map(|(name, view)| {
+            let data = view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            (name.to_owned(), Array::new(view.shape(), data))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(values: &[f32]) -> Arrays {
+        Arrays::from([("s4.0.A".to_owned(), Array::new([values.len()], values.to_vec()))])
+    }
+
+    #[test]
+    fn a_checkpoint_comes_back_to_the_bit() {
+        let third = 1.0 / 3.0;
+        let epoch =
+            Epoch { epoch: 1, loss: 0.1 + 0.2, train: third * 100.0, select: third, test: 2.0 * third };
+        let saved = Saved {
+            params: some(&[1.0, f32::MIN_POSITIVE]),
+            good: some(&[0.1]),
+            adam: some(&[-0.0]),
+            history: vec![epoch],
+            best: Some(Snapshot { epoch: 0, arrays: some(&[3.0]), answers: vec![4, 0] }),
+            answers: vec![7],
+            failure: Some("the loss became NaN".to_owned()),
+            running: Running::from_values([third, 5.0, 9.0]),
+            losses: Losses {
+                points: vec![0.1, third as f32],
+                since: Running::from_values([third, 1.0, 2.0]),
+            },
+            seconds: 0.7,
+        };
+        let fresh = Saved::default();
+        let learners = vec![("sinkhorn".to_owned(), saved), ("gap".to_owned(), fresh)];
+        let checkpoint = Checkpoint { seeds_done: 2, position: TrainCursor { epoch: 1, step: 3 }, learners };
+        let bytes = serialise(&checkpoint).unwrap();
+        assert_eq!(parse(&bytes).unwrap(), checkpoint);
+        assert_eq!(serialise(&parse(&bytes).unwrap()).unwrap(), bytes);
+        assert!(parse(&bytes[..bytes.len() - 1]).is_err());
+    }
+}

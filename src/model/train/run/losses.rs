@@ -1,0 +1,107 @@
+//! Losses of steps in a run's folder: `losses/s<seed>.safetensors`, written with every epoch.
+//!
+//! For every variant one float32 tensor under its name, `[epochs done * parts]`: the mean training loss
+//! of each of the `parts` equal parts of an epoch ([`crate::model::train::losses`]). The metadata key
+//! `ssmprobe-losses` holds JSON: `format`, `seed`, `epochs` of the run, `steps` and `parts` of an epoch.
+
+use std::collections::HashMap;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde::{Deserialize, Serialize};
+
+use super::{Run, RunError, error, write};
+use crate::model::io::atomic_file;
+use crate::model::train::losses::parts;
+
+const KEY: &str = "ssmprobe-losses";
+const FORMAT: u64 = 1;
+/// Largest file that is read: the bound of thousands of heads stays below it.
+const LARGEST: u64 = 256 << 20;
+
+/// Losses of the steps of one seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepLosses {
+    /// The seed.
+    pub seed: u64,
+    /// Points of an epoch.
+    pub parts: usize,
+    /// Variants and their points; not a number where one is not known.
+    pub heads: Vec<(String, Vec<f32>)>,
+}
+
+/// What the file says beside its tensors.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u64,
+    seed: u64,
+    epochs: usize,
+    steps: usize,
+    parts: usize,
+}
+
+impl Run {
+    /// Writes the losses of a seed so far.
+    pub fn write_losses<'a>(
+        &self,
+        seed: u64,
+        heads: impl Iterator<Item = (&'a str, &'a [f32])>,
+    ) -> Result<(), RunError> {
+        let (protocol, path) = (&self.manifest.protocol, self.losses_path(seed));
+        let steps = self.manifest.dataset.train.div_ceil(protocol.batch.max(1));
+        let header = Header {
+            format: FORMAT,
+            seed,
+            epochs: protocol.epochs,
+            steps,
+            parts: parts(protocol.epochs, steps),
+        };
+        let bytes = |points: &[f32]| points.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let heads: Vec<(&str, usize, Vec<u8>)> =
+            heads.map(|(name, points)| (name, points.len(), bytes(points))).collect();
+        let damaged = |found: String| RunError::Damaged { path: path.clone(), found };
+        let views = heads.iter().map(|(name, points, bytes)| {
+            TensorView::new(Dtype::F32, vec![*points], bytes).map(|view| (*name, view))
+        });
+        let views = views.collect::<Result<Vec<_>, _>>().map_err(|error| damaged(error.to_string()))?;
+        let header = serde_json::to_string(&header).expect("plain data serialises");
+        let metadata = Some(HashMap::from([(KEY.to_owned(), header)]));
+        let bytes = safetensors::serialize(views, metadata).map_err(|error| damaged(error.to_string()))?;
+        let folder = self.folder.join("losses");
+        atomic_file::make_folder(&folder).map_err(error::io("make", &folder))?;
+        write(&path, &bytes)
+    }
+
+    /// The losses of the steps of a seed; none where the run keeps none, or not yet.
+    pub fn losses(&self, seed: u64) -> Result<Option<StepLosses>, RunError> {
+        let path = self.losses_path(seed);
+        match atomic_file::read(&path, LARGEST) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error::io("read", &path)(error)),
+            Ok(bytes) => parse(&bytes, seed).map(Some).map_err(|found| RunError::Damaged { path, found }),
+        }
+    }
+
+    fn losses_path(&self, seed: u64) -> std::path::PathBuf {
+        self.folder.join(format!("losses/s{seed}.safetensors"))
+    }
+}
+
+fn parse(bytes: &[u8], seed: u64) -> Result<StepLosses, String> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
+    let header = header.ok_or("it holds no losses of a run")?;
+    let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
+    if (header.format, header.seed) != (FORMAT, seed) || header.parts == 0 {
+        let Header { format, seed: found, parts, .. } = header;
+        return Err(format!(
+            "it is of format {format}, seed {found} and {parts} parts; expected {FORMAT}, {seed}, 1 or more"
+        ));
+    }
+    let heads = tensors.iter().filter(|(_, view)| view.dtype() == Dtype::F32).map(|(name, view)| {
+        let points = view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        (name.to_owned(), points)
+    });
+    Ok(StepLosses { seed, parts: header.parts, heads: heads.collect() })
+}

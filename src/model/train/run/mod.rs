@@ -1,0 +1,321 @@
+//! The folder of a training run: what was trained on what, how it went, and what came out.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `run.json` | [`Manifest`]: configuration, versions, hashes, seeds; written again only when seeds are added |
+//! | `metrics.jsonl` | one line for every seed, head and epoch ([`Metric`]) |
+//! | `losses/s<seed>.safetensors` | training loss within every epoch, head by head ([`StepLosses`]) |
+//! | `results.csv` | `head,seed,best,last,best_epoch,parameters,seconds`, accuracies in percent |
+//! | `probes/<head>-s<seed>-best.safetensors`, `-last` | the probes, once a seed is done or stopped |
+//! | `answers/truth.json` | test images and their classes ([`Truth`]) |
+//! | `answers/<head>-s<seed>.json` | [`Outcome`]: history and answers, once a seed is done or stopped |
+//! | `state/checkpoint.safetensors` | what a killed run goes on from ([`checkpoint`]) |
+//! | `state/unreadable.json` | images that cannot be read, where no tokens are kept |
+//! | `state/lock` | nothing; whoever trains has it locked ([`RunLock`]) |
+//! | `state/evaluation.lock` | nothing; locked while what was found out about the run is changed |
+//!
+//! Every file is written whole or not at all; the checkpoint comes last, so that a run killed
+//! anywhere repeats what was not finished and ends with the same files.
+
+pub mod checkpoint;
+mod error;
+mod lock;
+mod losses;
+mod outcome;
+mod unreadable;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+pub use self::error::RunError;
+pub use self::lock::RunLock;
+pub use self::losses::StepLosses;
+pub use self::outcome::{Outcome, ProbeCheckpoint};
+use super::{Epoch, TrainConfig};
+use crate::model::data::token_cache;
+use crate::model::grid::Grid;
+use crate::model::io::atomic_file;
+use crate::model::io::csv_cell::word;
+use crate::model::probe::BackboneMeta;
+use crate::model::probe::head::Config;
+
+/// The version of the folder's format.
+pub const FORMAT: u64 = 1;
+/// No JSON file of a run is longer, in bytes: answers for a hundred million images.
+const LARGEST: u64 = 1 << 30;
+
+/// A head with settings, under a name of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// What it is called in the run and its files: the head's id, where it occurs once.
+    pub name: String,
+    /// The head's id.
+    pub head: String,
+    /// Its settings; defaults where absent.
+    #[serde(default)]
+    pub config: Config,
+}
+
+/// What picks the best epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selection {
+    /// The images the result is reported on, as the paper does. It flatters.
+    Test,
+    /// The dataset's own validation split; the result is reported on its test split.
+    Val,
+    /// This share of every class of the training images, which are then not trained on.
+    PartOfTrain(f64),
+}
+
+impl Selection {
+    /// What a reader must know of the numbers.
+    pub fn warning(self) -> Option<&'static str> {
+        match self {
+            Self::Test => Some(
+                "the best epoch was picked on the test images themselves, which flatters it; \
+                 `last` does not, nor does --select-split",
+            ),
+            Self::Val | Self::PartOfTrain(_) => None,
+        }
+    }
+}
+
+/// The dataset of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DatasetMeta {
+    /// Its name.
+    pub name: String,
+    /// Its layout.
+    pub layout: String,
+    /// Where it was.
+    pub path: PathBuf,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// Images trained on.
+    pub train: usize,
+    /// Images that pick the best epoch.
+    pub select: usize,
+    /// Images of the reported accuracy.
+    pub test: usize,
+    /// Images left out because they cannot be read.
+    pub unreadable: usize,
+}
+
+/// What was trained on what, and how: fixed for the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the folder's format, [`FORMAT`].
+    pub format: u64,
+    /// The program and its version.
+    pub program: String,
+    /// Whose tokens.
+    pub backbone: BackboneMeta,
+    /// Where the backbone is: a folder, or an id of the Hub.
+    pub backbone_source: String,
+    /// Of which images.
+    pub dataset: DatasetMeta,
+    /// What the cached tokens depend on.
+    pub tokens: token_cache::TokenKey,
+    /// Image size asked for, where it is not the backbone's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<usize>,
+    /// Whether the backbone runs again for every batch, and no tokens are kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recompute: bool,
+    /// Folder of all token caches, as it was when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PathBuf>,
+    /// How the patch tokens lie.
+    pub grid: Grid,
+    /// What is trained.
+    pub heads: Vec<Variant>,
+    /// How.
+    pub protocol: TrainConfig,
+    /// One training of all heads each.
+    pub seeds: Vec<u64>,
+    /// What picks the best epoch.
+    pub selection: Selection,
+    /// What a reader must know of the numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+    /// Where it was computed first.
+    pub device: String,
+}
+
+/// The test images.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truth {
+    /// Image files, below the dataset's folder where they lie there.
+    pub images: Vec<String>,
+    /// Their indices in the token cache.
+    pub indices: Vec<usize>,
+    /// The class of each.
+    pub classes: Vec<usize>,
+}
+
+/// A line of `metrics.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Name of the variant.
+    pub head: String,
+    /// Its seed.
+    pub seed: u64,
+    /// How the epoch went.
+    #[serde(flatten)]
+    pub epoch: Epoch,
+}
+
+/// A run's folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    folder: PathBuf,
+    /// What is trained on what.
+    pub manifest: Manifest,
+}
+
+impl Run {
+    /// Begins a run in `folder`, which is made if absent.
+    ///
+    /// # Errors
+    /// If it holds a run already, or cannot be written.
+    pub fn create(folder: &Path, manifest: Manifest, truth: &Truth) -> Result<Self, RunError> {
+        let run = Self { folder: folder.to_owned(), manifest };
+        if run.manifest_path().exists() {
+            return Err(RunError::Exists { folder: folder.to_owned() });
+        }
+        for folder in [folder.to_owned(), folder.join("probes"), folder.join("answers"), folder.join("state")]
+        {
+            atomic_file::make_folder(&folder).map_err(error::io("make", &folder))?;
+        }
+        write_json(&folder.join("answers/truth.json"), truth)?;
+        write_json(&run.manifest_path(), &run.manifest)?;
+        Ok(run)
+    }
+
+    /// Opens the run in `folder`, finished or not.
+    pub fn open(folder: &Path) -> Result<Self, RunError> {
+        let path = folder.join("run.json");
+        if !path.exists() {
+            return Err(RunError::Absent { folder: folder.to_owned() });
+        }
+        let manifest: Manifest = read_json(&path)?;
+        if manifest.format != FORMAT {
+            return Err(RunError::Format { path, found: manifest.format });
+        }
+        Ok(Self { folder: folder.to_owned(), manifest })
+    }
+
+    /// Removes temporary files that a kill has left; only for who goes on with the run.
+    pub fn tidy(&self) -> Result<(), RunError> {
+        for folder in ["", "probes", "answers", "losses", "state"].map(|name| self.folder.join(name)) {
+            if !folder.exists() {
+                continue; // an earlier program kept no losses
+            }
+            atomic_file::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
+        }
+        Ok(())
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The test images.
+    pub fn truth(&self) -> Result<Truth, RunError> {
+        read_json(&self.folder.join("answers/truth.json"))
+    }
+
+    /// The probe of a variant.
+    pub fn probe(&self, head: &str, seed: u64, which: ProbeCheckpoint) -> PathBuf {
+        self.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", which.name()))
+    }
+
+    /// What came out so far, in the order of seeds, then of heads; trainings that have not come to
+    /// an end or a stop are left out.
+    pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
+        self.outcomes_of(&self.manifest.seeds)
+    }
+
+    /// [`outcomes`](Self::outcomes) of some seeds.
+    pub fn outcomes_of(&self, seeds: &[u64]) -> Result<Vec<Outcome>, RunError> {
+        let pairs = seeds.iter().flat_map(|seed| self.manifest.heads.iter().map(move |head| (seed, head)));
+        let there = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
+        there.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
+    }
+
+    /// What came out of a variant with a seed.
+    pub fn outcome(&self, head: &str, seed: u64) -> Result<Outcome, RunError> {
+        read_json(&self.outcome_path(head, seed))
+    }
+
+    /// Writes `answers/` of an outcome.
+    pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RunError> {
+        write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
+    }
+
+    /// Writes `metrics.jsonl` and `results.csv`.
+    pub fn write_tables(&self, outcomes: &[Outcome]) -> Result<(), RunError> {
+        let mut lines = Vec::new();
+        for outcome in outcomes {
+            for epoch in &outcome.epochs {
+                let metric = Metric { head: outcome.head.clone(), seed: outcome.seed, epoch: epoch.clone() };
+                serde_json::to_writer(&mut lines, &metric).expect("plain data serialises");
+                lines.push(b'\n');
+            }
+        }
+        write(&self.folder.join("metrics.jsonl"), &lines)?;
+        let mut table = csv::Writer::from_writer(Vec::new());
+        let whole = "a table in memory";
+        table
+            .write_record(["head", "seed", "best", "last", "best_epoch", "parameters", "seconds"])
+            .expect(whole);
+        let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+        for outcome in outcomes {
+            let record = [
+                word(&outcome.head).into_owned(),
+                outcome.seed.to_string(),
+                percent(outcome.best_accuracy()),
+                percent(outcome.last_accuracy()),
+                outcome.best_epoch.map_or(String::new(), |epoch| (epoch + 1).to_string()),
+                outcome.parameters.to_string(),
+                format!("{:.3}", outcome.seconds),
+            ];
+            table.write_record(record).expect(whole);
+        }
+        write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
+    }
+
+    /// Where the checkpoint lies.
+    pub fn checkpoint_path(&self) -> PathBuf {
+        self.folder.join("state/checkpoint.safetensors")
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.folder.join("run.json")
+    }
+
+    fn outcome_path(&self, head: &str, seed: u64) -> PathBuf {
+        self.folder.join(format!("answers/{head}-s{seed}.json"))
+    }
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunError> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("plain data serialises");
+    bytes.push(b'\n');
+    write(path, &bytes)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    atomic_file::write(path, bytes).map_err(error::io("write", path))
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
+    let bytes = atomic_file::read(path, LARGEST).map_err(error::io("read", path))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| RunError::Damaged { path: path.to_owned(), found: error.to_string() })
+}

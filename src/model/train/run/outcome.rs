@@ -1,0 +1,100 @@
+//! What came out of one training of one head: `answers/<head>-s<seed>.json`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Truth;
+use crate::model::train::{Epoch, HeadTrainer};
+
+/// What came out of one head with one seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Name of the variant.
+    pub head: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Index into `epochs` of the best on the selection split; absent if no epoch was finished.
+    pub best_epoch: Option<usize>,
+    /// Number of trained values.
+    pub parameters: usize,
+    /// Time its own steps took, in seconds.
+    pub seconds: f64,
+    /// Why it stopped before the end, if it did.
+    pub failure: Option<String>,
+    /// All epochs.
+    pub epochs: Vec<Epoch>,
+    /// Predicted class of every test image at the best epoch.
+    pub best: Vec<u32>,
+    /// The same after the last one.
+    pub last: Vec<u32>,
+}
+
+impl Outcome {
+    /// What a learner has come to.
+    pub fn of(learner: &HeadTrainer, seed: u64) -> Self {
+        Self {
+            head: learner.name.clone(),
+            seed,
+            best_epoch: learner.best.as_ref().map(|best| best.epoch),
+            parameters: learner.model.parameters(),
+            seconds: learner.seconds,
+            failure: learner.failure.clone(),
+            epochs: learner.history.iter().map(rounded).collect(),
+            best: learner.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
+            last: learner.answers.clone(),
+        }
+    }
+
+    /// Test accuracy at the best epoch, in percent.
+    pub fn best_accuracy(&self) -> Option<f64> {
+        self.best_epoch.and_then(|epoch| Some(self.epochs.get(epoch)?.test))
+    }
+
+    /// Test accuracy after the last epoch, in percent.
+    pub fn last_accuracy(&self) -> Option<f64> {
+        self.epochs.last().map(|epoch| epoch.test)
+    }
+
+    /// ProbeCheckpoint test images were right, at the best epoch or after the last.
+    pub fn right(&self, truth: &Truth, which: ProbeCheckpoint) -> Vec<bool> {
+        let answers = match which {
+            ProbeCheckpoint::Best => &self.best,
+            ProbeCheckpoint::Last => &self.last,
+        };
+        answers.iter().zip(&truth.classes).map(|(&answer, &class)| answer as usize == class).collect()
+    }
+}
+
+/// An epoch to nine decimals: a JSON reader may miss the last bit of a number of seventeen digits,
+/// and what is read and written again should stay the same.
+fn rounded(epoch: &Epoch) -> Epoch {
+    let round = |x: f64| (x * 1e9).round() / 1e9;
+    let Epoch { epoch, loss, train, select, test } = *epoch;
+    Epoch { epoch, loss: round(loss), train: round(train), select: round(select), test: round(test) }
+}
+
+/// ProbeCheckpoint of a head's two probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeCheckpoint {
+    /// At its best on the selection split.
+    Best,
+    /// After the last epoch.
+    Last,
+}
+
+impl ProbeCheckpoint {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Best, Self::Last];
+
+    /// The one of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::BOTH.into_iter().find(|which| which.name() == name)
+    }
+
+    /// As file names have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Last => "last",
+        }
+    }
+}

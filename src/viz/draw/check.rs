@@ -1,0 +1,71 @@
+//! Whether a trace holds together before it is drawn: one read from disk may say anything.
+
+use crate::model::trace::{Routing, Trace};
+use crate::viz::Empty;
+
+/// Most tokens a figure is drawn for: a plan of more would be an image of over 16 megapixels.
+const MOST: usize = 4096;
+
+/// Says what does not fit together, or nothing.
+pub fn check(trace: &Trace) -> Result<(), Empty> {
+    let grid = trace.grid;
+    let n = grid.rows.checked_mul(grid.cols).filter(|n| (1..=MOST).contains(n)).ok_or_else(|| {
+        Empty(format!(
+            "The trace has a grid of {} x {}; 1 to {MOST} tokens can be drawn",
+            grid.rows, grid.cols
+        ))
+    })?;
+    let length = |name: &str, found: Option<usize>| match found {
+        Some(found) if found != n => {
+            Err(Empty(format!("The trace has {found} values of {name} for {n} tokens; make it again")))
+        }
+        _ => Ok(()),
+    };
+    length("scores", trace.scores.as_ref().map(Vec::len))?;
+    length("token_weight", trace.token_weight.as_ref().map(Vec::len))?;
+    length("expected", trace.expected.as_ref().map(Vec::len))?;
+    length("evidence.position_raster", trace.evidence.position_raster.as_ref().map(Vec::len))?;
+    length("evidence.position", trace.evidence.position.as_ref().map(Vec::len))?;
+    length("evidence.token", trace.evidence.token.as_ref().map(Vec::len))?;
+    length("evidence.proxy", trace.evidence.proxy.as_ref().map(Vec::len))?;
+    length("evidence.proxy_raster", trace.evidence.proxy_raster.as_ref().map(Vec::len))?;
+    for kernel in trace.kernel.iter().chain(&trace.other_kernels) {
+        length("kernel", Some(kernel.rows))?;
+        if kernel.cols == 0 || kernel.rows.checked_mul(kernel.cols) != Some(kernel.data.len()) {
+            return Err(Empty(
+                "The kernel of the trace does not have the values it says; make it again".into(),
+            ));
+        }
+    }
+    match &trace.routing {
+        Routing::None => {}
+        Routing::Plan(plan) => {
+            if plan.rows != n || plan.cols != n || plan.data.len() != n * n {
+                return Err(Empty(format!(
+                    "The plan of the trace is {} x {} for {n} tokens; make it again",
+                    plan.rows, plan.cols
+                )));
+            }
+        }
+        Routing::Orders(orders) => {
+            for order in orders {
+                let mut seen = vec![false; n];
+                let whole = order.len() == n
+                    && order.iter().all(|&i| {
+                        seen.get_mut(i as usize).is_some_and(|seen| !std::mem::replace(seen, true))
+                    });
+                if !whole {
+                    return Err(Empty(format!(
+                        "An order of the trace does not name each of the {n} tokens once; make it again"
+                    )));
+                }
+            }
+        }
+    }
+    let seen = &trace.seen;
+    let pixels = seen.width.checked_mul(seen.height).and_then(|p| p.checked_mul(3));
+    if pixels != Some(seen.rgb.len()) {
+        return Err(Empty("The picture of the trace does not have the pixels it says; make it again".into()));
+    }
+    Ok(())
+}

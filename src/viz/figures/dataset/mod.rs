@@ -1,0 +1,126 @@
+//! Pictures of a [`Survey`]: what one probe made of all images of a dataset.
+//!
+//! An [`Overview`] is to a survey what a [`Figure`](crate::viz::Figure) is to a trace; [`OVERVIEWS`] is
+//! the one list of them. What lies under the pointer is an item of the picture's own list; the
+//! picture says which images stand behind it.
+
+mod class_diagnostics;
+mod confusion;
+mod routing_maps;
+mod scatter;
+
+use serde::{Deserialize, Serialize};
+
+use super::diagnostics::words;
+use crate::model::explain::survey::{CONFIDENCE, OWN, Survey};
+use crate::viz::draw::colormap::Map;
+use crate::viz::draw::scene::Scene;
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::Theme;
+use crate::viz::{Empty, Size};
+
+/// What maps of classes show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MapOf {
+    /// Where tokens come in the order.
+    #[default]
+    Positions,
+    /// What tokens count.
+    Weights,
+}
+
+/// What a person may set of an overview.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Choice {
+    /// The measure that is shown by class, and across a scatter.
+    pub measure: String,
+    /// The measure upwards in a scatter.
+    pub against: String,
+    /// What maps show.
+    pub maps: MapOf,
+    /// Colours of magnitudes.
+    pub map: Map,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self {
+            measure: "rank_coverage".into(),
+            against: OWN.into(),
+            maps: MapOf::Positions,
+            map: Map::Cividis,
+        }
+    }
+}
+
+/// What an overview is of.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// What the probe made of the images.
+    pub survey: &'a Survey,
+    /// The survey of the second axis of a scatter: of another probe, or the same one.
+    pub other: &'a Survey,
+    /// What is set.
+    pub choice: &'a Choice,
+    /// The image to mark.
+    pub selected: Option<usize>,
+}
+
+/// A kind of picture of a survey.
+pub trait Overview: Sync {
+    /// Its name on a command line.
+    fn id(&self) -> &'static str;
+
+    /// Its name on the screen.
+    fn title(&self) -> &'static str;
+
+    /// What it shows and how to read it.
+    fn about(&self) -> &'static str;
+
+    /// A height that suits `width`, in points.
+    fn height(&self, view: View<'_>, width: f32) -> f32;
+
+    /// The picture.
+    ///
+    /// # Errors
+    /// Why there is nothing to see.
+    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty>;
+
+    /// The numbers behind it.
+    fn table(&self, view: View<'_>) -> Table;
+
+    /// What lies under the pointer, in words, and the images behind it.
+    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>);
+}
+
+/// The one list of overviews.
+pub const OVERVIEWS: &[&dyn Overview] = &[
+    &class_diagnostics::ClassDiagnostics,
+    &routing_maps::RoutingMaps,
+    &confusion::ConfusionMatrix,
+    &scatter::Scatter,
+];
+
+/// The overview of this id.
+pub fn find(id: &str) -> Option<&'static dyn Overview> {
+    OVERVIEWS.iter().copied().find(|overview| overview.id() == id)
+}
+
+/// A measure as a person reads it.
+pub fn label(measure: &str) -> String {
+    words(measure)
+}
+
+/// The measure that can be shown: the one chosen, or the confidence of a probe without it.
+pub fn measure<'a>(survey: &Survey, chosen: &'a str) -> &'a str {
+    if survey.values(chosen).is_some() { chosen } else { CONFIDENCE }
+}
+
+/// Who was asked about what, as one line.
+pub fn subject(survey: &Survey) -> String {
+    let change = if survey.change.is_empty() { String::new() } else { format!(" ({})", survey.change) };
+    let asked = &survey.asked;
+    format!("{}{change} on {} {} images of {}", survey.probe, survey.len(), asked.split, asked.dataset)
+}

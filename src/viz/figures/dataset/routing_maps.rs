@@ -1,0 +1,192 @@
+//! Where tokens come in the order on average over the images of a class, or what they count: one
+//! small map a class, all on one scale. Classes whose map is furthest from that of all come first
+//! where not all have room.
+//!
+//! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine tokens of ten.
+
+use super::{MapOf, Overview, View};
+use crate::model::explain::survey::{ClassMaps, Survey};
+use crate::model::trace::Matrix;
+use crate::viz::draw::colormap::diverging;
+use crate::viz::draw::font;
+use crate::viz::draw::frame::Axis;
+use crate::viz::draw::legend;
+use crate::viz::draw::scale::{Scale, extent, number};
+use crate::viz::draw::scene::{Anchor, Box2, Identity, Raster, Scene};
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::{Color, Theme};
+use crate::viz::{Empty, Size};
+
+/// Most maps drawn beside that of all classes.
+const MOST: usize = 23;
+/// Width of a map where height does not matter, in points.
+const USUAL: f32 = 58.0;
+/// Widest map.
+const WIDE: f32 = 110.0;
+/// Gap between maps.
+const GAP: f32 = 7.0;
+
+/// The overview.
+pub struct RoutingMaps;
+
+/// The maps that are chosen, or why there are none.
+fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
+    let survey = view.survey;
+    let (maps, what) = match view.choice.maps {
+        MapOf::Positions => (&survey.positions, "reads its tokens in no single order"),
+        MapOf::Weights => (&survey.weights, "gives no token one weight"),
+    };
+    maps.as_ref().ok_or_else(|| Empty(format!("{} {what}", survey.head)))
+}
+
+/// The classes drawn, in order.
+fn classes(maps: &ClassMaps) -> Vec<usize> {
+    let (all, _) = maps.all();
+    let far = |class: usize| -> f64 {
+        maps.of(class).iter().zip(&all).map(|(a, b)| f64::from(a - b).powi(2)).sum()
+    };
+    let mut there: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
+    if there.len() > MOST {
+        there.sort_by(|a, b| far(*b).total_cmp(&far(*a)));
+        there.truncate(MOST);
+    }
+    there
+}
+
+/// The scale of the colours.
+fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
+    let (all, _) = maps.all();
+    let values = drawn.iter().flat_map(|class| maps.of(*class)).chain(&all).map(|v| f64::from(*v));
+    let (lo, hi) = extent(values).unwrap_or((0.0, 1.0));
+    match of {
+        MapOf::Positions => Axis::new(Scale::linear(lo, hi), "Mean position, 0 first to 1 last", 5),
+        MapOf::Weights if lo < 0.0 => {
+            let bound = hi.max(-lo);
+            Axis::new(Scale::linear(-bound, bound), "Mean weight, 1 an even share", 5)
+        }
+        MapOf::Weights => Axis::new(Scale::linear(0.0, hi), "Mean weight, 1 an even share", 5),
+    }
+}
+
+/// Columns and the width of a map: as wide as `count` of them can be in this room.
+fn tiles(count: usize, room: f32, height: f32, head: f32, aspect: f32) -> (usize, f32) {
+    let width = |columns: usize| {
+        let rows = count.div_ceil(columns) as f32;
+        let across = (room + GAP) / columns as f32 - GAP;
+        across.min((height / rows - GAP - head) / aspect).clamp(4.0, WIDE)
+    };
+    let best = |a: &usize, b: &usize| width(*a).total_cmp(&width(*b)).then(b.cmp(a));
+    let columns = (1..=count.max(1)).max_by(best).unwrap_or(1);
+    (columns, width(columns))
+}
+
+fn aspect(survey: &Survey) -> f32 {
+    survey.grid.rows as f32 / survey.grid.cols.max(1) as f32
+}
+
+impl Overview for RoutingMaps {
+    fn id(&self) -> &'static str {
+        "routing_maps"
+    }
+
+    fn title(&self) -> &'static str {
+        "Routing by class"
+    }
+
+    fn about(&self) -> &'static str {
+        "Where tokens come in the order, or what they count, on average over the images of every class"
+    }
+
+    fn height(&self, view: View<'_>, width: f32) -> f32 {
+        let theme = Theme::light();
+        let Ok(maps) = maps(view) else { return 80.0 };
+        let drawn = classes(maps);
+        let room = width - legend::bar_room(&theme, &bar(maps, &drawn, view.choice.maps)) - 2.0;
+        let columns = (((room + GAP) / (USUAL + GAP)) as usize).clamp(1, drawn.len() + 1);
+        let side = ((room + GAP) / columns as f32 - GAP).min(WIDE);
+        let rows = (drawn.len() + 1).div_ceil(columns) as f32;
+        rows * (side * aspect(view.survey) + theme.tick + 3.0 + GAP) + theme.tick + 4.0
+    }
+
+    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let (survey, maps) = (view.survey, maps(view)?);
+        let mut scene = Scene::new(size.width, size.height, "Routing by class", theme.background);
+        let drawn = classes(maps);
+        let axis = bar(maps, &drawn, view.choice.maps);
+        let signed = axis.scale.lo < 0.0;
+        let color = |t: f32| -> Color {
+            if signed { diverging(theme, 2.0 * t - 1.0) } else { view.choice.map.at(t) }
+        };
+        let foot = theme.tick + 3.0;
+        let room = size.width - legend::bar_room(theme, &axis) - 2.0;
+        let head = theme.tick + 3.0;
+        let (columns, side) = tiles(drawn.len() + 1, room, size.height - foot, head, aspect(survey));
+        let rows = (drawn.len() + 1).div_ceil(columns);
+        let (all, _) = maps.all();
+        for at in 0..=drawn.len() {
+            let class = at.checked_sub(1).map(|at| drawn[at]);
+            let values = class.map_or(all.as_slice(), |class| maps.of(class));
+            let name = class.map_or("All classes", |class| survey.asked.classes[class].as_str());
+            let x = (at % columns) as f32 * (side + GAP);
+            let y = (at / columns) as f32 * (side * aspect(survey) + head + GAP);
+            let rect = Box2::new(x, y + head, side, side * aspect(survey));
+            let text = font::fit_middle(name, theme.tick, side);
+            scene.text([x, y + theme.tick * font::CAP + 1.0], text, theme.tick, theme.ink, Anchor::Start);
+            let pixels = values.iter().map(|v| color(axis.scale.at(f64::from(*v))));
+            let raster = Raster::new(survey.grid.cols, survey.grid.rows, pixels);
+            scene.image(rect, raster, false, None);
+            scene.target(rect, Identity::Item(class.unwrap_or(survey.asked.classes.len())));
+        }
+        let tall = (rows as f32 * (side * aspect(survey) + head + GAP) - head - GAP).min(220.0);
+        let last = (columns.min(drawn.len() + 1)) as f32 * (side + GAP) - GAP;
+        legend::color_bar(&mut scene, theme, Box2::new(0.0, head, last, tall), &axis, color);
+        let base = rows as f32 * (side * aspect(survey) + head + GAP) + theme.tick * font::CAP;
+        scene.text(
+            [0.0, base],
+            font::fit(&note(view, maps, &drawn), theme.tick, size.width),
+            theme.tick,
+            theme.muted,
+            Anchor::Start,
+        );
+        Ok(scene)
+    }
+
+    fn table(&self, view: View<'_>) -> Table {
+        let Ok(maps) = maps(view) else { return Table::default() };
+        let classes = maps.counts.len();
+        let matrix =
+            Matrix { rows: classes, cols: maps.values.len() / classes.max(1), data: maps.values.clone() };
+        Table::default()
+            .words("class", view.survey.asked.classes.iter().cloned())
+            .numbers("images", maps.counts.iter().map(|count| f64::from(*count)))
+            .matrix("token", matrix)
+    }
+
+    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
+        let asked = &view.survey.asked;
+        let of = |at: &usize| item == asked.classes.len() || asked.class[*at] as usize == item;
+        let name = asked.classes.get(item).cloned().unwrap_or_else(|| "All classes".to_owned());
+        (name, (0..view.survey.len()).filter(of).collect())
+    }
+}
+
+/// What chance gives, and what is left out.
+fn note(view: View<'_>, maps: &ClassMaps, drawn: &[usize]) -> String {
+    let there = maps.counts.iter().filter(|count| **count > 0).count();
+    let most = if drawn.len() < there {
+        format!("The {} of {there} classes furthest from all", drawn.len())
+    } else {
+        String::new()
+    };
+    let fewest = drawn.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
+    let chance = match view.choice.maps {
+        MapOf::Positions => {
+            let spread = 1.645 / (12.0 * f64::from(fewest)).sqrt();
+            let [low, high] = [0.5 - spread, 0.5 + spread].map(|end| number((end * 1000.0).round() / 1000.0));
+            let s = if fewest == 1 { "" } else { "s" };
+            format!("Chance: {low} to {high} (5 to 95 %, mean of {fewest} random order{s})")
+        }
+        MapOf::Weights => String::new(),
+    };
+    [most, chance].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ")
+}

@@ -1,0 +1,139 @@
+//! Any two measures against each other, a dot an image: of one probe, or one of each of two. Behind
+//! the dots what chance gives for a single image, where it says something.
+
+use super::{Overview, View, label, measure};
+use crate::model::explain::survey::spearman;
+use crate::viz::draw::frame::{Axis, Frame};
+use crate::viz::draw::legend::{self, Mark};
+use crate::viz::draw::scale::{Scale, extent, number};
+use crate::viz::draw::scene::{Box2, Identity, Scene, Shape, Stroke};
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::Theme;
+use crate::viz::{Empty, Size};
+
+/// The overview.
+pub struct Scatter;
+
+/// Both columns with their names; the second probe's name where there are two.
+struct Axes<'a> {
+    x: (&'a [f32], String, Option<(f64, f64)>),
+    y: (&'a [f32], String, Option<(f64, f64)>),
+}
+
+fn axes<'a>(view: View<'a>) -> Axes<'a> {
+    let two = !std::ptr::eq(view.survey, view.other);
+    let axis = |survey: &'a crate::model::explain::survey::Survey, chosen: &str| {
+        let name = measure(survey, chosen);
+        let of = if two { format!("{}, {}", label(name), survey.probe) } else { label(name) };
+        (survey.values(name).unwrap_or_default(), of, survey.nulls.get(name).copied())
+    };
+    Axes { x: axis(view.survey, &view.choice.measure), y: axis(view.other, &view.choice.against) }
+}
+
+fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
+    let (lo, hi) = extent(values.iter().map(|v| f64::from(*v)))?;
+    let (from, to) = null.unwrap_or((lo, hi));
+    Some(Scale::padded(lo.min(from), hi.max(to)))
+}
+
+impl Overview for Scatter {
+    fn id(&self) -> &'static str {
+        "scatter"
+    }
+
+    fn title(&self) -> &'static str {
+        "Scatter"
+    }
+
+    fn about(&self) -> &'static str {
+        "Two measures against each other, a dot an image; a click selects it"
+    }
+
+    fn height(&self, _: View<'_>, width: f32) -> f32 {
+        width * 0.78
+    }
+
+    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let Axes { x, y } = axes(view);
+        let none = || Empty("No image has both measures".to_owned());
+        let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
+        let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
+        let (right, wrong) = (theme.series(0), theme.series(1));
+        let mut key = vec![(Mark::Dot(right), "Right"), (Mark::Dot(wrong), "Wrong")];
+        if x.2.is_some() || y.2.is_some() {
+            key.push((Mark::Patch(theme.band), "Chance for one image"));
+        }
+        let both = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
+        let rank = spearman(x.0, y.0).map(|rho| format!("Spearman {} (n = {both})", number(rho)));
+        if let Some(rank) = &rank {
+            key.push((Mark::None, rank));
+        }
+        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
+        // The last number may stand half beyond its axis.
+        let outer = Box2::new(0.0, top, size.width - 8.0, size.height - top);
+        let frame = Frame::fit(outer, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
+        let area = frame.area;
+        if let Some((from, to)) = x.2 {
+            let (from, to) = (frame.x(from), frame.x(to));
+            scene.fill(Box2::new(from, area.y, (to - from).max(1.0), area.h), theme.band.alpha(0.7));
+        }
+        if let Some((from, to)) = y.2 {
+            let (from, to) = (frame.y(to), frame.y(from));
+            scene.fill(Box2::new(area.x, from, area.w, (to - from).max(1.0)), theme.band.alpha(0.7));
+        }
+        frame.grid(&mut scene, theme);
+        let many = view.survey.len() as f32;
+        let radius = (26.0 / many.sqrt()).clamp(0.9, 1.9);
+        let alpha = (60.0 / many.sqrt()).clamp(0.35, 0.85);
+        // Wrong ones last: they are fewer, and asked for more often.
+        for wanted in [true, false] {
+            let color = if wanted { right } else { wrong };
+            for (image, (a, b)) in x.0.iter().zip(y.0).enumerate() {
+                if a.is_finite() && b.is_finite() && view.survey.right(image) == Some(wanted) {
+                    let center = frame.at(f64::from(*a), f64::from(*b));
+                    let shape =
+                        Shape::Circle { center, radius, fill: Some(color.alpha(alpha)), stroke: None };
+                    scene.add(shape, Some(Identity::Item(image)));
+                }
+            }
+        }
+        if let Some(image) = view.selected {
+            let at = |values: &[f32]| values.get(image).copied().filter(|v| v.is_finite()).map(f64::from);
+            if let (Some(a), Some(b)) = (at(x.0), at(y.0)) {
+                let stroke = Some(Stroke::new(1.2, theme.ink));
+                scene.add(Shape::Circle { center: frame.at(a, b), radius: 4.0, fill: None, stroke }, None);
+            }
+        }
+        frame.axes(&mut scene, theme);
+        Ok(scene)
+    }
+
+    fn table(&self, view: View<'_>) -> Table {
+        let Axes { x, y } = axes(view);
+        let wide = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+        let asked = &view.survey.asked;
+        let name = |axis: &str, of: &str| format!("{axis}: {}", of.to_lowercase());
+        Table::default()
+            .words("image", asked.images.iter().cloned())
+            .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
+            .words("predicted", (0..view.survey.len()).map(|at| view.survey.predicted_name(at).to_owned()))
+            .numbers(&name("x", &x.1), wide(x.0))
+            .numbers(&name("y", &y.1), wide(y.0))
+    }
+
+    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
+        let survey = view.survey;
+        let class = |at: usize| survey.asked.classes[survey.asked.class[at] as usize].as_str();
+        if item >= survey.len() {
+            return (String::new(), Vec::new());
+        }
+        let name = &survey.asked.images[item];
+        let Axes { x, y } = axes(view);
+        let at = |(values, of, _): (&[f32], String, _)| {
+            let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));
+            format!("\n{of}: {}", number(value))
+        };
+        let taken = survey.predicted_name(item);
+        (format!("{name}: {}, taken for {taken}{}{}", class(item), at(x), at(y)), vec![item])
+    }
+}

@@ -1,0 +1,349 @@
+//! Every diagnostic of the plan (docs/definitions.md, section 5): a mark over the band that chance gives for the
+//! same router settings (5th to 95th percentile), and over that of untrained scorers on the same image, in
+//! numbers beside it, and on which side of its band it lies. Every row has a scale of its own, made by its
+//! bands. A trace that knows only one untrained scorer shows it as a tick.
+
+use crate::model::trace::{Diagnostic, Trace};
+use crate::viz::draw::font;
+use crate::viz::draw::hover::Hover;
+use crate::viz::draw::legend::{self, Mark};
+use crate::viz::draw::readout::Readout;
+use crate::viz::draw::scale::{Scale, extent, number_like};
+use crate::viz::draw::scene::{Anchor, Box2, Identity, Scene, Stroke};
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::{Color, Theme};
+use crate::viz::{Empty, Figure, Options, Size, no_plan};
+
+/// Height of one row and of the head above them.
+const ROW: f32 = 12.0;
+/// Height of one where there is less room, and where there is more.
+const LEAST: f32 = 8.5;
+const MOST: f32 = 22.0;
+/// Least width of the drawing of a row.
+const TRACK: f32 = 34.0;
+/// Below this a number is what rounding leaves of zero: no side of a band means anything.
+const DUST: f64 = 1e-9;
+
+/// The figure.
+pub struct Diagnostics;
+
+/// One row: a diagnostic, and the range its bands lie in.
+pub struct Strip {
+    id: String,
+    diagnostic: Diagnostic,
+    scale: Scale,
+}
+
+/// What a diagnostic says, in a sentence.
+fn meaning(id: &str) -> &'static str {
+    match id {
+        "rank_coverage" => "Distinct best positions of tokens, divided by N",
+        "argmax_entropy" => "Entropy of the histogram of best positions, divided by ln N",
+        "edge_mass_10" => "Share of the tokens whose best position is among the first or the last tenth",
+        "row_max_mean" => "Mean over tokens of their largest share at any position: 1 is a hard order",
+        "row_max_p95" => "95th percentile over tokens of their largest share at any position",
+        "row_marginal_error" => "Largest distance of a row sum of the plan from 1",
+        "column_marginal_error" => "Largest distance of a column sum of the plan from 1",
+        "token_coverage" => "Distinct leading tokens of positions, divided by N",
+        "token_entropy" => "Entropy of the histogram of leading tokens, divided by ln N",
+        "mean_position_spread" => {
+            "Standard deviation of the position of a token, in positions; mean over tokens"
+        }
+        "kendall_tau" => "Kendall's tau-b of the mean positions against raster order",
+        "path_length" => "Mean step over the grid, in patches, between tokens that follow each other",
+        _ => "",
+    }
+}
+
+/// Of these, scores without an image say nothing: neighbouring tokens are alike, and so are their scores.
+fn untrained_alone(id: &str) -> bool {
+    matches!(id, "kendall_tau" | "path_length")
+}
+
+/// `rank_coverage` as a person reads it.
+pub(super) fn words(name: &str) -> String {
+    let text = name.replace("_p95", ", p95").replace("_10", ", 10 %").replace('_', " ");
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
+}
+
+impl Strip {
+    /// Of a diagnostic whose value is a number.
+    pub fn of(id: &str, diagnostic: &Diagnostic) -> Option<Self> {
+        let value = diagnostic.value;
+        if !value.is_finite() {
+            return None;
+        }
+        let null = diagnostic.null.filter(|_| !untrained_alone(id));
+        let diagnostic = Diagnostic { null, ..*diagnostic };
+        let bands = null.into_iter().chain(diagnostic.untrained_band).flat_map(|(lo, hi)| [lo, hi]);
+        let scale = match extent(bands.chain(diagnostic.untrained)) {
+            Some((lo, hi)) => {
+                let spare = 0.5 * (hi - lo);
+                let (low, high) = (lo - spare, hi + spare);
+                let beyond = 0.06 * (high.max(value) - low.min(value));
+                Scale::linear(low.min(value - beyond), high.max(value + beyond))
+            }
+            None => Scale::linear(value.min(0.0) * 1.1, value.max(0.0) * 1.1),
+        };
+        Some(Self { id: id.to_owned(), diagnostic, scale })
+    }
+
+    /// The band that says something of it: what chance gives, or untrained scorers where chance alone
+    /// says nothing.
+    fn band(&self) -> Option<(f64, f64)> {
+        self.diagnostic.null.or(self.diagnostic.untrained_band)
+    }
+
+    /// On which side of its band it lies.
+    fn verdict(&self) -> &'static str {
+        let value = self.diagnostic.value;
+        match self.band() {
+            None => "",
+            Some(_) if self.dust() => "",
+            Some((_, hi)) if value > hi => "above",
+            Some((lo, _)) if value < lo => "below",
+            Some(_) => "within",
+        }
+    }
+
+    /// Whether it is what rounding leaves of zero, and so are its bands.
+    fn dust(&self) -> bool {
+        let (lo, hi) = self.band().unwrap_or_default();
+        self.diagnostic.value.abs().max(lo.abs()).max(hi.abs()) < DUST
+    }
+
+    fn value(&self) -> String {
+        number_like(self.diagnostic.value, self.diagnostic.value)
+    }
+
+    /// A band in numbers, with the decimals of the value.
+    fn range(&self, band: Option<(f64, f64)>) -> String {
+        let Some((lo, hi)) = band.filter(|_| !self.dust()) else { return "–".to_owned() };
+        let [low, high] = [lo, hi].map(|end| number_like(end, self.diagnostic.value));
+        if lo < 0.0 || hi.abs() < 1e-3 { format!("{low} to {high}") } else { format!("{low}–{high}") }
+    }
+}
+
+/// A band that stands in numbers: its head, and what it is of a row.
+type Band = (&'static str, fn(&Strip) -> Option<(f64, f64)>);
+
+/// The columns of numbers at the right: their heads, and where they end.
+struct Columns {
+    /// Which bands stand in numbers, and under which head.
+    bands: Vec<Band>,
+    /// Where these end.
+    ends: Vec<f32>,
+    value: f32,
+    verdict: f32,
+    names: f32,
+    /// Beginning and width of the drawing.
+    track: (f32, f32),
+}
+
+/// Both bands where there is room for them, or the one that counts, or none: its drawing stays.
+fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
+    let both: Vec<Band> =
+        vec![("Chance", |s| s.diagnostic.null), ("Untrained", |s| s.diagnostic.untrained_band)];
+    let one: Vec<Band> = vec![("Band", Strip::band)];
+    let widest = |head: &str, text: &dyn Fn(&Strip) -> String| {
+        let texts = strips.iter().map(|s| font::width(&text(s), theme.tick));
+        texts.fold(font::width(head, theme.tick), f32::max)
+    };
+    let names = widest("", &|s| words(&s.id)).min(rect.w * 0.42);
+    let (value, verdict) = (widest("Value", &Strip::value), widest("", &|s| s.verdict().to_owned()));
+    let gap = 2.0 * theme.gap;
+    let lay = |bands: Vec<Band>| {
+        let mut right = rect.right();
+        let mut ends = Vec::new();
+        for (head, of) in bands.iter().rev() {
+            ends.insert(0, right);
+            right -= widest(head, &|s| s.range(of(s))) + gap;
+        }
+        let left = rect.x + names + gap;
+        let track = (left, right - verdict - theme.gap - value - gap - left);
+        Columns { bands, ends, value: right - verdict - theme.gap, verdict: right - verdict, names, track }
+    };
+    let fits = |columns: &Columns| columns.track.1 >= TRACK;
+    [both, one].into_iter().map(lay).find(fits).unwrap_or_else(|| lay(Vec::new()))
+}
+
+/// Draws the rows into `rect`, under a row of heads and over a key.
+pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
+    let row = ((rect.h - 2.0) / (strips.len() as f32 + 2.0)).clamp(LEAST, MOST);
+    let c = columns(theme, rect, strips);
+    let head = rect.y + 0.5 * row.min(ROW);
+    scene.text_mid([c.value, head], "Value", theme.tick, theme.muted, Anchor::End);
+    for ((name, _), end) in c.bands.iter().zip(&c.ends) {
+        scene.text_mid([*end, head], *name, theme.tick, theme.muted, Anchor::End);
+    }
+    let first = rect.y + row.min(ROW);
+    for (i, strip) in strips.iter().enumerate() {
+        let y = first + (i as f32 + 0.5) * row;
+        let name = font::fit(&words(&strip.id), theme.tick, c.names + 0.1);
+        scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
+        track(scene, theme, strip, c.track, y, (0.36 * row).min(5.5));
+        scene.text_mid([c.value, y], strip.value(), theme.tick, theme.ink, Anchor::End);
+        let verdict = strip.verdict();
+        let color = if verdict == "within" { theme.muted } else { theme.series(1) };
+        scene.text_mid([c.verdict, y], verdict, theme.tick, color, Anchor::Start);
+        for ((_, of), end) in c.bands.iter().zip(&c.ends) {
+            scene.text_mid([*end, y], strip.range(of(strip)), theme.tick, theme.muted, Anchor::End);
+        }
+        scene.target(Box2::new(rect.x, y - row / 2.0, rect.w, row), Identity::Item(i));
+    }
+    let wide = rect.w > 225.0;
+    let mut key = vec![(Mark::Tick(mark(theme)), if wide { "This image" } else { "Image" })];
+    if strips.iter().any(|s| s.diagnostic.null.is_some()) {
+        key.push((Mark::Patch(theme.band), if wide { "Chance, 5 to 95 %" } else { "Chance" }));
+    }
+    if strips.iter().any(|s| s.diagnostic.untrained_band.is_some()) {
+        key.push((Mark::Patch(untrained(theme)), if wide { "Untrained, 5 to 95 %" } else { "Untrained" }));
+    } else if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
+        key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
+    }
+    if rect.w > 330.0 {
+        key.push((Mark::None, "Each row on its own scale"));
+    }
+    let below = first + strips.len() as f32 * row + 1.0;
+    legend::legend(scene, theme, [rect.x, below], rect.w, &key);
+}
+
+/// The mark of the value.
+fn mark(theme: &Theme) -> Stroke {
+    Stroke::new(1.8, theme.series(1))
+}
+
+/// Draws the bands of a row and its value, `half` above and below `y`.
+fn track(scene: &mut Scene, theme: &Theme, strip: &Strip, (left, width): (f32, f32), y: f32, half: f32) {
+    let at = |v: f64| left + strip.scale.at(v).clamp(0.0, 1.0) * width;
+    scene.line(vec![[left, y], [left + width, y]], Stroke::new(theme.hair, theme.faint));
+    let Diagnostic { value, null, untrained: fresh, untrained_band } = strip.diagnostic;
+    let mut band = |(lo, hi): (f64, f64), top: f32, height: f32, color: Color| {
+        let (a, b) = (at(lo.min(hi)), at(hi.max(lo)));
+        scene.fill(Box2::new(a - 0.5, y + top, b - a + 1.0, height), color);
+    };
+    let deep = 0.8 * half;
+    match (null, untrained_band) {
+        (Some(null), Some(untrained_band)) => {
+            band(null, -deep, deep, theme.band);
+            band(untrained_band, 0.0, deep, untrained(theme));
+        }
+        (Some(null), None) => band(null, -deep, 2.0 * deep, theme.band),
+        (None, Some(untrained_band)) => band(untrained_band, -deep, 2.0 * deep, untrained(theme)),
+        (None, None) => {}
+    }
+    if let Some(v) = fresh.filter(|_| untrained_band.is_none()) {
+        let x = at(v);
+        scene.line(vec![[x, y - deep], [x, y + deep]], Stroke::new(1.0, theme.muted));
+    }
+    let x = at(value);
+    let ends = vec![[x, y - half], [x, y + half]];
+    scene.line(ends.clone(), Stroke::new(mark(theme).width + 1.4, theme.ground));
+    scene.line(ends, mark(theme));
+}
+
+/// The colour of untrained scorers.
+fn untrained(theme: &Theme) -> Color {
+    theme.ground.mix(theme.series(0), 0.45)
+}
+
+fn all(trace: &Trace) -> Vec<Strip> {
+    trace.diagnostics.iter().filter_map(|(name, d)| Strip::of(name, d)).collect()
+}
+
+/// One of them in words and numbers.
+pub(super) fn readout(strip: &Strip) -> Readout {
+    let d = strip.diagnostic;
+    let mut readout = Readout::titled(words(&strip.id)).line("Value", strip.value());
+    if d.null.is_some() {
+        readout = readout.line("Chance, 5 to 95 %", strip.range(d.null));
+    }
+    if d.untrained_band.is_some() {
+        readout = readout.line("Untrained, 5 to 95 %", strip.range(d.untrained_band));
+    }
+    let beside = if d.null.is_some() { "chance" } else { "untrained scorers" };
+    let verdict = match strip.verdict() {
+        "" => String::new(),
+        verdict => {
+            format!(". It lies {verdict} what {beside} give{}", if beside == "chance" { "s" } else { "" })
+        }
+    };
+    readout.note(format!("{}{verdict}", meaning(&strip.id)))
+}
+
+impl Figure for Diagnostics {
+    fn id(&self) -> &'static str {
+        "diagnostics"
+    }
+
+    fn title(&self) -> &'static str {
+        "Diagnostics"
+    }
+
+    fn about(&self) -> &'static str {
+        "Every diagnostic of the plan beside what random scores, and untrained scorers on this image, give for the same settings"
+    }
+
+    fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
+        (trace.diagnostics.len() as f32 + 2.0) * ROW + 2.0
+    }
+
+    fn most(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
+        (trace.diagnostics.len() as f32 + 2.0) * MOST
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        trace.diagnostics.values().all(|d| !d.value.is_finite()).then(|| no_plan(trace))
+    }
+
+    fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
+        hover.item.and_then(|at| all(trace).get(at).map(readout)).unwrap_or_default()
+    }
+
+    fn scene(&self, trace: &Trace, _: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let rows = all(trace);
+        if rows.is_empty() {
+            return Err(no_plan(trace));
+        }
+        let mut scene = Scene::new(size.width, size.height, "Diagnostics of the plan", theme.background);
+        strips(&mut scene, theme, Box2::new(0.0, 0.0, size.width, size.height), &rows);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let d = &trace.diagnostics;
+        let or_nan = |v: Option<f64>| v.unwrap_or(f64::NAN);
+        Table::default()
+            .words("diagnostic", d.keys().cloned())
+            .numbers("value", d.values().map(|d| d.value))
+            .numbers("null_p05", d.values().map(|d| or_nan(d.null.map(|n| n.0))))
+            .numbers("null_p95", d.values().map(|d| or_nan(d.null.map(|n| n.1))))
+            .numbers("untrained", d.values().map(|d| or_nan(d.untrained)))
+            .numbers("untrained_p05", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.0))))
+            .numbers("untrained_p95", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.1))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_against_raster_is_judged_by_untrained_scorers_alone() {
+        let d = Diagnostic {
+            value: 0.111,
+            null: Some((-0.075, 0.079)),
+            untrained: Some(0.2),
+            untrained_band: Some((-0.46, 0.48)),
+        };
+        let tau = Strip::of("kendall_tau", &d).expect("a number");
+        assert_eq!((tau.verdict(), tau.range(tau.band())), ("within", "−0.460 to 0.480".to_owned()));
+        assert!(!readout(&tau).lines.iter().any(|(name, _)| name.starts_with("Chance")));
+        let coverage = Strip::of("rank_coverage", &d).expect("a number");
+        assert_eq!((coverage.verdict(), coverage.diagnostic.null.is_some()), ("above", true));
+        let dust = Diagnostic { value: 2e-15, null: Some((1e-15, 1.5e-15)), ..d };
+        let dust = Strip::of("column_marginal_error", &Diagnostic { untrained_band: None, ..dust });
+        assert_eq!(dust.expect("a number").verdict(), "", "of rounding nothing is said");
+    }
+}

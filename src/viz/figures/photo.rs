@@ -1,0 +1,136 @@
+//! The picture the model saw, and beside it what every token counts in the readout:
+//! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, laid over its patch.
+
+use crate::model::trace::Trace;
+use crate::viz::draw::colormap::diverging;
+use crate::viz::draw::frame::{self, Axis};
+use crate::viz::draw::legend;
+use crate::viz::draw::picture;
+use crate::viz::draw::scale::{Scale, extent};
+use crate::viz::draw::scene::{Box2, Scene};
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::{Color, Theme};
+use crate::viz::{Empty, Figure, Options, Size};
+
+/// The figure.
+pub struct Photo;
+
+/// What is laid over the picture, with its name and that of its scale.
+fn layer(trace: &Trace) -> Option<(&[f32], &'static str, &'static str)> {
+    match (&trace.token_weight, &trace.scores) {
+        (Some(weight), _) => Some((weight, "Token weight", "Weight in the sum")),
+        (None, Some(scores)) => Some((scores, "Token score", "Score (standardised)")),
+        (None, None) => None,
+    }
+}
+
+/// The scale of the colour bar: around zero where there are negative values.
+fn bar(limits: Option<(f64, f64)>, name: &str) -> Axis {
+    let (lo, hi) = limits.unwrap_or((0.0, 1.0));
+    let bound = lo.abs().max(hi.abs());
+    let scale = if lo < 0.0 { Scale::linear(-bound, bound) } else { Scale::linear(lo, hi) };
+    Axis::new(scale, name, 4)
+}
+
+/// Width of one picture where two stand side by side, and where one stands above the other.
+fn sides(theme: &Theme, width: f32, bar: &Axis) -> [f32; 2] {
+    let room = width - legend::bar_room(theme, bar);
+    [(room - 2.0 * theme.gap) / 2.0, room]
+}
+
+/// Height of the words above a picture.
+fn head(theme: &Theme) -> f32 {
+    theme.label + 2.5
+}
+
+/// Where both pictures lie: side by side, or one above the other where they are larger so.
+fn places(theme: &Theme, size: Size, bar: &Axis, aspect: f32) -> [Box2; 2] {
+    let [half, whole] = sides(theme, size.width, bar);
+    let head = head(theme);
+    let beside = Box2::new(0.0, head, half, size.height - head).largest(1.0, aspect);
+    let above = Box2::new(0.0, head, whole, (size.height - theme.gap) / 2.0 - head).largest(1.0, aspect);
+    if above.w > beside.w {
+        [above, Box2 { y: above.bottom() + theme.gap + head, ..above }]
+    } else {
+        [beside, Box2 { x: beside.right() + 2.0 * theme.gap, ..beside }]
+    }
+}
+
+impl Photo {
+    /// The scale of the colours.
+    fn bar(&self, trace: &Trace, options: &Options) -> Axis {
+        let name = layer(trace).map_or("", |(.., name)| name);
+        bar(options.limits.or_else(|| self.limits(trace)), name)
+    }
+}
+
+impl Figure for Photo {
+    fn id(&self) -> &'static str {
+        "photo"
+    }
+
+    fn title(&self) -> &'static str {
+        "Picture"
+    }
+
+    fn about(&self) -> &'static str {
+        "The picture as the model saw it, and what every token counts in the readout"
+    }
+
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        let theme = Theme::light();
+        let [half, _] = sides(&theme, width, &self.bar(trace, options));
+        half * picture::aspect(trace) + head(&theme)
+    }
+
+    fn most(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        let theme = Theme::light();
+        let [_, whole] = sides(&theme, width, &self.bar(trace, options));
+        2.0 * (whole * picture::aspect(trace) + head(&theme)) + theme.gap
+    }
+
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        extent(layer(trace)?.0.iter().map(|&v| f64::from(v)))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
+        let axis = self.bar(trace, options);
+        let [left, right] = places(theme, size, &axis, picture::aspect(trace));
+        frame::title(&mut scene, theme, [left.x, left.y - head(theme)], "Model input", left.w);
+        picture::seen(&mut scene, theme, trace, left, 0.0);
+        if options.grid {
+            picture::lines(&mut scene, theme, trace.grid, left);
+        }
+        let Some((values, name, _)) = layer(trace) else {
+            let why = format!("{} has neither a weight nor a score for single tokens", trace.head);
+            let text = frame::message(theme, right.w, right.h, "", &why);
+            scene.place(text, [right.x, right.y], None);
+            return Ok(scene);
+        };
+        frame::title(&mut scene, theme, [right.x, right.y - head(theme)], name, right.w);
+        let scale = axis.scale;
+        let signed = scale.lo < 0.0;
+        let color =
+            |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
+        picture::seen(&mut scene, theme, trace, right, 0.25);
+        picture::cover(&mut scene, trace.grid, right, |i| {
+            color(scale.at(f64::from(values[i]))).alpha(options.opacity)
+        });
+        if options.grid {
+            picture::lines(&mut scene, theme, trace.grid, right);
+        }
+        legend::color_bar(&mut scene, theme, right, &axis, color);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let n = trace.grid.len();
+        let cols = trace.grid.cols.max(1);
+        Table::counted("token", n)
+            .numbers("row", (0..n).map(|i| (i / cols) as f64))
+            .numbers("column", (0..n).map(|i| (i % cols) as f64))
+            .optional("token_weight", trace.token_weight.as_deref())
+            .optional("score", trace.scores.as_deref())
+    }
+}

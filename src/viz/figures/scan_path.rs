@@ -1,0 +1,145 @@
+//! The path a probe reads along: patch to patch over the grid, coloured by step; a plan by its hard
+//! order (expected positions). Several sweeps stand side by side. With `step` it shows what the
+//! memory holds after so many tokens: every token as bright as `|K[j]|`, `j` steps back, under a
+//! plan as `sum_k P[i,k] |K[step-1-k]|`, divided by the largest.
+
+use super::sweep::{self, Sweep};
+use crate::model::trace::{Routing, Trace};
+use crate::viz::draw::frame::{self, Axis};
+use crate::viz::draw::legend::{self, Mark};
+use crate::viz::draw::order;
+use crate::viz::draw::picture;
+use crate::viz::draw::scale::Scale;
+use crate::viz::draw::scene::{Box2, Scene};
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::Theme;
+use crate::viz::{Empty, Figure, Options, Size, no_order};
+
+/// The figure.
+pub struct ScanPath;
+
+/// Below this width, in points, a panel has no room for a word in its title.
+const NARROW: f32 = 60.0;
+
+/// Columns and rows of the small multiples: two abreast in a column, four across a page.
+fn layout(sweeps: usize, width: f32) -> (usize, usize) {
+    let columns = sweeps.clamp(1, if width > 380.0 { 4 } else { 2 });
+    (columns, sweeps.max(1).div_ceil(columns))
+}
+
+/// The colour bar.
+fn bar(trace: &Trace, memory: bool) -> Axis {
+    if memory {
+        Axis::new(Scale::linear(0.0, 1.0), "Memory (share of the best kept)", 4)
+    } else {
+        let n = trace.grid.len();
+        Axis::counts(Scale::linear(0.0, n as f64 - 1.0), "Step (last is read last)", 5).up_to(n)
+    }
+}
+
+/// How many tokens have been read, where a memory says what is held of them.
+fn step(trace: &Trace, options: &Options) -> Option<usize> {
+    options.step.filter(|_| order::memory(trace, 0).is_some())
+}
+
+/// Room below the panels for the key of a path.
+fn foot(theme: &Theme, memory: bool) -> f32 {
+    if memory { 0.0 } else { theme.tick + 6.0 }
+}
+
+/// Width of one panel.
+fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
+    let bar = legend::bar_room(theme, bar);
+    let room = (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32;
+    room.min(240.0)
+}
+
+fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
+    match &trace.routing {
+        Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),
+        _ if of == 1 => trace.head.clone(),
+        _ if width < NARROW => format!("{} of {of}", sweep + 1),
+        _ => format!("Sweep {} of {of}", sweep + 1),
+    }
+}
+
+impl Figure for ScanPath {
+    fn id(&self) -> &'static str {
+        "scan_path"
+    }
+
+    fn title(&self) -> &'static str {
+        "Reading order"
+    }
+
+    fn about(&self) -> &'static str {
+        "The path over the patches, coloured by step: the white dot is read first, the black one last"
+    }
+
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        let theme = Theme::light();
+        let (columns, rows) = layout(order::orders(trace).len(), width);
+        let memory = step(trace, options).is_some();
+        let side = side(&theme, width, columns, &bar(trace, memory));
+        rows as f32 * (side * picture::aspect(trace) + theme.label + 6.5) - 4.0 + foot(&theme, memory)
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        matches!(trace.routing, Routing::None).then(|| no_order(trace))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let orders = order::orders(trace);
+        if orders.is_empty() {
+            return Err(no_order(trace));
+        }
+        let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
+        let (columns, rows) = layout(orders.len(), size.width);
+        let step = step(trace, options);
+        let axis = bar(trace, step.is_some());
+        let (w, head) = (side(theme, size.width, columns, &axis), theme.label + 2.5);
+        let foot = foot(theme, step.is_some());
+        let row = (size.height - foot + 4.0) / rows as f32;
+        let panel = Box2::new(0.0, head, w, row - head - 4.0).largest(1.0, picture::aspect(trace));
+        for (s, order) in orders.iter().enumerate() {
+            let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
+            let rect = Box2 { x, y: y + head, ..panel };
+            let memory = step.and_then(|step| Some((step, order::memory(trace, s)?)));
+            let title = match &memory {
+                Some((step, _)) => {
+                    format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
+                }
+                None => name(trace, s, orders.len(), rect.w),
+            };
+            frame::title(&mut scene, theme, [x, y], &title, rect.w);
+            let sweep = Sweep { theme, options, trace, rect, order };
+            match &memory {
+                Some((step, kept)) => sweep.memory(&mut scene, *step, kept),
+                None => sweep.path(&mut scene),
+            }
+        }
+        let all = Box2::new(
+            0.0,
+            head,
+            columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap,
+            (rows - 1) as f32 * row + panel.h,
+        );
+        if step.is_none() {
+            let [first, last] = sweep::ends();
+            let key = [(Mark::Ring(first, last), "First read"), (Mark::Ring(last, first), "Last read")];
+            legend::legend(&mut scene, theme, [0.0, all.bottom() + 3.0], size.width, &key);
+        }
+        legend::color_bar(&mut scene, theme, all, &axis, |t| {
+            if step.is_some() { sweep::held(theme, options, t) } else { sweep::color(theme, options, t) }
+        });
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let mut table = Table::counted("step", trace.grid.len());
+        for (s, order) in order::orders(trace).iter().enumerate() {
+            table = table.numbers(&format!("token_{s}"), order.iter().map(|&i| i as f64));
+        }
+        table
+    }
+}

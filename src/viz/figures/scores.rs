@@ -1,0 +1,111 @@
+//! The standardised scores the router sorts by: from the lowest up, and how they spread, beside the
+//! standard normal they would follow by chance.
+
+use crate::model::trace::Trace;
+use crate::viz::draw::frame::{Axis, Frame};
+use crate::viz::draw::legend::{self, Mark};
+use crate::viz::draw::order::ascending;
+use crate::viz::draw::scale::{Scale, extent};
+use crate::viz::draw::scene::{Box2, Identity, Scene, Stroke};
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::Theme;
+use crate::viz::{Empty, Figure, Options, Size};
+
+/// The figure.
+pub struct Scores;
+
+/// Bins of the histogram.
+const BINS: usize = 24;
+
+fn no_scores(trace: &Trace) -> String {
+    format!("{} gives its tokens no scores", trace.head)
+}
+
+impl Figure for Scores {
+    fn id(&self) -> &'static str {
+        "scores"
+    }
+
+    fn title(&self) -> &'static str {
+        "Scores"
+    }
+
+    fn about(&self) -> &'static str {
+        "The standardised token scores, sorted, and their spread beside a standard normal"
+    }
+
+    fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
+        width * 0.5
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        trace.scores.is_none().then(|| Empty(no_scores(trace)))
+    }
+
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        extent(trace.scores.as_ref()?.iter().map(|&s| f64::from(s)))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let none = || Empty(no_scores(trace));
+        let scores: Vec<f64> =
+            trace.scores.as_ref().ok_or_else(none)?.iter().map(|&s| f64::from(s)).collect();
+        let n = scores.len();
+        let order = ascending(&scores);
+        let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
+        let y = Scale::padded(lo, hi);
+        let mut scene = Scene::new(size.width, size.height, "Token scores", theme.background);
+        let normal = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
+        let key = [(Mark::Dot(theme.series(0)), "Tokens"), (Mark::Line(normal), "Standard normal")];
+        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
+        let split = size.width * 0.68;
+        let outer = Box2::new(0.0, top, split, size.height - top);
+        let frame = Frame::fit(
+            outer,
+            Axis::positions(n, "Rank by score (the highest is read last)"),
+            Axis::new(y, "Score (standardised)", 5),
+            theme,
+        );
+        frame.grid(&mut scene, theme);
+        let cell = frame.area.w / n as f32;
+        for (k, &i) in order.iter().enumerate() {
+            scene.dot(frame.at(k as f64, scores[i]), 0.9, theme.series(0), None);
+            let rect = Box2::new(frame.area.x + k as f32 * cell, frame.area.y, cell, frame.area.h);
+            scene.target(rect, Identity::Token(i));
+        }
+        frame.axes(&mut scene, theme);
+
+        // Beside it, sharing the upward axis: how many scores fall into each bin, as a density.
+        let width = (y.hi - y.lo) / BINS as f64;
+        let mut counts = [0usize; BINS];
+        for &s in scores.iter().filter(|s| s.is_finite()) {
+            counts[(((s - y.lo) / width).max(0.0) as usize).min(BINS - 1)] += 1;
+        }
+        let density = |count: usize| count as f64 / (n as f64 * width);
+        let gauss = |s: f64| (-0.5 * s * s).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let most = counts.iter().map(|&c| density(c)).fold(0.4, f64::max);
+        let right = Box2 { x: frame.area.right() + 3.0 * theme.gap, ..frame.area };
+        let right = Box2 { w: size.width - right.x - 3.0, ..right };
+        let side = Frame {
+            area: right,
+            x: Axis::new(Scale::linear(0.0, most * 1.05), "Density", 2),
+            y: Axis::new(y, "", 0),
+        };
+        for (b, &count) in counts.iter().enumerate() {
+            let [x, upper] = side.at(density(count), y.lo + (b + 1) as f64 * width);
+            let lower = side.y(y.lo + b as f64 * width);
+            scene.fill(
+                Box2::new(right.x, upper, x - right.x, lower - upper - 0.4),
+                theme.series(0).alpha(0.8),
+            );
+        }
+        let curve = (0..=96).map(|i| y.lo + (y.hi - y.lo) * f64::from(i) / 96.0);
+        scene.line(curve.map(|s| side.at(gauss(s), s)).collect(), normal);
+        side.axes(&mut scene, theme);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        Table::counted("token", trace.grid.len()).optional("score", trace.scores.as_deref())
+    }
+}

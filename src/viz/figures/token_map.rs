@@ -1,0 +1,105 @@
+//! Exact evidence by token, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, over the picture: orange
+//! speaks for the class, blue against it. The patches sum, with the bias, to the logit.
+
+use crate::model::trace::Trace;
+use crate::viz::draw::colormap::diverging;
+use crate::viz::draw::frame::{self, Axis};
+use crate::viz::draw::legend;
+use crate::viz::draw::picture;
+use crate::viz::draw::scale::{Scale, extent, number};
+use crate::viz::draw::scene::{Anchor, Box2, Scene};
+use crate::viz::draw::table::Table;
+use crate::viz::draw::theme::Theme;
+use crate::viz::{Empty, Figure, Options, Size};
+
+/// The figure.
+pub struct TokenMap;
+
+/// Name of the class the evidence speaks for.
+pub fn class_name(trace: &Trace) -> String {
+    let class = trace.evidence.class;
+    let known = trace.top.iter().find(|p| p.index == class);
+    known.map_or_else(|| format!("class {class}"), |p| p.name.clone())
+}
+
+/// Why there is no evidence by token.
+fn none(trace: &Trace) -> Empty {
+    let why = trace.evidence.why_none.clone();
+    Empty(why.unwrap_or_else(|| format!("{} has no exact evidence by token", trace.head)))
+}
+
+/// The scale of the colour bar, around zero.
+fn bar(limits: Option<(f64, f64)>) -> Axis {
+    let (lo, hi) = limits.unwrap_or((-1.0, 1.0));
+    let bound = lo.abs().max(hi.abs()).max(1e-30);
+    Axis::new(Scale::linear(-bound, bound), "Contribution to the logit", 5)
+}
+
+/// Width of the picture.
+fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
+    (width - legend::bar_room(theme, bar)).min(240.0)
+}
+
+impl Figure for TokenMap {
+    fn id(&self) -> &'static str {
+        "token_map"
+    }
+
+    fn title(&self) -> &'static str {
+        "Evidence by token"
+    }
+
+    fn about(&self) -> &'static str {
+        "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit"
+    }
+
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        let theme = Theme::light();
+        side(&theme, width, &bar(options.limits.or_else(|| self.limits(trace)))) * picture::aspect(trace)
+            + 2.0 * (theme.label + 2.5)
+            + 1.0
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        trace.evidence.token.is_none().then(|| none(trace))
+    }
+
+    fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
+        extent(trace.evidence.token.as_ref()?.iter().map(|&v| f64::from(v)))
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let values = trace.evidence.token.as_ref().ok_or_else(|| none(trace))?;
+        let mut scene = Scene::new(size.width, size.height, "Evidence by token", theme.background);
+        let line = theme.label + 2.5;
+        let axis = bar(options.limits.or_else(|| self.limits(trace)));
+        let room = Box2::new(0.0, line, side(theme, size.width, &axis), size.height - 2.0 * line - 1.0);
+        let rect = room.largest(1.0, picture::aspect(trace));
+        frame::title(
+            &mut scene,
+            theme,
+            [0.0, 0.0],
+            &format!("Evidence for {}", class_name(trace)),
+            size.width,
+        );
+        picture::seen(&mut scene, theme, trace, rect, 0.35);
+        picture::cover(&mut scene, trace.grid, rect, |i| {
+            let t = 2.0 * axis.scale.at(f64::from(values[i])) - 1.0;
+            diverging(theme, t).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * t.abs().min(1.0)).sqrt())
+        });
+        if options.grid {
+            picture::lines(&mut scene, theme, trace.grid, rect);
+        }
+        legend::color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
+        let sum: f64 = values.iter().map(|&v| f64::from(v)).sum();
+        let bias = f64::from(trace.evidence.bias);
+        let text = format!("Sum {}, bias {}, logit {}", number(sum), number(bias), number(sum + bias));
+        let at = [0.0, rect.bottom() + line];
+        scene.text(at, text, theme.tick, theme.muted, Anchor::Start);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        Table::counted("token", trace.grid.len()).optional("evidence", trace.evidence.token.as_deref())
+    }
+}
