@@ -22,7 +22,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if let Some(live) = &training.live {
         return match live.folder {
             Some(_) => {
-                placeholder::empty(ui, "A training is running; the next one can begin when it is over")
+                placeholder::empty(ui, "A training is running; the next one can begin when it is over");
             }
             None => {
                 let progress = cx.state.jobs.get(&live.job).and_then(|job| job.progress.as_ref());
