@@ -1,5 +1,4 @@
-//! Training as the window sees it: what is filled in, what it would come to, the one that runs, and
-//! the courses of runs that are open.
+//! Training as the window sees it: the form, what it would come to, the one that runs, runs that are open.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -188,8 +187,8 @@ impl State {
         let name = self.training.runs.get(&folder).map(|run| run.course.about.name()).unwrap_or_default();
         let TrainForm { device, cache, .. } = self.training.draft.clone();
         let device = Some(device).filter(|device| device != "auto"); // else where it began
-        requests
-            .extend(self.train(format!("Training {name}"), TrainRequest::Resume { folder, device, cache }));
+        let resume = TrainRequest::Resume { folder, device, cache };
+        requests.extend(self.train(format!("Training {name}"), resume));
         (self.training.planned, self.training.outlook) = (None, Outlook::Unknown);
         requests
     }
@@ -298,12 +297,8 @@ impl State {
     }
 
     /// A run's folder was read.
-    pub(super) fn read_run(
-        &mut self,
-        folder: PathBuf,
-        reading: Result<Arc<Reading>, UserError>,
-    ) -> Vec<Request> {
-        let reading = match reading {
+    pub(super) fn read_run(&mut self, folder: PathBuf, run: Result<Arc<Reading>, UserError>) -> Vec<Request> {
+        let reading = match run {
             Ok(reading) => reading,
             Err(fault) => {
                 if let Some(run) = self.training.runs.get_mut(&folder) {
