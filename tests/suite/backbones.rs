@@ -189,6 +189,25 @@ fn mae_shuffles_its_tokens_as_transformers_when_asked_to() {
     for (k, &i) in order.iter().enumerate() {
         assert_eq!(first.patch(k), kept.patch(i));
     }
+    // Its seed and its pixels decide: the same in whatever batch, another for another image.
+    let other = self::image(1, 16, 16);
+    assert_ne!(MaeOrder::Shuffled(7).permutation(16, &other), order);
+    let backbone = Backbone::open(&folder, &device).unwrap().with_mae_order(MaeOrder::Shuffled(7));
+    let both = backbone.forward(&[other, image.clone()]).unwrap();
+    assert!(difference(&both[1].patches, &first.patches) <= TOLERANCE);
+}
+
+/// Positions depend on rows and columns, not on how many patches there are.
+#[test]
+fn a_grid_turned_on_its_side_has_positions_of_its_own() {
+    let (upright, lying) = (image(0, 24, 12), image(0, 12, 24));
+    for case in ["vit", "beit", "dinov3"] {
+        let open = || Backbone::open(&fixtures().join(case), &Device::flex()).unwrap();
+        let backbone = open();
+        backbone.forward(std::slice::from_ref(&upright)).unwrap();
+        let after = backbone.forward(std::slice::from_ref(&lying)).unwrap();
+        assert_eq!(after, open().forward(std::slice::from_ref(&lying)).unwrap(), "{case}");
+    }
 }
 
 /// Some tokens of one image against a fixture: `index` counts them from CLS on.

@@ -64,6 +64,57 @@ fn decoding_equals_pillow() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A grey TIFF of one strip, little endian, its rows packed into `bits` a pixel from the high end on.
+fn packed_tiff(width: u16, bits: u16, photometric: u16, rows: &[&[u8]], map: &[u16]) -> Vec<u8> {
+    let strip: Vec<u8> = rows.concat();
+    let tags: Vec<(u16, u16, u32, u32)> = [
+        (256, 3, 1, width.into()),
+        (257, 3, 1, rows.len() as u32),
+        (258, 3, 1, bits.into()),
+        (259, 3, 1, 1),
+        (262, 3, 1, photometric.into()),
+        (273, 4, 1, 8),
+        (277, 3, 1, 1),
+        (278, 3, 1, rows.len() as u32),
+        (279, 4, 1, strip.len() as u32),
+        (320, 3, map.len() as u32, 8 + strip.len() as u32 + strip.len() as u32 % 2),
+    ]
+    .into_iter()
+    .filter(|tag| tag.0 != 320 || !map.is_empty())
+    .collect();
+    let mut file = b"II*\0".to_vec();
+    let pad = strip.len() % 2;
+    file.extend((8 + strip.len() as u32 + pad as u32 + 2 * map.len() as u32).to_le_bytes());
+    file.extend(strip);
+    file.resize(file.len() + pad, 0);
+    map.iter().for_each(|entry| file.extend(entry.to_le_bytes()));
+    file.extend((tags.len() as u16).to_le_bytes());
+    for (tag, kind, count, value) in tags {
+        file.extend(tag.to_le_bytes());
+        file.extend(kind.to_le_bytes());
+        file.extend(count.to_le_bytes());
+        file.extend(value.to_le_bytes());
+    }
+    file.extend([0; 4]);
+    file
+}
+
+/// TIFF 6.0, section 3: the first pixel of a byte lies in its high bits, and every row begins with a byte.
+#[test]
+fn tiff_pixels_of_less_than_a_byte_come_from_its_high_bits() {
+    let grey = |file: &[u8]| -> Vec<u8> {
+        let photo = Photo::decode("hand.tiff", file).unwrap();
+        photo.picture.rgb.chunks_exact(3).map(|pixel| pixel[0]).collect()
+    };
+    let four = packed_tiff(3, 4, 1, &[&[0x0f, 0x50], &[0xa1, 0x20]], &[]);
+    assert_eq!(grey(&four), [0, 255, 85, 170, 17, 34]);
+    let two = packed_tiff(5, 2, 1, &[&[0b0001_1011, 0b0100_0000]], &[]);
+    assert_eq!(grey(&two), [0, 85, 170, 255, 85]);
+    let reds: Vec<u16> = (0..16).map(|i| i * 0x1000).collect();
+    let palette = packed_tiff(2, 4, 3, &[&[0x3e]], &[reds, vec![0; 32]].concat());
+    assert_eq!(grey(&palette), [0x30, 0xe0]);
+}
+
 #[test]
 fn resizing_equals_pillow_to_the_bit() {
     let mut expected = npz("resized.npz");

@@ -161,6 +161,9 @@ mod tests {
         let own_size = TokenSpec { size: None, ..used };
         assert_eq!(trained.differences(&own_size, "p"), []); // the same pixels by another name
         assert_eq!(trained.differences(&used, "q").len(), 1);
+        let shuffled = TokenSpec { mae_order: MaeOrder::Shuffled(7), ..used };
+        let text = said(&trained.differences(&shuffled, "p"));
+        assert_eq!(text, "patch tokens in their order, not patch tokens shuffled by seed 7");
         assert_eq!(Trained::of(Some(&serde_json::json!({"seed": 0}))), None);
     }
 }

@@ -134,6 +134,28 @@ mod tests {
         }
     }
 
+    /// However far a step leads, a step size stays within 1e-3 and 0.1, and a state matrix triangular with a
+    /// diagonal below 0 (paper, "S4 Implementation").
+    #[test]
+    fn a_step_restores_the_constraints() {
+        let device = Device::flex();
+        let size = |name: &str| Spec::new(name, [1], Init::Values(vec![-4.0])).with(Constraint::StepSize);
+        let a = Spec::new("a", [2, 2], Init::Values(vec![-1.0, 0.0, 0.5, -1.0]));
+        let specs = vec![size("long"), size("short"), a.with(Constraint::StableTriangular)];
+        let params = Params::start(specs, 0, "test", &device);
+        let tracked = params.tracked();
+        let loss = tracked.get::<1>("short") - tracked.get::<1>("long");
+        let loss = loss.sum() - tracked.get::<2>("a").sum();
+        let params = AdamW::default().step(params, &tracked, &[&loss.backward()], 10.0);
+        let arrays = params.to_arrays();
+        let near = |name: &str, expected: f32| assert!((arrays[name].data[0] / expected - 1.0).abs() < 1e-5);
+        near("long", 0.1);
+        near("short", 1e-3);
+        let [first, above, below, last] = arrays["a"].data[..] else { unreachable!("four entries") };
+        assert_eq!((first, above, last), (-1e-4, 0.0, -1e-4));
+        assert!((below - 10.5).abs() < 1e-4, "{below}");
+    }
+
     #[test]
     fn a_state_goes_to_a_file_and_back() {
         let device = Device::flex();
