@@ -137,6 +137,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_plan_holds_for_other_epochs_seeds_and_rates_and_for_nothing_else() {
+        let form = TrainForm::default();
+        let alike = TrainForm { epochs: 9, seeds: 2, rate: 0.5, ..form.clone() };
+        assert!(form.same_plan(&alike));
+        let other_tokens = TokenSpec { layer: Some(1), ..form.taking };
+        for other in [
+            TrainForm { taking: other_tokens, ..form.clone() },
+            TrainForm { batch: form.batch + 1, ..form.clone() },
+            TrainForm { backbone: "another".into(), ..form.clone() },
+            TrainForm { recompute: !form.recompute, ..form.clone() },
+        ] {
+            assert!(!form.same_plan(&other), "{other:?}");
+        }
+    }
+
+    #[test]
     fn a_draft_says_what_is_missing_and_becomes_an_order() {
         let mut draft = TrainForm { cache: Some("tokens".into()), ..TrainForm::default() };
         assert!(draft.missing().is_some_and(|text| text.contains("backbone")));

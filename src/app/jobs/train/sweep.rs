@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_grid_is_every_combination() {
-        let shared = Config { state_dim: Some(4), ..Config::default() };
+        // What is set for all gives way to the grid.
+        let shared = Config { state_dim: Some(4), temperature: Some(0.5), ..Config::default() };
         let grid = axes(&["temperature=0.1,1.0", "iterations=1,20"]);
         let found = variants("sinkhorn", &grid, &shared).unwrap();
         let names: Vec<&str> = found.iter().map(|variant| variant.name.as_str()).collect();
