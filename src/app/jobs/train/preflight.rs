@@ -174,7 +174,10 @@ mod tests {
         let cost = facts.cost(&estimate, &protocol, 2);
         assert_eq!((cost.tokens, cost.training), (100 * second, 6 * (20 + 5) * second));
         assert_eq!(cost.whole(), 250 * second);
-        let again = Preflight { recompute: true, ..facts };
+        let again = Preflight { recompute: true, ..facts.clone() };
         assert_eq!(again.cost(&estimate, &protocol, 2).tokens, 150 * 6 * second);
+        // Where other images pick the best epoch, the test images are asked too.
+        let picked = Preflight { selection: Selection::Val, select: 20, ..facts };
+        assert_eq!(picked.cost(&estimate, &protocol, 2).training, 6 * (20 + 7) * second);
     }
 }

@@ -97,6 +97,49 @@ fn set_aside(all: &Labelled, share: f64) -> (Labelled, Labelled) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::data::token_cache::Batches;
+    use crate::model::grid::Grid;
+
+    /// Tokens of all images but every third.
+    struct Holes;
+
+    impl TokenSource for Holes {
+        fn grid(&self) -> Grid {
+            Grid::new(1, 1)
+        }
+
+        fn width(&self) -> usize {
+            1
+        }
+
+        fn readable(&self, image: usize) -> bool {
+            image % 3 != 0
+        }
+
+        fn read(&self, _: Vec<Vec<usize>>) -> Batches<'_> {
+            Box::new(std::iter::empty())
+        }
+    }
+
+    #[test]
+    fn images_without_tokens_count_nowhere() {
+        let part = |images: std::ops::Range<usize>| Labelled {
+            classes: images.clone().map(|image| image % 2).collect(),
+            images: images.collect(),
+        };
+        let parts = Parts {
+            dataset: "d".into(),
+            layout: LAYOUTS[0].id,
+            train: part(0..6),
+            select: part(6..10),
+            test: part(10..14),
+            selection: Selection::Val,
+        };
+        let Parts { train, select, test, .. } = parts.readable(&Holes).unwrap();
+        assert_eq!((train.images, train.classes), (vec![1, 2, 4, 5], vec![1, 0, 0, 1]));
+        assert_eq!((select.images, select.classes), (vec![7, 8], vec![1, 0]));
+        assert_eq!((test.images, test.classes), (vec![10, 11, 13], vec![0, 1, 1]));
+    }
 
     #[test]
     fn a_share_of_every_class_is_set_aside() {
