@@ -170,6 +170,25 @@ fn a_cache_of_an_earlier_version_is_taken_as_it_is_and_gets_its_digests() {
     assert!(said.contains("tokens-000000.safetensors: it has no record"), "{said}");
 }
 
+#[test]
+fn an_extraction_that_goes_on_names_the_image_it_cannot_read() {
+    let desk = Desk::new(100, 40);
+    let broken = desk.data().join("val/disc-dots/broken.png");
+    fs::write(&broken, "no picture").expect("a file");
+    let (_, said) = extract(&desk, &[]);
+    assert!(said.contains("val/disc-dots/broken.png"), "{said}");
+    let cache = cache(&desk);
+    let holder = (0..3).find(|index| {
+        let digest = Value::from(sha256sum(&broken));
+        record(&cache, *index)["images"].as_array().is_some_and(|images| images.contains(&digest))
+    });
+    let holder = holder.expect("a shard");
+    assert!(holder > 0, "what goes on would begin with the first image");
+    fs::remove_file(shard(&cache, holder)).expect("removed");
+    let (_, said) = extract(&desk, &[]);
+    assert!(said.contains("val/disc-dots/broken.png"), "{said}");
+}
+
 /// Writes `bytes` over a file, whose time stays what it was.
 fn rewrite(path: &Path, bytes: &[u8]) {
     let time = path.metadata().and_then(|about| about.modified()).expect("a time");
@@ -241,4 +260,13 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     fs::write(&image, [&bytes[..], &[0]].concat()).expect("written");
     let (code, _, said) = resume(&["--verify", "--seeds", "3"]);
     assert!(code == 2 && said.contains("is not what it was") && said.contains("tokens.dataset"), "{said}");
+    fs::write(&image, &bytes).expect("written");
+
+    // Where nobody wrote down what the images were, they cannot be said to be the same.
+    let cache = cache(&desk);
+    fs::remove_file(cache.join("tokens-000000.json")).expect("removed");
+    let manifest = fs::read_to_string(cache.join("manifest.json")).expect("a manifest");
+    fs::write(cache.join("manifest.json"), manifest.replace(",\n  \"records\": true", "")).expect("written");
+    let (code, _, said) = resume(&["--verify", "--seeds", "3"]);
+    assert!(code == 2 && said.contains("tokens.dataset"), "{code}: {said}");
 }
