@@ -113,7 +113,7 @@ mod tests {
         }
 
         fn readable(&self, image: usize) -> bool {
-            image % 3 != 0
+            !image.is_multiple_of(3)
         }
 
         fn read(&self, _: Vec<Vec<usize>>) -> Batches<'_> {
