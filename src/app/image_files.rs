@@ -39,3 +39,33 @@ pub fn images_below(
     }
     ControlFlow::Continue(())
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::model::io::atomic_file;
+
+    #[test]
+    fn links_to_images_are_images_and_links_to_folders_lead_nowhere() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        atomic_file::make_folder(&at("below")).unwrap();
+        atomic_file::write(&at("below/a.png"), b"").unwrap();
+        symlink(at("below/a.png"), at("link.png")).unwrap();
+        symlink(folder.path(), at("below/circle")).unwrap();
+        symlink(at("nothing"), at("torn.png")).unwrap();
+        atomic_file::write(&at(".hidden.png"), b"").unwrap();
+        assert!(fs::metadata(at("link.png")).unwrap().is_file());
+        let mut found = Vec::new();
+        let mut take = |path| {
+            found.push(path);
+            ControlFlow::Continue(())
+        };
+        let _ =
+            images_below(folder.path(), &mut take, &mut |path, error| panic!("{}: {error}", path.display()));
+        assert_eq!(found, [at("below/a.png"), at("link.png")]);
+    }
+}

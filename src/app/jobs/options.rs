@@ -39,3 +39,17 @@ impl BackboneOptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_how_tokens_are_taken_and_back() {
+        let options = BackboneOptions { layer: Some(2), pixels: Some(64), mae_order: MaeOrder::Shuffled(5) };
+        let taking = options.taking();
+        assert_eq!((taking.layer, taking.size, taking.mae_order), (Some(2), Some(64), MaeOrder::Shuffled(5)));
+        assert_eq!(BackboneOptions::of(taking), options);
+        assert_eq!(options.text(), "layer 2, 64 px, shuffled by seed 5");
+    }
+}

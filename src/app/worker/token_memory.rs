@@ -96,6 +96,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_written_again_with_as_many_bytes_is_another_image() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("a.png");
+        crate::model::io::atomic_file::write(&path, b"12").unwrap();
+        let key = |seconds: u64| {
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+            Key::of(&"b".into(), &ImageSource::from(path.clone())).unwrap()
+        };
+        let before = key(1_000_000);
+        assert_eq!(before, key(1_000_000));
+        assert_ne!(before, key(1_000_001));
+    }
+
+    #[test]
     fn the_least_recently_used_go_first_and_the_bytes_are_held() {
         let backbone: Arc<str> = "b".into();
         let key = |name: &str| Key {

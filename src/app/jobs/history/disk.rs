@@ -115,4 +115,19 @@ mod tests {
         let error = metrics(&path).unwrap_err().to_string();
         assert!(error.contains("line 1") && error.contains("metrics.jsonl"), "{error}");
     }
+
+    #[test]
+    fn a_file_written_again_with_as_many_bytes_is_noticed() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        crate::model::io::atomic_file::write(&path, b"12").unwrap();
+        let touch = |seconds: u64| {
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+            Stamp::of(folder.path())
+        };
+        let before = touch(1_000_000);
+        assert!(before == touch(1_000_000));
+        assert!(before != touch(1_000_001));
+    }
 }

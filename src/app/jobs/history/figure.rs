@@ -104,6 +104,10 @@ mod tests {
         assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
         assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
         assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1] == 0.0);
+        // 9 images in batches of 4 are 3 steps: the last has one.
+        course.about.train = 9;
+        let figure = course.figure(&["gap".to_owned()], Part::Loss, true);
+        assert_eq!(figure.curves.series[0].accuracy, [(3.0, 0.5), (6.0, 0.5)]);
         assert_eq!(figure.command(), "--run run --figure training_loss --heads gap --log");
         assert_eq!(quoted("a b's"), r"'a b'\''s'");
     }

@@ -292,6 +292,30 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_good_epochs_the_first_is_best_as_the_kept_probe_is() {
+        let mut course = course(3, 1);
+        let told = |epoch: usize, test: f64| {
+            let select = if epoch == 1 { 10.0 } else { 50.0 };
+            let epoch = Epoch { epoch, loss: 1.0, train: test, select, test };
+            Metric { head: "gap".to_owned(), seed: 0, epoch }
+        };
+        course.epochs(&[told(1, 30.0), told(2, 40.0), told(3, 20.0)]);
+        assert_eq!(course.score(0).unwrap().best.0, 40.0);
+    }
+
+    /// A run that goes on from its checkpoint tells some epochs again: what came after them is no more.
+    #[test]
+    fn an_epoch_told_again_ends_what_was_told_after_it() {
+        let mut course = course(3, 1);
+        let told = |epoch: usize, test: f64| metric("gap", 0, epoch, 1.0, test);
+        course.epochs(&[told(1, 10.0), told(2, 20.0), told(3, 30.0)]);
+        course.epochs(&[told(2, 25.0)]);
+        let epochs: Vec<_> =
+            course.lines(0)[0].epochs.iter().map(|epoch| (epoch.epoch, epoch.test)).collect();
+        assert_eq!(epochs, [(1, 10.0), (2, 25.0)]);
+    }
+
+    #[test]
     fn losses_of_a_folder_take_the_place_of_those_heard() {
         let mut course = course(2, 1);
         course.step(&Steps { seed: 0, at: 1.9, losses: vec![Some(9.0), Some(9.0)] });
