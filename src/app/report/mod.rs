@@ -206,7 +206,7 @@ impl Source {
         notes
     }
 
-    /// ProbeCheckpoint tokens were read, and how heads were set, where that is not the default.
+    /// Which tokens were read, and how heads were set, where that is not the default.
     fn unusual(&self) -> Option<String> {
         let manifest = &self.run.manifest;
         let mut said = Vec::new();

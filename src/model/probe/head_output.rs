@@ -25,7 +25,7 @@ impl PlanRows for Plan {
 /// Shares that are worth a thread of their own.
 const BLOCK: usize = 1 << 18;
 
-/// PlanRows of a plan of `n` tokens that are taken together: the same on every machine, so that sums
+/// Rows of a plan of `n` tokens that are taken together: the same on every machine, so that sums
 /// over them are, too.
 pub(in crate::model) fn blocks(n: usize) -> Vec<Range<usize>> {
     let rows = (BLOCK / n.max(1)).max(1);

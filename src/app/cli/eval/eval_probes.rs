@@ -1,4 +1,4 @@
-//! ProbeCheckpoint probes are asked, on which images.
+//! Which probes are asked, on which images.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ impl Subject {
 
 /// A probe and what it answered.
 pub struct Asked<'a> {
-    /// ProbeCheckpoint.
+    /// Which.
     pub subject: &'a Subject,
     /// SHA-256 of its file.
     pub file: String,

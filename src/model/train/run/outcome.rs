@@ -54,7 +54,7 @@ impl Outcome {
         self.epochs.last().map(|epoch| epoch.test)
     }
 
-    /// ProbeCheckpoint test images were right, at the best epoch or after the last.
+    /// Which test images were right, at the best epoch or after the last.
     pub fn right(&self, truth: &Truth, which: ProbeCheckpoint) -> Vec<bool> {
         let answers = match which {
             ProbeCheckpoint::Best => &self.best,
@@ -72,7 +72,7 @@ fn rounded(epoch: &Epoch) -> Epoch {
     Epoch { epoch, loss: round(loss), train: round(train), select: round(select), test: round(test) }
 }
 
-/// ProbeCheckpoint of a head's two probes.
+/// Which of a head's two probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeCheckpoint {
     /// At its best on the selection split.
