@@ -219,10 +219,12 @@ fn probes_by_themselves_answer_as_in_their_run() {
         eval
     };
     let run_folder = desk.path("run");
-    let (stdout, _) = done(&mut within("cache", &["--run", run_folder.to_str().unwrap()]));
+    let mut whole = within("cache", &["--run", run_folder.to_str().unwrap()]);
+    let (stdout, _) = done(whole.arg("--survey").arg(desk.path("of-run")));
     let of_run = lines(&stdout);
     let names = ["sinkhorn[state_dim=1]-s0-best", "random-dynamic-s1-best"];
     let mut alone = within("other", &[]);
+    alone.arg("--survey").arg(desk.path("of-files"));
     alone.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes")).arg("--probe");
     for name in names {
         alone.arg(run_folder.join("probes").join(format!("{name}.safetensors")));
@@ -238,6 +240,10 @@ fn probes_by_themselves_answer_as_in_their_run() {
         };
         let other = events(&of_run, "probe").into_iter().find(|p| same(&p)).unwrap();
         assert_eq!(probe["evaluation"], other["evaluation"], "{name}");
+        // Its answers of every image too: orders are drawn by the image's index in the whole dataset.
+        let [own, other] = ["of-files", "of-run"]
+            .map(|folder| fs::read_to_string(desk.path(folder).join(format!("{name}.csv"))).unwrap());
+        assert_eq!(own, other, "{name}");
     }
     assert_eq!(events(&alone, "probe").len(), 2);
 }

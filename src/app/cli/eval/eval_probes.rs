@@ -158,3 +158,32 @@ impl Question {
         Ok(Labelled { images: self.asked.images.clone(), classes })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::data::token_cache::{Precision, TokenKey, Writer};
+    use crate::model::grid::Grid;
+    use crate::model::tokens::Tokens;
+
+    #[test]
+    fn behind_an_unreadable_image_each_keeps_its_class_and_its_draw() {
+        let folder = tempfile::tempdir().unwrap();
+        let [weights, preprocessing, dataset, layer] = ["w", "p", "d", "last"].map(str::to_owned);
+        let key = TokenKey { weights, preprocessing, dataset, layer, precision: Precision::Float32 };
+        let mut writer = Writer::open(folder.path(), key, 6).unwrap();
+        for image in 0..6 {
+            let (grid, patches) = (Grid::new(1, 2), vec![1.0; 2]);
+            let tokens = Tokens { grid, width: 1, cls: None, registers: Vec::new(), patches };
+            writer.push((image != 1 && image != 4).then_some(tokens)).unwrap();
+        }
+        let cache = writer.finish().unwrap();
+        let asked = Labelled { images: vec![0, 1, 2, 3], classes: vec![7, 6, 5, 4] };
+        let known = Labelled { images: vec![4, 5], classes: vec![3, 2] };
+        let question = Question { split: "test", asked, draws: vec![10, 11, 12, 13], known };
+        let left = question.readable(&cache).unwrap();
+        assert_eq!((left.asked.images, left.asked.classes), (vec![0, 2, 3], vec![7, 5, 4]));
+        assert_eq!(left.draws, [10, 12, 13]);
+        assert_eq!((left.known.images, left.known.classes), (vec![5], vec![2]));
+    }
+}

@@ -53,3 +53,47 @@ fn place(dataset: &Dataset, image: usize) -> Option<PathBuf> {
     let within = path.strip_prefix(&dataset.root).ok()?;
     Some(dataset.root.join(MASKS).join(within).with_extension("png"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::backbone::token_spec::TokenSpec;
+    use crate::model::data::token_cache::Precision;
+    use crate::model::data::{Sample, Split};
+
+    #[test]
+    fn a_mask_lies_on_the_tokens_of_images_that_are_read_at_another_size() {
+        // Of 48 x 48 pixels the last patch of 8 x 8 is the object; the backbone's own size is 32.
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_owned();
+        let mask = root.join(MASKS).join("val/bird/a.png");
+        std::fs::create_dir_all(mask.parent().unwrap()).unwrap();
+        let inside = |x, y| image::Luma([if x >= 40 && y >= 40 { 255_u8 } else { 0 }]);
+        image::GrayImage::from_fn(48, 48, inside).save(mask).unwrap();
+        let sample =
+            Sample { source: Source::File(root.join("val/bird/a.jpg")), class: 0, split: Split::Val };
+        let dataset = Dataset {
+            name: "birds".to_owned(),
+            root: root.clone(),
+            layout: "folder",
+            classes: vec!["bird".to_owned()],
+            samples: vec![sample],
+            skipped: 0,
+            notes: Vec::new(),
+        };
+        let backbone = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/inspect/backbone");
+        let wanted = ExtractOptions {
+            backbone: backbone.into(),
+            taking: TokenSpec { size: Some(48), ..TokenSpec::default() },
+            precision: Precision::Float32,
+            root,
+            limit: 0,
+            verify: false,
+        };
+        let found = covers(&dataset, &[0], &wanted, Grid::new(6, 6)).unwrap();
+        assert_eq!(found.warning, None);
+        let mut expected = vec![0.0; 36];
+        expected[35] = 1.0;
+        assert_eq!(found.covers, [Some(expected)]);
+    }
+}
