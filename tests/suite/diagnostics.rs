@@ -99,6 +99,35 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
 }
 
 #[test]
+fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
+    let warm = Sinkhorn { temperature: 0.1, iterations: 20 };
+    let bands = NullBands::new(64, 1);
+    let place = |name: &str| MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
+    let (path, largest) = (place("path_length"), place("row_max_p95"));
+    // Random scores read the patches in any order alike, so that a step is on average as long as the way
+    // between any two of them.
+    for grid in [Grid::new(6, 6), Grid::new(3, 12), Grid::new(1, 36)] {
+        let at = |i: usize| ((i / grid.cols) as f64, (i % grid.cols) as f64);
+        let way = |i: usize, j: usize| f64::hypot(at(i).0 - at(j).0, at(i).1 - at(j).1);
+        let ways: f64 = (0..36).flat_map(|i| (0..36).map(move |j| (i, j))).map(|(i, j)| way(i, j)).sum();
+        let (mean, (low, high)) = (ways / (36.0 * 35.0), bands.band(&warm, grid)[path]);
+        assert!(low < mean && mean < high, "{grid:?}: {low} to {high} without {mean}");
+    }
+    // The hotter the router, the nearer each share of its plan is to 1 / N.
+    let (grid, even) = (Grid::new(6, 6), 1.0 / 36.0);
+    let hot = Sinkhorn { temperature: 1e6, ..warm };
+    let patches = (0..36 * 3).map(|i| ((i * i) % 17) as f32).collect();
+    let tokens = Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches };
+    assert!(bands.band(&warm, grid)[largest].0 > 2.0 * even);
+    assert!(bands.untrained(&warm, &tokens)[largest].mean > 2.0 * even);
+    let ((low, high), fresh) = (bands.band(&hot, grid)[largest], bands.untrained(&hot, &tokens)[largest]);
+    assert_close("an even plan", [low, high, fresh.mean], [even; 3], 1e-6);
+    // The more often rows and columns are normalised, the nearer the sum of a row is to 1.
+    let (settled, sums) = (Sinkhorn { iterations: 500, ..warm }, place("row_marginal_error"));
+    assert!(bands.band(&settled, grid)[sums].1 < bands.band(&warm, grid)[sums].0);
+}
+
+#[test]
 fn an_untrained_scorer_reads_the_tokens() {
     let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(4, 5));
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();

@@ -149,7 +149,11 @@ mod tests {
     fn a_patch_shows_what_its_place_says() {
         let grid = Grid::new(3, 4);
         let seen = numbered(grid, 8);
-        for change in [Perturbation::FlipAcross, Perturbation::FlipDown, Perturbation::Brightness(1.0)] {
+        // The upper right quarter: rows 0 to 1.5, columns 2 to 4.
+        let corner = Perturbation::Crop { side: 0.5, at: (1.0, 0.0) };
+        assert_eq!(corner.places(grid), [2, 2, 3, 3, 2, 2, 3, 3, 6, 6, 7, 7]);
+        let turned = [Perturbation::FlipAcross, Perturbation::FlipDown];
+        for change in turned.into_iter().chain([Perturbation::Brightness(1.0), corner]) {
             let (changed, places) = (change.picture(&seen), change.places(grid));
             for (i, place) in places.iter().enumerate() {
                 let (x, y) = (i % 4 * 8 + 4, i / 4 * 8 + 4);
@@ -172,6 +176,11 @@ mod tests {
         let noise = |seed| Perturbation::Noise { levels: 10.0, seed }.picture(&seen);
         assert_eq!(noise(1), noise(1));
         assert_ne!(noise(1), noise(2));
-        assert!(kinds(0).iter().all(|(_, changes)| !changes.is_empty()));
+        for (name, changes) in kinds(0) {
+            assert!(!changes.is_empty(), "{name}");
+            for (at, change) in changes.iter().enumerate() {
+                assert!(!changes[..at].contains(change), "{name}: {} twice", change.text());
+            }
+        }
     }
 }
