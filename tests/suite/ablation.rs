@@ -9,11 +9,13 @@ use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
+use ssmprobe::model::explain;
 use ssmprobe::model::explain::ablation::{Ablation, logits};
 use ssmprobe::model::explain::evaluation::{Question, evaluate};
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::readout;
+use ssmprobe::model::explain::stability::Measurement;
 use ssmprobe::model::explain::survey::evaluator::Evaluator;
 use ssmprobe::model::explain::survey::{EvalSet, Survey};
 use ssmprobe::model::grid::Grid;
@@ -22,6 +24,7 @@ use ssmprobe::model::probe::head_output::{Form, Order};
 use ssmprobe::model::probe::router::scan::Scan;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::{Picture, Routing, Trace};
 use ssmprobe::model::train::Labelled;
 use ssmprobe::model::train::classifier::Model;
 
@@ -56,6 +59,29 @@ fn probe(id: &str, sharing: Sharing) -> Probe {
         array.data.iter_mut().enumerate().for_each(|(c, d)| *d = 0.3 + 0.1 * c as f32);
     }
     probe
+}
+
+/// The same probe with these logits for every image.
+fn saying(mut probe: Probe, logits: [f32; CLASSES]) -> Probe {
+    probe.classifier.weight.fill(0.0);
+    probe.classifier.bias = logits.to_vec();
+    probe
+}
+
+/// One look at an image, with all predictions.
+fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
+    let seen = Picture { width: 4, height: 3, rgb: vec![0; 36] };
+    let (image, name) = (String::new(), String::new());
+    let question = explain::Question {
+        image,
+        probe: name,
+        class: None,
+        rho: None,
+        draw: IMAGE,
+        nulls: None,
+        top: CLASSES,
+    };
+    explain::explain_changed(probe, change, tokens, seen, question).unwrap()
 }
 
 fn ask(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
@@ -150,22 +176,8 @@ fn a_convolution_behind_a_scrambled_order_agrees_with_the_definition() {
 
 #[test]
 fn the_trace_of_a_recurrent_head_holds_both_ways_it_reads() {
-    use ssmprobe::model::{explain, trace::Picture, trace::Routing};
     let (tokens, probe) = (tokens(3), probe("bi-gru", Sharing::Shared));
-    let pixels = Picture { width: 4, height: 3, rgb: vec![0; 36] };
-    let read = |change: Intervention| {
-        let (image, name) = (String::new(), String::new());
-        let question = explain::Question {
-            image,
-            probe: name,
-            class: None,
-            rho: None,
-            draw: IMAGE,
-            nulls: None,
-            top: 3,
-        };
-        explain::explain_changed(&probe, change, &tokens, pixels.clone(), question).unwrap().routing
-    };
+    let read = |change: Intervention| trace(&probe, change, &tokens).routing;
     let both = |forth: Vec<u32>| {
         let back = forth.iter().rev().copied().collect();
         Routing::Orders(vec![forth, back])
@@ -219,7 +231,7 @@ fn permutations_differ_by_image_and_by_seed() {
 }
 
 /// Tokens of `count` images on disk.
-fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
+pub fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
     let text = str::to_owned;
     let source = TokenKey {
         weights: text("w"),
@@ -233,19 +245,23 @@ fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
     writer.finish().unwrap()
 }
 
-/// What the window's survey makes of the first images of a cache: images `draws` of the dataset.
-fn survey(probe: &Probe, change: Intervention, cache: &TokenCache, draws: &[u64], class: &[usize]) -> Survey {
-    let asked = EvalSet {
+/// The first images of a cache: images `draws` of a dataset.
+fn eval_set(draws: &[u64], class: &[usize]) -> Arc<EvalSet> {
+    Arc::new(EvalSet {
         dataset: "d".into(),
         split: "test".into(),
         classes: (0..CLASSES).map(|class| class.to_string()).collect(),
         images: draws.iter().map(|draw| format!("{draw}.png")).collect(),
         class: class.iter().map(|class| *class as u32).collect(),
-    };
+    })
+}
+
+/// What the window's survey makes of the first images of a cache: images `draws` of the dataset.
+fn survey(probe: &Probe, change: Intervention, cache: &TokenCache, draws: &[u64], class: &[usize]) -> Survey {
     let places: Vec<usize> = (0..draws.len()).collect();
     let nulls = NullBands::new(2, 0);
-    let mut interview =
-        Evaluator::new(probe, change, cache, Arc::new(asked), (&places, draws), &nulls).unwrap();
+    let asked = eval_set(draws, class);
+    let mut interview = Evaluator::new(probe, change, cache, asked, (&places, draws), &nulls).unwrap();
     while interview.go_on(7).unwrap() {}
     interview.finish("p".into(), "b".into())
 }
@@ -300,6 +316,74 @@ fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
     let (plain, far): (Vec<u64>, Vec<u64>) = ((0..12).collect(), (50..62).collect());
     assert_eq!(own(&far), own(&far));
     assert_ne!(own(&plain), own(&far), "orders are drawn by the place in the cache");
+}
+
+#[test]
+fn of_equal_logits_the_first_class_is_predicted_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 3);
+    let tied = saying(probe("sinkhorn", Sharing::Shared), [-1.0, 0.5, 0.5]);
+    let images = Labelled { images: vec![0, 1, 2], classes: vec![1, 2, 1] };
+    let draws = [0, 1, 2];
+    let question = Question {
+        tokens: &cache,
+        images: &images,
+        draws: &draws,
+        ablations: false,
+        seed: SEED,
+        covers: &[],
+        nulls: None,
+    };
+    let found = evaluate(&tied, &question, &go_on).unwrap().unwrap();
+    assert_eq!(found.answers, [1; 3]);
+    assert_close("accuracy", found.accuracy, 200.0 / 3.0, 1e-9);
+    let survey = survey(&tied, Intervention::None, &cache, &draws, &images.classes);
+    assert_eq!(survey.predicted, [1; 3]);
+    let trace = trace(&tied, Intervention::None, &cache.tokens(0));
+    let order: Vec<usize> = trace.top.iter().map(|prediction| prediction.index).collect();
+    assert_eq!((order, trace.evidence.class), (vec![1, 2, 0], 1));
+}
+
+#[test]
+fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 1);
+    let mut probe = saying(probe("gap", Sharing::Shared), [3.0, 2.0, 1.0]);
+    // The dataset counts the same classes in another order.
+    probe.meta.classes = ["2", "0", "1"].map(str::to_owned).to_vec();
+    let nulls = NullBands::new(2, 0);
+    let asked = eval_set(&[0], &[0]);
+    let mut interview =
+        Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
+    interview.go_on(1).unwrap();
+    let top = interview.top(0);
+    let names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["2", "0", "1"]);
+    // exp(3), exp(2) and exp(1) over their sum.
+    let probabilities: Vec<f32> = top.iter().map(|(_, probability)| *probability).collect();
+    assert_close("probabilities", probabilities, [0.665_241, 0.244_728, 0.090_031], 1e-6);
+    assert_eq!(interview.finish("p".into(), "b".into()).predicted, [2]);
+}
+
+#[test]
+fn without_routing_every_seed_reads_row_by_row() {
+    let seeded = |seed: u64| {
+        let mut probe = probe("sinkhorn", Sharing::Shared);
+        probe.meta.training = Some(serde_json::json!({"seed": seed}));
+        probe
+    };
+    let (one, mut other) = (seeded(0), seeded(1));
+    other.arrays.get_mut("scorer.weight").unwrap().data.reverse();
+    let against = |change: Intervention| {
+        let peers = vec![("other".to_owned(), &other)];
+        let (image, name) = (String::new(), String::new());
+        let measurement = Measurement { image, name, probe: &one, change, draw: IMAGE, peers };
+        let found = measurement.take(&[tokens(1)], &[]).unwrap();
+        assert_eq!(found.groups.len(), 1, "{found:?}");
+        found.groups[0].taus[0].1
+    };
+    assert!(against(Intervention::None) < 1.0, "scorers that differ read alike");
+    assert_eq!(against(Intervention::NoRouting), 1.0);
 }
 
 #[test]

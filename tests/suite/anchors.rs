@@ -1,9 +1,11 @@
 //! Anchors against scikit-learn (`tests/reference/anchors.py`).
 
-use ssmprobe::model::explain::baselines::Vectors;
 use ssmprobe::model::explain::baselines::knn::Knn;
 use ssmprobe::model::explain::baselines::logreg::{LogReg, LogRegError};
+use ssmprobe::model::explain::baselines::{Vectors, anchors};
+use ssmprobe::model::train::Labelled;
 
+use crate::ablation;
 use crate::close::assert_close;
 
 struct Case {
@@ -52,6 +54,16 @@ fn neighbours_fewer_than_k_all_vote_and_a_zero_vector_harms_nobody() {
 }
 
 #[test]
+fn neighbours_are_found_among_more_images_than_are_compared_at_once() {
+    // 4096 are; those that point the other way come after them.
+    let of = |vector: [f32; 2], images| std::iter::repeat_n(vector, images);
+    let values = of([1.0, 0.0], 4096).chain(of([0.0, 1.0], 20)).flatten().collect();
+    let classes: Vec<usize> = (0..4096 + 20).map(|image| usize::from(image >= 4096)).collect();
+    let asked = Vectors { width: 2, values: vec![0.1, 1.0, 1.0, 0.1] };
+    assert_eq!(Knn::default().predict(&Vectors { width: 2, values }, &classes, &asked, 2), [1, 0]);
+}
+
+#[test]
 fn logistic_regression_converges_to_scikit_learns_probabilities() {
     let case = Case::open();
     let (known, asked) = (case.vectors("train"), case.vectors("test"));
@@ -64,6 +76,10 @@ fn logistic_regression_converges_to_scikit_learns_probabilities() {
     let early = LogReg::default().fit(&known, &case.labels("train_classes"), 5).unwrap();
     assert!(early.converged && early.iterations <= fitted.iterations);
     assert_eq!(early.predict(&asked), case.answers("logreg"));
+    // Two iterations are too few, and that is said.
+    let stopped = LogReg { iterations: 2, ..method };
+    let stopped = stopped.fit(&known, &case.labels("train_classes"), 5).unwrap();
+    assert_eq!((stopped.iterations, stopped.converged), (2, false));
 }
 
 #[test]
@@ -73,4 +89,15 @@ fn what_cannot_be_fitted_says_why() {
     let many = Vectors { width: 1 << 12, values: vec![0.0; 1 << 20] };
     let error = LogReg::default().fit(&many, &vec![0; 256], 1 << 20).err().unwrap();
     assert!(error.to_string().contains("256 images of 4096 channels in 1048576 classes"), "{error}");
+    // Beside the anchors of a run whose training images cannot be read.
+    let folder = tempfile::tempdir().unwrap();
+    let cache = ablation::cache(folder.path(), 3);
+    let test = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
+    let found = anchors(&cache, &Labelled::default(), &test, 3);
+    let found: Vec<_> = found.into_iter().filter(|anchor| anchor.method == "logreg").collect();
+    assert_eq!(found.len(), 2, "of CLS and of mean tokens");
+    for anchor in found {
+        let why = Some("left out: the vectors hold no finite training image");
+        assert_eq!((anchor.accuracy, anchor.note.as_deref()), (None, why));
+    }
 }
