@@ -245,6 +245,13 @@ fn a_class_is_asked_for_by_name_or_index() {
         command.args(["--class", asked, "--rho", "0.5"]).assert().success();
         let document = json(out.path().join("one/sinkhorn.json"));
         assert_eq!((&document["class"]["index"], &document["rho"]), (&index.into(), &0.5.into()), "{asked}");
+        // The evidence is that for this class: with its bias it sums to its logit.
+        let evidence =
+            arrays(&out.path().join("one/sinkhorn.npz")).remove("evidence_token").expect("evidence");
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let sum = evidence.iter().map(|&e| f64::from(e)).sum::<f64>() + number(&document["bias"]);
+        let logit = number(&document["class"]["logit"]);
+        assert!(close(sum, logit), "{asked}: {sum} instead of {logit}");
     }
 }
 

@@ -157,11 +157,14 @@ fn evaluate(run: &Run) {
         accuracy,
         note: note.map(str::to_owned),
     };
+    // After the last epoch: in no table, which are those of the best one.
+    let last = Evaluated { which: "last".to_owned(), ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
     let all = Evaluations {
         probes: vec![
             probe("sinkhorn", 0, disturbed(0.0), Some(0.875)),
             probe("sinkhorn", 1, disturbed(1.0), Some(0.925)),
             probe("gap", 0, vec![outcome(Ablation::Normal, 50.0, 0.0)], None),
+            last,
         ],
         anchors: vec![
             anchor("knn", View::Mean, Some(45.0), None),
@@ -375,7 +378,7 @@ fn evaluations_at_once_lose_nothing() {
             scope.spawn(move || all.keep(run).unwrap());
         }
     });
-    assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 3 + 8);
+    assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 4 + 8);
 }
 
 #[test]
