@@ -1,11 +1,15 @@
 //! Pictures of a whole dataset: rows and columns of the confusion are true and predicted classes, every class has its own
 //! map, every image its own dot.
 
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use ssmprobe::model::explain::survey::{CONFIDENCE, EvalSet, Survey};
 use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::scene::{Identity, Point, Scene, Shape};
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::dataset::{self, MapOf, Overview};
-use ssmprobe::viz::figures::plot;
+use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, Overview};
+use ssmprobe::viz::figures::plot::{self, Surveyed};
 
 use super::lists::height;
 use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
@@ -65,6 +69,40 @@ pub fn class_diagnostics() {
         let band = bands.iter().find(|band| near(band.h, axes.area.h)).expect("a band");
         assert!(near(band.x, axes.x.at(CHANCE.0)) && near(band.right(), axes.x.at(CHANCE.1)));
     }
+}
+
+#[test]
+fn of_many_classes_both_ends_are_drawn() {
+    // One image a class: class 7 has a coverage of 0.07.
+    let mut survey = Survey::clone(&small::survey());
+    let mut asked = EvalSet::clone(&survey.asked);
+    asked.classes = (0..45).map(|class| format!("class {class}")).collect();
+    asked.images = (0..45).map(|image| format!("{image}.png")).collect();
+    asked.class = (0..45).collect();
+    survey.asked = Arc::new(asked);
+    survey.predicted = (0..45).collect();
+    survey.measures = IndexMap::from([
+        (CONFIDENCE, vec![0.5; 45]),
+        ("rank_coverage", (0..45).map(|c| c as f32 / 100.0).collect()),
+    ]);
+    let survey = Arc::new(survey);
+    let plot = Surveyed {
+        overview: find("class_diagnostics"),
+        other: survey.clone(),
+        survey,
+        choice: Choice::default(),
+        selected: None,
+    };
+    let mut names: Vec<_> = plotted(&plot, &Theme::light())
+        .words()
+        .into_iter()
+        .filter(|word| word.text.starts_with("class "))
+        .collect();
+    names.sort_by(|a, b| a.at[1].total_cmp(&b.at[1]));
+    let drawn: Vec<String> = names.into_iter().map(|word| word.text).collect();
+    let ends = (25..45).rev().chain((0..20).rev());
+    assert_eq!(drawn, ends.map(|class| format!("class {class}")).collect::<Vec<_>>());
+    assert!(plotted(&plot, &Theme::light()).has("5 classes between"));
 }
 
 #[test]
@@ -159,6 +197,26 @@ pub fn scatter() {
         assert!(near(band.h, axes.area.h), "chance is of what lies across");
         // 1 - 6 * 114 / (9 * 80), of the ranks by hand.
         assert!(marks.has("Spearman 0.05 (n = 9)"));
+    }
+}
+
+#[test]
+fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
+    let mut other = Survey { probe: "softsort".into(), ..Survey::clone(&small::survey()) };
+    other.measures.insert("rank_coverage", COVERAGE.map(|v| v / 2.0).into());
+    other.nulls.insert("rank_coverage", (0.21, 0.27));
+    let choice = Choice { against: "rank_coverage".into(), ..Choice::default() };
+    let plot =
+        Surveyed { other: Arc::new(other), choice, ..small::surveyed(find("scatter"), MapOf::Positions) };
+    for theme in looks() {
+        let marks = plotted(&plot, &theme);
+        let axes = marks.axes(0);
+        assert_eq!((&*axes.x_name, &*axes.y_name), ("Rank coverage, sinkhorn", "Rank coverage, softsort"));
+        let bands = marks.fills(theme.band.alpha(0.7));
+        let across = bands.iter().find(|band| near(band.h, axes.area.h)).expect("a band upwards");
+        assert!(near(across.x, axes.x.at(CHANCE.0)) && near(across.right(), axes.x.at(CHANCE.1)));
+        let upward = bands.iter().find(|band| near(band.w, axes.area.w)).expect("a band across");
+        assert!(near(upward.bottom(), axes.y.at(0.21)) && near(upward.y, axes.y.at(0.27)), "{upward:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pictures with data of their own, the stability of an order and training curves, and several probes side by side.
 
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::draw::scene::Point;
+use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::curves::{self, Part, Series, Training};
 use ssmprobe::viz::figures::stability::Steadiness;
@@ -106,6 +106,27 @@ pub fn training_accuracy() {
         let dots = marks.dots(marks.swatch("gap")).into_iter().map(|dot| dot.at).collect::<Vec<Point>>();
         assert_eq!(dots.len(), 5, "few points are marked");
         at(dots[3], axes.at(35.0, 42.0));
+    }
+}
+
+#[test]
+fn heads_that_share_a_colour_differ_by_their_dash() {
+    let theme = Theme::light();
+    let mut plot = small::training(Part::Loss, false);
+    let one = plot.curves.series[0].clone();
+    // Four rounds of the colours: every head has a line that no other has.
+    plot.curves.series = (0..28).map(|head| Series { name: format!("head {head}"), ..one.clone() }).collect();
+    let marks = plotted(&plot, &theme);
+    let strokes = marks.items.iter().filter_map(|item| match &item.shape {
+        Shape::Path { points, closed: false, stroke: Some(stroke), .. } if points.len() == 5 => Some(stroke),
+        _ => None,
+    });
+    let strokes: Vec<_> = strokes.collect();
+    assert_eq!(strokes.len(), 28);
+    for (head, stroke) in strokes.iter().enumerate() {
+        assert_eq!((stroke.color, stroke.dash.is_some()), (theme.series[head % 7], head >= 7), "head {head}");
+        let others = || strokes[..head].iter().filter(|other| other.color == stroke.color);
+        assert!(others().all(|other| other.dash != stroke.dash), "head {head}");
     }
 }
 
