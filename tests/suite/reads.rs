@@ -118,6 +118,21 @@ fn what_was_chosen_by_hand_stays_until_the_probes_say_otherwise() {
 }
 
 #[test]
+fn a_layer_is_read_by_its_number_up_to_the_last_one() {
+    for (layer, read) in [(2, true), (3, false)] {
+        let mut state = with_backbone();
+        let requests = state.dispatch(Command::OpenProbes(vec!["numbered.safetensors".into()]));
+        let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+        let taking = TokenSpec { layer: Some(layer), ..TokenSpec::default() };
+        let trained = Some(Box::new(Trained { taking, preprocessing: None }));
+        let facts = ProbeInfo { trained, ..probe("numbered", 24) };
+        let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+        let options = BackboneOptions { layer: Some(layer), ..BackboneOptions::default() };
+        assert_eq!(play(&mut state, requests), read.then_some(options), "layer {layer} of two");
+    }
+}
+
+#[test]
 fn probes_of_one_name_say_of_which_run_they_are() {
     let mut state = with_backbone();
     open(&mut state, &["RL/probes/gap.safetensors", "RUN/probes/gap.safetensors", "a/b.safetensors"]);

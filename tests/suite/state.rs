@@ -226,6 +226,7 @@ fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
         panic!("{requests:?}")
     };
     assert_eq!((*cancelled, device.as_str()), (first, "cpu"));
+    assert_eq!(state.training.draft.device, "cpu", "the next training is computed there too");
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     let requests = state.dispatch(Command::SetBackboneOptions(options));
     assert!(matches!(&requests[1], Request::OpenBackbone { options: asked, .. } if *asked == options));
@@ -277,6 +278,48 @@ fn a_changed_column_is_asked_for_alone() {
     assert_eq!((look.asked.len(), &look.class), (2, &ClassChoice::Named("dog".into())));
     answer(&mut state, &look);
     assert!(does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).is_none());
+}
+
+#[test]
+fn a_column_comes_to_stand_where_it_is_moved() {
+    let mut state = story();
+    let probe = state.columns[&column(&state, 0)].probe;
+    state.dispatch(Command::AddColumn { probe, image: None, change: Intervention::NoRouting });
+    let [a, b, c] = [0, 1, 2].map(|at| column(&state, at));
+    for (moved, to, expected) in [(a, 1, [b, a, c]), (a, 2, [b, c, a]), (a, 0, [a, b, c]), (b, 9, [a, c, b])]
+    {
+        state.dispatch(Command::MoveColumn(moved, to));
+        assert_eq!([0, 1, 2].map(|at| column(&state, at)), expected, "moved to {to}");
+    }
+}
+
+#[test]
+fn a_column_that_waited_when_it_went_is_asked_for_again_beside_another_look() {
+    let mut state = story();
+    let (first, second) = (column(&state, 0), column(&state, 1));
+    let last = *state.library.images.get_index(2).unwrap().0;
+    does(&mut state, Command::SetImage(second, Some(last))).expect("a look");
+    state.dispatch(Command::RemoveColumn(second));
+    // The look that it waited for ends with one at the first column alone, whose probe was written anew.
+    let requests = state.dispatch(Command::ReopenProbe(state.columns[&first].probe));
+    let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+    let facts = ProbeInfo { fingerprint: "written anew".into(), ..probe("a", 24) };
+    let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+    let look = play(&mut state, requests).expect("a look");
+    assert_eq!(look.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [first]);
+    let look = does(&mut state, Command::Undo).expect("a look");
+    assert!(look.asked.iter().any(|asked| asked.column == second), "it would wait for ever: {look:?}");
+}
+
+#[test]
+fn of_backbones_that_fit_a_probe_reads_the_one_of_its_name() {
+    let mut state = State::new(Settings::default());
+    for source in ["other", "one"] {
+        does(&mut state, Command::OpenBackbone(source.into()));
+    }
+    does(&mut state, Command::OpenProbes(vec!["a.safetensors".into()]));
+    let probe = state.columns[&column(&state, 0)].probe;
+    assert_eq!(state.library.backbone_of(probe).expect("a backbone").1.id, "one", "the second of the two");
 }
 
 #[test]
@@ -393,6 +436,17 @@ fn closing_is_taken_back_and_done_again() {
     assert_eq!(requests, [Request::CloseBackbone(backbone)]);
     let requests = state.dispatch(Command::Undo);
     assert!(matches!(requests.as_slice(), [Request::OpenBackbone { .. }]));
+}
+
+#[test]
+fn closing_the_current_image_leads_to_the_next_and_from_the_last_one_back() {
+    let mut state = story();
+    let [x, y, z] = [0, 1, 2].map(|at| *state.library.images.get_index(at).unwrap().0);
+    state.dispatch(Command::SelectImage(y));
+    for (closed, next) in [(y, z), (z, x)] {
+        state.dispatch(Command::CloseImages(vec![closed]));
+        assert_eq!(state.selection.image, Some(next));
+    }
 }
 
 #[test]
@@ -563,7 +617,13 @@ fn a_workspace_comes_back_as_it_was() {
     let mut again = State::new(Settings::default());
     let requests = again.restore(changed);
     play(&mut again, requests);
-    assert!(again.log_text().contains("has changed since"), "{}", again.log_text());
+    let told = |state: &State| state.log_text().matches("has changed since").count();
+    assert_eq!(told(&again), 1, "{}", again.log_text());
+    // Once: from now on it is another one than the workspace speaks of.
+    let first = *again.library.probes.keys().next().expect("a probe");
+    does(&mut again, Command::ReopenProbe(first));
+    assert!(again.library.probes[&first].status.ready().is_some());
+    assert_eq!(told(&again), 1, "{}", again.log_text());
 }
 
 #[test]

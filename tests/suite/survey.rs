@@ -395,6 +395,14 @@ fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
     let ask = asked(&mut state);
     told(&mut state, &ask, &part);
     assert!(state.survey_of(first).is_some());
+    // Bands of chance from another seed, or of more draws, are others.
+    let before = state.look;
+    for look in [ExplainSettings { seed: 7, ..before }, ExplainSettings { null_draws: 7, ..before }] {
+        state.dispatch(Command::SetLook(look));
+        assert!(state.survey_of(first).is_none() && state.survey_of(second).is_none(), "{look:?}");
+        state.dispatch(Command::SetLook(before));
+        assert!(state.survey_of(first).is_some() && state.survey_of(second).is_some());
+    }
     // The backbone reads another layer now; then it holds other weights.
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     for (options, weights) in [(options, "weights of one"), (BackboneOptions::default(), "others")] {
@@ -441,6 +449,11 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     };
     let ask = measure(&mut state);
     steadied(&mut state, &ask);
+    assert!(state.stability_of(column).is_some());
+    let before = state.look;
+    state.dispatch(Command::SetLook(ExplainSettings { seed: 7, ..before }));
+    assert!(state.stability_of(column).is_none(), "of changes drawn from another seed");
+    state.dispatch(Command::SetLook(before));
     assert!(state.stability_of(column).is_some());
     rewritten(&mut state, column);
     assert!(state.stability_of(column).is_none());
@@ -670,6 +683,23 @@ fn a_dataset_that_went_while_it_was_opened_is_opened_again() {
     assert_eq!((*entry, &state.library.datasets[&id].status), (id, &Status::Opening(*job)));
     state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part() });
     assert!(state.dataset().is_some());
+}
+
+#[test]
+fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
+    let (mut state, part) = with_dataset();
+    let column = state::column(&state, 0);
+    let image = *state.library.images.get_index(5).expect("an image").0;
+    assert_eq!(state.library.images[&image].name(), "4.png", "one of those to ask about");
+    state.dispatch(Command::SetImage(column, Some(image)));
+    let requests = state.dispatch(Command::OpenDataset("birds".into(), Some(data::Split::Train)));
+    let Some(Request::OpenDataset { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    let part = Arc::new(EvalSplit::new((*part.dataset).clone(), Some(data::Split::Train)));
+    let requests = state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
+    assert!(!state.library.images.contains_key(&image));
+    let look = requests.iter().find_map(|r| if let Request::Explain(look) = r { Some(look) } else { None });
+    let asked = look.expect("a look").asked.iter().find(|asked| asked.column == column);
+    assert_eq!(asked.expect("the column").image.path, Path::new("x.png"));
 }
 
 #[test]
