@@ -164,6 +164,10 @@ fn birds() {
             ("images/b/two.png".into(), "007.Parakeet_Auklet", Split::Test),
         ]
     );
+    // An editor of Windows puts a byte-order mark before the first line.
+    let marked = cub();
+    marked.write("CUB/images.txt", "\u{feff}2 b/two.png\n1 a/one.png\n3 b/three.png\n");
+    assert_eq!(listing(&open(marked.path()).unwrap()), listing(&data));
     for (file, text, says) in [
         ("train_test_split.txt", "1 1\n2 2\n3 1\n", ["line 2", "\"2\"", "1 (training)"]),
         ("train_test_split.txt", "1 1\n3 1\n", ["train_test_split.txt", "no line", "image 2"]),
@@ -251,6 +255,11 @@ fn imagenet_with_the_devkit() {
         ]
     );
     assert!(data.notes.iter().any(|note| note.contains("1 validation images")), "{:?}", data.notes);
+    // Where a part of the images lies here, classes keep the numbers they have in all of them.
+    tree.write("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "1\n1\n1\n");
+    let part = open(tree.path()).unwrap();
+    assert_eq!(part.classes, data.classes, "n02100735 has no image");
+    assert_eq!(part.samples.last().map(|sample| sample.class), Some(2));
     tree.write("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "3\n99\n");
     let error = why(tree.path());
     assert!(error.contains("line 2") && error.contains("\"99\"") && error.contains("meta.mat"), "{error}");

@@ -11,6 +11,7 @@ use safetensors::SafeTensors;
 use ssmprobe::app::cli;
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::model::io::atomic_file;
 use ssmprobe::model::io::failpoint::{self, Failure};
 use ssmprobe::model::probe::Probe;
 
@@ -185,6 +186,29 @@ fn verb(arguments: &[&str]) -> anyhow::Result<()> {
 /// The fixture of `inspect`.
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(name)
+}
+
+#[test]
+fn a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk() {
+    apart("faults::a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk", || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        // Made, written, forced to the disk, renamed: whatever fails, the old file stands there.
+        for at in 1.. {
+            atomic_file::write(&path, b"old").expect("written");
+            failpoint::files(at, Failure::Once(5));
+            let written = atomic_file::write(&path, b"new");
+            if !failpoint::none() {
+                assert!(written.is_ok() && at > 4, "only {} steps could fail", at - 1);
+                break;
+            }
+            assert_eq!(
+                (written.is_err(), fs::read(&path).expect("a file")),
+                (true, b"old".to_vec()),
+                "step {at}"
+            );
+        }
+    });
 }
 
 #[test]

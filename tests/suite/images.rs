@@ -116,6 +116,21 @@ fn tiff_pixels_of_less_than_a_byte_come_from_its_high_bits() {
 }
 
 #[test]
+fn where_exif_and_xmp_disagree_exif_turns_the_picture() {
+    // As Pillow, which looks into XMP only where EXIF says nothing.
+    let read = |name: &str| std::fs::read(fixtures().join("files").join(name)).unwrap();
+    let xmp = read("turn-xmp.jpg");
+    let at = xmp.windows(2).position(|pair| pair == [0xFF, 0xE1]).expect("its XMP");
+    let length = 2 + usize::from(u16::from_be_bytes([xmp[at + 2], xmp[at + 3]]));
+    for turn in ["turn1.jpg", "turn3.jpg", "turn8.jpg"] {
+        let exif = read(turn);
+        let both = [&exif[..at], &xmp[at..at + length], &exif[at..]].concat();
+        let [alone, both] = [exif, both].map(|bytes| Photo::decode(turn, &bytes).unwrap().picture);
+        assert_eq!(both, alone, "{turn}");
+    }
+}
+
+#[test]
 fn resizing_equals_pillow_to_the_bit() {
     let mut expected = npz("resized.npz");
     let names = expected.names().unwrap();

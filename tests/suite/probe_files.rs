@@ -193,6 +193,7 @@ fn values_no_probe_can_have_are_refused_by_name() {
         ("sinkhorn", "classifier.bias", 0, f32::INFINITY, "not finite"),
         ("sinkhorn", "s4.0.A", 1, 0.5, "lower triangular"),
         ("sinkhorn-channel", "s4.0.A", 17, 0.5, "negative diagonal"),
+        ("sinkhorn", "s4.0.A", 0, 0.0, "negative diagonal"),
         ("sinkhorn", "s4.0.dt", 0, 0.5, "expected a step"),
         ("linear-bn", "norm.running_var", 0, -1.0, "negative variances"),
     ] {
@@ -245,6 +246,16 @@ fn classes_are_found_by_name_or_number() {
     }
     let message = probe.class("Sooty Albatros").expect_err("no such class").to_string();
     assert!(message.contains("nearest are `Sooty Albatross`"), "{message}");
+    // Names that differ in capitals alone are each found as they are written.
+    let bytes = changed("gap.safetensors", |meta, _| {
+        meta["classes"] = json!(["turkey", "Turkey", "crane", "TURKEY", "Crane"]);
+    });
+    let capitals = parse(&bytes).expect("a probe");
+    for (asked, found) in
+        [("turkey", 0), ("Turkey", 1), ("TURKEY", 3), ("tURKEY", 0), ("Crane", 4), ("CRANE", 2)]
+    {
+        assert_eq!(capitals.class(asked).expect("a class"), found, "{asked}");
+    }
     let nameless =
         parse(&changed("gap.safetensors", |meta, _| meta["classes"] = json!([]))).expect("a probe");
     assert_eq!((nameless.classes(), nameless.class("4").expect("a number")), (5, 4));

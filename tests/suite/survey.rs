@@ -603,6 +603,35 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
 }
 
 #[test]
+fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
+    let part = part();
+    let mut window = Window::ready();
+    opened(&mut window, &part);
+    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    // The first probe is wrong on images 0, 4 and 8, the second on 2 alone.
+    let first = survey(&part, "sinkhorn");
+    let second = Survey { predicted: vec![0, 0, 1, 1, 1, 1, 2, OTHER, 2], ..(*survey(&part, "gap")).clone() };
+    let (asked, made) = (part.clone(), [first, Arc::new(second)]);
+    window.answer_with(move |request| match request {
+        Request::Survey(ask) => {
+            let answers = ask.subjects.iter().zip(&made).map(|(subject, survey)| Event::Surveyed {
+                job: ask.job,
+                answer: EvalAnswer { subject: *subject, part: asked.clone(), result: Ok(survey.clone()) },
+            });
+            answers.chain([Event::Finished(ask.job)]).collect()
+        }
+        other => window::good(other),
+    });
+    let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
+    window.harness.state_mut().dispatch(Command::SetSieve(Box::new(wrong)));
+    window.harness.run();
+    let shown = |window: &Window| ["0.png", "2.png", "4.png", "8.png"].map(|name| window.has(name));
+    assert_eq!(shown(&window), [true, false, true, true]);
+    window.click("gap");
+    assert_eq!(shown(&window), [false, true, false, false]);
+}
+
+#[test]
 fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is() {
     let part = part();
     let mut window = Window::ready();

@@ -21,6 +21,7 @@ use ssmprobe::model::device;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::train::run::Run;
 
+use crate::close::assert_close;
 use crate::run;
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -58,8 +59,9 @@ impl Desk {
         self.worker.send(Request::Training { job: JobId(job), ask: TrainRequest::Begin(Box::new(draft)) });
     }
 
+    /// Goes on with the run, where the form says another cache than the one it was begun with.
     fn resume(&mut self, job: u64) {
-        let (folder, cache) = (self.disk.path("run"), Some(self.disk.path("cache")));
+        let (folder, cache) = (self.disk.path("run"), Some(self.disk.path("another")));
         let ask = TrainRequest::Resume { folder, device: Some("cpu".into()), cache };
         self.worker.send(Request::Training { job: JobId(job), ask });
     }
@@ -210,6 +212,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     desk.resume(11);
     let events = desk.end(11);
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{:?}", events.last());
+    assert!(!desk.disk.path("another").exists(), "its tokens lie where it began");
     let probes = events.iter().find_map(|event| match news(event) {
         Some(TrainEvent::Probes(probes)) => Some(probes.len()),
         _ => None,
@@ -252,7 +255,21 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
     assert!(fault.to_string().contains("file"), "{fault}");
     desk.begin(12, draft);
-    assert!(matches!(desk.end(12).last(), Some(Event::Finished(_))));
+    let events = desk.end(12);
+    assert!(matches!(events.last(), Some(Event::Finished(_))));
+    // What was told of the steps stands in their middle: from end to end they fill the two epochs.
+    for seed in [0, 1] {
+        let mut told = 0.0;
+        for event in &events {
+            let Some(TrainEvent::Went(went)) = news(event) else { continue };
+            for steps in went.steps.iter().filter(|steps| steps.seed == seed) {
+                let end = 2.0 * steps.at - told;
+                assert!(end > told, "steps from {told} to {end} epochs stand at {}", steps.at);
+                told = end;
+            }
+        }
+        assert_close(format!("seed {seed}"), told, 2.0, 1e-9);
+    }
 }
 
 #[test]

@@ -100,3 +100,23 @@ impl MainWindow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_is_saved_again_where_it_was_saved_last() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
+        let (mut window, mut state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
+        for path in [&first, &second] {
+            let save = For::Prompt(Prompt::SaveWorkspaceAs);
+            window.chosen(save, vec![path.clone()], &state, &mut orders);
+        }
+        state.views.shared = !state.views.shared;
+        window.asked(&eframe::egui::Context::default(), Prompt::SaveWorkspace, &state, &mut orders);
+        let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
+        assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
+    }
+}

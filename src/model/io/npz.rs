@@ -43,3 +43,34 @@ pub fn write(mut to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
     to.write_all(&bytes).map_err(zip::result::ZipError::from)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::io::array::Array;
+
+    /// Takes so many bytes and no more.
+    struct Disk(usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let taken = bytes.len().min(self.0);
+            self.0 -= taken;
+            if taken == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_archive_that_finds_no_room_is_an_error() {
+        let arrays = Arrays::from([("a".to_owned(), Array::new([100], vec![1.5; 100]))]);
+        write(Disk(4096), &arrays).unwrap();
+        for room in [0, 300] {
+            let error = write(Disk(room), &arrays).unwrap_err().to_string();
+            assert!(error.contains("the archive cannot be written"), "{error}");
+        }
+    }
+}

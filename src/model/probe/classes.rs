@@ -82,6 +82,12 @@ mod tests {
     }
 
     #[test]
+    fn the_same_names_in_another_order_are_matched_by_name() {
+        let found = numbers(&["crane", "finch", "wren"], 3, &["wren", "crane", "finch"]);
+        assert_eq!(found.unwrap(), [Some(2), Some(0), Some(1)]);
+    }
+
+    #[test]
     fn without_names_the_number_of_classes_must_be_the_same() {
         assert_eq!(numbers(&[], 2, &["a", "b"]).unwrap(), [Some(0), Some(1)]);
         assert!(numbers(&[], 3, &["a", "b"]).unwrap_err().contains("knows 3 classes without names"));

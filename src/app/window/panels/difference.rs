@@ -119,6 +119,12 @@ mod tests {
         let made = known.of(ColumnId(1), &a, &b).expect("same class");
         assert_eq!(made.evidence.token.as_deref(), Some(&[2.0, -0.5][..]));
         assert!(Arc::ptr_eq(&made, &known.of(ColumnId(1), &a, &b).expect("kept")));
+        // Evidence and bias sum to the logit: so do their differences, 1.5 and -1.5.
+        let biased = |own: &Trace, bias: f32| {
+            Arc::new(Trace { evidence: Evidence { bias, ..own.evidence.clone() }, ..own.clone() })
+        };
+        let made = known.of(ColumnId(2), &biased(&a, 0.5), &biased(&b, 2.0)).expect("same class");
+        assert_eq!(made.evidence.bias, -1.5);
         let other = trace(0, [1.0, 1.0], [2.0, 0.0]);
         let made = known.of(ColumnId(1), &a, &other).expect("weights have no class");
         assert!(made.evidence.token.is_none() && made.evidence.why_none.is_some());

@@ -160,6 +160,8 @@ mod tests {
         repo.set_commit("main", "abc").unwrap();
         repo.set_commit("refs/pr/1", "def").unwrap();
         assert_eq!(repo.commit("main").as_deref(), Some("abc"));
+        repo.set_commit("main", "0123").unwrap();
+        assert_eq!(repo.commit("main").as_deref(), Some("0123"), "the branch moved on");
         assert_eq!(fs::read(dir.path().join("models--org--name/refs/refs/pr/1")).unwrap(), b"def");
         fs::write(dir.path().join("models--org--name/refs/main"), "../../..").unwrap();
         assert_eq!(repo.commit("main"), None);

@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(both.token.as_deref(), Some("a"));
         assert_eq!(hub(&[("HUGGING_FACE_HUB_TOKEN", "b")]).token.as_deref(), Some("b"));
         assert_eq!(hub(&[("HF_TOKEN", "b\nc")]).token, None);
-        assert!(!hub(&[("HF_HUB_OFFLINE", "0")]).offline);
+        assert!(!hub(&[("HF_HUB_OFFLINE", "0")]).offline && hub(&[("TRANSFORMERS_OFFLINE", "1")]).offline);
         assert_eq!(hub(&[("SSL_CERT_FILE", "/ca.pem")]).certificates.as_deref(), Some(Path::new("/ca.pem")));
         assert!(matches!(Hub::from_vars(&|_| None, None), Err(HubError::NoHome)));
     }

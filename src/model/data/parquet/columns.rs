@@ -89,3 +89,19 @@ fn features(metadata: &ParquetMetaData) -> Option<Value> {
     let mut told: Value = serde_json::from_str(text).ok()?;
     Some(told.get_mut("info")?.get_mut("features")?.take())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LABELS, best};
+
+    #[test]
+    fn of_several_columns_the_likeliest_name_counts_and_of_equals_the_first() {
+        let columns =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).enumerate().collect::<Vec<_>>();
+        let found = |names: &[&str]| best(columns(names), &LABELS).map(|(at, _)| at);
+        assert_eq!(found(&["target", "fine_label", "label"]), Some(2));
+        assert_eq!(found(&["coarse_label", "fine_label"]), Some(1));
+        assert_eq!(found(&["shape", "colour"]), Some(0));
+        assert_eq!(found(&[]), None);
+    }
+}

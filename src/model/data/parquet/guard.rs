@@ -213,7 +213,11 @@ pub(super) fn ratio(packing: Compression) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flaw, header};
+    use std::io::Write as _;
+
+    use parquet::basic::{Compression, GzipLevel};
+
+    use super::{Flaw, header, ratio};
 
     /// A header: kind 0, `unpacked` and `packed` bytes, and what follows them.
     fn page(unpacked: &[u8], packed: &[u8], rest: &[u8]) -> Vec<u8> {
@@ -257,6 +261,30 @@ mod tests {
         assert!(
             flaw(&page(&[0x20], &[0x20], &[0x2c, 0x15, 0x04, 0x15, 0x0c, 0x00, 0x00]), 1).contains("way 6")
         );
+    }
+
+    /// A positive integer as Thrift writes it: the last bit for its sign, seven bits a byte.
+    fn number(value: usize) -> Vec<u8> {
+        let mut left = 2 * value;
+        let mut bytes = Vec::new();
+        while left > 0x7f {
+            bytes.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        bytes.push(left as u8);
+        bytes
+    }
+
+    #[test]
+    fn labels_that_gzip_packs_best_are_read() {
+        // A million of the same class.
+        let labels = vec![0; 4_000_000];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gzip.write_all(&labels).unwrap();
+        let packed = gzip.finish().unwrap().len();
+        assert!(packed * 100 < labels.len(), "{packed} bytes");
+        let bytes = page(&number(labels.len()), &number(packed), &[0]);
+        assert_eq!(header(&bytes, ratio(Compression::GZIP(GzipLevel::default())).unwrap()), Ok(bytes.len()));
     }
 
     #[test]

@@ -158,7 +158,7 @@ mod tests {
             asked: Arc::new(asked),
             probe: "sinkhorn".into(),
             head: "sinkhorn".into(),
-            change: String::new(),
+            change: "no routing".into(),
             backbone: "tiny".into(),
             grid: Grid::new(1, 2),
             predicted: vec![1, OTHER],
@@ -176,8 +176,8 @@ mod tests {
         let read = Survey::from_json(&text).unwrap();
         assert_eq!(read.to_json().unwrap(), text);
         assert_eq!(
-            (&read.asked, &read.predicted, &read.nulls),
-            (&survey.asked, &survey.predicted, &survey.nulls)
+            (&read.asked, &read.predicted, &read.nulls, &read.change),
+            (&survey.asked, &survey.predicted, &survey.nulls, &survey.change)
         );
         assert!(read.measures[CONFIDENCE][1].is_nan() && read.positions.unwrap().values[3].is_nan());
     }

@@ -30,6 +30,15 @@ fn integers_of_every_form() {
 }
 
 #[test]
+fn of_a_key_given_twice_the_last_value_counts() {
+    // pickle.loads of it: {'a': 2, 'b': 3}.
+    let twice = b"\x80\x02}(X\x01\0\0\0aK\x01X\x01\0\0\0aK\x02X\x01\0\0\0bK\x03u.";
+    let pickle = Pickle::read(twice).unwrap();
+    assert_eq!(pickle.entry(pickle.root(), "a"), Some(&Value::Int(2)));
+    assert_eq!(pickle.entry(pickle.root(), "b"), Some(&Value::Int(3)));
+}
+
+#[test]
 fn foreign_names_are_refused_however_they_are_written() {
     assert_eq!(error(b"cos\nsystem\n."), "refused os.system");
     assert_eq!(error(b"\x8c\x02os\x8c\x06system\x93."), "refused os.system");
