@@ -315,23 +315,6 @@ fn a_file_that_changes_is_read_again() {
     fs::copy(fixture("images/sub/two.png"), &image).expect("a copy");
     let second = seen(&desk.job(look(11, &image, 1))).expect("a trace");
     assert_ne!(first.logits, second.logits);
-
-    // Another picture of as many bytes, for nothing in it is packed.
-    let image = folder.path().join("image.bmp");
-    let paint = |shade: u8| {
-        let pixel = |x: u32, y: u32| image::Rgb([shade, (5 * x) as u8, (3 * y) as u8]);
-        image::RgbImage::from_fn(48, 48, pixel).save(&image).expect("an image");
-        fs::metadata(&image).expect("a file")
-    };
-    let before = paint(20);
-    let first = seen(&desk.job(look(12, &image, 1))).expect("a trace");
-    let after = paint(240);
-    let later = before.modified().expect("a time") + Duration::from_secs(2);
-    let file = fs::File::options().write(true).open(&image).expect("a file");
-    file.set_modified(later).expect("a time");
-    assert_eq!(before.len(), after.len());
-    let second = seen(&desk.job(look(13, &image, 1))).expect("a trace");
-    assert_ne!(first.logits, second.logits);
 }
 
 #[test]
@@ -356,24 +339,6 @@ fn bands_of_chance_are_of_the_seed_that_is_set() {
     assert_ne!(first, second);
     assert_eq!(second, bands(&mut other, 10, 1), "those of a worker that knew no other seed");
     assert_eq!(first, bands(&mut desk, 12, 0));
-}
-
-#[cfg(unix)]
-#[test]
-fn images_behind_links_are_listed_and_folders_behind_links_are_not() {
-    let folder = TempDir::new().expect("a folder");
-    for (to, name) in
-        [("images/one.png", "link.png"), ("images/gone.png", "gone.png"), ("images", "folder.png")]
-    {
-        std::os::unix::fs::symlink(fixture(to), folder.path().join(name)).expect("a link");
-    }
-    let mut desk = Desk::new(WorkerEnv::default());
-    let events = desk.job(Request::OpenImages { job: JobId(5), paths: vec![folder.path().to_owned()] });
-    let listed = events.iter().filter_map(|event| match event {
-        Event::ImagesListed { paths, .. } => Some(paths.clone()),
-        _ => None,
-    });
-    assert_eq!(listed.flatten().collect::<Vec<_>>(), [folder.path().join("link.png")]);
 }
 
 #[test]
