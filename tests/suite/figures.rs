@@ -80,6 +80,12 @@ fn all_figures_and_comparisons_are_written() {
     let said = String::from_utf8(all.get_output().stderr.clone()).unwrap();
     assert!(said.contains("no scan_path: gap reads no order"), "{said}");
     assert!(folder.path().join("gap-token_map.svg").exists());
+    // What cannot be written ends it: a folder has the name.
+    std::fs::create_dir(folder.path().join("new-token_map.svg")).unwrap();
+    let failed =
+        figures(folder.path(), &["--trace", "gap.json", "--figure", "all", "--out", "new.svg"]).code(1);
+    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(said.contains("cannot write") && said.contains("new-token_map.svg"), "{said}");
     let both =
         ["--trace", "sinkhorn.json", "--trace", "gap.json", "--figure", "photo", "--figure", "evidence"];
     figures(
@@ -166,8 +172,11 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     std::fs::remove_dir_all(folder.path().join("run/losses")).unwrap();
     figures(folder.path(), &["--run", "run", "--figure", "all", "--out", "all.svg"]).success();
     assert!(folder.path().join("all-training_accuracy.svg").exists());
-    let failed = figures(folder.path(), &["--run", "run", "--heads", "cls", "--out", "a.svg"]).failure();
-    assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains("the run trains gap, sinkhorn"));
+    for (heads, unknown) in [("cls", "cls"), ("gap,sinkhron", "sinkhron")] {
+        let failed = figures(folder.path(), &["--run", "run", "--heads", heads, "--out", "a.svg"]).code(2);
+        let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+        assert!(said.contains(&format!("--heads {unknown}: the run trains gap, sinkhorn")), "{said}");
+    }
 }
 
 #[test]

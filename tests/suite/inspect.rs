@@ -252,6 +252,11 @@ fn a_class_is_asked_for_by_name_or_index() {
         let sum = evidence.iter().map(|&e| f64::from(e)).sum::<f64>() + number(&document["bias"]);
         let logit = number(&document["class"]["logit"]);
         assert!(close(sum, logit), "{asked}: {sum} instead of {logit}");
+        let mut table = csv::Reader::from_path(out.path().join("summary.csv")).expect("the summary");
+        let column = table.headers().expect("headers").iter().position(|name| name == "class_logit");
+        let row = table.records().next().expect("a row").expect("a row");
+        let told: f64 = row[column.expect("its logit")].parse().expect("a number");
+        assert!(close(told, logit), "{asked}: {told} instead of {logit}");
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use ssmprobe::model::probe::Probe;
 
 use super::run::{Desk, done, lines, program, run};
 
@@ -118,6 +119,23 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     let mut table = csv::Reader::from_path(desk.path("out/summary.csv")).expect("a table");
     let rows: Vec<_> = table.records().map(|row| row.expect("a row")).collect();
     assert!(rows.len() == 4 && rows.iter().all(|row| &row[2] == "'=cmd"), "{rows:?}");
+
+    // Whatever is predicted, and asked for.
+    let mut probe = Probe::load(fixture("probes/gap.safetensors")).expect("a probe");
+    probe.meta.classes.iter_mut().for_each(|class| class.insert(0, '='));
+    let formulas = desk.path("formulas.safetensors");
+    probe.save(&formulas).expect("saved");
+    let mut inspect = program();
+    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(fixture("backbone"));
+    inspect.arg("--probe").arg(&formulas).arg("--image").arg(fixture("images/one.png"));
+    done(inspect.arg("--out").arg(desk.path("classes")));
+    let mut table = csv::Reader::from_path(desk.path("classes/summary.csv")).expect("a table");
+    let headers = table.headers().expect("headers").clone();
+    let row = table.records().next().expect("a row").expect("a row");
+    for name in ["predicted_name", "class_name"] {
+        let at = headers.iter().position(|header| header == name).expect("a column");
+        assert!(row[at].starts_with("'="), "{name}: {}", &row[at]);
+    }
 }
 
 /// The limit on the length of a file that the shell sets (SIGXFSZ) is an error like a full disk: said

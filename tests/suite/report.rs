@@ -211,6 +211,21 @@ fn the_tables_of_one_run() {
 }
 
 #[test]
+fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
+    let folder = tempfile::tempdir().unwrap();
+    evaluate(&run(
+        folder.path(),
+        manifest("mae", "birds", &["gap", "cls"], 1, Selection::Test),
+        |head, _| 8 + head,
+    ));
+    let tables = build("main", &[Source::open(folder.path()).unwrap()]);
+    let names: Vec<&Cell> = tables[0].rows.iter().map(|row| &row.cells[1]).collect();
+    let expected =
+        ["GAP", "CLS", "kNN (mean tokens) †", "Logistic regression (mean tokens) †"].map(Cell::text);
+    assert_eq!(names, expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn every_router_stands_beside_chance_and_untrained_scorers() {
     let folder = tempfile::tempdir().unwrap();
     let sources = [main_run(&folder.path().join("run"))];
@@ -283,6 +298,12 @@ fn runs_side_by_side() {
     insta::assert_snapshot!("report-fine-grained-latex", render("latex", &tables));
     let ids: Vec<String> = build("main", &sources).into_iter().map(|table| table.id).collect();
     assert_eq!(ids, ["main-a", "main-b", "main-c"]);
+    // Runs of one backbone stay in the order they were given in.
+    let sources =
+        ["birds", "cars", "dogs"].map(|dataset| open(&format!("mae-{dataset}"), "mae", dataset, &["gap"], 9));
+    let titles: Vec<String> =
+        build("fine-grained", &sources).remove(0).columns.into_iter().map(|column| column.title).collect();
+    assert_eq!(titles, ["Method", "birds", "cars", "dogs"]);
 }
 
 #[test]
@@ -315,6 +336,7 @@ fn an_unfinished_run_says_so() {
     std::fs::remove_file(folder.path().join("answers/sinkhorn-s1.json")).unwrap();
     let mut failed = run.outcomes().unwrap().remove(0);
     failed.failure = Some("the loss became NaN in epoch 2".into());
+    failed.epochs.truncate(1);
     run.write_outcome(&failed).unwrap();
     let notes = Source::open(folder.path()).unwrap().notes().join("\n");
     assert!(notes.contains("gap, seed 0, stopped early: the loss became NaN in epoch 2"), "{notes}");

@@ -12,11 +12,12 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::train::run::{ProbeCheckpoint, Run};
+use ssmprobe::model::train::run::checkpoint::Checkpoint;
+use ssmprobe::model::train::run::{ProbeCheckpoint, Run, Selection, Truth};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
-use crate::skip;
+use crate::{report, skip};
 
 /// A folder with a dataset of `train` and `val` scenes, and room for caches and runs.
 pub struct Desk {
@@ -200,6 +201,24 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     let before = files(&folder.join("probes"));
     done(&mut desk.train("run", 2, &["--resume"]));
     assert!(before == files(&folder.join("probes")));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_an_error_that_names_it() {
+    let folder = TempDir::new().expect("a folder");
+    let manifest = report::manifest("tiny", "birds", &["gap"], 1, Selection::Test);
+    let run = Run::create(&folder.path().join("run"), manifest, &Truth::default()).expect("a run");
+    assert_eq!(run.checkpoint().expect("none yet"), Checkpoint::default());
+    let path = run.folder().join("state/checkpoint.safetensors");
+    let whole = Checkpoint { seeds_done: 1, ..Checkpoint::default() };
+    run.save(&whole).expect("saved");
+    assert_eq!(run.checkpoint().expect("a checkpoint"), whole);
+    let bytes = fs::read(&path).expect("a file");
+    for damaged in [&bytes[..bytes.len() - 1], b"", b"no checkpoint"] {
+        fs::write(&path, damaged).expect("written");
+        let error = run.checkpoint().expect_err("it would begin anew").to_string();
+        assert!(error.contains("checkpoint.safetensors"), "{error}");
+    }
 }
 
 #[test]

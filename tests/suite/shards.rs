@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use ssmprobe::app::cli;
 
+use super::faults;
 use super::run::{Desk, backbone, done, files, lines, run};
 
 /// The cache of a desk, which has one.
@@ -108,6 +110,32 @@ fn a_damaged_shard_is_named_and_it_alone_made_again() {
     assert!(whole == again);
     let (document, said) = extract(&desk, &[]);
     assert!(document["damaged"].as_array().is_some_and(Vec::is_empty) && !said.contains("warning"), "{said}");
+}
+
+/// In one process, as the window is.
+#[test]
+fn a_shard_that_changed_since_it_was_read_is_read_again() {
+    faults::apart("shards::a_shard_that_changed_since_it_was_read_is_read_again", || {
+        let desk = Desk::new(70, 24);
+        let extract = || {
+            let mut command = desk.verb("extract", "cache");
+            command
+                .arg("--backbone")
+                .arg(backbone())
+                .arg("--data")
+                .arg(desk.data())
+                .args(["--device", "cpu"]);
+            cli::run(std::iter::once(command.get_program()).chain(command.get_args())).expect("tokens");
+        };
+        extract();
+        let cache = cache(&desk);
+        let before = files(&cache);
+        extract();
+        damage(&shard(&cache, 0));
+        assert!(files(&cache) != before);
+        extract();
+        assert!(files(&cache) == before);
+    });
 }
 
 #[test]

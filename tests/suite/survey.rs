@@ -845,6 +845,23 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
         assert!(a == b, "{}", overview.id());
     }
+    // Images of one survey have no place in one of fewer.
+    let mut short = (*survey(&part, "gap")).clone();
+    let mut asked = (*part.asked).clone();
+    asked.images.truncate(8);
+    asked.class.truncate(8);
+    short.asked = Arc::new(asked);
+    short.predicted.truncate(8);
+    short.measures.values_mut().for_each(|column| column.truncate(8));
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    command.args(["figures", "--figure", "scatter", "--out"]).arg(folder.path().join("two.svg"));
+    for (name, survey) in [("whole.json", &*survey(&part, "sinkhorn")), ("short.json", &short)] {
+        std::fs::write(folder.path().join(name), survey.to_json().expect("text")).expect("written");
+        command.arg("--survey").arg(folder.path().join(name));
+    }
+    let failed = command.assert().failure();
+    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(said.contains("asked about 9 and 8 images"), "{said}");
     let svg = std::fs::read_to_string(folder.path().join("a-class_diagnostics.svg")).unwrap();
     assert!(svg.contains("Chance for one image") && svg.contains("sinkhorn on 9 test images of birds"));
 }

@@ -344,6 +344,11 @@ fn a_pdf_holds_text_and_a_png_its_pixels() {
     assert_eq!(image.height(), (scene.height / 72.0 * 300.0).round() as u32);
     assert!(png.windows(4).any(|w| w == b"pHYs"), "the file says its resolution");
     assert!(export::png(&scene, "plan", 1e6).is_err());
+    // 16,384 pixels each way are the most: too wide alone is too large, and too high alone.
+    for (width, height) in [(20_000.0, 10.0), (10.0, 20_000.0)] {
+        let strip = export::png(&Scene::new(width, height, "strip", None), "", 72.0);
+        assert!(matches!(strip, Err(export::ExportError::Large { .. })), "{width} x {height}");
+    }
 }
 
 #[test]
@@ -412,6 +417,11 @@ fn tables_are_written_as_csv_and_npz() {
     assert_eq!(plan.as_slice().unwrap(), original.data);
     let score: ndarray::Array1<f64> = archive.by_name("score").unwrap();
     assert_eq!(score[7], f64::from(trace.scores.as_ref().unwrap()[7]));
+    let oblong = Matrix { rows: 2, cols: 3, data: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+    let bytes = export::npz(&Table::counted("row", 2).matrix("oblong", oblong), "t", "a").unwrap();
+    let mut archive = ndarray_npy::NpzReader::new(std::io::Cursor::new(bytes)).unwrap();
+    let oblong: ndarray::Array2<f32> = archive.by_name("oblong").unwrap();
+    assert_eq!(oblong, ndarray::array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 }
 
 #[test]
@@ -428,6 +438,12 @@ fn a_file_is_whole_or_not_there() {
     assert!(wrong.to_string().contains(".svg"), "{wrong}");
     assert!(export::save(&folder.path().join("no/such/a.svg"), &scene, &table, "", 150.0).is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing half-written is left");
+    // An ending is the same in capitals.
+    for (name, begins) in [("LOUD.SVG", "<svg"), ("Loud.Csv", "# title")] {
+        let path = folder.path().join(name);
+        export::save(&path, &scene, &table, "about", 150.0).unwrap();
+        assert!(std::fs::read_to_string(path).unwrap().starts_with(begins), "{name}");
+    }
 }
 
 /// A window that shows one scene and remembers what the pointer is over.

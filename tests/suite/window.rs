@@ -447,9 +447,15 @@ fn a_figure_is_exported_with_its_trace() {
     std::fs::write(&file, "of another day").unwrap();
     window.harness.run();
     assert!(window.has("Exists and will be replaced: path.svg"));
+    // And that of the trace beside it.
+    let stored = file.with_extension("trace.json");
+    std::fs::write(&stored, "of another day").unwrap();
+    window.harness.run();
+    assert!(window.has("Exist and will be replaced: path.svg, path.trace.json"));
+    std::fs::remove_file(&stored).unwrap();
+    window.harness.run();
     window.click("Replace");
     let began = std::time::Instant::now();
-    let stored = file.with_extension("trace.json");
     let written = || file.exists() && stored.exists(); // each whole or not at all
     while !written() && began.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));

@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command as Program;
 use ssmprobe::app::jobs::{
-    BackboneId, ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings, ImageId, JobId, ProbeId,
-    Request,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings,
+    ImageId, JobId, ProbeId, Request,
 };
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::{ColumnState, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::{Worker, WorkerEnv};
+use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::data::ImageSource;
 use ssmprobe::model::device;
 use ssmprobe::model::explain::intervention::Intervention;
@@ -339,6 +340,28 @@ fn bands_of_chance_are_of_the_seed_that_is_set() {
     assert_ne!(first, second);
     assert_eq!(second, bands(&mut other, 10, 1), "those of a worker that knew no other seed");
     assert_eq!(first, bands(&mut desk, 12, 0));
+}
+
+#[test]
+fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
+    let mut job = 1;
+    let mut read = |desk: &mut Desk, mae_order: MaeOrder| {
+        let options = BackboneOptions { mae_order, ..BackboneOptions::default() };
+        let (source, device) = (demo.join("mae").display().to_string(), "cpu".to_owned());
+        let entry = BackboneId(1);
+        desk.job(Request::OpenBackbone { job: JobId(job), entry, source, device, options });
+        let path = demo.join("probes/mae/raster.safetensors");
+        desk.job(Request::OpenProbe { job: JobId(job + 1), entry: ProbeId(1), path });
+        job += 3;
+        seen(&desk.job(look(job - 1, &fixture("images/one.png"), 1))).expect("a trace").logits.clone()
+    };
+    let (mut desk, mut other) = (Desk::new(WorkerEnv::default()), Desk::new(WorkerEnv::default()));
+    let kept = read(&mut desk, MaeOrder::Kept);
+    let shuffled = read(&mut desk, MaeOrder::Shuffled(1));
+    assert_ne!(kept, shuffled, "row by row is another order");
+    assert_eq!(shuffled, read(&mut other, MaeOrder::Shuffled(1)), "as by a worker that knew no other");
+    assert_eq!(kept, read(&mut desk, MaeOrder::Kept));
 }
 
 #[test]

@@ -165,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_several_paths_lead_to_is_taken_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        let direct = folder.path().join("cat.png");
+        std::fs::write(&direct, "any").unwrap();
+        let found =
+            images(&[direct.clone(), folder.path().join("sub/../cat.png"), folder.path().into()]).unwrap();
+        let found: Vec<_> = found.into_iter().map(|source| (source.path, source.stem)).collect();
+        assert_eq!(found, [(direct, "cat".to_owned())]);
+    }
+
+    #[test]
     fn no_stem_leaves_the_output_folder() {
         assert_eq!(named(&["a/...png", "a/..png"]), ["...png", "..png"]);
     }

@@ -250,7 +250,7 @@ mod tests {
             let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
             assert_eq!(writer.done(), SHARD);
             for image in writer.done()..images {
-                writer.push(Some(tokens(image))).unwrap();
+                writer.push((image != SHARD + 3).then(|| tokens(image))).unwrap();
             }
             let cache = writer.finish().unwrap();
             assert_eq!(cache.len(), images);
@@ -258,8 +258,31 @@ mod tests {
                 assert_eq!(cache.tokens(image), tokens(image));
             }
             assert_eq!(cache.patches(&[3, 2])[24..], tokens(2).patches);
-            assert!(cache.readable(0) && !cache.readable(1));
+            let unreadable: Vec<usize> = (0..images).filter(|image| !cache.readable(*image)).collect();
+            assert_eq!(unreadable, [1, SHARD + 3]);
             assert!(TokenCache::find(root.path(), &source(precision)).unwrap().is_some());
+        }
+    }
+
+    #[test]
+    fn what_images_were_is_known_beside_one_that_could_not_be_read() {
+        let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
+        let mut writer = Writer::open(root.path(), source.clone(), 3).unwrap();
+        for (image, digest) in [Some("a"), None, Some("c")].into_iter().enumerate() {
+            writer.push_of(digest.map(|_| tokens(image)), digest.map(str::to_owned)).unwrap();
+        }
+        writer.finish().unwrap();
+        let stock = Stock::open(root.path(), &source, Some(3)).unwrap();
+        assert!((0..3).all(|image| stock.knows(image)));
+        for (image, now, changed) in [
+            (0, Some("a"), false),
+            (0, Some("b"), true),
+            (0, None, true), // it cannot be read any more
+            (1, None, false),
+            (1, Some("b"), true),
+            (2, Some("c"), false),
+        ] {
+            assert_eq!(stock.changed(image, now), changed, "image {image}, now {now:?}");
         }
     }
 
