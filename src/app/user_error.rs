@@ -1,14 +1,13 @@
 //! What went wrong, as a person reads it: a chain of messages and what to do now.
 
-use std::any::Any;
-
-use crate::model::io::catch_panic::{self, cut};
+use crate::model::io::catch_panic::cut;
+use serde::{Deserialize, Serialize};
 
 /// The remedy for what a device other than the processor may be to blame for.
 pub const ON_CPU: &str = "Run on the CPU instead";
 
 /// An error that has left the place it was made in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserError {
     /// Messages from the outside in, without causes that one before tells already.
     pub lines: Vec<String>,
@@ -27,11 +26,12 @@ impl UserError {
         Self { lines: lines(&error.into()), remedy: None }
     }
 
-    /// What a panic said.
-    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
-        let lines =
-            vec!["Stopped by a fault of the program or its driver".into(), cut(catch_panic::said(panic))];
-        Self { lines, remedy: None }
+    /// A panic that said this.
+    pub fn of_panic(said: String) -> Self {
+        Self {
+            lines: vec!["Stopped by a fault of the program or its driver".into(), cut(said)],
+            remedy: None,
+        }
     }
 
     /// Whether the processor may do what another device could not.

@@ -10,8 +10,7 @@ use std::time::{Duration, SystemTime};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::app::jobs::train::{self, TrainForm};
-use ssmprobe::app::jobs::training::TrainRequest;
-use ssmprobe::app::jobs::{Event, JobId, Request};
+use ssmprobe::app::jobs::{Event, Fetch, JobId, Request};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::worker::WorkerEnv;
@@ -46,12 +45,10 @@ fn draft(disk: &Path, data: &Path) -> TrainForm {
 fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
     let draft = draft(disk, data);
     let ask = match disk.join("run/run.json").exists() {
-        true => {
-            TrainRequest::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.cache }
-        }
-        false => TrainRequest::Begin(Box::new(draft)),
+        true => Fetch::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.cache },
+        false => Fetch::Begin(Box::new(draft)),
     };
-    let events = desk.job(Request::Training { job: JobId(job), ask });
+    let events = desk.job(Request::Fetch(JobId(job), ask));
     events.into_iter().rfind(|event| end(event).is_some()).expect("an end")
 }
 

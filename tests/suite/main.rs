@@ -32,6 +32,7 @@ mod numbers;
 mod origins;
 mod parquet;
 mod pictures;
+mod pipe;
 mod pooling;
 mod probe_files;
 mod protocol;

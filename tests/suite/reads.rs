@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use eframe::egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
-use ssmprobe::app::jobs::{BackboneOptions, Event, ProbeId, Request};
+use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, ProbeId, Request};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
@@ -34,12 +34,12 @@ fn play(state: &mut State, mut requests: Vec<Request>) -> Option<BackboneOptions
         let mut events = Vec::new();
         for request in std::mem::take(&mut requests) {
             match request {
-                Request::OpenBackbone { job, entry, source, options, .. } => {
+                Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
                     last = Some(options);
                     let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
                     events.extend([Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]);
                 }
-                Request::OpenProbe { job, entry, path } => {
+                Request::Compute(job, Compute::OpenProbe { entry, path }) => {
                     let facts = facts(&path.file_stem().unwrap().to_string_lossy());
                     events.extend([Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]);
                 }
@@ -122,7 +122,9 @@ fn a_layer_is_read_by_its_number_up_to_the_last_one() {
     for (layer, read) in [(2, true), (3, false)] {
         let mut state = with_backbone();
         let requests = state.dispatch(Command::OpenProbes(vec!["numbered.safetensors".into()]));
-        let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
+            panic!("{requests:?}")
+        };
         let taking = TokenSpec { layer: Some(layer), ..TokenSpec::default() };
         let trained = Some(Box::new(Trained { taking, preprocessing: None }));
         let facts = ProbeInfo { trained, ..probe("numbered", 24) };
@@ -159,7 +161,9 @@ fn what_fails_again_is_told_once() {
     let mut state = State::new(Settings::default());
     let mut requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
     for _ in 0..3 {
-        let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
+            panic!("{requests:?}")
+        };
         state.apply(Event::Failed(job, UserError::new("bad.safetensors: is empty")));
         requests = state.dispatch(Command::ReopenProbe(entry));
         assert_eq!(state.jobs.len(), 1, "{:?}", state.jobs);
@@ -173,7 +177,7 @@ fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
     assert!(!window.has(CURE));
     window.harness.state_mut().dispatch(Command::SetBackboneOptions(DEEP));
     let opened = |request| match request {
-        Request::OpenBackbone { job, entry, options, .. } => {
+        Request::Fetch(job, Fetch::OpenBackbone { entry, options, .. }) => {
             let facts = BackboneInfo { options, ..window::backbone() };
             vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
         }

@@ -10,8 +10,8 @@ use indexmap::IndexMap;
 use serde_json::json;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, Explain, ExplainResult, ExplainSettings,
-    JobId, PathKind, ProbeId, Progress, Request, Unit,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainResult,
+    ExplainSettings, Fetch, Files, JobId, PathKind, ProbeId, Progress, Request, Unit,
 };
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::settings::Settings;
@@ -98,25 +98,25 @@ pub(super) fn trace(image: &str) -> Trace {
 }
 
 /// Plays the worker: opens what is asked with the facts above, keeps the last look unanswered.
-fn play(state: &mut State, requests: Vec<Request>) -> Option<Explain> {
+fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
     let mut requests = VecDeque::from(requests);
     let mut last = None;
     while let Some(request) = requests.pop_front() {
         let events = match request {
-            Request::OpenBackbone { job, entry, source, options, .. } => {
+            Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
                 let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
                 vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
             }
-            Request::OpenProbe { job, entry, path } => {
+            Request::Compute(job, Compute::OpenProbe { entry, path }) => {
                 let name = path.file_stem().unwrap().to_string_lossy().into_owned();
                 let facts = probe(&name, 24);
                 vec![Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]
             }
-            Request::OpenImages { job, paths } => {
+            Request::Files(job, Files::OpenImages { paths }) => {
                 vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
             }
-            Request::Explain(look) => {
-                last = Some(look);
+            Request::Compute(job, Compute::Explain(look)) => {
+                last = Some((job, look));
                 continue;
             }
             _ => continue,
@@ -129,17 +129,17 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<Explain> {
 }
 
 /// Answers every column of a look.
-fn answer(state: &mut State, look: &Explain) -> Vec<Request> {
+fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
     let seen = look.asked.iter().map(|asked| {
         let image = asked.image.to_string();
         ExplainResult { column: asked.column, result: Ok(Arc::new(trace(&image))) }
     });
-    let mut requests = state.apply(Event::Looked { job: look.job, seen: seen.collect() });
-    requests.extend(state.apply(Event::Finished(look.job)));
+    let mut requests = state.apply(Event::Looked { job: *job, seen: seen.collect() });
+    requests.extend(state.apply(Event::Finished(*job)));
     requests
 }
 
-fn does(state: &mut State, command: Command) -> Option<Explain> {
+fn does(state: &mut State, command: Command) -> Option<(JobId, Explain)> {
     let requests = state.dispatch(command);
     play(state, requests)
 }
@@ -178,7 +178,9 @@ fn opening_things_ends_in_columns_that_show_them() {
 fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
     let mut state = story();
     let requests = state.dispatch(Command::Step(1));
-    let [Request::Explain(first)] = requests.as_slice() else { panic!("{requests:?}") };
+    let [Request::Compute(job, Compute::Explain(first))] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
     assert_eq!(first.asked.len(), 2);
     assert!(first.asked.iter().all(|asked| asked.image.path == Path::new("y.png")));
     for column in state.columns.values() {
@@ -187,15 +189,16 @@ fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
     assert!(state.dispatch(Command::Hover(Hover { token: Some(1), ..Hover::default() })).is_empty());
     assert!(state.dispatch(Command::Step(0)).is_empty(), "the same image is not asked for twice");
     let requests = state.dispatch(Command::Step(5));
-    let [Request::Cancel(cancelled), Request::Explain(second)] = requests.as_slice() else {
+    let [Request::Cancel(cancelled), Request::Compute(newer, Compute::Explain(second))] = requests.as_slice()
+    else {
         panic!("{requests:?}")
     };
-    assert_eq!(*cancelled, first.job);
-    assert!(answer(&mut state, first).is_empty());
+    assert_eq!(cancelled, job);
+    assert!(answer(&mut state, &(*job, first.clone())).is_empty());
     assert!(state.columns.values().all(|column| matches!(column.shown, ColumnState::Waiting(_))), "too late");
-    state.apply(Event::Cancelled(first.job));
+    state.apply(Event::Cancelled(*job));
     assert!(state.columns.values().all(|column| matches!(column.shown, ColumnState::Waiting(_))));
-    answer(&mut state, second);
+    answer(&mut state, &(*newer, second.clone()));
     let shown = state.columns.values().map(|column| column.shown.trace().expect("a trace").image.clone());
     assert!(shown.into_iter().all(|image| image == "z.png"), "the end of the list is the end");
     assert_eq!(state.selection.hover.token, Some(1));
@@ -222,14 +225,18 @@ fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
     state.dispatch(Command::Undo);
     assert_eq!(state.settings.scale, 1.0, "one step for a size that is changed several times");
     let requests = state.dispatch(Command::SetDevice("cpu".into()));
-    let [Request::Cancel(cancelled), Request::OpenBackbone { device, .. }] = requests.as_slice() else {
+    let [Request::Cancel(cancelled), Request::Fetch(_, Fetch::OpenBackbone { device, .. })] =
+        requests.as_slice()
+    else {
         panic!("{requests:?}")
     };
     assert_eq!((*cancelled, device.as_str()), (first, "cpu"));
     assert_eq!(state.training.draft.device, "cpu", "the next training is computed there too");
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     let requests = state.dispatch(Command::SetBackboneOptions(options));
-    assert!(matches!(&requests[1], Request::OpenBackbone { options: asked, .. } if *asked == options));
+    assert!(
+        matches!(&requests[1], Request::Fetch(_, Fetch::OpenBackbone { options: asked, .. }) if *asked == options)
+    );
     play(&mut state, requests);
     assert!(state.library.backbone().is_some());
 }
@@ -241,12 +248,14 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
     play(&mut state, requests);
     let mut open = |name: &str, taking: TokenSpec| {
         let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
-        let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
+            panic!("{requests:?}")
+        };
         let trained = Some(Box::new(Trained { taking, preprocessing: None }));
         let facts = ProbeInfo { trained, ..probe(name, 24) };
         let requests = state.apply(Event::ProbeOpened { job, entry, facts });
         let options = requests.iter().find_map(|request| match request {
-            Request::OpenBackbone { options, .. } => Some(*options),
+            Request::Fetch(_, Fetch::OpenBackbone { options, .. }) => Some(*options),
             _ => None,
         });
         play(&mut state, requests);
@@ -267,15 +276,15 @@ fn a_changed_column_is_asked_for_alone() {
     let mut state = story();
     let (first, second) = (column(&state, 0), column(&state, 1));
     let look = does(&mut state, Command::SetChange(second, Intervention::NoRouting)).expect("a look");
-    assert_eq!(look.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [second]);
+    assert_eq!(look.1.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [second]);
     answer(&mut state, &look);
     assert_eq!(state.column_title(second), "b · no routing");
     let image = *state.library.images.get_index(2).unwrap().0;
     let look = does(&mut state, Command::SetImage(first, Some(image))).expect("a look");
-    assert_eq!(look.asked[0].image.path, Path::new("z.png"));
+    assert_eq!(look.1.asked[0].image.path, Path::new("z.png"));
     answer(&mut state, &look);
     let look = does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).expect("a look");
-    assert_eq!((look.asked.len(), &look.class), (2, &ClassChoice::Named("dog".into())));
+    assert_eq!((look.1.asked.len(), &look.1.class), (2, &ClassChoice::Named("dog".into())));
     answer(&mut state, &look);
     assert!(does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).is_none());
 }
@@ -302,13 +311,15 @@ fn a_column_that_waited_when_it_went_is_asked_for_again_beside_another_look() {
     state.dispatch(Command::RemoveColumn(second));
     // The look that it waited for ends with one at the first column alone, whose probe was written anew.
     let requests = state.dispatch(Command::ReopenProbe(state.columns[&first].probe));
-    let [Request::OpenProbe { job, entry, .. }] = requests[..] else { panic!("{requests:?}") };
+    let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
+        panic!("{requests:?}")
+    };
     let facts = ProbeInfo { fingerprint: "written anew".into(), ..probe("a", 24) };
     let requests = state.apply(Event::ProbeOpened { job, entry, facts });
     let look = play(&mut state, requests).expect("a look");
-    assert_eq!(look.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [first]);
+    assert_eq!(look.1.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [first]);
     let look = does(&mut state, Command::Undo).expect("a look");
-    assert!(look.asked.iter().any(|asked| asked.column == second), "it would wait for ever: {look:?}");
+    assert!(look.1.asked.iter().any(|asked| asked.column == second), "it would wait for ever: {look:?}");
 }
 
 #[test]
@@ -329,7 +340,9 @@ fn what_does_not_fit_says_so_and_is_not_asked_for() {
     state.apply(Event::Failed(requests[0].job().expect("a job"), UserError::new("no such folder")));
     assert!(state.library.backbone().is_some(), "a wrong name costs nothing");
     let requests = state.dispatch(Command::OpenBackbone("wide".into()));
-    let [Request::OpenBackbone { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    let [Request::Fetch(job, Fetch::OpenBackbone { entry, .. })] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
     state.apply(Event::Started(*job));
     let facts = backbone("wide", 32, Grid::new(2, 2));
     let requests = state.apply(Event::BackboneOpened { job: *job, entry: *entry, facts });
@@ -360,7 +373,9 @@ fn what_does_not_fit_says_so_and_is_not_asked_for() {
 fn errors_stay_until_they_are_read() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
-    let [Request::OpenProbe { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
     let fault = UserError::new("bad.safetensors: is empty").remedy("Fetch it again");
     state.apply(Event::Started(*job));
     state.apply(Event::Failed(*job, fault.clone()));
@@ -374,7 +389,7 @@ fn errors_stay_until_they_are_read() {
     state.dispatch(Command::Dismiss(*job));
     assert!(state.jobs.is_empty());
     let requests = state.dispatch(Command::ReopenProbe(*entry));
-    assert!(matches!(requests.as_slice(), [Request::OpenProbe { .. }]));
+    assert!(matches!(requests.as_slice(), [Request::Compute(_, Compute::OpenProbe { .. })]));
     for number in 0..5000 {
         state.apply(Event::Warning { job: JobId(0), text: format!("warning {number}") });
     }
@@ -387,14 +402,14 @@ fn a_failed_look_is_told_in_its_columns_and_tried_again() {
     let mut state = story();
     let look = does(&mut state, Command::Step(1)).expect("a look");
     let fault = UserError::new("device lost").remedy("Run on the CPU instead");
-    state.apply(Event::Failed(look.job, fault.clone()));
+    state.apply(Event::Failed(look.0, fault.clone()));
     for column in state.columns.values() {
         assert!(matches!(&column.shown, ColumnState::Failed(found) if *found == fault));
     }
     assert!(Action::Retry.enabled(&state));
     assert!(does(&mut state, Command::Step(0)).is_none(), "not by itself");
     let again = does(&mut state, Command::Retry).expect("a look");
-    assert_eq!(again.asked, look.asked);
+    assert_eq!(again.1.asked, look.1.asked);
     answer(&mut state, &again);
     assert!(!Action::Retry.enabled(&state));
 }
@@ -411,7 +426,7 @@ fn closing_is_taken_back_and_done_again() {
     assert_eq!(state.undo_text(), Some("Close the probe a"));
     let requests = state.dispatch(Command::Undo);
     assert!(
-        matches!(requests.as_slice(), [Request::OpenProbe { entry, .. }] if *entry == id),
+        matches!(requests.as_slice(), [Request::Compute(_, Compute::OpenProbe { entry, .. })] if *entry == id),
         "{requests:?}"
     );
     play(&mut state, requests);
@@ -429,13 +444,13 @@ fn closing_is_taken_back_and_done_again() {
     let requests = state.dispatch(Command::Undo);
     assert_eq!(state.library.images.keys().copied().collect::<Vec<_>>(), images);
     assert_eq!(state.selection.image, Some(images[0]));
-    assert!(matches!(requests.as_slice(), [Request::Explain(_)]));
+    assert!(matches!(requests.as_slice(), [Request::Compute(_, Compute::Explain(_))]));
 
     let (backbone, _) = state.library.backbone().expect("open");
     let requests = state.dispatch(Command::CloseBackbone(backbone));
     assert_eq!(requests, [Request::CloseBackbone(backbone)]);
     let requests = state.dispatch(Command::Undo);
-    assert!(matches!(requests.as_slice(), [Request::OpenBackbone { .. }]));
+    assert!(matches!(requests.as_slice(), [Request::Fetch(_, Fetch::OpenBackbone { .. })]));
 }
 
 #[test]
@@ -467,7 +482,7 @@ fn settings_are_taken_back_and_a_slider_is_one_step() {
     assert_eq!(state.views.of("tokens").opacity, 0.5);
     let look = ExplainSettings { rho: Some(0.9), ..ExplainSettings::default() };
     let asked = does(&mut state, Command::SetLook(look)).expect("a look");
-    assert_eq!(asked.settings, look);
+    assert_eq!(asked.1.settings, look);
     for number in 0..200 {
         state.dispatch(Command::SetShared(number % 2 == 0));
         state.dispatch(Command::SetDifference(number % 2 == 0));
@@ -484,7 +499,9 @@ fn settings_are_taken_back_and_a_slider_is_one_step() {
 fn jobs_say_how_far_they_are_and_end_when_cancelled() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenBackbone("org/name".into()));
-    let [Request::OpenBackbone { job, entry, .. }] = requests.as_slice() else { panic!("{requests:?}") };
+    let [Request::Fetch(job, Fetch::OpenBackbone { entry, .. })] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
     let progress = Progress {
         what: "Downloading model.safetensors".into(),
         done: 10,
@@ -504,7 +521,7 @@ fn jobs_say_how_far_they_are_and_end_when_cancelled() {
     let requests = state.dispatch(Command::UseBackbone(*entry));
     let first = requests[0].job().expect("a job");
     let requests = state.dispatch(Command::OpenBackbone("org/other".into()));
-    assert!(matches!(requests.as_slice(), [Request::OpenBackbone { .. }]), "{requests:?}");
+    assert!(matches!(requests.as_slice(), [Request::Fetch(_, Fetch::OpenBackbone { .. })]), "{requests:?}");
     let requests = state.dispatch(Command::UseBackbone(*entry));
     assert_eq!(requests[0], Request::Cancel(first));
     let facts = backbone("org/name", 24, Grid::new(2, 2));
@@ -600,16 +617,16 @@ fn a_workspace_comes_back_as_it_was() {
     let requests = again.restore(loaded);
     assert!(
         requests.iter().any(
-            |request| matches!(request, Request::OpenBackbone { source, .. } if source.ends_with("one"))
+            |request| matches!(request, Request::Fetch(_, Fetch::OpenBackbone { source, .. }) if source.ends_with("one"))
         )
     );
     let look = play(&mut again, requests).expect("a look");
-    assert_eq!(look.asked.len(), 3);
+    assert_eq!(look.1.asked.len(), 3);
     assert_eq!(again.selection.reference, Some(second));
     assert_eq!(again.columns[&second].change, Intervention::Temperature(0.5));
     assert_eq!(again.views, state.views);
     let fresh = again.dispatch(Command::OpenProbes(vec!["new.safetensors".into()]));
-    let Request::OpenProbe { entry, .. } = &fresh[0] else { panic!("{fresh:?}") };
+    let Request::Compute(_, Compute::OpenProbe { entry, .. }) = &fresh[0] else { panic!("{fresh:?}") };
     assert!(!state.library.probes.contains_key(entry), "a new name");
     // A probe that is another file now is told.
     let mut changed = state.workspace(json!(null));

@@ -10,12 +10,12 @@ use burn::tensor::Device;
 use eframe::egui;
 use egui_kittest::kittest::Queryable as _;
 use indexmap::IndexMap;
+use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
 use ssmprobe::app::jobs::stability;
-use ssmprobe::app::jobs::survey::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ColumnId, DatasetId, Event, ExplainSettings, ImageId, JobId, ProbeId,
-    Progress, Request, Unit,
+    BackboneId, BackboneOptions, ColumnId, Compute, DatasetId, Event, ExplainSettings, Fetch, Files, ImageId,
+    JobId, ProbeId, Progress, Request, Unit,
 };
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
@@ -82,7 +82,8 @@ fn ask(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     desk.open_probe("sinkhorn.safetensors", 1);
     desk.open_probe("gap.safetensors", 2);
     let path = path.to_owned();
-    let events = desk.job(Request::OpenDataset { job: JobId(50), entry: DatasetId(9), path, split: None });
+    let events =
+        desk.job(Request::Files(JobId(50), Files::OpenDataset { entry: DatasetId(9), path, split: None }));
     let opened = events.into_iter().find_map(|event| match event {
         Event::DatasetOpened { part, .. } => Some(part),
         _ => None,
@@ -90,7 +91,7 @@ fn ask(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     let part = opened.expect("a dataset");
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     let subjects = vec![subject(1), subject(2)];
-    (part.clone(), Request::Survey(EvalRequest { job: JobId(51), part, subjects, settings }))
+    (part.clone(), Request::Compute(JobId(51), Compute::Evaluate(EvalRequest { part, subjects, settings })))
 }
 
 fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
@@ -185,9 +186,10 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let (part, request) = ask(&mut desk, folder.path());
     assert_eq!(part.samples[0], 9, "training images come first, and their tokens are not taken");
     let path = random_dynamic(folder.path());
-    desk.job(Request::OpenProbe { job: JobId(52), entry: ProbeId(3), path });
-    let Request::Survey(request) = request else { unreachable!() };
-    let request = Request::Survey(EvalRequest { subjects: vec![subject(3)], ..request });
+    desk.job(Request::Compute(JobId(52), Compute::OpenProbe { entry: ProbeId(3), path }));
+    let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
+    let request =
+        Request::Compute(job, Compute::Evaluate(EvalRequest { subjects: vec![subject(3)], ..request }));
     let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
     let maps = survey.positions.as_ref().expect("an order");
     for class in 0..CLASSES.len() {
@@ -203,7 +205,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let image = folder.path().join("val/crane/00.png");
     for draw in [0, 9, 12] {
         let mut request = look(100 + draw, &image, 3);
-        if let Request::Explain(look) = &mut request {
+        if let Request::Compute(_, Compute::Explain(look)) = &mut request {
             look.asked[0].draw = draw;
         }
         let trace = seen(&desk.job(request)).expect("a trace");
@@ -218,11 +220,11 @@ fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
     let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
     let (part, request) = ask(&mut desk, &hub);
     assert_eq!(part.summary(), "parquet, 5 test images of 3 classes");
-    let Request::Survey(request) = request else { unreachable!() };
+    let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
     // Fruit, under names that the probes know.
     let classes = CLASSES.map(str::to_owned).to_vec();
     let part = Arc::new(EvalSplit::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
-    let request = Request::Survey(EvalRequest { part: part.clone(), ..request });
+    let request = Request::Compute(job, Compute::Evaluate(EvalRequest { part: part.clone(), ..request }));
     assert_eq!(part.asked.images[3], "data/test-00000-of-00001.parquet, row 4");
     let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
     let places: Vec<ImageSource> =
@@ -254,10 +256,10 @@ fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() 
     });
     let order: Vec<JobId> = events.iter().filter_map(end).collect();
     assert_eq!(order, [JobId(60), JobId(51)], "the look waited for the survey");
-    let Request::Survey(ask) = request else { unreachable!() };
+    let Request::Compute(_, Compute::Evaluate(ask)) = request else { unreachable!() };
     // Its tokens are known now: it may be over before this thread comes to cancel it.
     let cancelled = (70..90).map(JobId).any(|job| {
-        desk.worker.send(Request::Survey(EvalRequest { job, ..ask.clone() }));
+        desk.worker.send(Request::Compute(job, Compute::Evaluate(ask.clone())));
         desk.worker.send(Request::Cancel(job));
         let events = desk.until(|event| end(event) == Some(job));
         matches!(events.last(), Some(Event::Cancelled(_)))
@@ -285,7 +287,7 @@ pub fn part() -> Arc<EvalSplit> {
 }
 
 /// What a probe made of it: images 0, 4 and 8 wrong, 7 unreadable.
-fn survey(part: &EvalSplit, probe: &str) -> Arc<Survey> {
+pub fn survey(part: &EvalSplit, probe: &str) -> Arc<Survey> {
     let ramp = |scale: f32| (0..9).map(|at| if at == 7 { f32::NAN } else { scale * at as f32 }).collect();
     let maps = |low: f32| ClassMaps {
         values: vec![low, 0.4, 0.6, 0.9, 0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 0.2, 0.3],
@@ -315,7 +317,7 @@ pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
     window.harness.state_mut().dispatch(Command::OpenDataset("birds".into(), None));
     let part = part.clone();
     window.answer_with(move |request| match request {
-        Request::OpenDataset { job, entry, .. } => {
+        Request::Files(job, Files::OpenDataset { entry, .. }) => {
             vec![Event::DatasetOpened { job, entry, part: part.clone() }, Event::Finished(job)]
         }
         other => window::good(other),
@@ -325,13 +327,13 @@ pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
 pub fn surveyed(window: &mut Window, part: &Arc<EvalSplit>) {
     let part = part.clone();
     window.answer_with(move |request| match request {
-        Request::Survey(ask) => {
+        Request::Compute(job, Compute::Evaluate(ask)) => {
             let names = ["sinkhorn", "gap"].iter().cycle();
             let answers = ask.subjects.iter().zip(names).map(|(subject, name)| Event::Surveyed {
-                job: ask.job,
+                job,
                 answer: EvalAnswer { subject: *subject, part: part.clone(), result: Ok(survey(&part, name)) },
             });
-            answers.chain([Event::Finished(ask.job)]).collect()
+            answers.chain([Event::Finished(job)]).collect()
         }
         other => window::good(other),
     });
@@ -341,7 +343,9 @@ pub fn surveyed(window: &mut Window, part: &Arc<EvalSplit>) {
 fn with_dataset() -> (State, Arc<EvalSplit>) {
     let mut state = state::story();
     let requests = state.dispatch(Command::OpenDataset("birds".into(), None));
-    let Some(Request::OpenDataset { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
+        panic!("{requests:?}")
+    };
     let mut dataset = (*part().dataset).clone();
     dataset.samples[..2].iter_mut().for_each(|sample| sample.split = data::Split::Train);
     let part = Arc::new(EvalSplit::new(dataset, None));
@@ -351,28 +355,32 @@ fn with_dataset() -> (State, Arc<EvalSplit>) {
 }
 
 /// What is asked about the dataset of the story's first probes.
-fn asked(state: &mut State) -> EvalRequest {
+fn asked(state: &mut State) -> (JobId, EvalRequest) {
     let requests = state.dispatch(Command::AskProbes { all: false });
     requests
         .into_iter()
-        .find_map(|r| if let Request::Survey(ask) = r { Some(ask) } else { None })
+        .find_map(
+            |r| if let Request::Compute(job, Compute::Evaluate(ask)) = r { Some((job, ask)) } else { None },
+        )
         .expect("asked")
 }
 
-fn told(state: &mut State, ask: &EvalRequest, part: &Arc<EvalSplit>) {
+fn told(state: &mut State, (job, ask): &(JobId, EvalRequest), part: &Arc<EvalSplit>) {
     let made = survey(&self::part(), "gap");
     for subject in &ask.subjects {
         let answer = EvalAnswer { subject: *subject, part: part.clone(), result: Ok(made.clone()) };
-        state.apply(Event::Surveyed { job: ask.job, answer });
+        state.apply(Event::Surveyed { job: *job, answer });
     }
-    state.apply(Event::Finished(ask.job));
+    state.apply(Event::Finished(*job));
 }
 
 /// The probe's file has been written anew.
 fn rewritten(state: &mut State, column: ColumnId) {
     let probe = state.columns[&column].probe;
     let requests = state.dispatch(Command::ReopenProbe(probe));
-    let Some(Request::OpenProbe { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    let Some(Request::Compute(job, Compute::OpenProbe { entry, .. })) = requests.first() else {
+        panic!("{requests:?}")
+    };
     let facts = ProbeInfo { fingerprint: format!("written by {job:?}"), ..state::probe("a", 24) };
     state.apply(Event::ProbeOpened { job: *job, entry: *entry, facts });
 }
@@ -407,7 +415,9 @@ fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     for (options, weights) in [(options, "weights of one"), (BackboneOptions::default(), "others")] {
         let requests = state.dispatch(Command::OpenBackbone("one".into()));
-        let Some(Request::OpenBackbone { job, entry, .. }) = requests.last() else { panic!("{requests:?}") };
+        let Some(Request::Fetch(job, Fetch::OpenBackbone { entry, .. })) = requests.last() else {
+            panic!("{requests:?}")
+        };
         let facts = BackboneInfo {
             options,
             cls: true,
@@ -427,10 +437,12 @@ fn a_stability_is_of_the_probe_that_was_measured() {
         let requests = state.dispatch(Command::MeasureStability(column));
         requests
             .into_iter()
-            .find_map(|r| if let Request::Stability(ask) = r { Some(ask) } else { None })
+            .find_map(|r| {
+                if let Request::Compute(job, Compute::Stability(ask)) = r { Some((job, ask)) } else { None }
+            })
             .unwrap()
     };
-    let steadied = |state: &mut State, ask: &stability::StabilityRequest| {
+    let steadied = |state: &mut State, (job, ask): &(JobId, stability::StabilityRequest)| {
         let found = Stability {
             image: "x.png".into(),
             probe: "a".into(),
@@ -444,8 +456,8 @@ fn a_stability_is_of_the_probe_that_was_measured() {
             image: ask.image,
             result: Ok(Arc::new(found)),
         };
-        state.apply(Event::Steadied { job: ask.job, answer });
-        state.apply(Event::Finished(ask.job));
+        state.apply(Event::Steadied { job: *job, answer });
+        state.apply(Event::Finished(*job));
     };
     let ask = measure(&mut state);
     steadied(&mut state, &ask);
@@ -472,7 +484,9 @@ fn an_image_draws_by_its_index_in_the_whole_dataset() {
     // Three images of no dataset, by their place; then those of the dataset.
     assert_eq!(draws, [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
     let requests = state.dispatch(Command::Step(5));
-    let look = requests.iter().find_map(|r| if let Request::Explain(look) = r { Some(look) } else { None });
+    let look = requests
+        .iter()
+        .find_map(|r| if let Request::Compute(_, Compute::Explain(look)) = r { Some(look) } else { None });
     assert!(look.expect("a look").asked.iter().all(|asked| asked.draw == 4));
 }
 
@@ -518,11 +532,13 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         window.harness.query_all_by_label("Evaluate shown probes on the dataset").next().unwrap().click();
         window.harness.run();
         let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
-        let Some(Request::Survey(ask)) = asked.iter().find(|r| matches!(r, Request::Survey(_))) else {
+        let Some(Request::Compute(job, Compute::Evaluate(ask))) =
+            asked.iter().find(|r| matches!(r, Request::Compute(_, Compute::Evaluate(_))))
+        else {
             panic!("{id}: nothing is asked: {asked:?}")
         };
         assert_eq!(ask.subjects.len(), 2);
-        let job = ask.job;
+        let job = *job;
         let progress = Progress {
             what: "Asking sinkhorn".into(),
             done: 3,
@@ -613,12 +629,12 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     let second = Survey { predicted: vec![0, 0, 1, 1, 1, 1, 2, OTHER, 2], ..(*survey(&part, "gap")).clone() };
     let (asked, made) = (part.clone(), [first, Arc::new(second)]);
     window.answer_with(move |request| match request {
-        Request::Survey(ask) => {
+        Request::Compute(job, Compute::Evaluate(ask)) => {
             let answers = ask.subjects.iter().zip(&made).map(|(subject, survey)| Event::Surveyed {
-                job: ask.job,
+                job,
                 answer: EvalAnswer { subject: *subject, part: asked.clone(), result: Ok(survey.clone()) },
             });
-            answers.chain([Event::Finished(ask.job)]).collect()
+            answers.chain([Event::Finished(job)]).collect()
         }
         other => window::good(other),
     });
@@ -669,13 +685,18 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     let add = Command::AddColumn { probe, image: None, change };
     window.harness.state_mut().dispatch(add.clone());
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
-    assert!(!asked.iter().any(|r| matches!(r, Request::Survey(_))), "as trained it was not asked yet");
+    assert!(
+        !asked.iter().any(|r| matches!(r, Request::Compute(_, Compute::Evaluate(_)))),
+        "as trained it was not asked yet"
+    );
     window.harness.state_mut().dispatch(Command::Undo);
     window.harness.state_mut().dispatch(Command::AskProbes { all: false });
     surveyed(&mut window, &part);
     window.harness.state_mut().dispatch(add);
     let asked = window.wire.borrow().asked.clone();
-    let found = asked.iter().find_map(|r| if let Request::Survey(ask) = r { Some(ask) } else { None });
+    let found = asked
+        .iter()
+        .find_map(|r| if let Request::Compute(_, Compute::Evaluate(ask)) = r { Some(ask) } else { None });
     let subjects = &found.expect("nobody asks").subjects;
     assert_eq!(subjects.len(), 1);
     assert_eq!((subjects[0].probe, subjects[0].change), (probe, change));
@@ -708,7 +729,9 @@ fn a_dataset_that_went_while_it_was_opened_is_opened_again() {
     let id = *state.library.datasets.keys().next().unwrap();
     state.dispatch(Command::CloseDataset(id));
     let requests = state.dispatch(Command::Undo);
-    let Some(Request::OpenDataset { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
+        panic!("{requests:?}")
+    };
     assert_eq!((*entry, &state.library.datasets[&id].status), (id, &Status::Opening(*job)));
     state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part() });
     assert!(state.dataset().is_some());
@@ -722,11 +745,15 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
     assert_eq!(state.library.images[&image].name(), "4.png", "one of those to ask about");
     state.dispatch(Command::SetImage(column, Some(image)));
     let requests = state.dispatch(Command::OpenDataset("birds".into(), Some(data::Split::Train)));
-    let Some(Request::OpenDataset { job, entry, .. }) = requests.first() else { panic!("{requests:?}") };
+    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
+        panic!("{requests:?}")
+    };
     let part = Arc::new(EvalSplit::new((*part.dataset).clone(), Some(data::Split::Train)));
     let requests = state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
     assert!(!state.library.images.contains_key(&image));
-    let look = requests.iter().find_map(|r| if let Request::Explain(look) = r { Some(look) } else { None });
+    let look = requests
+        .iter()
+        .find_map(|r| if let Request::Compute(_, Compute::Explain(look)) = r { Some(look) } else { None });
     let asked = look.expect("a look").asked.iter().find(|asked| asked.column == column);
     assert_eq!(asked.expect("the column").image.path, Path::new("x.png"));
 }
@@ -765,7 +792,11 @@ fn a_workspace_leaves_images_to_their_dataset() {
     let mut again = State::new(Settings::default());
     let requests = again.restore(saved);
     let open = |r: &Request| {
-        if let Request::OpenDataset { job, entry, .. } = r { Some((*job, *entry)) } else { None }
+        if let Request::Files(job, Files::OpenDataset { entry, .. }) = r {
+            Some((*job, *entry))
+        } else {
+            None
+        }
     };
     let (job, entry) = requests.iter().find_map(open).unwrap();
     again.apply(Event::DatasetOpened { job, entry, part });
@@ -876,14 +907,13 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/images/one.png");
     let mut ask = |probe: u64, job: u64| {
         let ask = stability::StabilityRequest {
-            job: JobId(job),
             subject: subject(probe),
             image: ImageId(1),
             place: path.clone().into(),
             seed: 0,
             draw: 0,
         };
-        let events = desk.job(Request::Stability(ask));
+        let events = desk.job(Request::Compute(JobId(job), Compute::Stability(ask)));
         let answer = events.into_iter().find_map(|event| match event {
             Event::Steadied { answer, .. } => Some(answer.result),
             _ => None,
@@ -918,21 +948,24 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.click("Measure stability");
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
     let ask = asked.into_iter().find_map(|request| match request {
-        Request::Stability(ask) => Some(ask),
+        Request::Compute(job, Compute::Stability(ask)) => Some((job, ask)),
         _ => None,
     });
-    let ask = ask.expect("it is asked for");
-    window.wire.borrow_mut().events.push_back(Event::Started(ask.job));
+    let (job, ask) = ask.expect("it is asked for");
+    window.wire.borrow_mut().events.push_back(Event::Started(job));
     window.harness.run();
     assert!(window.has("Reading changed pictures") && window.idle());
-    window.wire.borrow_mut().events.push_back(Event::Failed(ask.job, UserError::new("The device was lost")));
+    window.wire.borrow_mut().events.push_back(Event::Failed(job, UserError::new("The device was lost")));
     window.harness.run();
     assert!(window.has("The device was lost"));
     let column = *window.harness.state().state.columns.keys().next().unwrap();
     window.harness.state_mut().dispatch(Command::MeasureStability(column));
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
-    let job =
-        asked.iter().find_map(|r| matches!(r, Request::Stability(_)).then(|| r.job())).flatten().unwrap();
+    let job = asked
+        .iter()
+        .find_map(|r| matches!(r, Request::Compute(_, Compute::Stability(_))).then(|| r.job()))
+        .flatten()
+        .unwrap();
     let found = Stability {
         image: "a.png".into(),
         probe: "sinkhorn".into(),

@@ -10,8 +10,8 @@ use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainForm};
-use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent, TrainRequest};
-use ssmprobe::app::jobs::{Event, JobId, Progress, Request, Unit};
+use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
+use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, Progress, Request, Unit};
 use ssmprobe::app::state::Phase;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::user_error::UserError;
@@ -74,7 +74,7 @@ pub fn reading(heads: &[&str]) -> Arc<Reading> {
     Arc::new(Reading { about: about(heads, 10), epochs, losses, failures, probes })
 }
 
-fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
+pub fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
     let loss = 2.0 / epoch as f64 + seed as f64 * 0.1;
     let epoch = Epoch { epoch, loss, train: 70.0, select: 60.0, test: 61.5 };
     Metric { head: head.into(), seed, epoch }
@@ -100,21 +100,21 @@ impl Pane {
     /// With a training under way, from which nothing was heard yet.
     fn running(heads: &[&str]) -> (Self, JobId) {
         let mut pane = Self::filled();
-        let plan = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
+        let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
         pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
         pane.say(Event::Finished(plan));
         pane.0.click("Start training");
-        let job = pane.asked(|ask| matches!(ask, TrainRequest::Begin(_)));
+        let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
         pane.say(Event::Started(job));
         pane.tell(job, TrainEvent::Begun(reading(heads)));
         (pane, job)
     }
 
     /// The job of the request that asks this.
-    fn asked(&self, wanted: impl Fn(&TrainRequest) -> bool) -> JobId {
+    fn asked(&self, wanted: impl Fn(&Fetch) -> bool) -> JobId {
         let wire = self.0.wire.borrow();
         let found = wire.asked.iter().rev().find_map(|request| match request {
-            Request::Training { job, ask } if wanted(ask) => Some(*job),
+            Request::Fetch(job, ask) if wanted(ask) => Some(*job),
             _ => None,
         });
         found.unwrap_or_else(|| panic!("not among {:?}", wire.asked))
@@ -173,7 +173,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     let mut pane = Pane::filled();
     pane.0.harness.state_mut().dispatch(Command::OpenBackbone("tiny".into()));
     pane.0.answer_with(|request| match request {
-        Request::OpenBackbone { job, entry, .. } => {
+        Request::Fetch(job, Fetch::OpenBackbone { entry, .. }) => {
             let facts = BackboneInfo { cls: false, ..backbone() };
             vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
         }
@@ -197,15 +197,12 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
 #[test]
 fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     let mut pane = Pane::filled();
-    let job = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
+    let job = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
     assert!(pane.0.has("Looking at the dataset and the backbone"));
     assert!(pane.0.idle(), "waiting is no reason to repaint");
     let plans = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        wire.asked
-            .iter()
-            .filter(|r| matches!(r, Request::Training { ask: TrainRequest::Plan(_), .. }))
-            .count()
+        wire.asked.iter().filter(|r| matches!(r, Request::Fetch(_, Fetch::Plan(_)))).count()
     };
     assert_eq!(plans(&pane), 1);
     pane.tell(job, TrainEvent::Planned(Box::new(facts())));
@@ -240,7 +237,7 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
 #[test]
 fn a_plan_that_fails_says_why_and_leaves_no_job() {
     let mut pane = Pane::filled();
-    let job = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
+    let job = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
     pane.say(Event::Failed(
         job,
         UserError::new("birds: no readable image to test on").remedy("put some under test/CLASS"),
@@ -253,11 +250,11 @@ fn a_plan_that_fails_says_why_and_leaves_no_job() {
 #[test]
 fn tokens_are_taken_before_curves_are_drawn() {
     let mut pane = Pane::filled();
-    let plan = pane.asked(|ask| matches!(ask, TrainRequest::Plan(_)));
+    let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
     pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
     pane.say(Event::Finished(plan));
     pane.0.click("Start training");
-    let job = pane.asked(|ask| matches!(ask, TrainRequest::Begin(_)));
+    let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
     let progress = Progress {
         what: "Taking tokens".into(),
         done: 500,
@@ -308,13 +305,16 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     pane.say(Event::Cancelled(job));
     let opened = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        wire.asked.iter().filter(|r| matches!(r, Request::OpenProbe { path: p, .. } if p == path)).count()
+        wire.asked
+            .iter()
+            .filter(|r| matches!(r, Request::Compute(_, Compute::OpenProbe { path: p, .. }) if p == path))
+            .count()
     };
     assert_eq!(opened(&pane), 1);
     assert!(pane.0.has("Stopped and saved") && pane.0.has("Compare"));
     pane.0.answer();
     pane.0.click("Resume");
-    let again = pane.asked(|ask| matches!(ask, TrainRequest::Resume { device: None, .. }));
+    let again = pane.asked(|ask| matches!(ask, Fetch::Resume { device: None, .. }));
     pane.tell(again, TrainEvent::Begun(reading(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Training loss of 2 heads"), "the curves go on where they were");
     pane.tell(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
@@ -374,7 +374,8 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>| {
         let (about, failures) = (about(&["gap"], 2), Vec::new());
         let reading = Ok(Arc::new(Reading { about, epochs, losses: Vec::new(), failures, probes }));
-        let open = |r: &Request| if let Request::OpenRun { job, .. } = r { Some(*job) } else { None };
+        let open =
+            |r: &Request| if let Request::Files(job, Files::OpenRun { .. }) = r { Some(*job) } else { None };
         let job = pane.0.wire.borrow().asked.iter().find_map(open);
         pane.say(Event::RunRead { job, folder: folder.clone(), reading });
     };
@@ -389,7 +390,10 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     say(&mut pane, all.into(), vec![probe.clone()]);
     assert!(pane.0.has("Finished"));
     let wire = pane.0.wire.borrow().asked.clone();
-    assert!(wire.iter().any(|r| matches!(r, Request::OpenProbe { path, .. } if *path == probe.0)));
+    assert!(
+        wire.iter()
+            .any(|r| matches!(r, Request::Compute(_, Compute::OpenProbe { path, .. }) if *path == probe.0))
+    );
     assert_eq!(
         wire.iter().rev().find(|r| matches!(r, Request::Follow(_))),
         Some(&Request::Follow(Vec::new()))
@@ -446,7 +450,9 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     window.harness.input_mut().dropped_files = dropped;
     window.harness.run();
     let asked = window.wire.borrow().asked.clone();
-    let known = asked.iter().filter(|r| matches!(r, Request::Recognise { paths: p, .. } if *p == paths));
+    let known = asked
+        .iter()
+        .filter(|r| matches!(r, Request::Files(_, Files::Recognise { paths: p, .. }) if *p == paths));
     assert_eq!(known.count(), 1, "{asked:?}");
     assert!(over, "nothing says that files can be dropped");
     assert!(!window.has("Drop to open"));

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
+use ssmprobe::app::jobs::evaluate::EvalProbe;
 use ssmprobe::app::jobs::stability;
-use ssmprobe::app::jobs::survey::EvalProbe;
 use ssmprobe::app::jobs::train::TrainForm;
-use ssmprobe::app::jobs::training::{TrainEvent, TrainRequest};
+use ssmprobe::app::jobs::training::TrainEvent;
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings,
-    ImageId, JobId, ProbeId, Request,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem,
+    ExplainSettings, Fetch, Files, ImageId, JobId, ProbeId, Request,
 };
 use ssmprobe::app::worker::{Worker, WorkerEnv};
 use ssmprobe::model::device;
@@ -56,14 +56,14 @@ impl Desk {
     }
 
     fn begin(&mut self, job: u64, draft: TrainForm) {
-        self.worker.send(Request::Training { job: JobId(job), ask: TrainRequest::Begin(Box::new(draft)) });
+        self.worker.send(Request::Fetch(JobId(job), Fetch::Begin(Box::new(draft))));
     }
 
     /// Goes on with the run, where the form says another cache than the one it was begun with.
     fn resume(&mut self, job: u64) {
         let (folder, cache) = (self.disk.path("run"), Some(self.disk.path("another")));
-        let ask = TrainRequest::Resume { folder, device: Some("cpu".into()), cache };
-        self.worker.send(Request::Training { job: JobId(job), ask });
+        let ask = Fetch::Resume { folder, device: Some("cpu".into()), cache };
+        self.worker.send(Request::Fetch(JobId(job), ask));
     }
 
     /// Events up to and including the first that is `last`.
@@ -91,10 +91,10 @@ impl Desk {
     fn open(&mut self) {
         let (source, device) = (run::backbone().display().to_string(), "cpu".to_owned());
         let (entry, options) = (BackboneId(1), BackboneOptions::default());
-        self.worker.send(Request::OpenBackbone { job: JobId(1), entry, source, device, options });
+        self.worker.send(Request::Fetch(JobId(1), Fetch::OpenBackbone { entry, source, device, options }));
         self.end(1);
         let path = fixture("probes/sinkhorn.safetensors");
-        self.worker.send(Request::OpenProbe { job: JobId(2), entry: ProbeId(1), path });
+        self.worker.send(Request::Compute(JobId(2), Compute::OpenProbe { entry: ProbeId(1), path }));
         self.end(2);
     }
 
@@ -108,8 +108,8 @@ impl Desk {
             draw: 0,
         }];
         let settings = ExplainSettings { null_draws: 8, ..ExplainSettings::default() };
-        let look = Explain { job: JobId(job), asked, class: ClassChoice::Predicted, settings };
-        self.worker.send(Request::Explain(look));
+        let look = Explain { asked, class: ClassChoice::Predicted, settings };
+        self.worker.send(Request::Compute(JobId(job), Compute::Explain(look)));
     }
 }
 
@@ -135,7 +135,7 @@ fn news(event: &Event) -> Option<&TrainEvent> {
 fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     let mut desk = Desk::new(WorkerEnv::default());
     let draft = desk.draft(3);
-    desk.worker.send(Request::Training { job: JobId(5), ask: TrainRequest::Plan(Box::new(draft.clone())) });
+    desk.worker.send(Request::Fetch(JobId(5), Fetch::Plan(Box::new(draft.clone()))));
     let events = desk.end(5);
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
     let facts = events.iter().find_map(|event| match news(event) {
@@ -157,7 +157,7 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     let wrong = TrainForm { settings: "colour=red".into(), ..draft.clone() };
     let absent = TrainForm { data: Some(desk.disk.path("nowhere")), ..draft };
     for (job, draft, said) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
-        desk.worker.send(Request::Training { job: JobId(job), ask: TrainRequest::Plan(Box::new(draft)) });
+        desk.worker.send(Request::Fetch(JobId(job), Fetch::Plan(Box::new(draft))));
         let events = desk.end(job);
         let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
         assert!(fault.to_string().contains(said), "{fault}");
@@ -193,8 +193,8 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     // Another long job waits for its end; cancelled, it is over at once.
     let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
     let (image, place) = (ImageId(1), fixture("images/one.png").into());
-    let ask = stability::StabilityRequest { job: JobId(40), subject, image, place, seed: 0, draw: 0 };
-    desk.worker.send(Request::Stability(ask));
+    let ask = stability::StabilityRequest { subject, image, place, seed: 0, draw: 0 };
+    desk.worker.send(Request::Compute(JobId(40), Compute::Stability(ask)));
     desk.look(41);
     desk.end(41);
     desk.worker.send(Request::Cancel(JobId(40)));
@@ -282,7 +282,7 @@ fn a_run_is_followed_while_another_program_trains_it() {
         assert!(begun.elapsed() < PATIENCE, "nothing is trained");
         std::thread::sleep(Duration::from_millis(20));
     }
-    desk.worker.send(Request::OpenRun { job: JobId(1), folder: folder.clone() });
+    desk.worker.send(Request::Files(JobId(1), Files::OpenRun { folder: folder.clone() }));
     let events = desk.end(1);
     assert!(events.iter().any(|event| matches!(event, Event::RunRead { reading: Ok(_), .. })), "{events:?}");
     desk.worker.send(Request::Follow(vec![folder]));

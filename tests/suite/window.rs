@@ -12,7 +12,9 @@ use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
-use ssmprobe::app::jobs::{BackboneOptions, Event, ExplainResult, Progress, Request, Unit};
+use ssmprobe::app::jobs::{
+    BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, Progress, Request, Unit,
+};
 use ssmprobe::app::state::ColumnState;
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::user_error::{ON_CPU, UserError};
@@ -172,23 +174,23 @@ pub fn good(request: Request) -> Vec<Event> {
     let mut events = Vec::new();
     let job = request.job();
     match request {
-        Request::OpenBackbone { job, entry, .. } => {
+        Request::Fetch(job, Fetch::OpenBackbone { entry, .. }) => {
             events.push(Event::BackboneOpened { job, entry, facts: backbone() });
         }
-        Request::OpenProbe { job, entry, path } => {
+        Request::Compute(job, Compute::OpenProbe { entry, path }) => {
             let name = path.file_stem().unwrap().to_str().unwrap();
             events.push(Event::ProbeOpened { job, entry, facts: probe(name, 24) });
         }
-        Request::OpenImages { job, .. } => {
+        Request::Files(job, Files::OpenImages { .. }) => {
             let paths = ["a", "b", "c"].map(|name| PathBuf::from(format!("birds/{name}.png"))).into();
             events.push(Event::ImagesListed { job, paths });
         }
-        Request::Explain(look) => {
+        Request::Compute(job, Compute::Explain(look)) => {
             let seen = look.asked.iter().enumerate();
             let seen = seen
                 .map(|(at, asked)| ExplainResult { column: asked.column, result: Ok(trace(at)) })
                 .collect();
-            events.push(Event::Looked { job: look.job, seen });
+            events.push(Event::Looked { job, seen });
         }
         Request::Thumbnails { wanted, .. } => {
             let picture = Arc::new(Picture { width: 2, height: 2, rgb: vec![90; 12] });
@@ -226,7 +228,10 @@ fn what_was_used_lately_is_in_the_menu() {
     window.harness.run();
     window.click("birds/table.csv");
     let asked = &window.wire.borrow().asked;
-    assert!(asked.iter().any(|request| matches!(request, Request::OpenDataset { .. })), "{asked:?}");
+    assert!(
+        asked.iter().any(|request| matches!(request, Request::Files(_, Files::OpenDataset { .. }))),
+        "{asked:?}"
+    );
 }
 
 #[test]
@@ -237,7 +242,7 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
     let job = asked
         .iter()
-        .find_map(|r| matches!(r, Request::OpenBackbone { .. }).then(|| r.job()))
+        .find_map(|r| matches!(r, Request::Fetch(_, Fetch::OpenBackbone { .. })).then(|| r.job()))
         .flatten()
         .unwrap();
     let progress = Progress {
@@ -275,10 +280,10 @@ fn a_failure_stays_readable() {
     let mut window = Window::new();
     window.open();
     window.answer_with(|request| match request {
-        Request::Explain(look) => {
-            vec![Event::Failed(look.job, UserError::new("The device was lost").remedy(ON_CPU))]
+        Request::Compute(job, Compute::Explain(_)) => {
+            vec![Event::Failed(job, UserError::new("The device was lost").remedy(ON_CPU))]
         }
-        Request::OpenProbe { job, entry, path } if path.starts_with("gap.safetensors") => {
+        Request::Compute(job, Compute::OpenProbe { entry, path }) if path.starts_with("gap.safetensors") => {
             let name = "gap";
             vec![Event::ProbeOpened { job, entry, facts: probe(name, 768) }, Event::Finished(job)]
         }
@@ -293,7 +298,8 @@ fn a_failure_stays_readable() {
     window.harness.query_all_by_label("Run on the CPU instead").next().unwrap().click();
     window.harness.run();
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
-    let on_cpu = |r: &Request| matches!(r, Request::OpenBackbone { device, .. } if device == "cpu");
+    let on_cpu =
+        |r: &Request| matches!(r, Request::Fetch(_, Fetch::OpenBackbone { device, .. }) if device == "cpu");
     assert!(asked.iter().any(on_cpu), "{asked:?}");
 }
 
@@ -487,7 +493,7 @@ fn pasted_paths_are_opened_and_other_words_are_not() {
     let mut window = Window::ready();
     window.harness.event(egui::Event::Paste(image.display().to_string()));
     window.harness.run();
-    let opens = |r: &Request| matches!(r, Request::Recognise { paths, .. } if *paths == [image.clone()]);
+    let opens = |r: &Request| matches!(r, Request::Files(_, Files::Recognise { paths, .. }) if *paths == [image.clone()]);
     assert!(window.wire.borrow().asked.iter().any(opens));
     window.wire.borrow_mut().asked.clear();
     window.harness.event(egui::Event::Paste("some words".into()));
@@ -517,7 +523,7 @@ fn ten_thousand_images_cost_a_frame_no_more_than_those_in_sight() {
     let mut window = Window::new();
     window.harness.state_mut().dispatch(Command::OpenImages(vec!["many".into()]));
     window.answer_with(|request| match request {
-        Request::OpenImages { job, .. } => {
+        Request::Files(job, Files::OpenImages { .. }) => {
             let paths = (0..10_000).map(|i| PathBuf::from(format!("many/{i:05}.png"))).collect();
             vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
         }
@@ -567,7 +573,7 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
     said(&mut window, "Open a backbone: the frozen model whose tokens are read");
     window.open();
     window.answer_with(|request| match request {
-        Request::Explain(look) => vec![Event::Started(look.job)],
+        Request::Compute(job, Compute::Explain(_)) => vec![Event::Started(job)],
         other => good(other),
     });
     said(&mut window, "Looking…");
@@ -597,7 +603,7 @@ fn library_and_jobs_say_what_is_open_opening_and_failed() {
     assert!(window.has("Opening tiny") && window.has("Waiting…"));
     assert!(window.harness.query_all_by_label("Cancel").count() > 1, "every job can be cancelled");
     window.answer_with(|request| match request {
-        Request::OpenProbe { job, path, .. } if path.starts_with("gap.safetensors") => {
+        Request::Compute(job, Compute::OpenProbe { path, .. }) if path.starts_with("gap.safetensors") => {
             vec![Event::Failed(job, UserError::new("gap.safetensors: is no probe").remedy("Open another"))]
         }
         other => good(other),

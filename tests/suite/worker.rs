@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command as Program;
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings,
-    ImageId, JobId, ProbeId, Request,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem,
+    ExplainSettings, Fetch, ImageId, JobId, ProbeId, Request,
 };
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
@@ -84,12 +84,15 @@ impl Desk {
     pub(super) fn open(&mut self, device: &str) -> Vec<Event> {
         let source = fixture("backbone").display().to_string();
         let (entry, options) = (BackboneId(1), ssmprobe::app::jobs::BackboneOptions::default());
-        self.job(Request::OpenBackbone { job: JobId(1), entry, source, device: device.into(), options })
+        self.job(Request::Fetch(
+            JobId(1),
+            Fetch::OpenBackbone { entry, source, device: device.into(), options },
+        ))
     }
 
     pub(super) fn open_probe(&mut self, name: &str, id: u64) -> Vec<Event> {
         let path = fixture("probes").join(name);
-        self.job(Request::OpenProbe { job: JobId(1000 + id), entry: ProbeId(id), path })
+        self.job(Request::Compute(JobId(1000 + id), Compute::OpenProbe { entry: ProbeId(id), path }))
     }
 }
 
@@ -124,7 +127,10 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
         draw: 0,
     };
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
-    Request::Explain(Explain { job: JobId(job), asked: vec![asked], class: ClassChoice::Predicted, settings })
+    Request::Compute(
+        JobId(job),
+        Compute::Explain(Explain { asked: vec![asked], class: ClassChoice::Predicted, settings }),
+    )
 }
 
 /// The only answer among events.
@@ -281,7 +287,7 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     assert!(none.remedy.as_ref().is_some_and(|remedy| remedy.contains("Open the backbone")), "{none}");
     desk.open("cpu");
     let gone = fixture("probes/gone.safetensors");
-    let events = desk.job(Request::OpenProbe { job: JobId(6), entry: ProbeId(2), path: gone });
+    let events = desk.job(Request::Compute(JobId(6), Compute::OpenProbe { entry: ProbeId(2), path: gone }));
     assert!(fault(&events).lines[0].contains("gone.safetensors"));
     assert!(fault(&events).remedy.as_ref().is_some_and(|remedy| remedy.contains("put it back")));
     let fault_of = |events: &[Event]| seen(events).expect_err("no trace");
@@ -290,7 +296,7 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     let closed = fault_of(&desk.job(look(8, &fixture("images/one.png"), 9)));
     assert!(closed.lines[0].contains("not open"), "{closed}");
     let mut named = look(9, &fixture("images/one.png"), 1);
-    if let Request::Explain(look) = &mut named {
+    if let Request::Compute(_, Compute::Explain(look)) = &mut named {
         look.class = ClassChoice::Named("no such class".into());
     }
     let class = fault_of(&desk.job(named));
@@ -298,7 +304,7 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     let source = fixture("nowhere").display().to_string();
     let (job, entry, device) = (JobId(3), BackboneId(2), "cpu".to_owned());
     let options = ssmprobe::app::jobs::BackboneOptions::default();
-    let events = desk.job(Request::OpenBackbone { job, entry, source, device, options });
+    let events = desk.job(Request::Fetch(job, Fetch::OpenBackbone { entry, source, device, options }));
     assert!(fault(&events).lines[0].contains("nowhere"));
     let after = seen(&desk.job(look(10, &fixture("images/one.png"), 1))).expect("the open one still is");
     assert!(after.image.ends_with("one.png"), "{}", after.image);
@@ -328,7 +334,7 @@ fn bands_of_chance_are_of_the_seed_that_is_set() {
     };
     let bands = |desk: &mut Desk, job: u64, seed: u64| {
         let mut request = look(job, &fixture("images/one.png"), 1);
-        if let Request::Explain(look) = &mut request {
+        if let Request::Compute(_, Compute::Explain(look)) = &mut request {
             look.settings.seed = seed;
         }
         let trace = seen(&desk.job(request)).expect("a trace");
@@ -350,9 +356,9 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
         let options = BackboneOptions { mae_order, ..BackboneOptions::default() };
         let (source, device) = (demo.join("mae").display().to_string(), "cpu".to_owned());
         let entry = BackboneId(1);
-        desk.job(Request::OpenBackbone { job: JobId(job), entry, source, device, options });
+        desk.job(Request::Fetch(JobId(job), Fetch::OpenBackbone { entry, source, device, options }));
         let path = demo.join("probes/mae/raster.safetensors");
-        desk.job(Request::OpenProbe { job: JobId(job + 1), entry: ProbeId(1), path });
+        desk.job(Request::Compute(JobId(job + 1), Compute::OpenProbe { entry: ProbeId(1), path }));
         job += 3;
         seen(&desk.job(look(job - 1, &fixture("images/one.png"), 1))).expect("a trace").logits.clone()
     };
@@ -374,7 +380,7 @@ fn interventions_change_the_order_and_nothing_else() {
     let mut through = |probe: u64, change: Intervention| {
         job += 1;
         let mut request = look(job, &fixture("images/one.png"), probe);
-        if let Request::Explain(look) = &mut request {
+        if let Request::Compute(_, Compute::Explain(look)) = &mut request {
             look.asked[0].change = change;
         }
         seen(&desk.job(request))

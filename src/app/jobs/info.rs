@@ -10,9 +10,10 @@ use crate::model::probe::Probe;
 use crate::model::probe::head;
 use crate::model::probe::head::Config;
 use crate::model::probe::router::Router;
+use serde::{Deserialize, Serialize};
 
 /// What an open backbone is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackboneInfo {
     /// Its name: a folder's or the Hub's.
     pub id: String,
@@ -39,7 +40,7 @@ pub struct BackboneInfo {
 }
 
 /// What an open probe is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeInfo {
     /// File name without extension.
     pub name: String,

@@ -1,15 +1,21 @@
 //! The protocol between the front ends and the worker: who reads these enums knows the program.
 //!
-//! A [`Request`] says what is wanted, an [`Event`] what came of it. Every request with a [`JobId`] ends in
-//! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses: no tensor, no lock.
+//! A [`Request`] says what is wanted, an [`Event`] what came of it. Every request that starts a job ends in
+//! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses, which serde can write
+//! down: no tensor, no lock, no open file. Paths are those of the machine that computes.
 
+pub mod engine;
+pub mod evaluate;
+pub mod explain;
 pub mod extract;
 pub mod history;
 pub mod info;
 mod options;
 mod progress;
+mod reporter;
 pub mod stability;
-pub mod survey;
+mod token_memory;
+pub mod tokens;
 pub mod train;
 pub mod training;
 
@@ -18,16 +24,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::explain::{ClassChoice, Explain, ExplainItem, ExplainResult, ExplainSettings};
 pub use self::options::BackboneOptions;
 pub use self::progress::{Cancel, Progress, Unit};
+pub use self::reporter::{JobError, Partial, Reporter};
 use super::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::model::data::{ImageSource, Split};
-use crate::model::explain::intervention::Intervention;
-use crate::model::trace::{Picture, Trace};
+use crate::model::trace::Picture;
 
 /// Names one job for as long as the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub u64);
 
 /// Names a backbone of the library; kept in workspace files.
@@ -50,13 +57,59 @@ pub struct DatasetId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ColumnId(pub u64);
 
-/// What is wanted.
-#[derive(Clone, Debug, PartialEq)]
+/// What is wanted. Those with a [`JobId`] are jobs, grouped by who serves them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
+    /// For the thread that owns every tensor.
+    Compute(JobId, Compute),
+    /// For a thread of its own, as a backbone may have to be downloaded; the compute thread goes on with
+    /// what it finds.
+    Fetch(JobId, Fetch),
+    /// For the thread that reads files.
+    Files(JobId, Files),
+    /// End a job early.
+    Cancel(JobId),
+    /// Let a training rest between two steps, or go on.
+    Pause(JobId, bool),
+    /// Free a backbone's memory.
+    CloseBackbone(BackboneId),
+    /// Forget a probe.
+    CloseProbe(ProbeId),
+    /// Small pictures of these images, in this order. A newer list replaces an older one.
+    Thumbnails {
+        /// The images.
+        wanted: Vec<(ImageId, ImageSource)>,
+        /// Longest side, in pixels.
+        side: u32,
+    },
+    /// Tell of these runs' folders now, and again whenever they change. A newer list replaces an
+    /// older one.
+    Follow(Vec<PathBuf>),
+}
+
+/// Jobs of the thread that owns every tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Compute {
+    /// Load a probe file.
+    OpenProbe {
+        /// What the library calls it.
+        entry: ProbeId,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Explain images through probes. A newer one ends an older one.
+    Explain(Explain),
+    /// Ask probes about all images of a dataset.
+    Evaluate(evaluate::EvalRequest),
+    /// Measure how stable the order of one image is.
+    Stability(stability::StabilityRequest),
+}
+
+/// Jobs that begin with finding a backbone, which may have to be downloaded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Fetch {
     /// Load a backbone beside those that are open; one of the same entry is dropped first.
     OpenBackbone {
-        /// The job.
-        job: JobId,
         /// What the library calls it.
         entry: BackboneId,
         /// A folder or an id of the Hub.
@@ -66,37 +119,36 @@ pub enum Request {
         /// How it reads images.
         options: BackboneOptions,
     },
-    /// Free its memory.
-    CloseBackbone(BackboneId),
-    /// Load a probe file.
-    OpenProbe {
-        /// The job.
-        job: JobId,
-        /// What the library calls it.
-        entry: ProbeId,
-        /// The file.
-        path: PathBuf,
+    /// Say what this training would come to. A newer one ends an older one.
+    Plan(Box<train::TrainForm>),
+    /// Begin a run. It is cancelled as any job: then it saves and stops.
+    Begin(Box<train::TrainForm>),
+    /// Go on with the run of a folder.
+    Resume {
+        /// The folder.
+        folder: PathBuf,
+        /// Where to compute, if not where it began.
+        device: Option<String>,
+        /// Folder of token caches where the run names none; the usual one where absent.
+        cache: Option<PathBuf>,
     },
-    /// Forget it.
-    CloseProbe(ProbeId),
+}
+
+/// Jobs of the thread that reads files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Files {
     /// List the probe files of a run's folder.
     OpenRun {
-        /// The job.
-        job: JobId,
         /// The folder.
         folder: PathBuf,
     },
     /// List image files; folders are searched.
     OpenImages {
-        /// The job.
-        job: JobId,
         /// Files and folders.
         paths: Vec<PathBuf>,
     },
     /// Read the lists of a dataset.
     OpenDataset {
-        /// The job.
-        job: JobId,
         /// What the library calls it.
         entry: DatasetId,
         /// Its folder, or a table.
@@ -104,106 +156,15 @@ pub enum Request {
         /// Which split; the held-out one where absent.
         split: Option<Split>,
     },
-    /// Ask probes about all images of a dataset.
-    Survey(survey::EvalRequest),
-    /// Measure how stable the order of one image is.
-    Stability(stability::StabilityRequest),
     /// Find out what dropped files are.
     Recognise {
-        /// The job.
-        job: JobId,
         /// Files and folders.
         paths: Vec<PathBuf>,
     },
-    /// Explain images through probes. A newer look ends an older one.
-    Explain(Explain),
-    /// Small pictures of these images, in this order. A newer list replaces an older one.
-    Thumbnails {
-        /// The images.
-        wanted: Vec<(ImageId, ImageSource)>,
-        /// Longest side, in pixels.
-        side: u32,
-    },
-    /// Plan, begin or go on with a training. It is cancelled as any job: then it saves and stops.
-    Training {
-        /// The job.
-        job: JobId,
-        /// What is wanted.
-        ask: training::TrainRequest,
-    },
-    /// Let a training rest between two steps, or go on.
-    Pause(JobId, bool),
-    /// Tell of these runs' folders now, and again whenever they change. A newer list replaces an
-    /// older one.
-    Follow(Vec<PathBuf>),
-    /// End a job early.
-    Cancel(JobId),
-    /// End the worker once its running job has stopped.
-    Shutdown,
-}
-
-/// Images to explain through probes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explain {
-    /// The job.
-    pub job: JobId,
-    /// What is asked, in the order of the answers.
-    pub asked: Vec<ExplainItem>,
-    /// The class of the evidence.
-    pub class: ClassChoice,
-    /// Everything else.
-    pub settings: ExplainSettings,
-}
-
-/// One image through one probe.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExplainItem {
-    /// The column that asks.
-    pub column: ColumnId,
-    /// The image.
-    pub image: ImageSource,
-    /// The backbone whose tokens are read.
-    pub backbone: BackboneId,
-    /// The probe.
-    pub probe: ProbeId,
-    /// What is changed in its reading.
-    pub change: Intervention,
-    /// What seeds its random orders: the image's index in its dataset; of an image of none, its place
-    /// in the library.
-    pub draw: u64,
-}
-
-/// The class evidence is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClassChoice {
-    /// The one each probe predicts.
-    #[default]
-    Predicted,
-    /// The one of this name or index in every probe.
-    Named(String),
-}
-
-/// What an explanation depends on beside image, probe and class.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ExplainSettings {
-    /// What the proxy decays by, instead of the spectral radius; 0 to 1.
-    pub rho: Option<f64>,
-    /// Random scores behind each null band.
-    pub null_draws: usize,
-    /// Seed of null bands, of untrained scorers, and of what is changed to measure stability.
-    pub seed: u64,
-}
-
-impl Default for ExplainSettings {
-    fn default() -> Self {
-        Self { rho: None, null_draws: crate::model::explain::null_model::DRAWS, seed: 0 }
-    }
 }
 
 /// What came of a request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// A job has begun.
     Started(JobId),
@@ -248,14 +209,14 @@ pub enum Event {
         /// What the library calls it.
         entry: DatasetId,
         /// Its images.
-        part: Arc<survey::EvalSplit>,
+        part: Arc<evaluate::EvalSplit>,
     },
     /// What one probe made of the images of a dataset.
     Surveyed {
         /// The job.
         job: JobId,
         /// It.
-        answer: survey::EvalAnswer,
+        answer: evaluate::EvalAnswer,
     },
     /// How stable the order of one image is.
     Steadied {
@@ -323,17 +284,8 @@ pub enum Event {
     Finished(JobId),
 }
 
-/// The answer to one [`ExplainItem`].
-#[derive(Clone, Debug)]
-pub struct ExplainResult {
-    /// The column that asked.
-    pub column: ColumnId,
-    /// What was seen, or why nothing was.
-    pub result: Result<Arc<Trace>, UserError>,
-}
-
 /// What a path is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PathKind {
     /// A folder with a `config.json`.
     Backbone,
@@ -357,23 +309,13 @@ impl Request {
     /// The job it starts, if it starts one.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            Self::OpenBackbone { job, .. }
-            | Self::OpenProbe { job, .. }
-            | Self::OpenRun { job, .. }
-            | Self::OpenImages { job, .. }
-            | Self::OpenDataset { job, .. }
-            | Self::Stability(stability::StabilityRequest { job, .. })
-            | Self::Survey(survey::EvalRequest { job, .. })
-            | Self::Recognise { job, .. }
-            | Self::Training { job, .. }
-            | Self::Explain(Explain { job, .. }) => Some(*job),
-            Self::CloseBackbone(_)
+            Self::Compute(job, _) | Self::Fetch(job, _) | Self::Files(job, _) => Some(*job),
+            Self::Cancel(_)
+            | Self::Pause(..)
+            | Self::CloseBackbone(_)
             | Self::CloseProbe(_)
             | Self::Thumbnails { .. }
-            | Self::Pause(..)
-            | Self::Follow(_)
-            | Self::Cancel(_)
-            | Self::Shutdown => None,
+            | Self::Follow(_) => None,
         }
     }
 }

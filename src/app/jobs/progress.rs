@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::JobError;
 use crate::app::format;
+use serde::{Deserialize, Serialize};
 
 /// How far a job is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// What is being done, as a person reads it.
     pub what: String,
@@ -22,7 +24,7 @@ pub struct Progress {
 }
 
 /// What progress is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Bytes of a download.
     Bytes,
@@ -73,6 +75,11 @@ impl Cancel {
     /// Whether it was asked to.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Ends a job that was asked to.
+    pub fn check(&self) -> Result<(), JobError> {
+        if self.is_cancelled() { Err(JobError::Cancelled) } else { Ok(()) }
     }
 }
 

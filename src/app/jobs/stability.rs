@@ -1,18 +1,28 @@
-//! How stable one image's order is: what is asked, and what comes back.
+//! How stable one image's order is: a forward pass of every changed picture, the order of each, and the
+//! orders of probes that differ in their seed alone.
 
 use std::sync::Arc;
 
-use super::survey::EvalProbe;
-use super::{ImageId, JobId};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::evaluate::EvalProbe;
+use super::{ImageId, JobError, Reporter, Unit};
 use crate::app::user_error::UserError;
+use crate::model::backbone::preprocess::{Pixels, Preprocessor};
 use crate::model::data::ImageSource;
-use crate::model::explain::stability::Stability;
+use crate::model::explain::stability::perturb::{Perturbation, kinds};
+use crate::model::explain::stability::{Measurement, Stability};
+use crate::model::tokens::Tokens;
+use crate::model::trace::Picture;
+
+/// Pictures in one forward pass.
+const BATCH: usize = 8;
 
 /// Measure the order of one image through one probe.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StabilityRequest {
-    /// The job.
-    pub job: JobId,
     /// The probe.
     pub subject: EvalProbe,
     /// What the library calls the image.
@@ -21,12 +31,12 @@ pub struct StabilityRequest {
     pub place: ImageSource,
     /// Seed of crops and noise.
     pub seed: u64,
-    /// What seeds random orders, as in [`Asked`](super::ExplainItem::draw).
+    /// What seeds random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
     pub draw: u64,
 }
 
 /// What came out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StabilityAnswer {
     /// The probe.
     pub subject: EvalProbe,
@@ -34,4 +44,58 @@ pub struct StabilityAnswer {
     pub image: ImageId,
     /// It, or why there is none.
     pub result: Result<Arc<Stability>, UserError>,
+}
+
+/// Measures it.
+pub fn run(
+    engine: &mut Engine,
+    spec: &StabilityRequest,
+    reporter: &mut dyn Reporter,
+) -> Result<StabilityAnswer, JobError> {
+    let result = match measure(engine, spec, reporter) {
+        Ok(stability) => Ok(Arc::new(stability)),
+        Err(JobError::Failed(fault)) => Err(fault),
+        Err(JobError::Cancelled) => return Err(JobError::Cancelled),
+    };
+    Ok(StabilityAnswer { subject: spec.subject, image: spec.image, result })
+}
+
+fn measure(
+    engine: &mut Engine,
+    spec: &StabilityRequest,
+    reporter: &mut dyn Reporter,
+) -> Result<Stability, JobError> {
+    let EvalProbe { probe, backbone, change } = spec.subject;
+    // A copy: the probe may be closed meanwhile.
+    let loaded = engine.probe(probe)?.clone();
+    let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
+    let photo =
+        (engine.env.photo)(&spec.place).map_err(|error| JobError::of_file(&spec.place.path, error))?;
+    let seen = preprocessor.picture(&photo).map_err(JobError::of)?;
+    let kinds = kinds(spec.seed);
+    let mut pixels = vec![preprocessor.pixels(&seen)];
+    pixels.extend(changed(&preprocessor, &seen, &kinds));
+    let mut tokens: Vec<Tokens> = Vec::with_capacity(pixels.len());
+    for batch in pixels.chunks(BATCH) {
+        let total = Some(pixels.len() as u64);
+        reporter.progress("Reading changed pictures", tokens.len() as u64, total, Unit::Files);
+        reporter.pause(engine)?;
+        let reader = &engine.backbone(backbone)?.reader;
+        tokens.extend(reader.forward(batch).map_err(JobError::of)?);
+    }
+    // Open probes that differ in their seed alone, by their names.
+    let peers = engine.probes.values().map(|peer| (peer.name(), &peer.probe)).collect();
+    let (image, name) = (spec.place.short(), loaded.name());
+    let measurement = Measurement { image, name, probe: &loaded.probe, change, draw: spec.draw, peers };
+    measurement.take(&tokens, &kinds).map_err(JobError::of)
+}
+
+/// Pixels of the changed copies of what a backbone saw.
+pub fn changed(
+    preprocessor: &Preprocessor,
+    seen: &Picture,
+    kinds: &[(String, Vec<Perturbation>)],
+) -> Vec<Pixels> {
+    let changes: Vec<Perturbation> = kinds.iter().flat_map(|(_, changes)| changes.iter().copied()).collect();
+    changes.par_iter().map(|change| preprocessor.pixels(&change.picture(seen))).collect()
 }

@@ -1,61 +1,18 @@
-//! What is asked and told about training.
+//! What is told about training.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::app::jobs::extract::Plan;
+use serde::{Deserialize, Serialize};
+
 pub use crate::app::jobs::history::disk::Reading;
 use crate::app::jobs::history::{Failure, Steps};
-use crate::app::jobs::train::{Estimate, Preflight, TrainForm, TrainPlan};
-use crate::model::data::Sample;
+use crate::app::jobs::train::{Estimate, Preflight};
 use crate::model::train::run::Metric;
 
-/// What is wanted of training. The first three are seen to on a thread of their own, as a backbone
-/// may have to be fetched, and go on as one of the last two on the compute thread.
-#[derive(Clone, Debug, PartialEq)]
-pub enum TrainRequest {
-    /// Say what this would come to.
-    Plan(Box<TrainForm>),
-    /// Begin a run.
-    Begin(Box<TrainForm>),
-    /// Go on with the run of a folder.
-    Resume {
-        /// The folder.
-        folder: PathBuf,
-        /// Where to compute, if not where it began.
-        device: Option<String>,
-        /// Folder of token caches where the run names none; the usual one where absent.
-        cache: Option<PathBuf>,
-    },
-    /// Say how long its parts take.
-    Time(Box<Tried>),
-    /// Train.
-    Train {
-        /// What.
-        order: Box<TrainPlan>,
-        /// The run's folder.
-        out: PathBuf,
-        /// Whether it goes on where there is a run.
-        resume: bool,
-    },
-}
-
-/// What a training is tried on to say how long it takes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tried {
-    /// What is to be trained.
-    pub order: TrainPlan,
-    /// What it comes to.
-    pub facts: Preflight,
-    /// Its tokens.
-    pub plan: Plan,
-    /// Some of its images.
-    pub samples: Vec<Sample>,
-}
-
 /// What is told of training.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TrainEvent {
     /// What it comes to.
     Planned(Box<Preflight>),
@@ -79,7 +36,7 @@ pub enum TrainEvent {
 }
 
 /// How far a training has gone since it was told before.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainDelta {
     /// Losses of its steps, where there were some.
     pub steps: Option<Steps>,

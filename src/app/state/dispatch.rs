@@ -8,7 +8,9 @@ use super::library::{Backbone, Dataset, Probe, Status};
 use super::settings::{Settings, remember};
 use super::undo::Change;
 use super::{Column, State, Views};
-use crate::app::jobs::{BackboneId, ClassChoice, ColumnId, ImageId, JobId, ProbeId, Request};
+use crate::app::jobs::{
+    BackboneId, ClassChoice, ColumnId, Compute, Fetch, Files, ImageId, JobId, ProbeId, Request,
+};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::{FIGURES, Options};
 
@@ -41,7 +43,7 @@ impl State {
             }
             Command::OpenAny(paths) => {
                 let job = self.begin(JobKind::List, "Finding out what to open");
-                vec![Request::Recognise { job, paths }]
+                vec![Request::Files(job, Files::Recognise { paths })]
             }
             Command::UseBackbone(id) => self.load_backbone(id),
             Command::ReopenProbe(id) => self.load_probe(id),
@@ -234,7 +236,7 @@ impl State {
         let job = self.begin(JobKind::Open, format!("Opening {source}"));
         let (device, options) = (self.settings.device.clone(), self.backbone_options);
         self.library.backbones[&id].status = Status::Opening(job);
-        requests.push(Request::OpenBackbone { job, entry: id, source, device, options });
+        requests.push(Request::Fetch(job, Fetch::OpenBackbone { entry: id, source, device, options }));
         requests
     }
 
@@ -265,13 +267,13 @@ impl State {
         let (path, title) = (probe.path.clone(), format!("Opening {}", probe.name()));
         let job = self.begin(JobKind::Open, title);
         self.library.probes[&id].status = Status::Opening(job);
-        vec![Request::OpenProbe { job, entry: id, path }]
+        vec![Request::Compute(job, Compute::OpenProbe { entry: id, path })]
     }
 
     pub(super) fn open_run(&mut self, folder: PathBuf) -> Vec<Request> {
         remember(&mut self.settings.recent.runs, folder.clone());
         let job = self.begin(JobKind::List, format!("Listing the probes of {}", folder.display()));
-        vec![Request::OpenRun { job, folder }]
+        vec![Request::Files(job, Files::OpenRun { folder })]
     }
 
     pub(super) fn open_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
@@ -280,7 +282,7 @@ impl State {
         }
         self.remember_images(&paths);
         let job = self.begin(JobKind::List, "Listing images");
-        vec![Request::OpenImages { job, paths }]
+        vec![Request::Files(job, Files::OpenImages { paths })]
     }
 
     /// Changes theme or size so that it can be taken back.

@@ -5,7 +5,8 @@ use super::library::{Reader, Status};
 use super::{ColumnState, State};
 use crate::app::jobs::info::Compatibility;
 use crate::app::jobs::{
-    ClassChoice, ColumnId, Event, Explain, ExplainItem, ExplainSettings, ImageId, JobId, ProbeId, Request,
+    ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem, ExplainSettings, ImageId, JobId, ProbeId,
+    Request,
 };
 use crate::app::user_error::UserError;
 use crate::model::explain::intervention::Intervention;
@@ -132,7 +133,7 @@ impl State {
         };
         let job = self.begin(JobKind::Look, title);
         self.looking = Some(job);
-        requests.push(Request::Explain(Explain { job, asked, class, settings }));
+        requests.push(Request::Compute(job, Compute::Explain(Explain { asked, class, settings })));
         requests
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::images::Images;
+use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
-use crate::app::jobs::survey::EvalSplit;
 use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
 use crate::app::user_error::UserError;
 use crate::model::data::{ImageSource, Split};

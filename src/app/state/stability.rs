@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::State;
 use super::jobs::JobKind;
 use super::library::Reader;
+use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::stability::{StabilityAnswer, StabilityRequest};
-use crate::app::jobs::survey::EvalProbe;
-use crate::app::jobs::{ColumnId, ImageId, JobId, Request};
+use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::stability::Stability;
 
@@ -70,7 +70,10 @@ impl State {
         (self.stabilities.asking, self.stabilities.fault) = (Some((job, subject, image)), None);
         let (seed, draw) = (self.look.seed, self.library.draw(image));
         self.stabilities.asked = self.library.reader(subject.probe).map(|reader| (reader, seed));
-        requests.push(Request::Stability(StabilityRequest { job, subject, image, place, seed, draw }));
+        requests.push(Request::Compute(
+            job,
+            Compute::Stability(StabilityRequest { subject, image, place, seed, draw }),
+        ));
         requests
     }
 

@@ -8,8 +8,8 @@ use super::State;
 use super::jobs::JobKind;
 use super::library::{Dataset, Image, Label, Library, Reader, Status};
 use super::settings::remember;
-use crate::app::jobs::survey::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
-use crate::app::jobs::{ColumnId, DatasetId, ImageId, JobId, ProbeId, Request};
+use crate::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use crate::app::jobs::{ColumnId, Compute, DatasetId, Files, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
@@ -120,7 +120,7 @@ impl State {
         let job = self.begin(JobKind::Open, format!("Opening {}", dataset.name()));
         let dataset = &mut self.library.datasets[&id];
         (dataset.status, dataset.split) = (Status::Opening(job), split);
-        vec![Request::OpenDataset { job, entry: id, path, split }]
+        vec![Request::Files(job, Files::OpenDataset { entry: id, path, split })]
     }
 
     /// A dataset is there: its images join the library, each with its class.
@@ -248,7 +248,10 @@ impl State {
         let keyed = |subject: &EvalProbe| Some((*subject, self.survey_key(subject.probe, subject.change)?));
         self.surveys.asked = subjects.iter().filter_map(keyed).collect();
         (self.surveys.asking, self.surveys.fault) = (Some(job), None);
-        requests.push(Request::Survey(EvalRequest { job, part, subjects, settings: self.look }));
+        requests.push(Request::Compute(
+            job,
+            Compute::Evaluate(EvalRequest { part, subjects, settings: self.look }),
+        ));
         requests
     }
 

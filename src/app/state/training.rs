@@ -13,8 +13,8 @@ use super::undo::Change;
 use super::{ColumnState, State};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::train::{Estimate, Preflight, TrainForm};
-use crate::app::jobs::training::{Reading, TrainDelta, TrainEvent, TrainRequest};
-use crate::app::jobs::{JobId, Request};
+use crate::app::jobs::training::{Reading, TrainDelta, TrainEvent};
+use crate::app::jobs::{Fetch, JobId, Request};
 use crate::app::user_error::UserError;
 
 /// Training, all of it.
@@ -146,7 +146,7 @@ impl State {
         let job = self.begin(JobKind::Plan, "Planning a training");
         self.training.planned = Some(draft.clone());
         self.training.outlook = Outlook::Asked(job);
-        requests.push(Request::Training { job, ask: TrainRequest::Plan(Box::new(draft)) });
+        requests.push(Request::Fetch(job, Fetch::Plan(Box::new(draft))));
         requests
     }
 
@@ -170,7 +170,7 @@ impl State {
         draft.out.get_or_insert(facts.out.clone());
         let title = format!("Training on {}", facts.dataset);
         let mut requests = self.stop_planning();
-        requests.extend(self.train(title, TrainRequest::Begin(Box::new(draft))));
+        requests.extend(self.train(title, Fetch::Begin(Box::new(draft))));
         // The folder is another one next time.
         self.training.draft.out = None;
         self.training.planned = None;
@@ -187,17 +187,16 @@ impl State {
         let name = self.training.runs.get(&folder).map(|run| run.course.about.name()).unwrap_or_default();
         let TrainForm { device, cache, .. } = self.training.draft.clone();
         let device = Some(device).filter(|device| device != "auto"); // else where it began
-        let resume = TrainRequest::Resume { folder, device, cache };
-        requests.extend(self.train(format!("Training {name}"), resume));
+        requests.extend(self.train(format!("Training {name}"), Fetch::Resume { folder, device, cache }));
         (self.training.planned, self.training.outlook) = (None, Outlook::Unknown);
         requests
     }
 
-    fn train(&mut self, title: String, ask: TrainRequest) -> Vec<Request> {
+    fn train(&mut self, title: String, ask: Fetch) -> Vec<Request> {
         let job = self.begin(JobKind::Train, title);
         let (folder, pausing, paused, rate, left) = (None, false, false, 0.0, Duration::ZERO);
         self.training.live = Some(ActiveRun { job, folder, pausing, paused, rate, left });
-        vec![Request::Training { job, ask }]
+        vec![Request::Fetch(job, ask)]
     }
 
     /// Lets the training rest, or go on.

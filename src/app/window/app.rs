@@ -8,7 +8,7 @@ use eframe::egui;
 
 use super::style;
 use super::{MainWindow, WindowOrder};
-use crate::app::jobs::{Event, Request};
+use crate::app::jobs::{Compute, Event, Request};
 use crate::app::state::command::Command;
 use crate::app::state::settings::{Settings, SettingsError, ThemeChoice};
 use crate::app::state::{Severity, State};
@@ -79,7 +79,8 @@ impl App {
     /// Does a command, as if it had been chosen.
     pub fn dispatch(&mut self, command: Command) {
         let requests = self.state.dispatch(command);
-        let looks = requests.iter().any(|request| matches!(request, Request::Explain(_)));
+        let looks =
+            requests.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_))));
         requests.into_iter().for_each(|request| self.engine.send(request));
         if looks {
             self.await_look();

@@ -1,37 +1,12 @@
 //! The way back: events, each followed by a wake-up, and how a job ends.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use super::Waker;
-use crate::app::jobs::{Cancel, Event, JobId, Progress, Unit};
+use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Unit};
 use crate::app::user_error::UserError;
-
-/// How a job ends before its end.
-pub(super) enum JobExit {
-    /// It was asked to.
-    Cancelled,
-    /// It could not be done.
-    Failed(UserError),
-}
-
-impl From<UserError> for JobExit {
-    fn from(fault: UserError) -> Self {
-        Self::Failed(fault)
-    }
-}
-
-/// An error that a job's own words cannot improve on.
-pub(super) fn failed(error: impl Into<anyhow::Error>) -> JobExit {
-    JobExit::Failed(UserError::of(error))
-}
-
-/// Ends a job that was asked to.
-pub(super) fn go_on(cancel: &Cancel) -> Result<(), JobExit> {
-    if cancel.is_cancelled() { Err(JobExit::Cancelled) } else { Ok(()) }
-}
+use crate::model::io::catch_panic::guard;
 
 #[derive(Clone)]
 pub(super) struct EventSender {
@@ -67,40 +42,36 @@ impl EventSender {
         &self,
         job: JobId,
         cancel: &Cancel,
-        work: impl FnOnce(&JobReporter<'_>) -> Result<(), JobExit>,
+        work: impl FnOnce(JobEvents) -> Result<(), JobError>,
     ) -> Result<(), UserError> {
         if cancel.is_cancelled() {
             self.tell(Event::Cancelled(job));
             return Ok(());
         }
         self.tell(Event::Started(job));
-        let clock = JobReporter::new(self, job);
-        match guard(|| work(&clock)) {
+        let events = JobEvents::new(self, job);
+        match guard(|| work(events)) {
             Ok(Ok(())) => self.tell(Event::Finished(job)),
-            Ok(Err(JobExit::Cancelled)) => self.tell(Event::Cancelled(job)),
-            Ok(Err(JobExit::Failed(fault))) => self.tell(Event::Failed(job, fault)),
-            Err(panic) => return Err(UserError::of_panic(&*panic)),
+            Ok(Err(JobError::Cancelled)) => self.tell(Event::Cancelled(job)),
+            Ok(Err(JobError::Failed(fault))) => self.tell(Event::Failed(job, fault)),
+            Err(said) => return Err(UserError::of_panic(said)),
         }
         Ok(())
     }
 }
 
-/// Runs `work`; a panic ends it alone.
-pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
-    // What a panic leaves half done is thrown away by who called, so nothing torn is seen.
-    catch_unwind(AssertUnwindSafe(work))
-}
-
-/// Tells how far a job is.
-pub(super) struct JobReporter<'a> {
-    pub(super) outbox: &'a EventSender,
+/// What is told of one job.
+#[derive(Clone)]
+pub(super) struct JobEvents {
+    pub(super) outbox: EventSender,
     pub(super) job: JobId,
-    begun: Instant,
+    /// When what is told of began.
+    pub(super) begun: Instant,
 }
 
-impl<'a> JobReporter<'a> {
-    pub(super) fn new(outbox: &'a EventSender, job: JobId) -> Self {
-        Self { outbox, job, begun: Instant::now() }
+impl JobEvents {
+    pub(super) fn new(outbox: &EventSender, job: JobId) -> Self {
+        Self { outbox: outbox.clone(), job, begun: Instant::now() }
     }
 
     pub(super) fn progress(&self, what: impl Into<String>, done: u64, total: Option<u64>, unit: Unit) {

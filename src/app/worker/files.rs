@@ -10,17 +10,17 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use image::imageops;
 use rayon::prelude::*;
 
-use super::compute::of_file;
-use super::event_sender::{EventSender, JobExit, JobReporter, failed, go_on, guard};
-use super::{Task, WorkerEnv};
+use super::WorkerEnv;
+use super::event_sender::{EventSender, JobEvents};
 use crate::app::image_files::{images_below, is_probe};
+use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::history::disk;
-use crate::app::jobs::survey::EvalSplit;
-use crate::app::jobs::{Cancel, Event, ImageId, JobId, PathKind, Request, Unit};
+use crate::app::jobs::{Cancel, Event, Files, ImageId, JobError, JobId, PathKind, Unit};
 use crate::app::state::workspace;
 use crate::app::user_error::UserError;
 use crate::model::data::image::is_named_image;
 use crate::model::data::{self, ImageSource};
+use crate::model::io::catch_panic::guard;
 use crate::model::trace::Picture;
 
 /// Images told at once.
@@ -30,7 +30,14 @@ const MOST: usize = 2_000_000;
 /// Threads that decode thumbnails: two leave the others to the backbone.
 const DECODERS: usize = 2;
 
-pub(super) struct Files {
+/// What the thread is asked.
+pub(super) enum Task {
+    Do(JobId, Files, Cancel),
+    /// Small pictures, in the place of those still to be made.
+    Thumbnails(Wanted),
+}
+
+pub(super) struct FileReader {
     world: WorkerEnv,
     outbox: EventSender,
     closing: Cancel,
@@ -39,10 +46,10 @@ pub(super) struct Files {
 
 /// The thumbnails still to be made.
 #[derive(Default)]
-struct Wanted {
-    images: VecDeque<(ImageId, ImageSource)>,
-    side: u32,
-    cancel: Cancel,
+pub(super) struct Wanted {
+    pub(super) images: VecDeque<(ImageId, ImageSource)>,
+    pub(super) side: u32,
+    pub(super) cancel: Cancel,
 }
 
 impl Wanted {
@@ -51,7 +58,7 @@ impl Wanted {
     }
 }
 
-impl Files {
+impl FileReader {
     pub(super) fn new(world: WorkerEnv, outbox: EventSender, closing: Cancel) -> std::io::Result<Self> {
         let named = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("thumbnails-{index}"));
         let decoders = named.num_threads(DECODERS).build().map_err(std::io::Error::other)?;
@@ -60,7 +67,7 @@ impl Files {
 
     /// Works until the other end of the queue is gone, or it is closed. Thumbnails are made while
     /// nothing else is asked.
-    pub(super) fn run(self, tasks: &Receiver<Task>) {
+    pub(super) fn run(self, tasks: &Receiver<Option<Task>>) {
         let mut wanted = Wanted::default();
         loop {
             let task = match wanted.is_done() {
@@ -71,10 +78,9 @@ impl Files {
                 return;
             }
             match task {
-                Ok(Task { request: Request::Thumbnails { wanted: images, side }, cancel }) => {
-                    wanted = Wanted { images: images.into(), side, cancel };
-                }
-                Ok(Task { request, cancel }) => self.job(request, &cancel),
+                Ok(Some(Task::Thumbnails(newer))) => wanted = newer,
+                Ok(Some(Task::Do(job, kind, cancel))) => self.job(job, kind, &cancel),
+                Ok(None) => {}
                 Err(TryRecvError::Empty) => self.thumbnails(&mut wanted),
                 Err(TryRecvError::Disconnected) => return,
             }
@@ -82,27 +88,25 @@ impl Files {
         }
     }
 
-    fn job(&self, request: Request, cancel: &Cancel) {
-        let Some(job) = request.job() else { return };
-        let result = self.outbox.job(job, cancel, |clock| match request {
-            Request::OpenRun { folder, .. } => self.run_folder(job, &folder),
-            Request::OpenImages { paths, .. } => list(clock, &paths, cancel),
-            Request::OpenDataset { entry, path, split, .. } => {
-                clock.progress("Reading the lists", 0, None, Unit::Files);
-                let part = Arc::new(EvalSplit::new(data::open(&path).map_err(failed)?, split));
+    fn job(&self, job: JobId, kind: Files, cancel: &Cancel) {
+        let result = self.outbox.job(job, cancel, |events| match kind {
+            Files::OpenRun { folder } => self.run_folder(job, &folder),
+            Files::OpenImages { paths } => list(&events, &paths, cancel),
+            Files::OpenDataset { entry, path, split } => {
+                events.progress("Reading the lists", 0, None, Unit::Files);
+                let part = Arc::new(EvalSplit::new(data::open(&path).map_err(JobError::of)?, split));
                 // Of what matters to a training alone, its plan speaks.
                 for note in part.dataset.notes.iter().filter(|note| !note.ends_with(data::UNTRAINABLE)) {
-                    clock.warn(format!("{}: {note}", part.asked.dataset));
+                    events.warn(format!("{}: {note}", part.asked.dataset));
                 }
                 self.outbox.tell(Event::DatasetOpened { job, entry, part });
                 Ok(())
             }
-            Request::Recognise { paths, .. } => {
-                let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
+            Files::Recognise { paths } => {
+                let found = paths.into_iter().map(|path| (path.clone(), kind_of(&path))).collect();
                 self.outbox.tell(Event::Recognised { job, found });
                 Ok(())
             }
-            _ => Ok(()),
         });
         if let Err(fault) = result {
             self.outbox.tell(Event::Failed(job, fault));
@@ -110,7 +114,7 @@ impl Files {
     }
 
     /// Probes lie in the folder itself, or in `probes` of a training's.
-    fn run_folder(&self, job: JobId, folder: &Path) -> Result<(), JobExit> {
+    fn run_folder(&self, job: JobId, folder: &Path) -> Result<(), JobError> {
         let trained = folder.join("run.json").is_file();
         if trained {
             let reading = disk::read(folder).map(Arc::new).map_err(UserError::of);
@@ -118,7 +122,10 @@ impl Files {
         }
         let folder = if trained { folder.join("probes") } else { folder.to_owned() };
         let unread = |error| {
-            of_file(&folder, anyhow::anyhow!("{}: the folder cannot be read: {error}", folder.display()))
+            JobError::of_file(
+                &folder,
+                anyhow::anyhow!("{}: the folder cannot be read: {error}", folder.display()),
+            )
         };
         let listed = std::fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let mut paths: Vec<PathBuf> = listed.map_err(unread)?.iter().map(std::fs::DirEntry::path).collect();
@@ -148,14 +155,14 @@ impl Files {
         let made = guard(|| photo(place).map(|photo| shrink(photo.picture, side)));
         match made {
             Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
-            Ok(Err(error)) => Event::ThumbnailFailed { image, fault: of_file(&place.path, error) },
-            Err(panic) => Event::ThumbnailFailed { image, fault: UserError::of_panic(&*panic) },
+            Ok(Err(error)) => Event::ThumbnailFailed { image, fault: JobError::of_file(&place.path, error) },
+            Err(said) => Event::ThumbnailFailed { image, fault: UserError::of_panic(said) },
         }
     }
 }
 
 /// Lists images, some at a time. What cannot be read is a warning, unless nothing can.
-fn list(clock: &JobReporter<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(), JobExit> {
+fn list(events: &JobEvents, paths: &[PathBuf], cancel: &Cancel) -> Result<(), JobError> {
     let mut part = Vec::with_capacity(PART);
     let (mut count, mut unread, mut first) = (0, 0, None);
     let mut found = |path: PathBuf| {
@@ -163,8 +170,8 @@ fn list(clock: &JobReporter<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(
         count += 1;
         if part.len() >= PART {
             let paths = std::mem::replace(&mut part, Vec::with_capacity(PART));
-            clock.outbox.tell(Event::ImagesListed { job: clock.job, paths });
-            clock.progress("Listing images", count as u64, None, Unit::Files);
+            events.outbox.tell(Event::ImagesListed { job: events.job, paths });
+            events.progress("Listing images", count as u64, None, Unit::Files);
         }
         let end = cancel.is_cancelled() || count >= MOST;
         if end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -172,7 +179,7 @@ fn list(clock: &JobReporter<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(
     let mut failed_at = |path: &Path, error: std::io::Error| {
         unread += 1;
         first.get_or_insert_with(|| {
-            of_file(path, anyhow::anyhow!("{}: cannot be read: {error}", path.display()))
+            JobError::of_file(path, anyhow::anyhow!("{}: cannot be read: {error}", path.display()))
         });
         ControlFlow::Continue(())
     };
@@ -186,29 +193,29 @@ fn list(clock: &JobReporter<'_>, paths: &[PathBuf], cancel: &Cancel) -> Result<(
             break;
         }
     }
-    go_on(cancel)?;
+    cancel.check()?;
     if !part.is_empty() {
-        clock.outbox.tell(Event::ImagesListed { job: clock.job, paths: part });
+        events.outbox.tell(Event::ImagesListed { job: events.job, paths: part });
     }
     if count >= MOST {
-        clock.warn(format!("Only the first {MOST} images are listed"));
+        events.warn(format!("Only the first {MOST} images are listed"));
     }
     match first {
         Some(fault) if count == 0 => Err(fault.into()),
         Some(fault) => {
-            clock.warn(format!("{unread} files or folders left out; the first: {}", fault.lines.join(": ")));
+            events.warn(format!("{unread} files or folders left out; the first: {}", fault.lines.join(": ")));
             Ok(())
         }
         None if count == 0 => {
             let places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            Err(failed(anyhow::anyhow!("{}: no image in there", places.join(", "))))
+            Err(JobError::of(anyhow::anyhow!("{}: no image in there", places.join(", "))))
         }
         None => Ok(()),
     }
 }
 
 /// What a path is, by its name and what lies in it.
-fn kind(path: &Path) -> PathKind {
+fn kind_of(path: &Path) -> PathKind {
     if !path.exists() {
         return PathKind::Missing;
     }

@@ -8,62 +8,30 @@
 
 mod compute;
 mod event_sender;
-mod explain;
+mod fetch;
 mod files;
-mod prepare;
 mod run_watcher;
-mod stability;
-mod survey;
 mod task_queue;
-mod token_memory;
-mod train;
+mod train_report;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use self::compute::Compute;
 use self::event_sender::EventSender;
-use self::files::Files;
+use self::files::{FileReader, Wanted};
 use self::run_watcher::Follower;
 use self::task_queue::TaskQueue;
-use super::jobs::{Cancel, Event, JobId, Request};
-use super::paths;
+use super::jobs::engine::Engine;
+pub use super::jobs::engine::WorkerEnv;
+use super::jobs::{Cancel, Compute, Event, Fetch, JobId, Request};
 use super::user_error::UserError;
-use crate::app::jobs::training::TrainRequest;
-use crate::model::data::ImageSource;
-use crate::model::data::image::{ImageError, Photo};
-use crate::model::device::{self, Choice, DeviceError};
 
 /// What is called after every event, from any thread: it asks the window for a frame.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
-
-/// What the worker takes from the world outside, so that a test can hand it a broken one.
-#[derive(Clone, Copy)]
-pub struct WorkerEnv {
-    /// Opens a device by name.
-    pub device: fn(&str) -> Result<Choice, DeviceError>,
-    /// Decodes a photograph.
-    pub photo: fn(&ImageSource) -> Result<Photo, ImageError>,
-    /// The folder of token caches on disk, where the user has one.
-    pub tokens: fn() -> Option<PathBuf>,
-    /// Bytes of tokens that are kept for another look.
-    pub cache_bytes: usize,
-}
-
-impl Default for WorkerEnv {
-    fn default() -> Self {
-        Self {
-            device: device::choose,
-            photo: ImageSource::photo,
-            tokens: paths::tokens,
-            cache_bytes: 512 << 20,
-        }
-    }
-}
 
 /// How long the end waits for a job that does not notice; a training was saved after its last epoch.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,17 +39,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Events that wait to be fetched before the worker waits itself.
 const EVENTS: usize = 256;
 
-/// A request on its way, and the flag that ends it.
-struct Task {
-    request: Request,
-    cancel: Cancel,
-}
-
 /// The handle to the worker's threads. Dropping it ends them and waits for it.
 pub struct Worker {
-    compute: TaskQueue,
-    files: TaskQueue,
-    runs: TaskQueue,
+    compute: TaskQueue<compute::Task>,
+    files: TaskQueue<files::Task>,
+    runs: TaskQueue<Vec<PathBuf>>,
     /// Absent once the worker is shut down.
     events: Option<Receiver<Event>>,
     cancels: HashMap<JobId, Cancel>,
@@ -91,7 +53,6 @@ pub struct Worker {
     planning: Cancel,
     /// Tells the threads to begin nothing more.
     closing: Cancel,
-    to_compute: Option<SyncSender<Task>>,
     outbox: EventSender,
     threads: Vec<JoinHandle<()>>,
 }
@@ -103,11 +64,10 @@ impl Worker {
         let outbox = EventSender::new(event_sender, waker);
         let closing = Cancel::default();
         let (compute, tasks) = TaskQueue::new();
-        let worker = Compute::new(world, outbox.clone(), closing.clone(), tasks);
-        let to_compute = compute.sender();
-        let computing = Builder::new().name("compute".into()).spawn(move || worker.run())?;
+        let queue = compute::Queue::new(outbox.clone(), closing.clone(), tasks);
+        let computing = Builder::new().name("compute".into()).spawn(move || queue.run(Engine::new(world)))?;
         let (files, tasks) = TaskQueue::new();
-        let reader = Files::new(world, outbox.clone(), closing.clone())?;
+        let reader = FileReader::new(world, outbox.clone(), closing.clone())?;
         let reading = Builder::new().name("files".into()).spawn(move || reader.run(&tasks))?;
         let (runs, tasks) = TaskQueue::new();
         let follower = Follower::new(outbox.clone(), closing.clone());
@@ -122,7 +82,6 @@ impl Worker {
             shrinking: Cancel::default(),
             planning: Cancel::default(),
             closing,
-            to_compute: Some(to_compute),
             outbox,
             threads: vec![computing, reading, following],
         })
@@ -134,53 +93,46 @@ impl Worker {
         if let Some(job) = request.job() {
             self.cancels.insert(job, cancel.clone());
         }
-        match &request {
+        let newest = |before: &mut Cancel| std::mem::replace(before, cancel.clone()).cancel();
+        match request {
+            Request::Compute(id, kind) => {
+                if matches!(kind, Compute::Explain(_)) {
+                    newest(&mut self.looking);
+                }
+                let kind = compute::Kind::Asked(kind);
+                self.compute.send(compute::Task::Do(compute::Job { id, kind, cancel }));
+            }
+            Request::Fetch(job, kind) => {
+                if matches!(kind, Fetch::Plan(_)) {
+                    newest(&mut self.planning);
+                }
+                self.fetch(job, kind, cancel);
+            }
+            Request::Files(job, kind) => self.files.send(files::Task::Do(job, kind, cancel)),
+            Request::Thumbnails { wanted, side } => {
+                newest(&mut self.shrinking);
+                // Only one list waits: it has no answer of its own, unlike a job.
+                let wanted = Wanted { images: wanted.into(), side, cancel };
+                let old = |task: &files::Task| matches!(task, files::Task::Thumbnails(_));
+                self.files.replace(files::Task::Thumbnails(wanted), old);
+            }
+            Request::Follow(folders) => self.runs.send(folders),
             Request::Cancel(job) => {
-                self.cancels.get(job).into_iter().for_each(Cancel::cancel);
-                // Wakes a training that rests.
-                self.compute.send(Task { request, cancel });
+                self.cancels.get(&job).into_iter().for_each(Cancel::cancel);
+                self.compute.send(compute::Task::Cancel(job));
             }
-            Request::Shutdown => self.shutdown(),
-            Request::Explain(_) => {
-                std::mem::replace(&mut self.looking, cancel.clone()).cancel();
-                self.compute.send(Task { request, cancel });
-            }
-            Request::Thumbnails { .. } => {
-                std::mem::replace(&mut self.shrinking, cancel.clone()).cancel();
-                self.files.send(Task { request, cancel });
-            }
-            Request::OpenRun { .. }
-            | Request::OpenImages { .. }
-            | Request::OpenDataset { .. }
-            | Request::Recognise { .. } => {
-                self.files.send(Task { request, cancel });
-            }
-            Request::Training { ask: TrainRequest::Plan(_), .. } => {
-                std::mem::replace(&mut self.planning, cancel.clone()).cancel();
-                self.fetch(Task { request, cancel });
-            }
-            Request::Training { ask: TrainRequest::Begin(_) | TrainRequest::Resume { .. }, .. }
-            | Request::OpenBackbone { .. } => self.fetch(Task { request, cancel }),
-            Request::Follow(_) => self.runs.send(Task { request, cancel }),
-            Request::Training { .. }
-            | Request::Pause(..)
-            | Request::Survey(_)
-            | Request::Stability(_)
-            | Request::OpenProbe { .. }
-            | Request::CloseProbe(_)
-            | Request::CloseBackbone(_) => {
-                self.compute.send(Task { request, cancel });
-            }
+            Request::Pause(job, rest) => self.compute.send(compute::Task::Pause(job, rest)),
+            Request::CloseBackbone(entry) => self.compute.send(compute::Task::CloseBackbone(entry)),
+            Request::CloseProbe(entry) => self.compute.send(compute::Task::CloseProbe(entry)),
         }
     }
 
     /// Finds out what has to be known first, on a thread of its own as a download may take an hour,
     /// then asks the compute thread. It is not waited for at the end: what has arrived by then is kept.
-    fn fetch(&self, task: Task) {
-        let (Some(job), Some(to_compute)) = (task.request.job(), self.to_compute.clone()) else { return };
-        let outbox = self.outbox.clone();
+    fn fetch(&self, job: JobId, kind: Fetch, cancel: Cancel) {
+        let (Some(to_compute), outbox) = (self.compute.sender(), self.outbox.clone()) else { return };
         let fetching = Builder::new().name("fetch".into());
-        if let Err(error) = fetching.spawn(move || prepare::fetch(&outbox, &to_compute, task)) {
+        if let Err(error) = fetching.spawn(move || fetch::fetch(&outbox, &to_compute, job, kind, cancel)) {
             self.outbox.try_tell(Event::Failed(job, UserError::of(error)));
         }
     }
@@ -222,7 +174,6 @@ impl Worker {
         self.looking.cancel();
         self.shrinking.cancel();
         self.closing.cancel();
-        self.to_compute = None;
         self.compute.close();
         self.files.close();
         self.runs.close();

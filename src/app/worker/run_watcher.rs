@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::Task;
-use super::event_sender::{EventSender, guard};
+use super::event_sender::EventSender;
 use crate::app::jobs::history::disk::{Stamp, read};
-use crate::app::jobs::{Cancel, Event, Request};
+use crate::app::jobs::{Cancel, Event};
 use crate::app::user_error::UserError;
+use crate::model::io::catch_panic::guard;
 
 /// How often a folder is looked at.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ impl Follower {
     }
 
     /// Follows until the other end of the queue is gone, or it is closed.
-    pub(super) fn run(mut self, tasks: &Receiver<Task>) {
+    pub(super) fn run(mut self, tasks: &Receiver<Option<Vec<PathBuf>>>) {
         loop {
             let task = match self.runs.is_empty() {
                 true => tasks.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -39,12 +39,12 @@ impl Follower {
                 return;
             }
             match task {
-                Ok(Task { request: Request::Follow(folders), .. }) => {
+                Ok(Some(folders)) => {
                     let known = std::mem::take(&mut self.runs);
                     let stamp = |folder: &PathBuf| known.get(folder).cloned().flatten();
                     self.runs = folders.into_iter().map(|folder| (folder.clone(), stamp(&folder))).collect();
                 }
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(None) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.look();
@@ -61,7 +61,7 @@ impl Follower {
             // What is written while it is read changes the stamp, and is read again.
             let reading = match guard(|| read(folder)) {
                 Ok(reading) => reading.map(Arc::new).map_err(UserError::of),
-                Err(panic) => Err(UserError::of_panic(&*panic)),
+                Err(said) => Err(UserError::of_panic(said)),
             };
             *known = Some(stamp);
             self.outbox.tell(Event::RunRead { job: None, folder: folder.clone(), reading });

@@ -81,7 +81,7 @@ impl TokenSpec {
 }
 
 /// What a probe file says of the tokens it was trained on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trained {
     /// How they were taken.
     pub taking: TokenSpec,

@@ -27,12 +27,14 @@ pub use holding::hold_out;
 pub use parquet::Row;
 pub use place::ImageSource;
 pub use report::{Check, Report, describe};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Folder of a dataset in which the masks of its images lie, as the images lie in the dataset.
 pub const MASKS: &str = "masks";
 
 /// What a sample is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Split {
     /// Probes learn from it.
     Train,
@@ -67,12 +69,28 @@ impl Split {
 }
 
 /// Where a sample's image is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "ImageSource", from = "ImageSource")]
 pub enum Source {
     /// A file of its own.
     File(PathBuf),
     /// A row of a Parquet file.
     Row(Row),
+}
+
+impl From<ImageSource> for Source {
+    fn from(ImageSource { path, row }: ImageSource) -> Self {
+        match row {
+            None => Self::File(path),
+            Some(row) => Self::Row(Row::at(path, row)),
+        }
+    }
+}
+
+impl From<Source> for ImageSource {
+    fn from(source: Source) -> Self {
+        source.place()
+    }
 }
 
 impl Source {
@@ -112,7 +130,7 @@ impl Source {
 }
 
 /// One labelled image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Where the image is.
     pub source: Source,
@@ -126,22 +144,46 @@ pub struct Sample {
 pub const UNTRAINABLE: &str = "probes can be tested here, not trained";
 
 /// A labelled set of images.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dataset {
     /// The folder's name.
     pub name: String,
     /// The folder it was found in; below the opened one where an archive is nested.
     pub root: PathBuf,
     /// Id of the layout, one of [`LAYOUTS`].
-    pub layout: &'static str,
+    #[serde(deserialize_with = "layout_id")]
+    pub layout: LayoutId,
     /// Names of the classes.
     pub classes: Vec<String>,
     /// The images, sorted by path.
+    #[serde(deserialize_with = "samples")]
     pub samples: Vec<Sample>,
     /// Files met among the images that are none, and were left out.
     pub skipped: usize,
     /// What a person should know: missing labels, folders left out, a split made here.
     pub notes: Vec<String>,
+}
+
+/// Id of one of [`LAYOUTS`].
+pub type LayoutId = &'static str;
+
+/// Reads the id of a layout that this program knows.
+pub fn layout_id<'de, D: Deserializer<'de>>(from: D) -> Result<LayoutId, D::Error> {
+    let id = String::deserialize(from)?;
+    let known = LAYOUTS.iter().find(|layout| layout.id == id);
+    known.map(|layout| layout.id).ok_or_else(|| D::Error::custom(format!("there is no layout {id}")))
+}
+
+/// Reads samples; rows of one file share what is known of it.
+fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Sample>, D::Error> {
+    let mut samples = Vec::<Sample>::deserialize(from)?;
+    for at in 1..samples.len() {
+        let (before, rest) = samples.split_at_mut(at);
+        if let (Source::Row(before), Source::Row(row)) = (&before[at - 1].source, &mut rest[0].source) {
+            row.share(before);
+        }
+    }
+    Ok(samples)
 }
 
 impl Dataset {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use eframe::egui;
 use image::RgbaImage;
-use ssmprobe::app::jobs::{Event, Request, stability};
+use ssmprobe::app::jobs::{Compute, Event, Request, stability};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::ThemeChoice;
 use ssmprobe::app::window::panels::{self, PanelPlace};
@@ -34,10 +34,10 @@ fn full() -> Window {
         window.harness.state_mut().dispatch(Command::MeasureStability(column));
     }
     window.answer_with(|request| match request {
-        Request::Stability(ask) => {
+        Request::Compute(job, Compute::Stability(ask)) => {
             let result = Ok(small::stability().into());
             let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
-            vec![Event::Steadied { job: ask.job, answer }, Event::Finished(ask.job)]
+            vec![Event::Steadied { job, answer }, Event::Finished(job)]
         }
         other => window::good(other),
     });

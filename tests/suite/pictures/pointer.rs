@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use ssmprobe::app::jobs::{Event, ExplainResult, Request};
+use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Request};
 use ssmprobe::model::trace::{Routing, Trace};
 use ssmprobe::viz::draw::readout::{self, Readout};
 use ssmprobe::viz::draw::scene::{Hover, Point};
@@ -204,12 +204,12 @@ pub fn showing(traces: &[Trace]) -> Window {
     let mut window = Window::new();
     window.open();
     window.answer_with(move |request| match request {
-        Request::Explain(look) => {
+        Request::Compute(job, Compute::Explain(look)) => {
             let columns = look.asked.iter().map(|asked| asked.column);
             let seen = columns
                 .zip(traces.iter().cycle())
                 .map(|(column, trace)| ExplainResult { column, result: Ok(trace.clone()) });
-            vec![Event::Looked { job: look.job, seen: seen.collect() }, Event::Finished(look.job)]
+            vec![Event::Looked { job, seen: seen.collect() }, Event::Finished(job)]
         }
         other => window::good(other),
     });

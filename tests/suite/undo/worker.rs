@@ -7,9 +7,10 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
-use ssmprobe::app::jobs::training::{TrainEvent, TrainRequest};
+use ssmprobe::app::jobs::training::TrainEvent;
 use ssmprobe::app::jobs::{
-    BackboneOptions, Event, ExplainResult, JobId, PathKind, Request, stability, survey,
+    BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, JobId, PathKind, Request, evaluate,
+    stability,
 };
 use ssmprobe::app::state::State;
 use ssmprobe::app::user_error::UserError;
@@ -52,23 +53,25 @@ impl Worker {
 
     fn answer(&mut self, request: Request) {
         let events = match request {
-            Request::OpenBackbone { job, source, .. } if source == "lost" => lost(job),
-            Request::OpenBackbone { job, entry, source, options, .. } => {
+            Request::Fetch(job, Fetch::OpenBackbone { source, .. }) if source == "lost" => lost(job),
+            Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
                 let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
                 vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
             }
-            Request::OpenProbe { job, path, .. } if path.ends_with("lost.safetensors") => lost(job),
-            Request::OpenProbe { job, entry, path } => {
+            Request::Compute(job, Compute::OpenProbe { path, .. }) if path.ends_with("lost.safetensors") => {
+                lost(job)
+            }
+            Request::Compute(job, Compute::OpenProbe { entry, path }) => {
                 let facts = probe_of(&path);
                 vec![Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]
             }
-            Request::OpenRun { job, folder } if folder.ends_with("lost") => {
+            Request::Files(job, Files::OpenRun { folder }) if folder.ends_with("lost") => {
                 vec![
                     Event::RunRead { job: Some(job), folder, reading: Err(UserError::new("no run")) },
                     Event::Finished(job),
                 ]
             }
-            Request::OpenRun { job, folder } => {
+            Request::Files(job, Files::OpenRun { folder }) => {
                 let paths = vec![folder.join("probes/gap.safetensors")];
                 let reading = Ok(reading(folder.clone()));
                 vec![
@@ -77,24 +80,24 @@ impl Worker {
                     Event::Finished(job),
                 ]
             }
-            Request::OpenImages { job, paths } => {
+            Request::Files(job, Files::OpenImages { paths }) => {
                 vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
             }
-            Request::OpenDataset { job, entry, path, split } => {
+            Request::Files(job, Files::OpenDataset { entry, path, split }) => {
                 let part = Arc::new(part(&path, split));
                 vec![Event::DatasetOpened { job, entry, part }, Event::Finished(job)]
             }
-            Request::Survey(ask) => surveyed(&ask),
-            Request::Stability(ask) => {
+            Request::Compute(job, Compute::Evaluate(ask)) => surveyed(job, &ask),
+            Request::Compute(job, Compute::Stability(ask)) => {
                 let result = Err(UserError::new("no order"));
                 let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
-                vec![Event::Steadied { job: ask.job, answer }, Event::Finished(ask.job)]
+                vec![Event::Steadied { job, answer }, Event::Finished(job)]
             }
-            Request::Recognise { job, paths } => {
+            Request::Files(job, Files::Recognise { paths }) => {
                 let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
                 vec![Event::Recognised { job, found }, Event::Finished(job)]
             }
-            Request::Explain(look) => {
+            Request::Compute(job, Compute::Explain(look)) => {
                 let seen = look.asked.iter().map(|asked| {
                     let trace = Arc::new(trace(&asked.image.to_string()));
                     let odd = asked.column.0 % 5 == 4;
@@ -103,14 +106,14 @@ impl Worker {
                         result: if odd { Err(UserError::new("no order")) } else { Ok(trace) },
                     }
                 });
-                vec![Event::Looked { job: look.job, seen: seen.collect() }, Event::Finished(look.job)]
+                vec![Event::Looked { job, seen: seen.collect() }, Event::Finished(job)]
             }
             Request::Thumbnails { wanted, .. } => {
                 let small =
                     |(image, _)| Event::ThumbnailReady { image, picture: Arc::new(Picture::default()) };
                 wanted.into_iter().map(small).collect()
             }
-            Request::Training { job, ask } => trained(job, ask),
+            Request::Fetch(job, ask) => trained(job, ask),
             Request::Pause(job, rest) => vec![Event::Training { job, news: TrainEvent::Paused(rest) }],
             Request::Follow(folders) => {
                 let read = |folder: PathBuf| {
@@ -124,7 +127,7 @@ impl Worker {
                 self.0.retain(|event| job(event) != Some(ended));
                 if self.0.len() < before { vec![Event::Cancelled(ended)] } else { Vec::new() }
             }
-            Request::CloseBackbone(_) | Request::CloseProbe(_) | Request::Shutdown => Vec::new(),
+            Request::CloseBackbone(_) | Request::CloseProbe(_) => Vec::new(),
         };
         self.0.extend(events);
     }
@@ -150,7 +153,7 @@ fn reading(folder: PathBuf) -> Arc<Reading> {
 }
 
 /// Two images to train on, three to test on.
-fn part(path: &Path, split: Option<Split>) -> survey::EvalSplit {
+fn part(path: &Path, split: Option<Split>) -> evaluate::EvalSplit {
     let sample = |at: usize| Sample {
         source: Source::File(path.join(format!("{at}.png"))),
         class: at % 2,
@@ -165,10 +168,10 @@ fn part(path: &Path, split: Option<Split>) -> survey::EvalSplit {
         skipped: 0,
         notes: Vec::new(),
     };
-    survey::EvalSplit::new(dataset, split)
+    evaluate::EvalSplit::new(dataset, split)
 }
 
-fn surveyed(ask: &survey::EvalRequest) -> Vec<Event> {
+fn surveyed(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
     let survey = Arc::new(Survey {
         asked: ask.part.asked.clone(),
         probe: "p".into(),
@@ -182,12 +185,12 @@ fn surveyed(ask: &survey::EvalRequest) -> Vec<Event> {
         positions: None,
         weights: None,
     });
-    let answer = |subject: &survey::EvalProbe| {
+    let answer = |subject: &evaluate::EvalProbe| {
         let answer =
-            survey::EvalAnswer { subject: *subject, part: ask.part.clone(), result: Ok(survey.clone()) };
-        Event::Surveyed { job: ask.job, answer }
+            evaluate::EvalAnswer { subject: *subject, part: ask.part.clone(), result: Ok(survey.clone()) };
+        Event::Surveyed { job, answer }
     };
-    ask.subjects.iter().map(answer).chain([Event::Finished(ask.job)]).collect()
+    ask.subjects.iter().map(answer).chain([Event::Finished(job)]).collect()
 }
 
 fn kind(path: &Path) -> PathKind {
@@ -200,18 +203,16 @@ fn kind(path: &Path) -> PathKind {
     }
 }
 
-fn trained(job: JobId, ask: TrainRequest) -> Vec<Event> {
+fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
     let tell = |news| Event::Training { job, news };
     let folder = match ask {
-        TrainRequest::Plan(_) => {
+        Fetch::Plan(_) => {
             let planned = TrainEvent::Planned(Box::new(training_window::facts()));
             return vec![tell(planned), Event::Finished(job)];
         }
-        TrainRequest::Begin(draft) => draft.out.expect("where it goes"),
-        TrainRequest::Resume { folder, .. } => folder,
-        TrainRequest::Time(_) | TrainRequest::Train { .. } => {
-            panic!("the worker asks itself for these: {ask:?}")
-        }
+        Fetch::Begin(draft) => draft.out.expect("where it goes"),
+        Fetch::Resume { folder, .. } => folder,
+        Fetch::OpenBackbone { .. } => unreachable!("no training"),
     };
     let ended = TrainEvent::Ended { finished: false, failures: Vec::new() };
     vec![Event::Started(job), tell(TrainEvent::Begun(reading(folder))), tell(ended), Event::Finished(job)]

@@ -8,6 +8,7 @@ use super::{About, Failure};
 use crate::app::image_files::is_probe;
 use crate::model::io::atomic_file;
 use crate::model::train::run::{Metric, Run, RunError, StepLosses};
+use serde::{Deserialize, Serialize};
 
 /// What tells one state of a run's folder from another, without reading a file: length and time of
 /// change of what a training writes.
@@ -31,7 +32,7 @@ impl Stamp {
 }
 
 /// What a run's folder holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// What is trained on what.
     pub about: About,

@@ -7,13 +7,15 @@ mod figure;
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::curve::{Curve, Measure, smooth};
 pub use self::figure::quoted;
 use crate::model::train::Epoch;
 use crate::model::train::run::{Manifest, Metric, Run, StepLosses};
 
 /// What is trained on what: the part of a run's manifest that a person reads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The run's folder.
     pub folder: PathBuf,
@@ -66,7 +68,7 @@ impl About {
 }
 
 /// A head that stopped before the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Its name.
     pub head: String,
@@ -77,7 +79,7 @@ pub struct Failure {
 }
 
 /// Losses of the steps since those told before.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
     /// The seed under way.
     pub seed: u64,

@@ -4,6 +4,7 @@
 
 mod error;
 mod form;
+mod job;
 mod manifest;
 pub mod plan;
 mod preflight;
@@ -21,6 +22,7 @@ use burn::tensor::Device;
 
 pub use self::error::TrainingError;
 pub use self::form::{MOST_SEEDS, TrainForm};
+pub use self::job::{TimeSpec, TrainSpec, run, time};
 use self::manifest::{manifest, truth};
 pub use self::plan::TrainPlan;
 pub use self::preflight::{Estimate, Preflight, outlook};

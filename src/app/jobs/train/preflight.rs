@@ -10,14 +10,16 @@ use crate::model::data::{self, Dataset};
 use crate::model::probe::head::Dims;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::Selection;
+use serde::{Deserialize, Serialize};
 
 /// What a training comes to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preflight {
     /// Name of the dataset.
     pub dataset: String,
     /// Id of its layout.
-    pub layout: &'static str,
+    #[serde(deserialize_with = "data::layout_id")]
+    pub layout: data::LayoutId,
     /// Images trained on.
     pub train: usize,
     /// Images that pick the best epoch.
@@ -49,7 +51,7 @@ pub struct Preflight {
 }
 
 /// How long the parts of a training take here, tried on a few.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The tokens of an image; absent where all are there.
     pub image: Option<Duration>,

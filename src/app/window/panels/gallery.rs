@@ -11,7 +11,7 @@ use egui::{
 use indexmap::IndexMap;
 
 use super::{PanelContext, gallery_filter, placeholder};
-use crate::app::jobs::survey::EvalSplit;
+use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::{ColumnId, ImageId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Image, Label, Thumbnail};

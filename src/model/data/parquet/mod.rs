@@ -30,7 +30,7 @@ pub(super) const LAYOUT: Layout = Layout {
 
 /// The bytes of the image in a row of a file, or why there are none.
 pub(super) fn image(path: &Path, row: usize) -> Result<Vec<u8>, String> {
-    Row::new(&Arc::new(Shard::open(path)?), row).bytes()
+    Row::at(path.to_owned(), row).bytes()
 }
 
 fn is_parquet(path: &Path) -> bool {
@@ -96,10 +96,13 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
             }
             Some(_) => {}
         }
+        let first_row = Row::first(shard);
         for (row, label) in labels.into_iter().enumerate() {
             match label {
                 Some(Label::Number(..0)) if names.is_some() => unlabelled += 1, // -1: a hidden label
-                Some(label) => rows.push((Row::new(&shard, row), label, place.split.unwrap_or(Split::Train))),
+                Some(label) => {
+                    rows.push((first_row.sibling(row), label, place.split.unwrap_or(Split::Train)));
+                }
                 None => unlabelled += 1,
             }
         }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
@@ -53,8 +53,15 @@ pub struct Shard {
 /// One image in it.
 #[derive(Clone, Debug)]
 pub struct Row {
-    shard: Arc<Shard>,
+    shard: Arc<LazyShard>,
     row: usize,
+}
+
+/// A file that is read when the first of its images is.
+#[derive(Debug)]
+struct LazyShard {
+    path: PathBuf,
+    shard: OnceLock<Result<Arc<Shard>, String>>,
 }
 
 impl Shard {
@@ -197,8 +204,27 @@ fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
 }
 
 impl Row {
-    pub(super) fn new(shard: &Arc<Shard>, row: usize) -> Self {
-        Self { shard: Arc::clone(shard), row }
+    /// The first row of a file that was read.
+    pub(super) fn first(shard: Arc<Shard>) -> Self {
+        let lazy = LazyShard { path: shard.path.clone(), shard: Ok(shard).into() };
+        Self { shard: Arc::new(lazy), row: 0 }
+    }
+
+    /// Another row of the same file.
+    pub(super) fn sibling(&self, row: usize) -> Self {
+        Self { shard: Arc::clone(&self.shard), row }
+    }
+
+    /// A row of a file that nothing is known of yet.
+    pub fn at(path: PathBuf, row: usize) -> Self {
+        Self { shard: Arc::new(LazyShard { path, shard: OnceLock::new() }), row }
+    }
+
+    /// What is read of the file of `other` holds for this row too, where that is its file.
+    pub(in crate::model::data) fn share(&mut self, other: &Self) {
+        if self.file() == other.file() {
+            *self = other.sibling(self.row);
+        }
     }
 
     /// The file it is in.
@@ -213,7 +239,9 @@ impl Row {
 
     /// The bytes of the image file, or why there are none.
     pub fn bytes(&self) -> Result<Vec<u8>, String> {
-        self.shard.image(self.row)?.ok_or_else(|| "the row has no image".into())
+        let LazyShard { path, shard } = &*self.shard;
+        let shard = shard.get_or_init(|| Shard::open(path).map(Arc::new)).as_ref().map_err(String::clone)?;
+        shard.image(self.row)?.ok_or_else(|| "the row has no image".into())
     }
 }
 

@@ -23,7 +23,7 @@ pub enum FileError {
 
 /// A survey as its file has it.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+pub(super) struct Stored {
     dataset: String,
     split: String,
     classes: Vec<String>,
@@ -67,26 +67,7 @@ impl Survey {
     /// # Errors
     /// If the text cannot be made; a bug.
     pub fn to_json(&self) -> Result<String, FileError> {
-        let maps = |maps: &ClassMaps| Maps { values: known(&maps.values), counts: maps.counts.clone() };
-        let EvalSet { dataset, split, classes, images, class } = (*self.asked).clone();
-        let stored = Stored {
-            dataset,
-            split,
-            classes,
-            images,
-            class,
-            probe: self.probe.clone(),
-            head: self.head.clone(),
-            change: self.change.clone(),
-            backbone: self.backbone.clone(),
-            grid: self.grid,
-            predicted: self.predicted.clone(),
-            measures: self.measures.iter().map(|(name, v)| ((*name).to_owned(), known(v))).collect(),
-            nulls: self.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
-            positions: self.positions.as_ref().map(maps),
-            weights: self.weights.as_ref().map(maps),
-        };
-        Ok(serde_json::to_string(&stored)?)
+        Ok(serde_json::to_string(self)?)
     }
 
     /// From a text that [`to_json`](Self::to_json) made.
@@ -94,7 +75,38 @@ impl Survey {
     /// # Errors
     /// If it is none, or its parts do not go together.
     pub fn from_json(text: &str) -> Result<Self, FileError> {
-        let stored: Stored = serde_json::from_str(text)?;
+        serde_json::from_str::<Stored>(text)?.try_into()
+    }
+}
+
+impl From<Survey> for Stored {
+    fn from(survey: Survey) -> Self {
+        let maps = |maps: ClassMaps| Maps { values: known(&maps.values), counts: maps.counts };
+        let EvalSet { dataset, split, classes, images, class } = (*survey.asked).clone();
+        Self {
+            dataset,
+            split,
+            classes,
+            images,
+            class,
+            probe: survey.probe,
+            head: survey.head,
+            change: survey.change,
+            backbone: survey.backbone,
+            grid: survey.grid,
+            predicted: survey.predicted,
+            measures: survey.measures.iter().map(|(name, v)| ((*name).to_owned(), known(v))).collect(),
+            nulls: survey.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
+            positions: survey.positions.map(maps),
+            weights: survey.weights.map(maps),
+        }
+    }
+}
+
+impl TryFrom<Stored> for Survey {
+    type Error = FileError;
+
+    fn try_from(stored: Stored) -> Result<Self, FileError> {
         let (images, classes) = (stored.images.len(), stored.classes.len());
         let torn = |what: &str| Err(FileError::Torn(what.to_owned()));
         if stored.class.len() != images || stored.predicted.len() != images {

@@ -11,8 +11,10 @@ mod summary;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 pub use self::file::FileError;
+use self::file::Stored;
 pub use self::summary::{ClassRow, Confusion, spearman};
 use crate::model::grid::Grid;
 
@@ -24,7 +26,7 @@ pub const CONFIDENCE: &str = "confidence";
 pub const OWN: &str = "own_class_probability";
 
 /// The images that were asked about.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalSet {
     /// The dataset's name.
     pub dataset: String,
@@ -39,7 +41,8 @@ pub struct EvalSet {
 }
 
 /// What one probe made of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Stored", try_from = "Stored")]
 pub struct Survey {
     /// The images.
     pub asked: Arc<EvalSet>,

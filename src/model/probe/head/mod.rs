@@ -22,6 +22,7 @@ pub mod sinkhorn_gap;
 pub mod transformer;
 
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 pub use self::list::{Group, HEADS, HeadSpec, Tier, find, of_paper};
 use self::s4_layer::Kernel;
@@ -35,7 +36,7 @@ use crate::model::ops::pooling::Pooling;
 use crate::model::tokens::Tokens;
 
 /// The sizes a head is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dims {
     /// Hidden size of the backbone, d.
     pub width: usize,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Run, RunError, error, write};
 use crate::model::io::atomic_file;
@@ -20,14 +20,22 @@ const FORMAT: u64 = 1;
 const LARGEST: u64 = 256 << 20;
 
 /// Losses of the steps of one seed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepLosses {
     /// The seed.
     pub seed: u64,
     /// Points of an epoch.
     pub parts: usize,
     /// Variants and their points; not a number where one is not known.
+    #[serde(deserialize_with = "null_as_not_a_number")]
     pub heads: Vec<(String, Vec<f32>)>,
+}
+
+/// JSON has no word for what is not a number: it is written as `null`.
+fn null_as_not_a_number<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Vec<f32>)>, D::Error> {
+    let heads = Vec::<(String, Vec<Option<f32>>)>::deserialize(from)?;
+    let numbers = |points: Vec<Option<f32>>| points.into_iter().map(|x| x.unwrap_or(f32::NAN)).collect();
+    Ok(heads.into_iter().map(|(name, points)| (name, numbers(points))).collect())
 }
 
 /// What the file says beside its tensors.

@@ -1,17 +1,15 @@
-//! Training on the compute thread. Between two steps the thread answers what waits: a look never
-//! waits for longer than a step takes. A training that rests gives no steps and answers on.
+//! What the window hears of a training, not more often than anyone looks.
 
-use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::compute::Compute;
-use super::event_sender::{EventSender, JobExit, JobReporter, failed, go_on};
+use super::event_sender::JobEvents;
 use crate::app::format;
-use crate::app::jobs::extract::{self, ExtractError};
+use crate::app::jobs::extract;
 use crate::app::jobs::history::{Failure, Steps, disk};
-use crate::app::jobs::train::{self, Estimate, StepTiming, TrainPlan, TrainingError};
-use crate::app::jobs::training::{TrainDelta, TrainEvent, TrainRequest, Tried};
-use crate::app::jobs::{Cancel, Event, JobId, Progress, Unit};
+use crate::app::jobs::train::{self, Summary, TrainPlan};
+use crate::app::jobs::training::{TrainDelta, TrainEvent};
+use crate::app::jobs::{Event, JobError, Progress, Unit};
 use crate::app::rate;
 use crate::model::train::run::{Metric, ProbeCheckpoint};
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
@@ -20,99 +18,10 @@ use crate::model::train::{HeadTrainer, Running, TrainCursor};
 const TOLD: Duration = Duration::from_millis(80);
 /// Unreadable images told one by one; the others are counted.
 const UNREADABLE: usize = 5;
-/// Images a step is tried on at most, so that trying takes no minute where a step does.
-const BATCH: usize = 256;
-
-impl Compute {
-    pub(super) fn training(
-        &mut self,
-        clock: &JobReporter<'_>,
-        ask: TrainRequest,
-        cancel: &Cancel,
-    ) -> Result<(), JobExit> {
-        match ask {
-            TrainRequest::Time(tried) => self.time(clock, &tried, cancel),
-            TrainRequest::Train { order, out, resume } => {
-                let mut report = Report::new(clock, &order);
-                let open = self.world.device;
-                let ended = train::start_on(open, &order, &out, resume, &mut |event| {
-                    report.hear(event);
-                    self.breathe(clock.job, cancel)
-                });
-                report.flush();
-                let summary = match ended {
-                    Err(TrainingError::Extract(ExtractError::Stopped { .. })) => {
-                        return Err(JobExit::Cancelled);
-                    }
-                    ended => ended.map_err(failed)?,
-                };
-                report.probes(disk::probes(&out));
-                let failures = summary.outcomes.iter().filter_map(|outcome| {
-                    let (head, seed) = (outcome.head.clone(), outcome.seed);
-                    Some(Failure { head, seed, why: outcome.failure.clone()? })
-                });
-                let (finished, failures) = (summary.finished, failures.collect());
-                report.tell(TrainEvent::Ended { finished, failures });
-                if finished { Ok(()) } else { Err(JobExit::Cancelled) }
-            }
-            TrainRequest::Plan(_) | TrainRequest::Begin(_) | TrainRequest::Resume { .. } => Ok(()),
-        }
-    }
-
-    /// Tries steps and images to say how long a training takes.
-    fn time(&mut self, clock: &JobReporter<'_>, tried: &Tried, cancel: &Cancel) -> Result<(), JobExit> {
-        let Tried { order, facts, plan, samples } = tried;
-        let choice = (self.world.device)(&order.device).map_err(failed)?;
-        let job = clock.job;
-        let image = match samples.is_empty() {
-            true => None,
-            false => plan.time(samples, &choice.device).map_err(failed)?,
-        };
-        let mut trial = {
-            self.between(job, cancel)?;
-            let images = order.protocol.batch.min(facts.train).min(BATCH);
-            StepTiming::new(order, facts.dims, images, &choice.device).map_err(failed)?
-        };
-        trial.prepare();
-        self.between(job, cancel)?;
-        let step = trial.step();
-        self.between(job, cancel)?;
-        let estimate = Estimate { image, step, evaluation: trial.evaluation(), tried: trial.images() };
-        go_on(cancel)?;
-        clock.outbox.tell(Event::Training { job, news: TrainEvent::Timed(estimate) });
-        Ok(())
-    }
-
-    fn between(&mut self, job: JobId, cancel: &Cancel) -> Result<(), JobExit> {
-        match self.breathe(job, cancel) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(JobExit::Cancelled),
-        }
-    }
-
-    /// Answers what waits; breaks where the job is to end. A job that rests stays here.
-    fn breathe(&mut self, job: JobId, cancel: &Cancel) -> ControlFlow<()> {
-        let mut rested = false;
-        loop {
-            if cancel.is_cancelled() || self.closing.is_cancelled() {
-                return ControlFlow::Break(());
-            }
-            let rests = self.rests(job);
-            if rests != rested {
-                rested = rests;
-                self.outbox.tell(Event::Training { job, news: TrainEvent::Paused(rests) });
-            }
-            if !self.serve(rests) {
-                return ControlFlow::Continue(());
-            }
-        }
-    }
-}
 
 /// Tells the window how a training goes, not more often than anyone looks.
-struct Report<'a> {
-    clock: &'a JobReporter<'a>,
-    outbox: EventSender,
+pub(super) struct Report {
+    events: JobEvents,
     epochs: usize,
     /// Sums of every head as they were told last, and where that was, in epochs.
     before: Vec<Running>,
@@ -124,11 +33,10 @@ struct Report<'a> {
     unreadable: usize,
 }
 
-impl<'a> Report<'a> {
-    fn new(clock: &'a JobReporter<'a>, order: &TrainPlan) -> Self {
+impl Report {
+    pub(super) fn new(events: JobEvents, order: &TrainPlan) -> Self {
         Self {
-            clock,
-            outbox: clock.outbox.clone(),
+            events,
             epochs: order.protocol.epochs,
             before: Vec::new(),
             from: 0.0,
@@ -139,11 +47,11 @@ impl<'a> Report<'a> {
         }
     }
 
-    fn hear(&mut self, event: train::Event<'_>) {
+    pub(super) fn hear(&mut self, event: train::Event<'_>) {
         match event {
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
                 let what = format!("Taking tokens, {}", format::bytes(tokens.missing()));
-                self.clock.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Files);
+                self.events.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Files);
             }
             train::Event::Extract { event: extract::Event::Progress(progress), .. } => {
                 self.advance("Taking tokens".into(), progress);
@@ -152,19 +60,19 @@ impl<'a> Report<'a> {
                 self.advance("Looking at the images".into(), progress);
             }
             train::Event::Extract { event: extract::Event::Verifying { read, total }, .. } => {
-                self.clock.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
+                self.events.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
             }
             train::Event::Extract { event: extract::Event::Damaged(damage), .. } => {
-                self.clock.warn(format!("Taken again: {damage}"));
+                self.events.warn(format!("Taken again: {damage}"));
             }
             train::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;
                 match self.unreadable {
                     ..=UNREADABLE => {
                         let name = dataset.samples[sample].source.name();
-                        self.clock.warn(format!("Left out: {name}: {why}"));
+                        self.events.warn(format!("Left out: {name}: {why}"));
                     }
-                    count if count == UNREADABLE + 1 => self.clock.warn("More images are left out"),
+                    count if count == UNREADABLE + 1 => self.events.warn("More images are left out"),
                     _ => {}
                 }
             }
@@ -244,10 +152,10 @@ impl<'a> Report<'a> {
     }
 
     /// Tells what waits to be told.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.told = Instant::now();
         if let Some(progress) = self.progress.take() {
-            self.outbox.tell(Event::Progress(self.clock.job, progress));
+            self.events.outbox.tell(Event::Progress(self.events.job, progress));
         }
         let TrainDelta { rate, left, .. } = self.went;
         let went = std::mem::replace(&mut self.went, TrainDelta { rate, left, ..nothing() });
@@ -256,10 +164,22 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// The training is over: what came of it, in the folder `out`.
+    pub(super) fn end(&self, summary: &Summary, out: &Path) -> Result<(), JobError> {
+        self.probes(disk::probes(out));
+        let failures = summary.outcomes.iter().filter_map(|outcome| {
+            let (head, seed) = (outcome.head.clone(), outcome.seed);
+            Some(Failure { head, seed, why: outcome.failure.clone()? })
+        });
+        let (finished, failures) = (summary.finished, failures.collect());
+        self.tell(TrainEvent::Ended { finished, failures });
+        if finished { Ok(()) } else { Err(JobError::Cancelled) }
+    }
+
     /// A stopped or finished training has written these.
-    fn probes(&self, mut probes: Vec<(std::path::PathBuf, std::time::SystemTime)>) {
+    fn probes(&self, mut probes: Vec<(PathBuf, SystemTime)>) {
         // The best of a head first: it is what one looks at.
-        let last = |path: &std::path::Path| {
+        let last = |path: &Path| {
             path.file_stem()
                 .is_some_and(|stem| stem.to_string_lossy().ends_with(ProbeCheckpoint::Last.name()))
         };
@@ -268,7 +188,7 @@ impl<'a> Report<'a> {
     }
 
     fn tell(&self, news: TrainEvent) {
-        self.outbox.tell(Event::Training { job: self.clock.job, news });
+        self.events.outbox.tell(Event::Training { job: self.events.job, news });
     }
 }
 

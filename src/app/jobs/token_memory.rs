@@ -42,14 +42,14 @@ impl Key {
     }
 }
 
-pub(super) struct Cache {
+pub(super) struct TokenMemory {
     limit: usize,
     bytes: usize,
     /// The latest used last.
     known: IndexMap<Key, Arc<CachedTokens>>,
 }
 
-impl Cache {
+impl TokenMemory {
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, bytes: 0, known: IndexMap::new() }
     }
@@ -119,13 +119,13 @@ mod tests {
             length: 0,
             changed: None,
         };
-        let mut cache = Cache::new(100);
+        let mut cache = TokenMemory::new(100);
         for name in ["a", "b", "c"] {
             cache.put(key(name), known(8)); // 32 bytes
         }
         assert!(cache.get(&key("a")).is_some());
         cache.put(key("d"), known(8));
-        let there = |cache: &mut Cache, name: &str| cache.get(&key(name)).is_some();
+        let there = |cache: &mut TokenMemory, name: &str| cache.get(&key(name)).is_some();
         assert_eq!(["a", "b", "c", "d"].map(|name| there(&mut cache, name)), [true, false, true, true]);
         cache.put(key("a"), known(16));
         assert!(cache.bytes <= 100 && there(&mut cache, "a"));

@@ -1,0 +1,223 @@
+//! Asking probes about all images of a dataset: tokens from the cache on disk, then one probe after
+//! the other, some images at a time.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::extract::{Event, ExtractError, ExtractOptions, Plan};
+use super::{BackboneId, ExplainSettings, JobError, Partial, ProbeId, Reporter, Unit};
+use crate::app::paths;
+use crate::app::user_error::UserError;
+use crate::model::data::token_cache::{Precision, TokenCache};
+use crate::model::data::{Dataset, Split};
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::null_model::NullBands;
+use crate::model::explain::survey::evaluator::Evaluator;
+use crate::model::explain::survey::{EvalSet, Survey};
+
+/// Images asked about at once.
+const BATCH: usize = 32;
+
+/// Tokens of a part of a dataset: the cache, and the place of every image in it.
+type Known = (TokenCache, Vec<usize>);
+
+/// The images of a dataset that are asked about: one split of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvalSplit {
+    /// All of it.
+    pub dataset: Arc<Dataset>,
+    /// Which split.
+    pub split: Split,
+    /// Its samples, as indices into the dataset's.
+    pub samples: Vec<usize>,
+    /// Their names and classes.
+    pub asked: Arc<EvalSet>,
+}
+
+impl EvalSplit {
+    /// The images of `split`; the held-out ones where that is not said or there are none of it.
+    pub fn new(dataset: Dataset, split: Option<Split>) -> Self {
+        let split = split.filter(|split| dataset.count(*split) > 0);
+        let split = split.or_else(|| dataset.held_out()).unwrap_or(Split::Train);
+        let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
+        let samples: Vec<usize> = own.map(|(at, _)| at).collect();
+        let asked = EvalSet {
+            dataset: dataset.name.clone(),
+            split: split.name().to_owned(),
+            classes: dataset.classes.clone(),
+            images: samples.iter().map(|at| dataset.name_of_image(*at)).collect(),
+            class: samples.iter().map(|at| dataset.samples[*at].class as u32).collect(),
+        };
+        Self { split, samples, asked: Arc::new(asked), dataset: Arc::new(dataset) }
+    }
+
+    /// It in one line: `folder, 500 test images of 10 classes`.
+    pub fn summary(&self) -> String {
+        let (images, classes) = (self.samples.len(), self.asked.classes.len());
+        format!("{}, {images} {} images of {classes} classes", self.dataset.layout, self.split.name())
+    }
+}
+
+/// Probes to ask about a part of a dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvalRequest {
+    /// The images.
+    pub part: Arc<EvalSplit>,
+    /// The probes, in this order.
+    pub subjects: Vec<EvalProbe>,
+    /// What null bands are made of.
+    pub settings: ExplainSettings,
+}
+
+/// A probe, the backbone whose tokens it reads, and what is changed in its reading.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvalProbe {
+    /// The probe.
+    pub probe: ProbeId,
+    /// The backbone.
+    pub backbone: BackboneId,
+    /// The change.
+    pub change: Intervention,
+}
+
+/// What one probe made of the images.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EvalAnswer {
+    /// Who was asked.
+    pub subject: EvalProbe,
+    /// About what.
+    pub part: Arc<EvalSplit>,
+    /// What came out, or why nothing did.
+    pub result: Result<Arc<Survey>, UserError>,
+}
+
+/// Asks every subject, and tells of each as soon as it is done.
+pub fn run(engine: &mut Engine, spec: &EvalRequest, reporter: &mut dyn Reporter) -> Result<(), JobError> {
+    let mut known: Option<(BackboneId, Known)> = None;
+    for (at, subject) in spec.subjects.iter().enumerate() {
+        reporter.cancel().check()?;
+        if known.as_ref().is_none_or(|(backbone, _)| *backbone != subject.backbone) {
+            known = Some((subject.backbone, tokens(engine, &spec.part, subject.backbone, reporter)?));
+        }
+        let Some((_, known)) = &known else { continue };
+        let result = match ask(engine, spec, at, known, reporter) {
+            Ok(survey) => Ok(Arc::new(survey)),
+            Err(JobError::Failed(fault)) => Err(fault),
+            Err(JobError::Cancelled) => return Err(JobError::Cancelled),
+        };
+        let answer = EvalAnswer { subject: *subject, part: spec.part.clone(), result };
+        reporter.partial(Partial::Evaluated(answer));
+    }
+    Ok(())
+}
+
+/// What one probe makes of all images.
+fn ask(
+    engine: &mut Engine,
+    spec: &EvalRequest,
+    at: usize,
+    (tokens, places): &Known,
+    reporter: &mut dyn Reporter,
+) -> Result<Survey, JobError> {
+    let EvalProbe { probe, change, .. } = spec.subjects[at];
+    // A copy: the probe may be closed while it is asked.
+    let loaded = engine.probe(probe)?.clone();
+    let (name, probe) = (loaded.name(), loaded.probe);
+    let nulls = NullBands::new(spec.settings.null_draws, spec.settings.seed);
+    // Of every image, its index in the whole dataset, wherever its tokens lie.
+    let draws: Vec<u64> = spec.part.samples.iter().map(|at| *at as u64).collect();
+    let images = (&places[..], &draws[..]);
+    let asked = spec.part.asked.clone();
+    let mut evaluator =
+        Evaluator::new(&probe, change, tokens, asked, images, &nulls).map_err(JobError::of)?;
+    let what = match spec.subjects.len() {
+        1 => format!("Asking {name}"),
+        count => format!("Asking {name}, {} of {count} probes", at + 1),
+    };
+    reporter.begin();
+    while evaluator.go_on(BATCH).map_err(JobError::of)? {
+        reporter.progress(&what, evaluator.done() as u64, Some(places.len() as u64), Unit::Files);
+        reporter.pause(engine)?;
+    }
+    Ok(evaluator.finish(name, probe.meta.backbone.id.clone()))
+}
+
+/// Tokens of the images through a backbone: those of the whole dataset where they are there
+/// already, else of this part alone, taken now.
+fn tokens(
+    engine: &mut Engine,
+    part: &EvalSplit,
+    backbone: BackboneId,
+    reporter: &mut dyn Reporter,
+) -> Result<Known, JobError> {
+    let (backbone, device, taking) = engine.taker(backbone)?;
+    let root = (engine.env.tokens)().ok_or_else(|| {
+        UserError::new("This user has no home folder to keep tokens in")
+            .remedy("Name a folder in the environment variable SSMPROBE_CACHE")
+    })?;
+    let (precision, limit) = (Precision::Float16, paths::TOKENS_LIMIT);
+    let wanted = ExtractOptions { backbone, taking, precision, root, limit, verify: false };
+    reporter.progress("Looking for tokens", 0, None, Unit::Files);
+    let plan = Plan::new(wanted, &part.dataset).map_err(JobError::of)?;
+    if plan.complete() {
+        let cache = take(engine, &plan, &part.dataset, &device, reporter)?;
+        return Ok((cache, part.samples.clone()));
+    }
+    let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
+    let own = Dataset { samples, ..(*part.dataset).clone() };
+    let plan = plan.of(&own).map_err(JobError::of)?;
+    let cache = take(engine, &plan, &own, &device, reporter)?;
+    Ok((cache, (0..part.samples.len()).collect()))
+}
+
+/// The tokens of a plan; those that are there are looked over, those that are missing are taken.
+fn take(
+    engine: &mut Engine,
+    plan: &Plan,
+    own: &Dataset,
+    device: &Device,
+    reporter: &mut dyn Reporter,
+) -> Result<TokenCache, JobError> {
+    reporter.begin();
+    let mut unread = 0usize;
+    let taken = plan.run(own, device, &mut |event| {
+        let paused = match event {
+            Event::Unreadable { .. } => {
+                unread += 1;
+                reporter.cancel().check()
+            }
+            Event::Verifying { read, total } => {
+                reporter.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
+                reporter.pause(engine)
+            }
+            Event::Progress(progress) => {
+                let (done, total) = (progress.done as u64, progress.total as u64);
+                reporter.progress("Taking tokens", done, Some(total), Unit::Files);
+                reporter.pause(engine)
+            }
+            Event::Damaged(damage) => {
+                reporter.warn(format!("Taken again: {damage}"));
+                reporter.cancel().check()
+            }
+            // No comparison of images is asked for.
+            Event::Done(_)
+            | Event::Looked(_)
+            | Event::Adopted { .. }
+            | Event::Compared(_)
+            | Event::Changed { .. }
+            | Event::Unknown { .. } => reporter.cancel().check(),
+        };
+        if paused.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    if unread > 0 {
+        reporter.warn(format!("{unread} images of {} cannot be read; they count nowhere", own.name));
+    }
+    taken.map_err(|error| match error {
+        ExtractError::Stopped { .. } => JobError::Cancelled,
+        other => JobError::of(other),
+    })
+}

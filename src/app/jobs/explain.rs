@@ -1,0 +1,215 @@
+//! Explaining images through probes: tokens of those that are not known in as few forward passes as there
+//! are batches, then every item on a core of its own.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::engine::{Engine, LoadedProbe, not_open};
+use super::token_memory::{CachedTokens, Key};
+use super::{BackboneId, ColumnId, JobError, ProbeId, Reporter, Unit};
+use crate::app::user_error::UserError;
+use crate::model::backbone::preprocess::Pixels;
+use crate::model::data::ImageSource;
+use crate::model::explain::intervention::Intervention;
+use crate::model::explain::null_model::{self, NullBands};
+use crate::model::explain::{Question, explain_changed, prepare_nulls};
+use crate::model::trace::Trace;
+
+/// Images in one forward pass.
+const BATCH: usize = 16;
+/// Predictions kept in a trace.
+pub const TOP: usize = 24;
+
+/// Images to explain through probes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explain {
+    /// What is asked, in the order of the answers.
+    pub asked: Vec<ExplainItem>,
+    /// The class of the evidence.
+    pub class: ClassChoice,
+    /// Everything else.
+    pub settings: ExplainSettings,
+}
+
+/// One image through one probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainItem {
+    /// The column that asks.
+    pub column: ColumnId,
+    /// The image.
+    pub image: ImageSource,
+    /// The backbone whose tokens are read.
+    pub backbone: BackboneId,
+    /// The probe.
+    pub probe: ProbeId,
+    /// What is changed in its reading.
+    pub change: Intervention,
+    /// What seeds its random orders: the image's index in its dataset; of an image of none, its place
+    /// in the library.
+    pub draw: u64,
+}
+
+/// The class evidence is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassChoice {
+    /// The one each probe predicts.
+    #[default]
+    Predicted,
+    /// The one of this name or index in every probe.
+    Named(String),
+}
+
+/// What an explanation depends on beside image, probe and class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainSettings {
+    /// What the proxy decays by, instead of the spectral radius; 0 to 1.
+    pub rho: Option<f64>,
+    /// Random scores behind each null band.
+    pub null_draws: usize,
+    /// Seed of null bands, of untrained scorers, and of what is changed to measure stability.
+    pub seed: u64,
+}
+
+impl Default for ExplainSettings {
+    fn default() -> Self {
+        Self { rho: None, null_draws: null_model::DRAWS, seed: 0 }
+    }
+}
+
+/// The answer to one [`ExplainItem`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExplainResult {
+    /// The column that asked.
+    pub column: ColumnId,
+    /// What was seen, or why nothing was.
+    pub result: Result<Arc<Trace>, UserError>,
+}
+
+/// Images by backbone and path: what is known of each, or why nothing is.
+type Images = HashMap<(BackboneId, ImageSource), Result<Arc<CachedTokens>, UserError>>;
+
+/// One answer for each that was asked.
+pub fn run(
+    engine: &mut Engine,
+    spec: &Explain,
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<ExplainResult>, JobError> {
+    let mut wanted: Vec<BackboneId> = spec.asked.iter().map(|asked| asked.backbone).collect();
+    wanted.sort();
+    wanted.dedup();
+    let mut images = Images::new();
+    for backbone in wanted {
+        engine.reopen(backbone, reporter)?;
+        read(engine, spec, backbone, &mut images, reporter)?;
+    }
+    reporter.cancel().check()?;
+    engine.set_nulls(spec.settings);
+    let (engine, cancel) = (Shared { probes: &engine.probes, nulls: engine.nulls() }, reporter.cancel());
+    // Null bands first, each with all cores: within an item they would have one.
+    for asked in &spec.asked {
+        cancel.check()?;
+        if let (Some(loaded), Some(Ok(known))) =
+            (engine.probes.get(&asked.probe), images.get(&(asked.backbone, asked.image.clone())))
+        {
+            prepare_nulls(&loaded.probe, asked.change, &known.tokens, engine.nulls);
+        }
+    }
+    let results = spec.asked.par_iter().map(|asked| {
+        cancel.check()?;
+        let result = engine.explain(spec, asked, &images).map(Arc::new);
+        Ok(ExplainResult { column: asked.column, result })
+    });
+    results.collect()
+}
+
+/// What a backbone says of every image it is asked for; forward passes for those that are new.
+fn read(
+    engine: &mut Engine,
+    spec: &Explain,
+    backbone: BackboneId,
+    images: &mut Images,
+    reporter: &mut dyn Reporter,
+) -> Result<(), JobError> {
+    let Engine { env, memory, backbones, .. } = engine;
+    let Some(open) = backbones.get(&backbone) else { return Ok(()) };
+    let mut fresh = Vec::new();
+    let mut met = HashSet::new();
+    let own = spec.asked.iter().filter(|asked| asked.backbone == backbone);
+    for ExplainItem { image, .. } in own.filter(|asked| met.insert(&asked.image)) {
+        let known = match Key::of(&open.key, image) {
+            Ok(key) => match memory.get(&key) {
+                Some(known) => Ok(known),
+                None => {
+                    fresh.push((image, key));
+                    continue;
+                }
+            },
+            Err(error) => {
+                let error = anyhow::anyhow!("{image}: cannot be read: {error}");
+                Err(JobError::of_file(&image.path, error))
+            }
+        };
+        images.insert((backbone, image.clone()), known);
+    }
+    let reader = &open.reader;
+    let prepare = |(place, _): &(&ImageSource, Key)| -> Result<Pixels, UserError> {
+        let photo = (env.photo)(place).map_err(|error| JobError::of_file(&place.path, error))?;
+        reader.prepare(&photo).map_err(UserError::of)
+    };
+    for (batch, files) in fresh.chunks(BATCH).enumerate() {
+        reporter.cancel().check()?;
+        if fresh.len() > 1 {
+            let (done, total) = ((batch * BATCH) as u64, Some(fresh.len() as u64));
+            reporter.progress("Reading images", done, total, Unit::Files);
+        }
+        let prepared = files.par_iter().map(prepare).collect();
+        reporter.cancel().check()?;
+        let read = reader.read(prepared, |error| Ok::<_, JobError>(UserError::of(error)))?;
+        for ((place, key), read) in files.iter().zip(read) {
+            let known = read.map(|(tokens, pixels)| {
+                let known = Arc::new(CachedTokens { tokens, seen: reader.preprocessor.seen(&pixels) });
+                memory.put(key.clone(), known.clone());
+                known
+            });
+            images.insert((backbone, (*place).clone()), known);
+        }
+    }
+    Ok(())
+}
+
+/// What of the engine other threads may see: probes and numbers of the host, no tensor.
+struct Shared<'a> {
+    probes: &'a HashMap<ProbeId, LoadedProbe>,
+    nulls: &'a NullBands,
+}
+
+impl Shared<'_> {
+    fn explain(&self, spec: &Explain, asked: &ExplainItem, images: &Images) -> Result<Trace, UserError> {
+        let loaded = self.probes.get(&asked.probe).ok_or_else(not_open)?;
+        let known = match images.get(&(asked.backbone, asked.image.clone())) {
+            Some(Ok(known)) => known,
+            Some(Err(fault)) => return Err(fault.clone()),
+            None => return Err(UserError::new("Its backbone is not open").remedy("Open the backbone first")),
+        };
+        let class = match &spec.class {
+            ClassChoice::Predicted => None,
+            ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(UserError::of)?),
+        };
+        let question = Question {
+            image: asked.image.to_string(),
+            probe: loaded.path.display().to_string(),
+            class,
+            rho: spec.settings.rho,
+            draw: asked.draw,
+            nulls: Some(self.nulls),
+            top: TOP,
+        };
+        explain_changed(&loaded.probe, asked.change, &known.tokens, known.seen.clone(), question)
+            .map_err(UserError::of)
+    }
+}

@@ -1,0 +1,120 @@
+//! From photographs to tokens, for every job in the same way: decoding and preparing on all cores, then one
+//! forward pass a batch. [`prepare_ahead`] does the first on a thread of its own while the second goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use burn::tensor::Device;
+use rayon::prelude::*;
+
+use crate::model::backbone::preprocess::{Pixels, PreprocessError, Preprocessor};
+use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::backbone::{Backbone, BackboneError};
+use crate::model::data::image::Photo;
+use crate::model::tokens::Tokens;
+
+/// A frozen backbone, and what prepares photographs for it. It owns tensors: one thread runs it.
+pub struct TokenReader {
+    /// What reads pixels.
+    pub backbone: Backbone,
+    /// What prepares them.
+    pub preprocessor: Arc<Preprocessor>,
+    /// The layer whose tokens are read.
+    pub layer: usize,
+}
+
+/// Tokens of an image and what they were read from, or why there are none.
+pub type Read<E> = Result<(Tokens, Pixels), E>;
+
+/// What prepares photographs for the backbone in `folder`, of `size` pixels where that is given.
+pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, PreprocessError> {
+    let own = Preprocessor::open(folder)?;
+    match size {
+        Some(size) => own.with_size(size),
+        None => Ok(own),
+    }
+}
+
+impl TokenReader {
+    /// The backbone in `folder` on a device, reading as `taking` says.
+    pub fn open(
+        folder: &Path,
+        preprocessor: Preprocessor,
+        taking: &TokenSpec,
+        device: &Device,
+    ) -> Result<Self, BackboneError> {
+        let backbone = Backbone::open_in(folder, device, taking.arithmetic)?.with_mae_order(taking.mae_order);
+        let (layers, preprocessor) = (backbone.layers(), Arc::new(preprocessor));
+        let layer = taking.layer.unwrap_or(layers);
+        if layer > layers {
+            return Err(BackboneError::Layer { layer, layers });
+        }
+        Ok(Self { backbone, preprocessor, layer })
+    }
+
+    /// Pixels of a photograph, if the backbone can read them.
+    pub fn prepare(&self, photo: &Photo) -> anyhow::Result<Pixels> {
+        let pixels = self.preprocessor.apply(photo)?;
+        self.backbone.grid(pixels.height, pixels.width)?;
+        Ok(pixels)
+    }
+
+    /// Tokens of prepared images, in their order: one forward pass.
+    pub fn forward(&self, pixels: &[Pixels]) -> Result<Vec<Tokens>, BackboneError> {
+        Ok(self.backbone.forward_layers(pixels, &[self.layer], true)?.into_iter().flatten().collect())
+    }
+
+    /// Tokens and pixels of a batch, each image in its place: one forward pass of those that could be
+    /// prepared. `failed` says what it means for them where that fails.
+    ///
+    /// # Errors
+    /// Those of `failed`.
+    pub fn read<E: Clone, X>(
+        &self,
+        batch: Vec<Result<Pixels, E>>,
+        failed: impl FnOnce(BackboneError) -> Result<E, X>,
+    ) -> Result<Vec<Read<E>>, X> {
+        let (mut pixels, mut faults) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+        for prepared in batch {
+            match prepared {
+                Ok(ready) => {
+                    pixels.push(ready);
+                    faults.push(None);
+                }
+                Err(fault) => faults.push(Some(fault)),
+            }
+        }
+        let read = match self.forward(&pixels) {
+            Ok(tokens) => Ok(tokens),
+            Err(error) => Err(failed(error)?),
+        };
+        let mut read = read.map(|tokens| tokens.into_iter().zip(pixels));
+        let one = |fault: Option<E>| match (fault, &mut read) {
+            (Some(fault), _) => Err(fault),
+            (None, Ok(read)) => Ok(read.next().expect("tokens of every image")),
+            (None, Err(fault)) => Err(fault.clone()),
+        };
+        Ok(faults.into_iter().map(one).collect())
+    }
+}
+
+/// Makes batch after batch on all cores and hands it on, until all are made or nobody takes them any
+/// more; the time it took. For a thread beside the one that reads: a channel of one batch bounds what waits.
+pub fn prepare_ahead<'a, T: Sync + 'a, U: Send>(
+    batches: impl Iterator<Item = &'a [T]>,
+    make: impl Fn(&T) -> U + Sync,
+    send: &SyncSender<Vec<U>>,
+) -> Duration {
+    let mut spent = Duration::ZERO;
+    for batch in batches {
+        let begun = Instant::now();
+        let made = batch.par_iter().map(&make).collect();
+        spent += begun.elapsed();
+        if send.send(made).is_err() {
+            break;
+        }
+    }
+    spent
+}

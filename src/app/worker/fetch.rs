@@ -1,0 +1,95 @@
+//! What has to be found out before the compute thread is asked: the folder of a backbone that may
+//! have to be downloaded, what a training would come to. On a thread of its own for each request.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::mpsc::SyncSender;
+use std::time::Instant;
+
+use super::compute::{Job, Kind, Task};
+use super::event_sender::{EventSender, JobEvents};
+use crate::app::jobs::engine::BackboneSpec;
+use crate::app::jobs::extract::TRIED;
+use crate::app::jobs::train::{TimeSpec, TrainForm, TrainPlan, TrainSpec, TrainingError, outlook};
+use crate::app::jobs::training::TrainEvent;
+use crate::app::jobs::{Cancel, Event, Fetch, JobId, Unit};
+use crate::app::paths;
+use crate::app::user_error::UserError;
+use crate::model::backbone::config::Config;
+use crate::model::backbone::hub;
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::io::catch_panic::guard;
+use crate::model::train::run::Run;
+
+/// From what a person asked to what the compute thread can do; the job goes on there.
+pub(super) fn fetch(
+    outbox: &EventSender,
+    to_compute: &SyncSender<Option<Task>>,
+    id: JobId,
+    kind: Fetch,
+    cancel: Cancel,
+) {
+    let events = JobEvents::new(outbox, id);
+    let fault = match guard(|| prepare(&events, kind, &cancel)) {
+        _ if cancel.is_cancelled() => return outbox.tell(Event::Cancelled(id)),
+        Ok(Ok(kind)) => {
+            // A compute thread that is gone needs nothing more.
+            let _ = to_compute.send(Some(Task::Do(Job { id, kind, cancel })));
+            return;
+        }
+        Ok(Err(error)) => UserError::of(error),
+        Err(said) => UserError::of_panic(said),
+    };
+    outbox.tell(Event::Failed(id, fault));
+}
+
+fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<Kind> {
+    Ok(match kind {
+        Fetch::OpenBackbone { entry, source, device, options } => {
+            let folder = resolve(events, &source, cancel)?;
+            // What is no backbone is told before the one in use is dropped for it.
+            Config::open(&folder)?;
+            Preprocessor::open(&folder)?;
+            Kind::OpenBackbone(BackboneSpec { entry, folder, device, options })
+        }
+        Fetch::Plan(draft) => {
+            let order = draft.order(resolve(events, &draft.backbone, cancel)?)?;
+            let (facts, plan, dataset) = outlook(&order, draft.out)?;
+            let news = TrainEvent::Planned(Box::new(facts.clone()));
+            if !cancel.is_cancelled() {
+                events.outbox.tell(Event::Training { job: events.job, news });
+            }
+            let tried = if plan.complete() { 0 } else { TRIED };
+            let samples = dataset.samples.into_iter().take(tried).collect();
+            Kind::Time(Box::new(TimeSpec { order, facts, plan, samples }))
+        }
+        Fetch::Begin(draft) => {
+            let order = draft.order(resolve(events, &draft.backbone, cancel)?)?;
+            let TrainForm { out, .. } = *draft;
+            let out = out.or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
+            Kind::Train(Box::new(TrainSpec { order, out, resume: false }))
+        }
+        Fetch::Resume { folder: out, device, cache } => {
+            let run = Run::open(&out)?;
+            let backbone = resolve(events, &run.manifest.backbone_source, cancel)?;
+            let root = run.cache().or(cache).or_else(paths::tokens).ok_or(TrainingError::NoCache)?;
+            let order = TrainPlan::of_run(&run, backbone, root, paths::TOKENS_LIMIT, device)?;
+            Kind::Train(Box::new(TrainSpec { order, out, resume: true }))
+        }
+    })
+}
+
+/// From what a person calls a backbone, a folder or an id of the Hub, to a folder on this machine.
+fn resolve(events: &JobEvents, source: &str, cancel: &Cancel) -> anyhow::Result<PathBuf> {
+    let mut told = Instant::now();
+    let folder = hub::resolve(source, &mut |progress| {
+        // Ten times a second is as often as anyone looks.
+        if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
+            told = Instant::now();
+            let what = format!("Downloading {}", progress.file);
+            events.progress(what, progress.done, Some(progress.total), Unit::Bytes);
+        }
+        if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(folder)
+}

@@ -1,0 +1,239 @@
+//! Requests and events are plain data: each survives being written down as JSON and read again, as it must
+//! to reach a worker on another machine.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use ssmprobe::app::jobs::history::disk::Reading;
+use ssmprobe::app::jobs::history::{Failure, Steps};
+use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
+use ssmprobe::app::jobs::train::{Estimate, TrainForm};
+use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
+use ssmprobe::app::jobs::{
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainItem,
+    ExplainResult, ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
+};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
+use ssmprobe::model::data::{self, ImageSource, Split};
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::stability::{Group, Stability};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::trace::Picture;
+use ssmprobe::model::train::run::StepLosses;
+
+use crate::state::{backbone, probe, trace};
+use crate::survey;
+use crate::training_window::{facts, metric, reading};
+
+const JOB: JobId = JobId(7);
+
+/// Writes it down and reads it again: the same text.
+fn again<T: Serialize + DeserializeOwned + Debug>(value: &T) -> T {
+    let text = serde_json::to_string(value).unwrap_or_else(|error| panic!("{value:?}: {error}"));
+    let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(serde_json::to_string(&read).expect("JSON"), text);
+    read
+}
+
+/// Fails to compile where a kind is missing, and to run where no value is of it.
+macro_rules! of_every_kind {
+    ($values:expr, $($kind:pat),+ $(,)?) => {
+        for value in $values {
+            match value { $($kind => {})+ }
+        }
+        $(assert!($values.iter().any(|value| matches!(value, $kind)), "there is no {}", stringify!($kind));)+
+    };
+}
+
+fn subject() -> EvalProbe {
+    EvalProbe { probe: ProbeId(2), backbone: BackboneId(1), change: Intervention::NoRouting }
+}
+
+/// Rows of a Parquet file, which is open while it is read.
+fn rows() -> EvalSplit {
+    let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
+    EvalSplit::new(data::open(hub).expect("a dataset"), Some(Split::Test))
+}
+
+#[test]
+fn every_request_survives_a_pipe() {
+    let item = ExplainItem {
+        column: ColumnId(3),
+        image: ImageSource { path: "a.parquet".into(), row: Some(4) },
+        backbone: BackboneId(1),
+        probe: ProbeId(2),
+        change: Intervention::None,
+        draw: 9,
+    };
+    let class = ClassChoice::Named("dog".into());
+    let settings = ExplainSettings { rho: Some(0.1 + 0.2), ..ExplainSettings::default() };
+    let draft = || Box::new(TrainForm { data: Some("birds".into()), out: None, ..TrainForm::default() });
+    let (subject, part) = (subject(), Arc::new(rows()));
+    let place = ImageSource::from(PathBuf::from("x.png"));
+    let open = Fetch::OpenBackbone {
+        entry: BackboneId(1),
+        source: "owner/name".into(),
+        device: "auto".into(),
+        options: BackboneOptions { layer: Some(2), ..BackboneOptions::default() },
+    };
+    let (image, seed, draw) = (ImageId(5), 1, 2);
+    let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
+    let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
+    let stability = StabilityRequest { subject, image, place: place.clone(), seed, draw };
+    let requests = [
+        Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
+        Request::Compute(JOB, Compute::Explain(Explain { asked: vec![item], class, settings })),
+        Request::Compute(JOB, Compute::Evaluate(EvalRequest { part, subjects: vec![subject], settings })),
+        Request::Compute(JOB, Compute::Stability(stability)),
+        Request::Fetch(JOB, open),
+        Request::Fetch(JOB, Fetch::Plan(draft())),
+        Request::Fetch(JOB, Fetch::Begin(draft())),
+        Request::Fetch(JOB, resume),
+        Request::Files(JOB, Files::OpenRun { folder: "run".into() }),
+        Request::Files(JOB, Files::OpenImages { paths: vec!["x.png".into()] }),
+        Request::Files(JOB, dataset),
+        Request::Files(JOB, Files::Recognise { paths: vec!["any".into()] }),
+        Request::Cancel(JOB),
+        Request::Pause(JOB, true),
+        Request::CloseBackbone(BackboneId(1)),
+        Request::CloseProbe(ProbeId(2)),
+        Request::Thumbnails { wanted: vec![(ImageId(5), place)], side: 112 },
+        Request::Follow(vec!["run".into()]),
+    ];
+    of_every_kind!(
+        &requests,
+        Request::Compute(_, Compute::OpenProbe { .. }),
+        Request::Compute(_, Compute::Explain(_)),
+        Request::Compute(_, Compute::Evaluate(_)),
+        Request::Compute(_, Compute::Stability(_)),
+        Request::Fetch(_, Fetch::OpenBackbone { .. }),
+        Request::Fetch(_, Fetch::Plan(_)),
+        Request::Fetch(_, Fetch::Begin(_)),
+        Request::Fetch(_, Fetch::Resume { .. }),
+        Request::Files(_, Files::OpenRun { .. }),
+        Request::Files(_, Files::OpenImages { .. }),
+        Request::Files(_, Files::OpenDataset { .. }),
+        Request::Files(_, Files::Recognise { .. }),
+        Request::Cancel(_),
+        Request::Pause(..),
+        Request::CloseBackbone(_),
+        Request::CloseProbe(_),
+        Request::Thumbnails { .. },
+        Request::Follow(_),
+    );
+    for request in &requests {
+        assert_eq!(again(request), *request);
+    }
+}
+
+#[test]
+fn images_in_tables_are_read_behind_the_pipe() {
+    let part = rows();
+    let read = again(&part);
+    assert!(part.samples.len() > 1);
+    for &at in &part.samples {
+        let bytes = |part: &EvalSplit| part.dataset.samples[at].source.bytes().expect("an image");
+        assert_eq!(bytes(&read), bytes(&part));
+    }
+}
+
+#[test]
+fn every_event_survives_a_pipe() {
+    let fault = || UserError::new("no order").remedy("Choose another probe");
+    let part = survey::part();
+    let evaluated = |result| EvalAnswer { subject: subject(), part: part.clone(), result };
+    let found = Stability {
+        image: "x.png".into(),
+        probe: "a".into(),
+        head: "gap".into(),
+        tokens: 4,
+        groups: vec![Group { name: "Flipped".into(), taus: vec![("flip".into(), 0.25)] }],
+        null: (-0.1, 0.1),
+    };
+    let answer = StabilityAnswer { subject: subject(), image: ImageId(5), result: Ok(Arc::new(found)) };
+    let trained = Trained { taking: TokenSpec::default(), preprocessing: Some("p".into()) };
+    let probe = ssmprobe::app::jobs::info::ProbeInfo { trained: Some(Box::new(trained)), ..probe("gap", 24) };
+    let failures = || vec![Failure { head: "gap".into(), seed: 1, why: "broke".into() }];
+    let probes = || vec![(PathBuf::from("gap.safetensors"), SystemTime::UNIX_EPOCH)];
+    let losses = vec![StepLosses { seed: 0, parts: 2, heads: vec![("gap".into(), vec![0.5, f32::NAN])] }];
+    let epochs = || vec![metric("gap", 0, 1)];
+    let about = reading(&["gap"]).about.clone();
+    let reading =
+        Arc::new(Reading { about, epochs: epochs(), losses, failures: failures(), probes: probes() });
+    let second = Duration::from_secs(1);
+    let estimate = Estimate { image: Some(second), step: second, evaluation: second, tried: 8 };
+    let steps = Some(Steps { seed: 0, at: 0.5, losses: vec![Some(0.25), None] });
+    let went = TrainDelta { steps, epochs: epochs(), failures: failures(), rate: 12.5, left: second };
+    let (what, done, total, unit) = ("Asking gap".to_owned(), 3, Some(9), Unit::Files);
+    let training = |news| Event::Training { job: JOB, news };
+    let looked = [Ok(Arc::new(trace("x.png"))), Err(fault())];
+    let seen = looked.map(|result| ExplainResult { column: ColumnId(3), result }).into();
+    let facts_of_backbone = backbone("one", 24, Grid::new(2, 2));
+    let picture = Arc::new(Picture { width: 1, height: 1, rgb: vec![1, 2, 3] });
+    let kinds = [PathKind::Backbone, PathKind::Missing].map(|kind| (PathBuf::from("any"), kind));
+    let events = [
+        Event::Started(JOB),
+        Event::Progress(JOB, Progress { what, done, total, unit, elapsed: second }),
+        Event::BackboneOpened { job: JOB, entry: BackboneId(1), facts: facts_of_backbone },
+        Event::ProbeOpened { job: JOB, entry: ProbeId(2), facts: probe },
+        Event::ProbesListed { job: JOB, paths: vec!["gap.safetensors".into()] },
+        Event::ImagesListed { job: JOB, paths: vec!["x.png".into()] },
+        Event::DatasetOpened { job: JOB, entry: DatasetId(4), part: Arc::new(rows()) },
+        Event::Surveyed { job: JOB, answer: evaluated(Ok(survey::survey(&part, "gap"))) },
+        Event::Surveyed { job: JOB, answer: evaluated(Err(fault())) },
+        Event::Steadied { job: JOB, answer },
+        Event::Recognised { job: JOB, found: kinds.into() },
+        Event::Looked { job: JOB, seen },
+        training(TrainEvent::Planned(Box::new(facts()))),
+        training(TrainEvent::Timed(estimate)),
+        training(TrainEvent::Begun(reading.clone())),
+        training(TrainEvent::Went(Box::new(went))),
+        training(TrainEvent::Paused(true)),
+        training(TrainEvent::Probes(probes())),
+        training(TrainEvent::Ended { finished: true, failures: failures() }),
+        Event::RunRead { job: Some(JOB), folder: "run".into(), reading: Ok(reading) },
+        Event::ThumbnailReady { image: ImageId(5), picture },
+        Event::ThumbnailFailed { image: ImageId(5), fault: fault() },
+        Event::Warning { job: JOB, text: "left out".into() },
+        Event::Failed(JOB, fault()),
+        Event::Cancelled(JOB),
+        Event::Finished(JOB),
+    ];
+    of_every_kind!(
+        &events,
+        Event::Started(_),
+        Event::Progress(..),
+        Event::BackboneOpened { .. },
+        Event::ProbeOpened { .. },
+        Event::ProbesListed { .. },
+        Event::ImagesListed { .. },
+        Event::DatasetOpened { .. },
+        Event::Surveyed { .. },
+        Event::Steadied { .. },
+        Event::Recognised { .. },
+        Event::Looked { .. },
+        Event::Training { news: TrainEvent::Planned(_), .. },
+        Event::Training { news: TrainEvent::Timed(_), .. },
+        Event::Training { news: TrainEvent::Begun(_), .. },
+        Event::Training { news: TrainEvent::Went(_), .. },
+        Event::Training { news: TrainEvent::Paused(_), .. },
+        Event::Training { news: TrainEvent::Probes(_), .. },
+        Event::Training { news: TrainEvent::Ended { .. }, .. },
+        Event::RunRead { .. },
+        Event::ThumbnailReady { .. },
+        Event::ThumbnailFailed { .. },
+        Event::Warning { .. },
+        Event::Failed(..),
+        Event::Cancelled(_),
+        Event::Finished(_),
+    );
+    for event in &events {
+        again(event);
+    }
+}
