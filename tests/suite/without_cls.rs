@@ -108,6 +108,21 @@ fn a_probe_that_reads_cls_does_not_fit_and_says_so() {
     assert!(
         matches!(facts.fits(&jepa), Compatibility::DoesNot(why) if why.contains("CLS reads the CLS token, and jepa has none"))
     );
+    // Before any image is read, and nothing is written.
+    let mut fitting = probe.clone();
+    fitting.meta.backbone.hidden_size = open(&folder).width;
+    fitting.classifier.weight = vec![0.0; fitting.classes() * open(&folder).width];
+    let fitting_file = desk.path("cls.safetensors");
+    fitting.save(&fitting_file).expect("a file");
+    let mut inspect = super::run::program();
+    inspect.args(["inspect", "--device", "cpu", "--backbone"]).arg(&folder).arg("--probe").arg(&fitting_file);
+    inspect.arg("--image").arg(desk.data()).arg("--out").arg(desk.path("look"));
+    let (code, stdout, stderr) = run(&mut inspect);
+    assert!(
+        code != 0 && stderr.contains("reads the CLS token, which this backbone does not have"),
+        "{stderr}"
+    );
+    assert!(stdout.is_empty() && !stderr.contains("left out") && !desk.path("look").exists(), "{stderr}");
     let error = probe.fits(facts.width, 16, false).expect_err("no CLS").to_string();
     assert!(error.contains("reads the CLS token, which this backbone does not have"), "{error}");
 }

@@ -105,7 +105,7 @@ impl TokenReader {
 pub fn prepare_ahead<'a, T: Sync + 'a, U: Send>(
     batches: impl Iterator<Item = &'a [T]>,
     make: impl Fn(&T) -> U + Sync,
-    send: &SyncSender<Vec<U>>,
+    send: SyncSender<Vec<U>>,
 ) -> Duration {
     let mut spent = Duration::ZERO;
     for batch in batches {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use crate::app::jobs::extract::ExtractOptions;
-use crate::model::backbone::preprocess::Preprocessor;
+use crate::app::jobs::tokens::preprocessor;
 use crate::model::data::image::Photo;
 use crate::model::data::{Dataset, MASKS, Source};
 use crate::model::explain::localization::cover;
@@ -30,10 +30,7 @@ pub fn covers(
     if !dataset.root.join(MASKS).is_dir() {
         return Ok(Masks { covers: Vec::new(), warning: None });
     }
-    let mut preprocessor = Preprocessor::open(&wanted.backbone)?;
-    if let Some(size) = wanted.taking.size {
-        preprocessor = preprocessor.with_size(size)?;
-    }
+    let preprocessor = preprocessor(&wanted.backbone, wanted.taking.size)?;
     let read = |&image: &usize| -> Result<Option<Vec<f64>>, String> {
         let Some(path) = place(dataset, image).filter(|path| path.exists()) else { return Ok(None) };
         let mask = Photo::open(&path).map_err(|error| error.to_string())?;

@@ -1,7 +1,9 @@
 //! From image files to explanations, batch by batch.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::Builder;
 
 use anyhow::Context;
 use rayon::prelude::*;
@@ -9,10 +11,12 @@ use rayon::prelude::*;
 use super::report::{Failure, Report, Row};
 use super::sources::Source;
 use super::write;
+use crate::app::jobs::explain::TOP;
+use crate::app::jobs::stability;
+use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::terminal::error;
 use crate::app::terminal::interrupt;
-use crate::model::backbone::Backbone;
-use crate::model::backbone::preprocess::{Pixels, Preprocessor};
+use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::image::Photo;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
@@ -22,9 +26,6 @@ use crate::model::explain::{Question, explain, prepare_nulls};
 use crate::model::probe::Probe;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
-
-/// Predictions kept in the results.
-const TOP: usize = 24;
 
 /// A probe, where it came from, what its results are called and which class is asked for.
 pub struct Loaded {
@@ -36,22 +37,6 @@ pub struct Loaded {
     pub probe: Probe,
     /// The class of the evidence; the predicted one where absent.
     pub class: Option<usize>,
-}
-
-/// One run over all images. Tensors stay on the thread that runs it.
-pub struct Job<'a> {
-    /// What reads pixels.
-    pub backbone: &'a Backbone,
-    /// What prepares them.
-    pub preprocessor: &'a Preprocessor,
-    /// The images.
-    pub images: &'a [Source],
-    /// The layer whose tokens are read.
-    pub layer: usize,
-    /// Images in one forward pass.
-    pub batch: usize,
-    /// What is done with the tokens.
-    pub explainer: Explainer<'a>,
 }
 
 /// What turns tokens into files, on the host alone.
@@ -81,106 +66,79 @@ struct Read {
     tokens: Tokens,
     /// What it saw, where traces are wanted.
     seen: Picture,
-    /// What it says of the image and each of its changed copies, where stability is.
+    /// What it says of the image and each of its changed copies, where stability is asked.
     changed: Vec<Tokens>,
 }
 
 /// An image by its index, and what was read or why nothing was.
-type Item = (usize, anyhow::Result<Read>);
+type Item = (usize, Result<Read, String>);
 
-impl Job<'_> {
-    /// Reads and explains every image.
-    pub fn run(&self, report: &mut Report) -> anyhow::Result<()> {
-        std::thread::scope(|scope| {
-            // One batch waits while another is explained and a third is read.
-            let (send, receive) = sync_channel(1);
-            let explainer = &self.explainer;
-            let explaining = std::thread::Builder::new()
-                .name("explain".into())
-                .spawn_scoped(scope, move || explainer.run(&receive, report))
-                .context("the explaining thread cannot be started")?;
-            for (at, images) in self.images.chunks(self.batch).enumerate() {
-                if interrupt::flow().is_break() {
-                    break;
-                }
-                // A closed channel means that explaining has failed; its error comes below.
-                if send.send(self.read(at * self.batch, images)).is_err() {
-                    break;
-                }
+/// Reads and explains every image, `batch` of them in one forward pass on this thread.
+pub fn run(
+    reader: &TokenReader,
+    batch: usize,
+    explainer: &Explainer<'_>,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let prepare = |source: &Source| {
+        let pixels = Photo::open(&source.path).map_err(Into::into).and_then(|photo| reader.prepare(&photo));
+        pixels.map_err(|error| error::lines(&error).join(": "))
+    };
+    std::thread::scope(|scope| {
+        // One batch waits before and one behind the one that is read, and one is at work on either side.
+        let (send, prepared) = sync_channel(1);
+        let (hand, items) = sync_channel(1);
+        let named = |name: &str| Builder::new().name(name.into());
+        named("decode")
+            .spawn_scoped(scope, move || prepare_ahead(explainer.images.chunks(batch), prepare, send))
+            .context("the decoding thread cannot be started")?;
+        let explaining = named("explain")
+            .spawn_scoped(scope, move || explainer.run(&items, report))
+            .context("the explaining thread cannot be started")?;
+        for (at, prepared) in prepared.into_iter().enumerate() {
+            if interrupt::flow().is_break() {
+                break;
             }
-            drop(send);
-            explaining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    }
-
-    /// Tokens of the images from index `first` on.
-    fn read(&self, first: usize, images: &[Source]) -> Vec<Item> {
-        let prepared: Vec<anyhow::Result<Pixels>> =
-            images.par_iter().map(|source| self.prepare(&source.path)).collect();
-        let _working = interrupt::working();
-        let mut items: Vec<Item> = Vec::with_capacity(images.len());
-        let (mut good, mut pixels) = (Vec::new(), Vec::new());
-        for (index, prepared) in (first..).zip(prepared) {
-            match prepared {
-                Ok(ready) => {
-                    good.push(index);
-                    pixels.push(ready);
-                }
-                Err(error) => items.push((index, Err(error))),
+            let items = {
+                let _working = interrupt::working();
+                explainer.read(reader, batch, at * batch, prepared)
+            };
+            // A closed channel means that explaining has failed; its error comes below.
+            if hand.send(items).is_err() {
+                break;
             }
         }
-        match self.backbone.forward_layers(&pixels, &[self.layer], true) {
-            Ok(tokens) => {
-                let read = tokens.into_iter().flatten().zip(&pixels);
-                let read = read.map(|(tokens, pixels)| {
-                    let changed = self.changed(&tokens, pixels)?;
-                    Ok(Read { tokens, seen: self.seen(pixels), changed })
-                });
-                items.extend(good.into_iter().zip(read));
-            }
-            Err(error) => {
-                let error = error.to_string();
-                items.extend(good.into_iter().map(|index| (index, Err(anyhow::anyhow!(error.clone())))));
-            }
-        }
-        items.sort_by_key(|(index, _)| *index);
-        items
-    }
-
-    /// What the backbone saw; empty where no trace is written.
-    fn seen(&self, pixels: &Pixels) -> Picture {
-        match self.explainer.save_traces {
-            true => self.preprocessor.seen(pixels),
-            false => Picture::default(),
-        }
-    }
-
-    /// Tokens of an image and of each of its changed copies; none where stability is not asked.
-    fn changed(&self, tokens: &Tokens, pixels: &Pixels) -> anyhow::Result<Vec<Tokens>> {
-        let changes: Vec<Perturbation> =
-            self.explainer.kinds.iter().flat_map(|(_, changes)| changes.iter().copied()).collect();
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let seen = self.preprocessor.seen(pixels);
-        let copy = |change: &Perturbation| self.preprocessor.pixels(&change.picture(&seen));
-        let copies: Vec<Pixels> = changes.par_iter().map(copy).collect();
-        let mut all = vec![tokens.clone()];
-        for batch in copies.chunks(self.batch) {
-            all.extend(self.backbone.forward_layers(batch, &[self.layer], true)?.into_iter().flatten());
-        }
-        Ok(all)
-    }
-
-    /// Pixels the backbone can read.
-    fn prepare(&self, path: &Path) -> anyhow::Result<Pixels> {
-        let pixels = self.preprocessor.apply(&Photo::open(path)?)?;
-        self.backbone.grid(pixels.height, pixels.width)?;
-        Ok(pixels)
-    }
+        drop(hand);
+        explaining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 impl Explainer<'_> {
+    /// Tokens of the images from index `first` on, and of their changed copies where stability is asked.
+    fn read(
+        &self,
+        reader: &TokenReader,
+        batch: usize,
+        first: usize,
+        prepared: Vec<Result<Pixels, String>>,
+    ) -> Vec<Item> {
+        let Ok(read) = reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
+        let more = |(tokens, pixels): (Tokens, Pixels)| {
+            let looked_at = self.save_traces || !self.kinds.is_empty();
+            let seen = if looked_at { reader.preprocessor.seen(&pixels) } else { Picture::default() };
+            let mut changed = Vec::new();
+            if !self.kinds.is_empty() {
+                changed.push(tokens.clone());
+                for copies in stability::changed(&reader.preprocessor, &seen, &self.kinds).chunks(batch) {
+                    changed.extend(reader.forward(copies).map_err(|error| error.to_string())?);
+                }
+            }
+            let seen = if self.save_traces { seen } else { Picture::default() };
+            Ok(Read { tokens, seen, changed })
+        };
+        (first..).zip(read.into_iter().map(|read| read.and_then(more))).collect()
+    }
+
     /// Explains every batch that comes, image by image and probe by probe.
     fn run(&self, batches: &Receiver<Vec<Item>>, report: &mut Report) -> anyhow::Result<()> {
         for items in batches {
@@ -220,15 +178,16 @@ impl Explainer<'_> {
         let (index, read) = item;
         let source = &self.images[*index];
         let image = source.path.display().to_string();
-        let failure = |error: &anyhow::Error| Failure {
+        let failure = |error: String| Failure {
             image: *index,
             path: image.clone(),
             probe: probe.map(|probe| probe.path.display().to_string()),
-            error: error::lines(error).join(": "),
+            error,
         };
+        let of = |error: anyhow::Error| error::lines(&error).join(": ");
         let (Read { tokens, seen, changed }, loaded) = match (read, probe) {
             (Ok(read), Some(probe)) => (read, probe),
-            (Err(error), _) => return Ok(Err(failure(error))),
+            (Err(why), _) => return Ok(Err(failure(why.clone()))),
             (Ok(_), None) => unreachable!("what was read comes with a probe"),
         };
         let question = Question {
@@ -242,7 +201,7 @@ impl Explainer<'_> {
         };
         let trace = match explain(&loaded.probe, tokens, seen.clone(), question) {
             Ok(trace) => trace,
-            Err(error) => return Ok(Err(failure(&error.into()))),
+            Err(error) => return Ok(Err(failure(of(error.into())))),
         };
         let document = write::document(&trace, loaded, self);
         let folder = self.out.join(&source.stem);
@@ -250,7 +209,7 @@ impl Explainer<'_> {
             Some(Ok(stability)) => {
                 write::stability(&folder, &loaded.stem, &stability)?;
             }
-            Some(Err(error)) => return Ok(Err(failure(&error.into()))),
+            Some(Err(error)) => return Ok(Err(failure(of(error.into())))),
             None => {}
         }
         let tokens = self.save_tokens.then_some(tokens);

@@ -1,7 +1,7 @@
 //! `ssmprobe inspect`: how probes read images, as arrays, JSON and a table (docs/definitions.md, section 8).
 //!
-//! The calling thread owns every tensor and runs the backbone batch by batch; a second thread
-//! explains and writes the batch before, one core an image and probe.
+//! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
+//! next one, and a third explains and writes the one before, one core an image and probe.
 
 mod batches;
 mod report;
@@ -14,17 +14,17 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use self::batches::{Explainer, Job, Loaded};
+use self::batches::{Explainer, Loaded};
 use self::report::Report;
 use self::sources::Source;
 use super::fetch;
 use super::tokens::{TakingFlags, doubt};
+use crate::app::jobs::tokens::{self, TokenReader};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
-use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::backbone::token_spec::TokenSpec;
-use crate::model::backbone::{self, Backbone};
+use crate::model::backbone::{self, BackboneError};
 use crate::model::device;
 use crate::model::explain::null_model::{self, NullBands};
 use crate::model::explain::stability::perturb;
@@ -138,44 +138,32 @@ impl Inspect {
         let device = device::open(&self.device)?;
         let of_files = probes.iter().map(|loaded| (loaded.path.as_path(), &loaded.probe));
         let taking = self.taking.of_probes(of_files, &folder, &device)?;
-        let preprocessor = Preprocessor::open(&folder)?;
-        let preprocessor =
-            taking.size.map_or(Ok(preprocessor.clone()), |size| preprocessor.with_size(size))?;
-        let backbone = Backbone::open_in(&folder, &device, taking.arithmetic)?;
-        let backbone = backbone.with_mae_order(taking.mae_order);
-        let layer = taking.layer.unwrap_or(backbone.layers());
-        if layer > backbone.layers() {
-            let layers = backbone.layers();
-            return Err(Usage(format!(
-                "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
-                self.backbone
-            ))
-            .into());
-        }
-        check_fit(&probes, &backbone, &preprocessor, &taking)?;
+        let preprocessor = tokens::preprocessor(&folder, taking.size)?;
+        let reader =
+            TokenReader::open(&folder, preprocessor, &taking, &device).map_err(|error| match error {
+                BackboneError::Layer { layer, layers } => anyhow::Error::from(Usage(format!(
+                    "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
+                    self.backbone
+                ))),
+                other => other.into(),
+            })?;
+        check_fit(&probes, &reader, &taking)?;
         crate::model::io::atomic_file::make_folder(&self.out)
             .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
 
         let mut report = Report::new(&self.out, images.len(), self.json)?;
-        let job = Job {
-            backbone: &backbone,
-            preprocessor: &preprocessor,
+        let explainer = Explainer {
+            probes: &probes,
             images: &images,
-            layer,
-            batch: self.batch,
-            explainer: Explainer {
-                probes: &probes,
-                images: &images,
-                out: &self.out,
-                save_tokens: self.save_tokens,
-                save_traces: self.save_traces,
-                kinds: if self.stability { perturb::kinds(self.seed) } else { Vec::new() },
-                rho: self.rho,
-                nulls: NullBands::new(self.null_draws, self.seed),
-                seed: self.seed,
-            },
+            out: &self.out,
+            save_tokens: self.save_tokens,
+            save_traces: self.save_traces,
+            kinds: if self.stability { perturb::kinds(self.seed) } else { Vec::new() },
+            rho: self.rho,
+            nulls: NullBands::new(self.null_draws, self.seed),
+            seed: self.seed,
         };
-        job.run(&mut report)?;
+        batches::run(&reader, self.batch, &explainer, &mut report)?;
         let _working = interrupt::working();
         let code = report.finish()?;
         Ok(if interrupt::flow().is_break() { interrupt::code() } else { code })
@@ -210,19 +198,16 @@ fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
 
 /// Refuses, before any image is read, probes that cannot read what the backbone gives; warns of
 /// probes trained on other weights or other tokens.
-fn check_fit(
-    probes: &[Loaded],
-    backbone: &Backbone,
-    preprocessor: &Preprocessor,
-    taking: &TokenSpec,
-) -> anyhow::Result<()> {
+fn check_fit(probes: &[Loaded], reader: &TokenReader, taking: &TokenSpec) -> anyhow::Result<()> {
+    let TokenReader { backbone, preprocessor, .. } = reader;
     let taking = taking.settled(backbone.layers(), backbone.model_type());
 
+    let cls = backbone.config().family.cls;
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;
     for Loaded { path, probe, .. } in probes {
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
-        probe.fits(backbone.width(), grid.map_or(own, Grid::len), true)?;
+        probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls)?;
         if let Some(why) = doubt(probe, backbone.fingerprint(), &taking, &preprocessor.key()) {
             say!("warning: probe {} {why}; its numbers may mean little", path.display());
         }

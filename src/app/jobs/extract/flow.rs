@@ -9,12 +9,12 @@ use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
-use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Event, ExtractError, Plan};
+use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::Pace;
-use crate::model::backbone::Backbone;
+use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::{Pixels, Preprocessor};
 use crate::model::data::image::Photo;
 use crate::model::data::token_cache::{CacheError, SHARD, Stock, TokenCache, Writer};
@@ -51,12 +51,8 @@ pub struct Spent {
 /// Pixels of an image, or why there are none.
 pub(super) type Prepared = Result<Pixels, String>;
 
-/// An image on its way to the backbone.
-struct Image {
-    prepared: Prepared,
-    /// Of its file; none where that could not be read.
-    sha256: Option<String>,
-}
+/// An image on its way to the backbone, and the digest of its file; none where that could not be read.
+type Image = (Prepared, Option<String>);
 
 /// Tokens of images, in order, none where an image could not be read; and the images' digests.
 type Batch = Vec<(Option<Tokens>, Option<String>)>;
@@ -76,7 +72,7 @@ impl Plan {
             Ok(cache) => return Ok(cache),
             Err(stock) => *stock,
         };
-        let backbone = self.open(device)?;
+        let reader = self.open(device)?;
         let writer = Writer::of(stock)?;
         let missing = writer.missing();
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
@@ -86,11 +82,14 @@ impl Plan {
             let (hand, tokens) = sync_channel(1);
             let named = |name: &str| Builder::new().name(name.into());
             let decoding = named("decode")
-                .spawn_scoped(scope, || decode(&samples, batch(device), &self.preprocessor, send))
+                .spawn_scoped(scope, || {
+                    let make = |sample: &&Sample| image(sample, &self.preprocessor);
+                    prepare_ahead(samples.chunks(batch(device)), make, send)
+                })
                 .map_err(ExtractError::Thread)?;
             let writing =
                 named("write").spawn_scoped(scope, || write(writer, tokens)).map_err(ExtractError::Thread)?;
-            let read = self.read(&backbone, &missing, images, hand, tell);
+            let read = self.read(&reader, &missing, images, hand, tell);
             let (written, writing) = joined(writing);
             let writer = written?;
             let (decoding, mut spent) = (
@@ -107,7 +106,7 @@ impl Plan {
     /// before the last.
     fn read(
         &self,
-        backbone: &Backbone,
+        reader: &TokenReader,
         missing: &[usize],
         batches: Receiver<Vec<Image>>,
         hand: SyncSender<Batch>,
@@ -122,27 +121,20 @@ impl Plan {
             let begun = Instant::now();
             let Ok(batch) = batches.recv() else { break };
             *(if spent.images == 0 { &mut spent.first } else { &mut spent.starved }) += since(begun);
-            let mut pixels = Vec::with_capacity(batch.len());
-            let mut slots = Vec::with_capacity(batch.len());
-            for Image { prepared, sha256 } in batch {
-                let sample = missing[spent.images + slots.len()];
-                slots.push((prepared.is_ok(), sha256));
-                match prepared {
-                    Ok(ready) => pixels.push(ready),
-                    Err(why) => {
-                        // The answer to the batch's progress decides.
-                        let _ = tell(Event::Unreadable { sample, why: &why });
-                        first.get_or_insert(why);
-                    }
+            let count = batch.len();
+            let (prepared, digests): (Vec<Prepared>, Vec<Option<String>>) = batch.into_iter().unzip();
+            for (prepared, &sample) in prepared.iter().zip(&missing[spent.images..]) {
+                if let Err(why) = prepared {
+                    // The answer to the batch's progress decides.
+                    let _ = tell(Event::Unreadable { sample, why });
+                    first.get_or_insert(why.clone());
                 }
             }
             let begun = Instant::now();
-            let mut tokens = backbone.forward_layers(&pixels, &[self.layer], true)?.into_iter().flatten();
+            let read = reader.read(prepared, Err::<String, BackboneError>)?;
             spent.backbone += since(begun);
-            let count = slots.len();
-            let mut next =
-                |(slot, sha256): (bool, Option<String>)| (if slot { tokens.next() } else { None }, sha256);
-            let tokens: Batch = slots.into_iter().map(&mut next).collect();
+            let tokens = read.into_iter().map(|read| read.ok().map(|(tokens, _)| tokens));
+            let tokens: Batch = tokens.zip(digests).collect();
             readable |= tokens.iter().any(|(tokens, _)| tokens.is_some());
             (done, spent.images) = (done + count, spent.images + count);
             let begun = Instant::now();
@@ -172,30 +164,11 @@ pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared 
 fn image(sample: &Sample, preprocessor: &Preprocessor) -> Image {
     let bytes = match sample.source.bytes() {
         Ok(bytes) => bytes,
-        Err(error) => return Image { prepared: Err(error.to_string()), sha256: None },
+        Err(error) => return (Err(error.to_string()), None),
     };
     let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
     let pixels = |photo: Photo| preprocessor.apply(&photo).map_err(|error| error.to_string());
-    Image { prepared: photo.and_then(pixels), sha256: Some(sha256::of(&bytes)) }
-}
-
-/// Prepares batch after batch until all are sent or nobody takes them any more; the time it took.
-fn decode(
-    samples: &[&Sample],
-    batch: usize,
-    preprocessor: &Preprocessor,
-    send: SyncSender<Vec<Image>>,
-) -> Duration {
-    let mut spent = Duration::ZERO;
-    for batch in samples.chunks(batch) {
-        let begun = Instant::now();
-        let prepared = batch.par_iter().map(|sample| image(sample, preprocessor)).collect();
-        spent += begun.elapsed();
-        if send.send(prepared).is_err() {
-            break;
-        }
-    }
-    spent
+    (photo.and_then(pixels), Some(sha256::of(&bytes)))
 }
 
 /// Writes every batch that comes, and how long that took; ends at the first that cannot be written.

@@ -20,12 +20,13 @@ pub use self::error::ExtractError;
 pub use self::flow::Spent;
 pub use self::recompute::Recompute;
 pub use self::step_timing::TRIED;
+use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::rate::Progress;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::weights::Weights;
-use crate::model::backbone::{self, Backbone, BackboneError};
+use crate::model::backbone::{self, BackboneError};
 use crate::model::data::token_cache::{CacheError, Damage, Precision, Stock, TokenKey, image_bytes};
 use crate::model::data::{self, Dataset};
 use crate::model::grid::Grid;
@@ -97,7 +98,6 @@ pub enum Event<'a> {
 pub struct Plan {
     wanted: ExtractOptions,
     preprocessor: Preprocessor,
-    layer: usize,
     layers: usize,
     /// What the tokens depend on.
     pub source: TokenKey,
@@ -132,15 +132,11 @@ impl Plan {
     pub fn new(wanted: ExtractOptions, dataset: &Dataset) -> Result<Self, ExtractError> {
         let folder = &wanted.backbone;
         let config = Config::open(folder)?;
-        let mut preprocessor = Preprocessor::open(folder)?;
-        if let Some(size) = wanted.taking.size {
-            preprocessor = preprocessor.with_size(size)?;
-        }
+        let preprocessor = preprocessor(folder, wanted.taking.size)?;
         let (height, width) =
             preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
         let grid = config.grid_of(height, width)?;
-        let layer = wanted.taking.layer.unwrap_or(config.layers);
-        if layer > config.layers {
+        if let Some(layer) = wanted.taking.layer.filter(|layer| *layer > config.layers) {
             return Err(BackboneError::Layer { layer, layers: config.layers }.into());
         }
         let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
@@ -165,7 +161,6 @@ impl Plan {
             free: free(&wanted.root),
             wanted,
             preprocessor,
-            layer,
             layers: config.layers,
             source,
             grid,
@@ -210,10 +205,10 @@ impl Plan {
         taking.settled(self.layers, &self.backbone.model_type)
     }
 
-    /// The backbone on a device.
-    fn open(&self, device: &Device) -> Result<Backbone, BackboneError> {
-        let backbone = Backbone::open_in(&self.wanted.backbone, device, self.wanted.taking.arithmetic)?;
-        Ok(backbone.with_mae_order(self.wanted.taking.mae_order))
+    /// What reads images so, on a device.
+    fn open(&self, device: &Device) -> Result<TokenReader, BackboneError> {
+        let ExtractOptions { backbone, taking, .. } = &self.wanted;
+        TokenReader::open(backbone, self.preprocessor.clone(), taking, device)
     }
 }
 

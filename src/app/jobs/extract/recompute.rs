@@ -11,9 +11,8 @@ use rayon::prelude::*;
 
 use super::flow::{Prepared, batch, prepare};
 use super::{Event, ExtractError, Plan};
+use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::Pace;
-use crate::model::backbone::Backbone;
-use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::token_cache::{Batches, Precision, Rows, SupplyError, TokenSource, fits, round};
 use crate::model::data::{Dataset, Sample};
 use crate::model::grid::Grid;
@@ -23,9 +22,7 @@ const LOOKED: usize = 256;
 
 /// A backbone that gives a training its tokens.
 pub struct Recompute {
-    backbone: Backbone,
-    layer: usize,
-    preprocessor: Arc<Preprocessor>,
+    reader: TokenReader,
     samples: Arc<[Sample]>,
     precision: Precision,
     grid: Grid,
@@ -77,9 +74,7 @@ impl Plan {
         unreadable: Vec<usize>,
     ) -> Result<Recompute, ExtractError> {
         Ok(Recompute {
-            backbone: self.open(device)?,
-            layer: self.layer,
-            preprocessor: Arc::new(self.preprocessor.clone()),
+            reader: self.open(device)?,
             samples: dataset.samples.clone().into(),
             precision: self.source.precision,
             grid: self.grid,
@@ -97,8 +92,7 @@ impl Recompute {
             let name = || self.samples[image].source.name();
             pixels.push(prepared.map_err(|why| ExtractError::Vanished { image: name(), why })?);
         }
-        let tokens = self.backbone.forward_layers(&pixels, &[self.layer], true)?;
-        for (tokens, &image) in tokens.into_iter().flatten().zip(images) {
+        for (tokens, &image) in self.reader.forward(&pixels)?.into_iter().zip(images) {
             fits(&tokens, self.precision, image)?;
             rows.patches.extend(tokens.patches);
             rows.cls = rows.cls.take().zip(tokens.cls).map(|(mut all, own)| {
@@ -116,7 +110,7 @@ impl TokenSource for Recompute {
     }
 
     fn width(&self) -> usize {
-        self.backbone.width()
+        self.reader.backbone.width()
     }
 
     fn readable(&self, image: usize) -> bool {
@@ -126,16 +120,12 @@ impl TokenSource for Recompute {
     fn read(&self, batches: Vec<Vec<usize>>) -> Batches<'_> {
         // One part waits while another is prepared and a third is read.
         let (send, parts) = sync_channel(1);
-        let (samples, preprocessor, part) = (self.samples.clone(), self.preprocessor.clone(), self.part);
+        let (samples, preprocessor, part) =
+            (self.samples.clone(), self.reader.preprocessor.clone(), self.part);
         let wanted = batches.clone();
         let decode = move || {
-            for images in wanted.iter().flat_map(|batch| batch.chunks(part)) {
-                let prepared = images.par_iter().map(|&image| prepare(&samples[image], &preprocessor));
-                // Nobody takes them any more once the batches are dropped.
-                if send.send(prepared.collect::<Vec<Prepared>>()).is_err() {
-                    break;
-                }
-            }
+            let make = |&image: &usize| prepare(&samples[image], &preprocessor);
+            prepare_ahead(wanted.iter().flat_map(|batch| batch.chunks(part)), make, send);
         };
         if let Err(error) = std::thread::Builder::new().name("decode".into()).spawn(decode) {
             let error = SupplyError(Box::new(ExtractError::Thread(error)));

@@ -23,10 +23,10 @@ impl Plan {
         if pixels.is_empty() {
             return Ok(None);
         }
-        let backbone = self.open(device)?;
-        backbone.forward_layers(&pixels[..1], &[self.layer], true)?;
+        let reader = self.open(device)?;
+        reader.forward(&pixels[..1])?;
         let begun = Instant::now();
-        backbone.forward_layers(&pixels, &[self.layer], true)?;
+        reader.forward(&pixels)?;
         // Decoding goes on beside the backbone: the slower of the two decides.
         Ok(Some(begun.elapsed().max(decoding) / pixels.len() as u32))
     }
