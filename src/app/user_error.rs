@@ -1,7 +1,8 @@
 //! What went wrong, as a person reads it: a chain of messages and what to do now.
 
-use crate::model::io::catch_panic::cut;
 use serde::{Deserialize, Serialize};
+
+use crate::model::io::catch_panic::cut;
 
 /// The remedy for what a device other than the processor may be to blame for.
 pub const ON_CPU: &str = "Run on the CPU instead";

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::BackboneOptions;
 use crate::model::backbone::Backbone;
 use crate::model::backbone::token_spec::{Trained, said};
@@ -10,7 +12,6 @@ use crate::model::probe::Probe;
 use crate::model::probe::head;
 use crate::model::probe::head::Config;
 use crate::model::probe::router::Router;
-use serde::{Deserialize, Serialize};
 
 /// What an open backbone is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

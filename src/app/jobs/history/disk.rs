@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::{About, Failure};
 use crate::app::image_files::is_probe;
 use crate::model::io::atomic_file;
 use crate::model::train::run::{Metric, Run, RunError, StepLosses};
-use serde::{Deserialize, Serialize};
 
 /// What tells one state of a run's folder from another, without reading a file: length and time of
 /// change of what a training writes.

@@ -38,7 +38,7 @@ use crate::model::probe::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
 use crate::model::train::classifier::Model;
 use crate::model::train::run::checkpoint::Checkpoint;
-use crate::model::train::run::{Manifest, Outcome, ProbeCheckpoint, Run};
+use crate::model::train::run::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, Variant};
 use crate::model::train::{self, HeadTrainer, Saved, Task, TrainCursor, train};
 
 /// How often a training is saved within an epoch.
@@ -127,9 +127,7 @@ pub fn start_on(
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Summary, TrainingError> {
     let before = match out.join("run.json").exists() {
-        true if !resume => {
-            return Err(crate::model::train::run::RunError::Exists { folder: out.to_owned() }.into());
-        }
+        true if !resume => return Err(RunError::Exists { folder: out.to_owned() }.into()),
         true => {
             let run = Run::open(out)?;
             Some((run.claim()?, run))
@@ -382,7 +380,7 @@ fn fresh(
     seed: u64,
     device: &Device,
 ) -> Result<Vec<HeadTrainer>, TrainingError> {
-    let build = |variant: &crate::model::train::run::Variant| {
+    let build = |variant: &Variant| {
         let kind = head::find(&variant.head)
             .ok_or_else(|| TrainingError::UnknownHead { found: variant.head.clone() })?;
         Ok(HeadTrainer::new(&variant.name, Model::start(kind, &variant.config, dims, seed, device)?))

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Parts, TrainPlan, TrainingError};
 use crate::app::jobs::extract::Plan;
 use crate::app::paths;
@@ -10,7 +12,6 @@ use crate::model::data::{self, Dataset};
 use crate::model::probe::head::Dims;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::Selection;
-use serde::{Deserialize, Serialize};
 
 /// What a training comes to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
