@@ -24,7 +24,8 @@ impl UserError {
 
     /// The chain of an error.
     pub fn of(error: impl Into<anyhow::Error>) -> Self {
-        Self { lines: lines(&error.into()), remedy: None }
+        let chain = |error: anyhow::Error| Self { lines: lines(&error), remedy: None };
+        error.into().downcast().unwrap_or_else(chain)
     }
 
     /// A panic that said this.
@@ -45,6 +46,8 @@ impl UserError {
         Self { remedy: Some(remedy.into()), ..self }
     }
 }
+
+impl std::error::Error for UserError {}
 
 impl std::fmt::Display for UserError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

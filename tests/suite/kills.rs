@@ -9,11 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::app::jobs::train::{self, TrainForm};
+use ssmprobe::app::jobs::train::{self, TrainForm, TrainSpec};
 use ssmprobe::app::jobs::{Event, Fetch, JobId, Request};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::worker::WorkerEnv;
+use ssmprobe::model::device;
 use ssmprobe::model::io::failpoint::{self, Failure};
 
 use crate::faults::{apart, child, fixture, is_temporary, leftovers, tree, whole};
@@ -267,7 +268,8 @@ fn gone() {
     let go = |disk: &Path, gone: &str, mut left: isize| {
         let draft = draft(disk, &scenes.data());
         let order = draft.order(run::backbone()).expect("an order");
-        train::start(&order, &disk.join("run"), true, &mut |event| {
+        let spec = TrainSpec { order, out: disk.join("run"), resume: true };
+        train::run(device::choose, &spec, &mut |event| {
             let counts = match event {
                 train::Event::Extract { .. } => gone == "cache",
                 train::Event::Epoch { .. } => true,

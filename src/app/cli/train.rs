@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::tokens::TokenFlags;
 use super::{extract, fetch};
 use crate::app::jobs::extract::ExtractError;
-use crate::app::jobs::train::{self, Event, Summary, TrainPlan, TrainingError, plan, settings};
+use crate::app::jobs::train::{self, Event, Summary, TrainPlan, TrainSpec, TrainingError, plan, settings};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::{self, Display};
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
-use crate::model::backbone;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Metric, Outcome, Run, Variant};
+use crate::model::{backbone, device};
 
 /// Train probes on a dataset, all heads together, into a run's folder.
 #[derive(Args)]
@@ -130,15 +130,16 @@ impl TrainArgs {
     /// Trains `heads`, or goes on with the run's own.
     pub fn run(self, heads: Option<Vec<Variant>>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        let order = self.order(heads)?;
+        let (out, resume) = (self.out.clone(), self.resume);
+        let spec = TrainSpec { order: self.order(heads)?, out, resume };
         let mut display = Display::new();
         let (mut trained, mut working) = (false, None);
-        let result = train::start(&order, &self.out, self.resume, &mut |event| {
+        let result = train::run(device::choose, &spec, &mut |event| {
             trained |= matches!(event, Event::Step { .. });
             if matches!(event, Event::Begin { .. }) {
                 working = Some(interrupt::working());
             }
-            self.tell(&event, &order, &mut display);
+            self.tell(&event, &spec.order, &mut display);
             interrupt::flow()
         });
         display.clear();

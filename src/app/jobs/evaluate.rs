@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::extract::{Event, ExtractError, ExtractOptions, Plan};
-use super::{BackboneId, ExplainSettings, JobError, Partial, ProbeId, Reporter, Unit};
+use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
 use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::data::token_cache::{Precision, TokenCache};
@@ -96,7 +96,12 @@ pub struct EvalAnswer {
 }
 
 /// Asks every subject, and tells of each as soon as it is done.
-pub fn run(engine: &mut Engine, spec: &EvalRequest, reporter: &mut dyn Reporter) -> Result<(), JobError> {
+pub fn run(
+    engine: &mut Engine,
+    spec: &EvalRequest,
+    reporter: &mut dyn Reporter,
+    tell: &mut dyn FnMut(EvalAnswer),
+) -> Result<(), JobError> {
     let mut known: Option<(BackboneId, Known)> = None;
     for (at, subject) in spec.subjects.iter().enumerate() {
         reporter.cancel().check()?;
@@ -106,11 +111,11 @@ pub fn run(engine: &mut Engine, spec: &EvalRequest, reporter: &mut dyn Reporter)
         let Some((_, known)) = &known else { continue };
         let result = match ask(engine, spec, at, known, reporter) {
             Ok(survey) => Ok(Arc::new(survey)),
-            Err(JobError::Failed(fault)) => Err(fault),
+            Err(JobError::Failed(error)) => Err(UserError::of(error)),
             Err(JobError::Cancelled) => return Err(JobError::Cancelled),
         };
         let answer = EvalAnswer { subject: *subject, part: spec.part.clone(), result };
-        reporter.partial(Partial::Evaluated(answer));
+        tell(answer);
     }
     Ok(())
 }

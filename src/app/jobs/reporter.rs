@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::engine::Engine;
-use super::evaluate::EvalAnswer;
-use super::{Cancel, Unit, train};
+use super::{Cancel, Unit};
 use crate::app::user_error::UserError;
 
 /// How a job ends before its end.
@@ -12,13 +11,13 @@ pub enum JobError {
     /// It was asked to.
     Cancelled,
     /// It could not be done.
-    Failed(UserError),
+    Failed(anyhow::Error),
 }
 
 impl JobError {
     /// An error that a job's own words cannot improve on.
     pub fn of(error: impl Into<anyhow::Error>) -> Self {
-        Self::Failed(UserError::of(error))
+        Self::Failed(error.into())
     }
 
     /// The fault of a file, with what to do if it has vanished.
@@ -33,16 +32,8 @@ impl JobError {
 
 impl From<UserError> for JobError {
     fn from(fault: UserError) -> Self {
-        Self::Failed(fault)
+        Self::Failed(fault.into())
     }
-}
-
-/// What a job has found before its end.
-pub enum Partial<'a> {
-    /// What one of several probes made of a dataset.
-    Evaluated(EvalAnswer),
-    /// How a training goes.
-    Training(train::Event<'a>),
 }
 
 /// Who a job tells how it goes, and who may end it.
@@ -55,9 +46,6 @@ pub trait Reporter {
 
     /// Something to know; the job goes on.
     fn warn(&mut self, text: String);
-
-    /// Something is found already.
-    fn partial(&mut self, partial: Partial<'_>);
 
     /// The flag that ends the job, for whoever works on other threads.
     fn cancel(&self) -> &Cancel;

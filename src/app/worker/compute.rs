@@ -2,16 +2,18 @@
 //! the middle of a long one, between two steps, it does the short ones that have come meanwhile.
 
 use std::collections::{HashSet, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use super::event_sender::{EventSender, JobEvents};
 use super::train_report::Report;
 use crate::app::jobs::engine::{BackboneSpec, Engine};
-use crate::app::jobs::train::{self, TimeSpec, TrainSpec};
+use crate::app::jobs::extract::ExtractError;
+use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{
-    BackboneId, Cancel, Compute, Event, JobError, JobId, Partial, ProbeId, Reporter, Unit, evaluate, explain,
+    BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit, evaluate, explain,
     stability,
 };
 use crate::app::user_error::ON_CPU;
@@ -138,7 +140,7 @@ impl Queue {
     fn perform(&mut self, engine: &mut Engine, Job { id, kind, cancel }: Job) {
         let (outbox, device) = (self.outbox.clone(), kind.device(engine));
         let done = outbox.job(id, &cancel, |events| {
-            run(engine, kind, &mut QueueReporter { queue: self, events, cancel: &cancel, report: None })
+            run(engine, kind, &mut QueueReporter { queue: self, events, cancel: &cancel })
         });
         self.resting.remove(&id);
         if let Err(fault) = done {
@@ -174,16 +176,29 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
         Kind::Asked(Compute::Stability(spec)) => {
             Event::Steadied { job, answer: stability::run(engine, &spec, reporter)? }
         }
-        Kind::Asked(Compute::Evaluate(spec)) => return evaluate::run(engine, &spec, reporter),
+        Kind::Asked(Compute::Evaluate(spec)) => {
+            let outbox = reporter.events.outbox.clone();
+            let tell = &mut |answer| outbox.tell(Event::Surveyed { job, answer });
+            return evaluate::run(engine, &spec, reporter, tell);
+        }
         Kind::Time(spec) => {
             let estimate = train::time(engine, &spec, reporter)?;
             Event::Training { job, news: TrainEvent::Timed(estimate) }
         }
         Kind::Train(spec) => {
-            reporter.report = Some(Report::new(reporter.events.clone(), &spec.order));
-            let summary = train::run(engine, &spec, reporter);
-            let Some(mut report) = reporter.report.take() else { return Ok(()) };
+            let mut report = Report::new(reporter.events.clone(), &spec.order);
+            let summary = train::run(engine.env.device, &spec, &mut |event| {
+                report.hear(event);
+                match reporter.pause(engine) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
+            });
             report.flush();
+            let summary = summary.map_err(|error| match error {
+                TrainingError::Extract(ExtractError::Stopped { .. }) => JobError::Cancelled,
+                other => JobError::of(other),
+            });
             return report.end(&summary?, &spec.out);
         }
     };
@@ -196,8 +211,6 @@ struct QueueReporter<'a> {
     queue: &'a mut Queue,
     events: JobEvents,
     cancel: &'a Cancel,
-    /// Of a training.
-    report: Option<Report>,
 }
 
 impl Reporter for QueueReporter<'_> {
@@ -211,19 +224,6 @@ impl Reporter for QueueReporter<'_> {
 
     fn warn(&mut self, text: String) {
         self.events.warn(text);
-    }
-
-    fn partial(&mut self, partial: Partial<'_>) {
-        match partial {
-            Partial::Evaluated(answer) => {
-                self.events.outbox.tell(Event::Surveyed { job: self.events.job, answer });
-            }
-            Partial::Training(event) => {
-                if let Some(report) = &mut self.report {
-                    report.hear(event);
-                }
-            }
-        }
     }
 
     fn cancel(&self) -> &Cancel {

@@ -53,7 +53,7 @@ impl EventSender {
         match guard(|| work(events)) {
             Ok(Ok(())) => self.tell(Event::Finished(job)),
             Ok(Err(JobError::Cancelled)) => self.tell(Event::Cancelled(job)),
-            Ok(Err(JobError::Failed(fault))) => self.tell(Event::Failed(job, fault)),
+            Ok(Err(JobError::Failed(error))) => self.tell(Event::Failed(job, UserError::of(error))),
             Err(said) => return Err(UserError::of_panic(said)),
         }
         Ok(())

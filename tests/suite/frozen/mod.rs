@@ -12,8 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use ssmprobe::app::jobs::train::{self, Event, TrainForm};
+use ssmprobe::app::jobs::train::{self, Event, TrainForm, TrainSpec};
 use ssmprobe::model::data::scenes;
+use ssmprobe::model::device;
 use ssmprobe::model::train::run::Run;
 use tempfile::TempDir;
 
@@ -286,7 +287,8 @@ fn a_stopped_run() {
             ..TrainForm::default()
         };
         let order = draft.order(desk.join("backbone")).expect("an order");
-        let end = train::start(&order, &desk.join("stopped"), false, &mut |event| match event {
+        let spec = TrainSpec { order, out: desk.join("stopped"), resume: false };
+        let end = train::run(device::choose, &spec, &mut |event| match event {
             Event::Epoch { position, .. } if position.epoch == 2 => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });

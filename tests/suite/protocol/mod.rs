@@ -19,10 +19,11 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use ssmprobe::app::jobs::extract::{ExtractOptions, Plan};
 use ssmprobe::app::jobs::train::plan::variants;
-use ssmprobe::app::jobs::train::{self, Event, Summary, TrainPlan};
+use ssmprobe::app::jobs::train::{self, Event, Summary, TrainPlan, TrainSpec};
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::token_cache::{Batches, Precision, Rows, TokenSource, Writer};
 use ssmprobe::model::data::{self, Dataset};
+use ssmprobe::model::device;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::io::array::{Array, Arrays};
 use ssmprobe::model::tokens::Tokens;
@@ -164,7 +165,8 @@ impl Desk {
     }
 
     fn train(&self, order: &TrainPlan, out: &str, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Summary {
-        train::start(order, &self.path(out), true, tell).expect("a training")
+        let spec = TrainSpec { order: order.clone(), out: self.path(out), resume: true };
+        train::run(device::choose, &spec, tell).expect("a training")
     }
 
     /// Trains to the end; the run.

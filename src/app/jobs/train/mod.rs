@@ -4,7 +4,6 @@
 
 mod error;
 mod form;
-mod job;
 mod manifest;
 pub mod plan;
 mod preflight;
@@ -15,24 +14,23 @@ pub mod sweep;
 mod token_source;
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
 
 pub use self::error::TrainingError;
 pub use self::form::{MOST_SEEDS, TrainForm};
-pub use self::job::{TimeSpec, TrainSpec, run, time};
 use self::manifest::{manifest, truth};
 pub use self::plan::TrainPlan;
 pub use self::preflight::{Estimate, Preflight, outlook};
 pub use self::split::Parts;
-pub use self::step_timing::StepTiming;
+pub use self::step_timing::{TimeSpec, time};
 use super::extract::{self, ExtractError, Plan};
 use crate::app::rate::{Pace, Progress};
 use crate::model::data::token_cache::{self, TokenSource};
 use crate::model::data::{self, Dataset};
-use crate::model::device::{self, Choice, DeviceError};
+use crate::model::device::{Choice, DeviceError};
 use crate::model::io::array::Arrays;
 use crate::model::probe::head::{self, Dims};
 use crate::model::probe::{Classifier, Probe};
@@ -108,26 +106,25 @@ pub struct Summary {
     pub finished: bool,
 }
 
-/// Does what `order` says in the folder `out`, or goes on with it where `resume` and a run is there.
-pub fn start(
-    order: &TrainPlan,
-    out: &Path,
-    resume: bool,
-    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<Summary, TrainingError> {
-    start_on(device::choose, order, out, resume, tell)
+/// A training.
+pub struct TrainSpec {
+    /// What is to be trained.
+    pub order: TrainPlan,
+    /// The run's folder.
+    pub out: PathBuf,
+    /// Whether it goes on where there is a run.
+    pub resume: bool,
 }
 
-/// [`start`] on a device that `open` opens by its name.
-pub fn start_on(
+/// Does what `spec` says, on a device that `open` opens by its name.
+pub fn run(
     open: fn(&str) -> Result<Choice, DeviceError>,
-    order: &TrainPlan,
-    out: &Path,
-    resume: bool,
+    spec: &TrainSpec,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Summary, TrainingError> {
+    let TrainSpec { order, out, resume } = spec;
     let before = match out.join("run.json").exists() {
-        true if !resume => return Err(RunError::Exists { folder: out.to_owned() }.into()),
+        true if !*resume => return Err(RunError::Exists { folder: out.clone() }.into()),
         true => {
             let run = Run::open(out)?;
             Some((run.claim()?, run))

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Distribution, Tensor};
 
-use super::{TrainingError, fresh};
-use crate::app::jobs::train::TrainPlan;
+use super::{Estimate, Preflight, TrainPlan, TrainingError, fresh};
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::extract::Plan;
+use crate::app::jobs::{JobError, Reporter};
+use crate::model::data::Sample;
 use crate::model::probe::head::{Batch, Dims};
 use crate::model::train::{HeadTrainer, Labels, step_all};
 
@@ -15,8 +18,43 @@ const LONG_ENOUGH: Duration = Duration::from_millis(400);
 /// Steps tried at most, after the first, which prepares the device.
 const MOST: u32 = 5;
 
+/// Images a step is tried on at most, so that trying takes no minute where a step does.
+const BATCH: usize = 256;
+
+/// What a training is tried on to say how long it takes.
+pub struct TimeSpec {
+    /// What is to be trained.
+    pub order: TrainPlan,
+    /// What it comes to.
+    pub facts: Preflight,
+    /// Its tokens.
+    pub plan: Plan,
+    /// Some of its images.
+    pub samples: Vec<Sample>,
+}
+
+/// Tries steps and images to say how long a training takes.
+pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -> Result<Estimate, JobError> {
+    let TimeSpec { order, facts, plan, samples } = spec;
+    let device = (engine.env.device)(&order.device).map_err(JobError::of)?.device;
+    let image = match samples.is_empty() {
+        true => None,
+        false => plan.time(samples, &device).map_err(JobError::of)?,
+    };
+    reporter.pause(engine)?;
+    let images = order.protocol.batch.min(facts.train).min(BATCH);
+    let mut trial = StepTiming::new(order, facts.dims, images, &device).map_err(JobError::of)?;
+    trial.prepare();
+    reporter.pause(engine)?;
+    let step = trial.step();
+    reporter.pause(engine)?;
+    let estimate = Estimate { image, step, evaluation: trial.evaluation(), tried: trial.images() };
+    reporter.cancel().check()?;
+    Ok(estimate)
+}
+
 /// Heads at their start and a batch to try them on.
-pub struct StepTiming {
+struct StepTiming {
     learners: Vec<HeadTrainer>,
     batch: Batch,
     labels: Labels,
@@ -25,7 +63,7 @@ pub struct StepTiming {
 
 impl StepTiming {
     /// The heads of `order` on a batch of `images`.
-    pub fn new(order: &TrainPlan, dims: Dims, images: usize, device: &Device) -> Result<Self, TrainingError> {
+    fn new(order: &TrainPlan, dims: Dims, images: usize, device: &Device) -> Result<Self, TrainingError> {
         let classes: Vec<usize> = (0..images).map(|image| image % dims.classes).collect();
         let random = Distribution::Normal(0.0, 1.0);
         let patches = Tensor::<3>::random([images, dims.grid.len(), dims.width], random, device);
@@ -43,17 +81,17 @@ impl StepTiming {
     }
 
     /// Images of the batch.
-    pub fn images(&self) -> usize {
+    fn images(&self) -> usize {
         self.batch.draws.len()
     }
 
     /// One step, which prepares the device and is not counted.
-    pub fn prepare(&mut self) {
+    fn prepare(&mut self) {
         step_all(&mut self.learners, &self.batch, &self.labels, self.rate);
     }
 
     /// Time of a step: the mean of a few.
-    pub fn step(&mut self) -> Duration {
+    fn step(&mut self) -> Duration {
         let begun = Instant::now();
         let mut steps = 0;
         while steps == 0 || (steps < MOST && begun.elapsed() < LONG_ENOUGH) {
@@ -64,7 +102,7 @@ impl StepTiming {
     }
 
     /// Time of evaluating one batch.
-    pub fn evaluation(&self) -> Duration {
+    fn evaluation(&self) -> Duration {
         let begun = Instant::now();
         let Batch { patches, cls, grid, draws, .. } = self.batch.clone();
         let batch =
