@@ -45,20 +45,25 @@ impl EvalSplit {
         let split = split.or_else(|| dataset.held_out()).unwrap_or(Split::Train);
         let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
         let samples: Vec<usize> = own.map(|(at, _)| at).collect();
-        let asked = EvalSet {
-            dataset: dataset.name.clone(),
-            split: split.name().to_owned(),
-            classes: dataset.classes.clone(),
-            images: samples.iter().map(|at| dataset.name_of_image(*at)).collect(),
-            class: samples.iter().map(|at| dataset.samples[*at].class as u32).collect(),
-        };
-        Self { split, samples, asked: Arc::new(asked), dataset: Arc::new(dataset) }
+        let asked = Arc::new(eval_set(&dataset, split.name(), &samples));
+        Self { split, samples, asked, dataset: Arc::new(dataset) }
     }
 
     /// It in one line: `folder, 500 test images of 10 classes`.
     pub fn summary(&self) -> String {
         let (images, classes) = (self.samples.len(), self.asked.classes.len());
         format!("{}, {images} {} images of {classes} classes", self.dataset.layout, self.split.name())
+    }
+}
+
+/// What `samples` of a dataset are called, and their classes.
+pub fn eval_set(dataset: &Dataset, split: &str, samples: &[usize]) -> EvalSet {
+    EvalSet {
+        dataset: dataset.name.clone(),
+        split: split.to_owned(),
+        classes: dataset.classes.clone(),
+        images: samples.iter().map(|at| dataset.name_of_image(*at)).collect(),
+        class: samples.iter().map(|at| dataset.samples[*at].class as u32).collect(),
     }
 }
 

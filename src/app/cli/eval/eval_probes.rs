@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::app::jobs::train::Parts;
+use crate::app::jobs::train::{Parts, labelled};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::data::{Dataset, Split};
 use crate::model::explain::evaluation::Evaluation;
@@ -86,17 +86,12 @@ impl Question {
         let split = split.or_else(|| dataset.held_out()).context(
             "the dataset has no test or validation images; `--split train` asks about the training images",
         )?;
-        let of = |split: Split| {
-            let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
-            let (images, classes) = own.map(|(index, sample)| (index, sample.class)).unzip();
-            Labelled { images, classes }
-        };
-        let asked = of(split);
+        let asked = labelled(dataset, split);
         if asked.images.is_empty() {
             bail!("{}: has no {} images", dataset.name, split.name());
         }
         let draws = asked.images.iter().map(|&image| image as u64).collect();
-        Ok(Self { split: split.name(), asked, draws, known: of(Split::Train) })
+        Ok(Self { split: split.name(), asked, draws, known: labelled(dataset, Split::Train) })
     }
 
     /// The test images of a run, and those it was trained on.

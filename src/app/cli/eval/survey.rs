@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::eval_probes::Question;
+use crate::app::jobs::evaluate::eval_set;
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::MEASURES;
@@ -33,16 +34,9 @@ impl Surveys {
     /// Of all images of a question, readable or not.
     pub fn new(folder: &Path, dataset: &Dataset, question: &Question) -> anyhow::Result<Self> {
         atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
-        let (images, class) = (&question.asked.images, &question.asked.classes);
-        let asked = EvalSet {
-            dataset: dataset.name.clone(),
-            split: question.split.to_owned(),
-            classes: dataset.classes.clone(),
-            images: images.iter().map(|&at| dataset.name_of_image(at)).collect(),
-            class: class.iter().map(|&class| class as u32).collect(),
-        };
-        let (places, draws) = (images.clone(), question.draws.clone());
-        Ok(Self { folder: folder.to_owned(), asked: Arc::new(asked), places, draws })
+        let (places, draws) = (question.asked.images.clone(), question.draws.clone());
+        let asked = Arc::new(eval_set(dataset, question.split, &places));
+        Ok(Self { folder: folder.to_owned(), asked, places, draws })
     }
 
     /// Asks a probe and writes both files, called `name`; none of them if `told` wants to stop.

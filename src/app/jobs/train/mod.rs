@@ -24,7 +24,7 @@ pub use self::form::{MOST_SEEDS, TrainForm};
 use self::manifest::{manifest, truth};
 pub use self::plan::TrainPlan;
 pub use self::preflight::{Estimate, Preflight, outlook};
-pub use self::split::Parts;
+pub use self::split::{Parts, labelled};
 pub use self::step_timing::{TimeSpec, time};
 use super::extract::{self, ExtractError, Plan};
 use crate::app::rate::{Pace, Progress};

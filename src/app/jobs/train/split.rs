@@ -21,17 +21,19 @@ pub struct Parts {
     pub selection: Selection,
 }
 
+/// The images of a split.
+pub fn labelled(dataset: &Dataset, split: Split) -> Labelled {
+    let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
+    let (images, classes) = own.map(|(index, sample)| (index, sample.class)).unzip();
+    Labelled { images, classes }
+}
+
 impl Parts {
     /// The parts of `dataset`. `share` of every class of train picks the best epoch, if given; else
     /// the validation split where there is a test split beside it; else the test images themselves.
     pub fn of(dataset: &Dataset, share: Option<f64>) -> Result<Self, TrainingError> {
-        let of = |split: Option<Split>| {
-            let own = dataset.samples.iter().enumerate().filter(|(_, sample)| Some(sample.split) == split);
-            let (images, classes) = own.map(|(index, sample)| (index, sample.class)).unzip();
-            Labelled { images, classes }
-        };
-        let (all, test) = (of(Some(Split::Train)), of(dataset.held_out()));
-        let val = of(Some(Split::Val));
+        let test = dataset.held_out().map(|split| labelled(dataset, split)).unwrap_or_default();
+        let (all, val) = (labelled(dataset, Split::Train), labelled(dataset, Split::Val));
         let own_val = dataset.held_out() == Some(Split::Test) && !val.images.is_empty();
         let (train, select, selection) = match share {
             Some(share) => {
