@@ -336,11 +336,15 @@ fn an_unfinished_run_says_so() {
     std::fs::remove_file(folder.path().join("answers/sinkhorn-s1.json")).unwrap();
     let mut failed = run.outcomes().unwrap().remove(0);
     failed.failure = Some("the loss became NaN in epoch 2".into());
-    failed.epochs.truncate(1);
-    run.write_outcome(&failed).unwrap();
+    // Of two epochs both trainings of GAP have one: one broke, the other was stopped.
+    for mut outcome in [failed, run.outcome("gap", 1).unwrap()] {
+        outcome.epochs.truncate(1);
+        run.write_outcome(&outcome).unwrap();
+    }
     let notes = Source::open(folder.path()).unwrap().notes().join("\n");
     assert!(notes.contains("gap, seed 0, stopped early: the loss became NaN in epoch 2"), "{notes}");
-    assert!(notes.contains("1 of 4 trainings are missing"), "{notes}");
+    // The one that is missing and the one that was stopped; the broken one is told already.
+    assert!(notes.contains("2 of 4 trainings are missing or were stopped"), "{notes}");
 }
 
 #[test]
