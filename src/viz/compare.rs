@@ -3,16 +3,12 @@
 
 use super::{Empty, Figure, MARGIN, Options, Size, shared};
 use crate::model::trace::Trace;
-use crate::viz::draw::check::check;
-use crate::viz::draw::font;
-use crate::viz::draw::frame;
-use crate::viz::draw::scene::{Anchor, Box2, Scene};
-use crate::viz::draw::theme::Theme;
+use crate::viz::draw::{Anchor, Box2, Scene, Theme, check::check, font, frame};
 
 /// Gap between columns and between rows, in points.
-const GAP: f32 = 14.0;
+const GAP_PT: f32 = 14.0;
 /// Width of the strip that names the rows.
-const SIDE: f32 = 12.0;
+const NAME_PT: f32 = 12.0;
 
 /// Draws `figures` of `traces` on a page of `width` points.
 ///
@@ -25,11 +21,21 @@ pub fn scene(
     theme: &Theme,
     width: f32,
 ) -> Result<Scene, Empty> {
+    Ok(inside(traces, figures, options, theme, width - 2.0 * MARGIN)?.framed(MARGIN))
+}
+
+/// The same without an edge around it.
+pub(super) fn inside(
+    traces: &[&Trace],
+    figures: &[&dyn Figure],
+    options: &Options,
+    theme: &Theme,
+    width: f32,
+) -> Result<Scene, Empty> {
     if traces.is_empty() || figures.is_empty() {
         return Err(Empty("Choose at least one trace and one figure to compare".to_owned()));
     }
-    let width = width - 2.0 * MARGIN;
-    let cell = ((width - SIDE + GAP) / traces.len() as f32 - GAP).max(40.0);
+    let cell = ((width - NAME_PT + GAP_PT) / traces.len() as f32 - GAP_PT).max(40.0);
     let titles = theme.title + 5.0;
     let mut cells: Vec<Vec<Result<Scene, Empty>>> = Vec::new();
     for figure in figures {
@@ -50,10 +56,10 @@ pub fn scene(
         .iter()
         .map(|row| row.iter().filter_map(|c| c.as_ref().ok()).map(|s| s.height).fold(30.0, f32::max))
         .collect();
-    let height = titles + heights.iter().sum::<f32>() + GAP * (heights.len() - 1) as f32;
+    let height = titles + heights.iter().sum::<f32>() + GAP_PT * (heights.len() - 1) as f32;
     let mut scene = Scene::new(width, height, "Comparison of probes", theme.background);
     for (c, trace) in traces.iter().enumerate() {
-        let x = SIDE + c as f32 * (cell + GAP);
+        let x = NAME_PT + c as f32 * (cell + GAP_PT);
         let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
         let stem = std::path::Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);
         let text = font::fit(stem, theme.title, cell);
@@ -62,15 +68,15 @@ pub fn scene(
     }
     let mut y = titles;
     for ((row, figure), row_height) in cells.into_iter().zip(figures).zip(&heights) {
-        let text = font::fit(figure.title(), theme.label, row_height + GAP);
+        let text = font::fit(figure.title(), theme.label, row_height + GAP_PT);
         scene.text_up([theme.label, y + row_height / 2.0], text, theme.label, theme.muted);
         for (c, drawn) in row.into_iter().enumerate() {
-            let x = SIDE + c as f32 * (cell + GAP);
+            let x = NAME_PT + c as f32 * (cell + GAP_PT);
             let drawn = drawn.unwrap_or_else(|why| frame::message(theme, cell, *row_height, "", &why.0));
             let clip = Box2::new(-2.0, -2.0, cell + 4.0, row_height + 4.0);
             scene.place(drawn, [x, y], Some(clip));
         }
-        y += row_height + GAP;
+        y += row_height + GAP_PT;
     }
-    Ok(scene.framed(MARGIN))
+    Ok(scene)
 }

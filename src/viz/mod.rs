@@ -11,15 +11,12 @@ pub mod draw;
 pub mod export;
 pub mod figures;
 
+pub use figures::{FIGURES, find};
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::trace::{Routing, Trace};
-use draw::colormap::Map;
-use draw::hover::Hover;
-use draw::readout::Readout;
-use draw::scene::Scene;
-use draw::table::Table;
-use draw::theme::Theme;
+use draw::{Hover, Map, Readout, Scene, Table, Theme};
 
 /// One column of a two-column page, 85 mm, in points.
 pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
@@ -88,22 +85,141 @@ impl Default for Options {
     }
 }
 
+/// What something is called, wherever it is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Its name on a command line and in files.
+    pub id: &'static str,
+    /// Its name on the screen.
+    pub title: &'static str,
+    /// What it shows and how to read it.
+    pub about: &'static str,
+    /// Where its pane stands at first.
+    pub tab: Tab,
+}
+
+/// A setting that a figure heeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// [`Options::opacity`].
+    Opacity,
+    /// [`Options::grid`].
+    Grid,
+    /// [`Options::log`].
+    Log,
+    /// [`Options::rows`].
+    Rows,
+    /// [`Options::step`].
+    Step,
+    /// [`Options::map`].
+    Map,
+}
+
+/// Whether what a figure shows of one probe can be subtracted from what it shows of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subtractable {
+    /// Differences of it mean nothing.
+    No,
+    /// Any two of one patch grid.
+    Always,
+    /// Evidence: only where both have it for the same class.
+    ForOneClass,
+}
+
+/// Tabs that share a place in the layout a window begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TabGroup {
+    /// The picture and what its patches count.
+    Picture,
+    /// In which order it is read.
+    Order,
+    /// Which token is sent where.
+    Plan,
+    /// What positions add, and what is remembered of them.
+    Evidence,
+    /// Measures of the plan.
+    Diagnostics,
+    /// What it is taken for.
+    Predictions,
+    /// Of a dataset: probes and classes in numbers.
+    Classes,
+    /// Of a dataset: which class is taken for which.
+    Confusion,
+    /// Of a dataset: image by image.
+    Images,
+    /// Of a dataset: routing by class.
+    Routing,
+    /// A page of its own.
+    Page,
+}
+
+/// Where a pane stands at first: its group, and whether it is the tab in front there. The others follow
+/// in the order of their list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tab {
+    /// Beside which others.
+    pub group: TabGroup,
+    /// Whether it is the tab that is seen.
+    pub front: bool,
+}
+
+impl TabGroup {
+    /// One of its tabs.
+    pub const fn tab(self) -> Tab {
+        Tab { group: self, front: false }
+    }
+
+    /// The tab in front.
+    pub const fn front(self) -> Tab {
+        Tab { group: self, front: true }
+    }
+}
+
 /// A kind of picture of a trace.
 pub trait Figure: Sync {
+    /// What it is called, and what it shows.
+    fn info(&self) -> Info;
+
     /// Its name on a command line.
-    fn id(&self) -> &'static str;
+    fn id(&self) -> &'static str {
+        self.info().id
+    }
 
     /// Its name on the screen.
-    fn title(&self) -> &'static str;
+    fn title(&self) -> &'static str {
+        self.info().title
+    }
 
     /// What it shows and how to read it.
-    fn about(&self) -> &'static str;
+    fn about(&self) -> &'static str {
+        self.info().about
+    }
+
+    /// The settings it heeds of this trace, in the order they are offered.
+    fn controls(&self, _trace: &Trace) -> &'static [Control] {
+        &[]
+    }
+
+    /// Whether differences between two probes can be drawn.
+    fn subtractable(&self) -> Subtractable {
+        Subtractable::No
+    }
+
+    /// Whether a comparison of probes shows it at first.
+    fn is_compared(&self) -> bool {
+        false
+    }
+
+    /// Whether it names classes, so that the true one belongs beside it.
+    fn names_classes(&self) -> bool {
+        false
+    }
 
     /// A height that suits `width`, in points; of a trace that has been checked.
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32;
 
     /// A height beyond which room is not used, in points.
-    fn most(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+    fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         1.4 * self.height(trace, options, width)
     }
 
@@ -114,7 +230,7 @@ pub trait Figure: Sync {
 
     /// What is pointed at, in words and numbers; of a trace that has been checked.
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
-        draw::readout::of(trace, hover)
+        draw::readout::readout(trace, hover)
     }
 
     /// Smallest and largest value shown, where figures side by side should share them.
@@ -154,25 +270,6 @@ impl Options {
     pub fn shared(&self) -> Shared {
         [self.limits, self.proxy_limits]
     }
-}
-
-/// The one list of figures.
-pub const FIGURES: &[&dyn Figure] = &[
-    &figures::photo::Photo,
-    &figures::token_map::TokenMap,
-    &figures::scan_path::ScanPath,
-    &figures::assignment::Assignment,
-    &figures::ranks::Ranks,
-    &figures::diagnostics::Diagnostics,
-    &figures::kernel::Kernel,
-    &figures::evidence::Evidence,
-    &figures::scores::Scores,
-    &figures::predictions::Predictions,
-];
-
-/// The figure of this id.
-pub fn find(id: &str) -> Option<&'static dyn Figure> {
-    FIGURES.iter().copied().find(|f| f.id() == id)
 }
 
 /// Empty edge around a figure, in points: letters may hang over their box.
@@ -217,9 +314,11 @@ fn no_order(trace: &Trace) -> Empty {
 
 /// Why a head that does read in an order has no plan to show.
 fn no_plan(trace: &Trace) -> Empty {
-    match (&trace.routing, trace.head.as_str()) {
-        (Routing::None, _) => no_order(trace),
-        (_, "bi-gru") => Empty("bi-gru reads row by row, both ways; it has no router to show".to_owned()),
-        _ => Empty(format!("{} reads in a fixed order; it has no router to show", trace.head)),
-    }
+    let reads = match &trace.routing {
+        Routing::None => return no_order(trace),
+        // Sweeps without a kernel are those of a recurrent head.
+        Routing::Orders(orders) if orders.len() == 2 && trace.kernel.is_none() => "row by row, both ways",
+        Routing::Orders(_) | Routing::Plan(_) => "in a fixed order",
+    };
+    Empty(format!("{} reads {reads}; it has no router to show", trace.head))
 }

@@ -199,9 +199,6 @@ fn what_cannot_be_drawn_is_said() {
     let list = figures(folder.path(), &["--list"]).success();
     assert_eq!(
         String::from_utf8(list.get_output().stdout.clone()).unwrap().lines().count(),
-        ssmprobe::viz::FIGURES.len()
-            + ssmprobe::viz::figures::curves::Part::ALL.len()
-            + ssmprobe::viz::figures::dataset::OVERVIEWS.len()
-            + 1 // the stability of one image
+        ssmprobe::viz::figures::all().count()
     );
 }

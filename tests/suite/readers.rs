@@ -28,8 +28,8 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::run::Run;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
-use ssmprobe::viz::figures::plot::{self, Plot, Surveyed};
-use ssmprobe::viz::figures::stability::Steadiness;
+use ssmprobe::viz::figures::plot::{Plot, SurveyPlot};
+use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export};
 
 /// The folder of the frozen token cache: its name is a hash of what its tokens depend on.
@@ -303,7 +303,7 @@ fn run(room: &Room) -> Outcome {
     let checkpoint = run.checkpoint().map(drop);
     let _ = (run.unreadable(), run.cache());
     let sources = [Source::open(&room.root)?];
-    for table in TABLES.iter().flat_map(|kind| (kind.build)(&sources)) {
+    for table in TABLES.iter().flat_map(|kind| kind.tables(&sources)) {
         FORMATS.iter().for_each(|format| drop((format.render)(&table)));
     }
     followed?;
@@ -325,19 +325,25 @@ fn survey(room: &Room) -> Outcome {
     let survey = Arc::new(Survey::from_json(&fs::read_to_string(&room.file)?)?);
     for overview in OVERVIEWS {
         let (survey, other) = (survey.clone(), survey.clone());
-        plotted(&Surveyed { overview: *overview, survey, other, choice: Choice::default(), selected: None });
+        plotted(&SurveyPlot {
+            overview: *overview,
+            survey,
+            other,
+            choice: Choice::default(),
+            selected: None,
+        });
     }
     Ok(())
 }
 
 fn stability(room: &Room) -> Outcome {
-    plotted(&Steadiness(Arc::new(serde_json::from_slice(&fs::read(&room.file)?)?)));
+    plotted(&StabilityPlot(Arc::new(serde_json::from_slice(&fs::read(&room.file)?)?)));
     Ok(())
 }
 
 fn plotted(plot: &dyn Plot) {
     let _ = plot.table();
-    if let Ok(scene) = plot::draw_column(plot, &Theme::light(), COLUMN) {
+    if let Ok(scene) = Plot::draw_column(plot, &Theme::light(), COLUMN) {
         let _ = export::svg(&scene, "");
     }
 }

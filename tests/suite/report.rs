@@ -175,7 +175,7 @@ fn evaluate(run: &Run) {
 }
 
 fn build(id: &str, sources: &[Source]) -> Vec<Table> {
-    (TABLES.iter().find(|kind| kind.id == id).unwrap().build)(sources)
+    TABLES.iter().find(|kind| kind.id == id).unwrap().tables(sources)
 }
 
 fn render(format: &str, tables: &[Table]) -> String {
@@ -192,6 +192,21 @@ fn main_run(folder: &Path) -> Source {
     });
     evaluate(&run);
     Source::open(folder).unwrap()
+}
+
+#[test]
+fn anchors_stand_in_the_main_table_of_a_run_without_the_floor_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let run =
+        run(folder.path(), manifest("mae", "birds", &["raster", "sinkhorn"], 2, Selection::Test), |_, _| 9);
+    evaluate(&run);
+    let table = &build("main", &[Source::open(folder.path()).unwrap()])[0];
+    let firsts: Vec<&Cell> = table.rows.iter().map(|row| &row.cells[1]).collect();
+    assert_eq!(
+        firsts[..2],
+        [&Cell::text("kNN (mean tokens) †"), &Cell::text("Logistic regression (mean tokens) †")]
+    );
+    assert_eq!((table.rows.len(), table.rows[1].ruled, table.rows[2].ruled), (4, false, true));
 }
 
 #[test]
@@ -267,7 +282,7 @@ fn paired_tests_are_those_of_the_answers() {
     assert!(low < -45.0 && -45.0 < high && high < 0.0, "{low} {high}");
     let direct = |seed: u64| {
         let right = |head: &str| {
-            let outcome = sources[0].of(head).find(|outcome| outcome.seed == seed).unwrap();
+            let outcome = sources[0].outcomes_of(head).find(|outcome| outcome.seed == seed).unwrap();
             outcome.right(&sources[0].truth, ssmprobe::model::train::run::ProbeCheckpoint::Best)
         };
         ssmprobe::model::stats::mcnemar(&right("gap"), &right("sinkhorn"))

@@ -36,7 +36,7 @@ use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS, View};
-use ssmprobe::viz::figures::plot::{self, Plot as _, Surveyed};
+use ssmprobe::viz::figures::plot::{Plot, SurveyPlot};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -498,8 +498,8 @@ fn the_confusion_counts_the_images_that_were_read() {
         if !unread {
             survey.measures.insert(CONFIDENCE, vec![0.5; 9]);
         }
-        let scene = plot::draw_column(
-            &Surveyed {
+        let scene = Plot::draw_column(
+            &SurveyPlot {
                 overview: ssmprobe::viz::figures::dataset::find("confusion").unwrap(),
                 other: Arc::new(survey.clone()),
                 survey: Arc::new(survey),
@@ -524,7 +524,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         let id = overview.id();
         let part = part();
         let mut window = Window::ready();
-        window.harness.state_mut().desk.show(id);
+        window.harness.state_mut().window.show(id);
         window.harness.run();
         assert!(window.has("Open a dataset to see what probes make of all its images"), "{id}");
         opened(&mut window, &part);
@@ -556,15 +556,15 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         assert!(window.has("The disk is full") && window.has("Free some"), "{id}");
         window.harness.state_mut().dispatch(Command::AskProbes { all: false });
         surveyed(&mut window, &part);
-        let title = plot_of(*overview, &part).title();
+        let title = plot_of(*overview, &part).caption().title;
         assert!(window.has(&title) && !window.has("The disk is full"), "{id} is not there");
         assert!(window.idle(), "{id} is shown, but the window repaints");
     }
 }
 
-fn plot_of(overview: &'static dyn ssmprobe::viz::figures::dataset::Overview, part: &EvalSplit) -> Surveyed {
+fn plot_of(overview: &'static dyn ssmprobe::viz::figures::dataset::Overview, part: &EvalSplit) -> SurveyPlot {
     let (survey, other) = (survey(part, "sinkhorn"), survey(part, "gap"));
-    Surveyed { overview, survey, other, choice: Choice::default(), selected: Some(1) }
+    SurveyPlot { overview, survey, other, choice: Choice::default(), selected: Some(1) }
 }
 
 #[test]
@@ -591,7 +591,7 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     assert_eq!(sieved(&mut window, differ), ["8.png", "6.png", "7.png"], "what has no number comes last");
     // The confusion matrix: churches (row 0) taken for churches are images 1 and 2.
     sieved(&mut window, GalleryFilter::default());
-    window.harness.state_mut().desk.show("confusion");
+    window.harness.state_mut().window.show("confusion");
     window.harness.run();
     let figure = window.place("Confusion matrix");
     let mut at = None;
@@ -654,7 +654,7 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::AskProbes { all: false });
     surveyed(&mut window, &part);
-    window.harness.state_mut().desk.show("asked");
+    window.harness.state_mut().window.show("asked");
     window.harness.run();
     let right = format!("{:.1}", survey(&part, "gap").accuracy());
     assert!(window.has("Right (%)") && window.has("Own class probability") && window.has(&right));
@@ -666,7 +666,7 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     window.answer();
     let class = &part.asked.classes[part.asked.class[0] as usize];
     assert!(window.has(class), "the line above the panes says {class}");
-    window.harness.state_mut().desk.show("predictions");
+    window.harness.state_mut().window.show("predictions");
     window.harness.run();
     assert!(window.has(&format!("It is {class}")));
 }
@@ -817,14 +817,14 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     assert_eq!((confusion.count(1, 21), confusion.total(5000)), (1, 1));
     let overview = ssmprobe::viz::figures::dataset::find("confusion").unwrap();
     let survey = Arc::new(survey);
-    let drawn = Surveyed {
+    let drawn = SurveyPlot {
         overview,
         other: survey.clone(),
         survey: survey.clone(),
         choice: Choice::default(),
         selected: None,
     };
-    let scene = plot::draw_column(&drawn, &Theme::print(), 240.0).expect("a picture");
+    let scene = Plot::draw_column(&drawn, &Theme::print(), 240.0).expect("a picture");
     assert!(export::svg(&scene, "").contains("<image"), "the matrix is a picture");
     // 22 classes a block, 993 blocks and the others.
     let choice = Choice::default();
@@ -841,7 +841,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
     for overview in OVERVIEWS {
         let plot = plot_of(*overview, &part);
-        let scene = plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
+        let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
         let paths: Vec<PathBuf> = ["svg", "pdf", "png", "csv", "npz"]
             .iter()
             .flat_map(|ending| {
@@ -849,7 +849,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
             })
             .collect();
         for path in &paths {
-            export::save(path, &scene, &plot.table(), &plot.about(), 150.0).expect("written");
+            export::save(path, &scene, &plot.table(), &plot.caption().about, 150.0).expect("written");
         }
         for pair in paths.chunks_exact(2) {
             let [a, b] = [&pair[0], &pair[1]].map(|path| std::fs::read(path).expect("a file"));
@@ -861,16 +861,16 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     }
     // From the files beside it the program draws the same with no dataset and no window.
     for overview in OVERVIEWS {
-        let plot = Surveyed { selected: None, ..plot_of(*overview, &part) };
-        let scene = plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
+        let plot = SurveyPlot { selected: None, ..plot_of(*overview, &part) };
+        let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
         let [window, headless] = ["window", "headless"].map(|name| folder.path().join(format!("{name}.svg")));
-        export::save(&window, &scene, &plot.table(), &plot.about(), 300.0).expect("written");
+        export::save(&window, &scene, &plot.table(), &plot.caption().about, 300.0).expect("written");
         let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-        command.arg("figures").args(plot.command().split(' ')).arg("--out").arg(&headless);
-        for (at, (option, text)) in plot.sources().into_iter().enumerate() {
+        command.arg("figures").args(plot.caption().command.split(' ')).arg("--out").arg(&headless);
+        for (at, source) in plot.sources().into_iter().enumerate() {
             let file = folder.path().join(format!("{at}.json"));
-            std::fs::write(&file, text).expect("written");
-            command.arg(option).arg(file);
+            std::fs::write(&file, source.json().expect("JSON")).expect("written");
+            command.arg(format!("--{}", source.kind())).arg(file);
         }
         command.assert().success();
         let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
@@ -939,11 +939,11 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
 #[test]
 fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     let mut window = Window::new();
-    window.harness.state_mut().desk.show("stability");
+    window.harness.state_mut().window.show("stability");
     window.harness.run();
     assert!(window.has("Open a backbone"), "an empty pane says what to do");
     let mut window = Window::ready();
-    window.harness.state_mut().desk.show("stability");
+    window.harness.state_mut().window.show("stability");
     window.harness.run();
     window.click("Measure stability");
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);

@@ -408,7 +408,7 @@ fn panes_with_nothing_to_show_give_their_room_to_the_others() {
         !window.has("Assignment matrix") && !window.has("Diagnostics") && !window.has("gap reads no order")
     );
     // Who asks for one is told why it is empty.
-    window.harness.state_mut().desk.show("assignment");
+    window.harness.state_mut().window.show("assignment");
     window.harness.run();
     assert!(window.has("gap reads no order"));
     window.click("sinkhorn");
@@ -540,7 +540,7 @@ fn ten_thousand_images_cost_a_frame_no_more_than_those_in_sight() {
 fn every_figure_has_a_pane_and_no_look_is_lost() {
     let mut window = Window::ready();
     for figure in FIGURES {
-        window.harness.state_mut().desk.show(figure.id());
+        window.harness.state_mut().window.show(figure.id());
         window.harness.run();
         assert!(window.has(figure.title()), "{}", figure.id());
     }
@@ -563,7 +563,7 @@ fn panes() -> Vec<&'static str> {
 fn every_pane_is_empty_busy_failed_and_ready_in_words() {
     let said = |window: &mut Window, text: &str| {
         for pane in panes() {
-            window.harness.state_mut().desk.show(pane);
+            window.harness.state_mut().window.show(pane);
             window.harness.run();
             assert!(window.has(text), "{pane} does not say {text}");
         }
@@ -585,7 +585,7 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
     window.press(Modifiers::COMMAND, Key::R);
     window.answer();
     for pane in panes() {
-        window.harness.state_mut().desk.show(pane);
+        window.harness.state_mut().window.show(pane);
         window.harness.run();
         let idle = ["The device was lost", "Looking…", "Open a backbone:"];
         assert!(idle.iter().all(|text| !window.has(text)), "{pane} is not ready");

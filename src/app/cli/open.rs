@@ -69,7 +69,7 @@ impl Open {
             let recent = app.state.settings.recent.clone();
             demo.for_each(|command| app.dispatch(command));
             app.state.settings.recent = recent;
-            self.pane.iter().for_each(|pane| app.desk.show(pane));
+            self.pane.iter().for_each(|pane| app.window.show(pane));
             Ok(app)
         })?;
         // A job that could not be waited for writes nothing more.

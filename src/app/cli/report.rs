@@ -64,7 +64,7 @@ impl Report {
         }
         let wanted =
             TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
-        let tables: Vec<Table> = wanted.flat_map(|kind| (kind.build)(&sources)).collect();
+        let tables: Vec<Table> = wanted.flat_map(|kind| kind.tables(&sources)).collect();
         if tables.is_empty() {
             let asked = if self.table.is_empty() { "any table".into() } else { self.table.join(", ") };
             bail!("the runs do not hold what {asked} shows; `ssmprobe report --help` says what is needed");

@@ -2,58 +2,47 @@
 //! the last, the anchors beside the floor, and how heads meet known truth where it is known.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{BEYOND, Source, id, marked, tiers};
+use super::{BEYOND, Source, marked, tiers};
+use crate::model::explain::baselines::Anchor;
 use crate::model::explain::localization::Truth;
-use crate::model::train::run::ProbeCheckpoint;
+use crate::model::probe::head::Tier;
 
 /// One table a run.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    sources.iter().filter(|source| source.plain().next().is_some()).map(|s| table(s, sources)).collect()
-}
-
-fn table(source: &Source, sources: &[Source]) -> Table {
+pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.plain());
-    let mut rows: Vec<Row> = Vec::new();
-    let mut tier = "";
-    for variant in variants {
-        let own = tiers::place(&variant.head).0;
-        if own != tier && tier == "Floor" {
-            rows.extend(anchors(source));
-        }
-        let mut cells = vec![Cell::text(own), Cell::text(marked(variant))];
-        cells.push(Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Best), 2));
-        cells.push(Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Last), 2));
+    if variants.is_empty() {
+        return Vec::new();
+    }
+    let heads = variants.iter().map(|variant| {
+        let mut cells = vec![Cell::text(tiers::place(&variant.head).0), Cell::text(marked(variant))];
+        cells.extend(source.accuracy_cells(&variant.name));
         cells.extend(truth(source, &variant.name));
-        rows.push(Row { ruled: own != tier, cells });
-        tier = own;
-    }
-    if tier == "Floor" {
-        rows.extend(anchors(source));
-    }
-    let columns = vec![
-        Column::shared("Tier"),
-        Column::words("Method"),
-        Column::numbers("best").within("Top-1 (%)"),
-        Column::numbers("last").within("Top-1 (%)"),
-        Column::numbers("token weights").within("Object found (AUC)"),
-        Column::numbers("evidence").within("Object found (AUC)"),
-        Column::numbers("absolute").within("Evidence on the object (%)"),
-        Column::numbers("positive").within("Evidence on the object (%)"),
-    ];
-    let mut notes = source.notes();
-    if rows
-        .iter()
-        .flat_map(|row| &row.cells)
-        .any(|cell| matches!(cell, Cell::Text(text) if text.ends_with('†')))
-    {
-        notes.push(BEYOND.to_owned());
-    }
-    notes.extend(truth_note(source));
-    notes.extend(anchor_notes(source));
-    let title = format!("Frozen {}", source.setting());
-    let mut table = Table { id: id("main", source, sources), title, columns, rows, notes };
+        cells
+    });
+    let floor = Cell::text(Tier::Floor.name());
+    let (mut lines, others): (Vec<Vec<Cell>>, _) = heads.partition(|cells| cells[0] == floor);
+    lines.extend(anchors(source));
+    lines.extend(others);
+    let tiers = lines.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>();
+    let is_ruled = |at: usize| at == 0 || tiers[at] != tiers[at - 1];
+    let rows = lines.into_iter().enumerate().map(|(at, cells)| Row { ruled: is_ruled(at), cells });
+    let rows: Vec<Row> = rows.collect();
+    let mut columns = vec![Column::shared("Tier"), Column::words("Method")];
+    columns.extend(Column::accuracies());
+    columns.extend(
+        ["token weights", "evidence"].map(|title| Column::numbers(title).within("Object found (AUC)")),
+    );
+    columns.extend(
+        ["absolute", "positive"].map(|title| Column::numbers(title).within("Evidence on the object (%)")),
+    );
+    let beyond = |cell: &Cell| matches!(cell, Cell::Text(text) if text.ends_with('†'));
+    let beyond = rows.iter().flat_map(|row| &row.cells).any(beyond);
+    let mut table = source.table("main", format!("Frozen {}", source.setting()), columns, rows);
+    table.notes.extend(beyond.then(|| BEYOND.to_owned()));
+    table.notes.extend(truth_note(source));
+    table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);
-    table.without_empty_columns()
+    vec![table.without_empty_columns()]
 }
 
 /// Means over seeds of what `eval` found where masks are.
@@ -84,16 +73,17 @@ fn truth_note(source: &Source) -> Option<String> {
     ))
 }
 
-fn anchors(source: &Source) -> Vec<Row> {
-    let all = source.evaluations.iter().flat_map(|evaluations| &evaluations.anchors);
-    let row = |anchor: &crate::model::explain::baselines::Anchor| {
+/// The anchors, which have neither seeds nor epochs.
+fn anchors(source: &Source) -> Vec<Vec<Cell>> {
+    let cells = |anchor: &Anchor| {
         let name = if anchor.method == "knn" { "kNN" } else { "Logistic regression" };
-        let accuracy = || Cell::maybe(anchor.accuracy, 2);
-        let mut cells = vec![Cell::text("Floor"), Cell::text(format!("{name} ({}) †", anchor.view.name()))];
-        cells.extend([accuracy(), accuracy(), Cell::None, Cell::None, Cell::None, Cell::None]);
-        Row { ruled: false, cells }
+        let name = format!("{name} ({}) †", anchor.view.name());
+        let mut cells = vec![Cell::text(Tier::Floor.name()), Cell::text(name)];
+        cells.extend(vec![Cell::maybe(anchor.accuracy, 2); 2]);
+        cells.extend(vec![Cell::None; 4]);
+        cells
     };
-    all.map(row).collect()
+    source.evaluations.iter().flat_map(|evaluations| &evaluations.anchors).map(cells).collect()
 }
 
 fn anchor_notes(source: &Source) -> Vec<String> {

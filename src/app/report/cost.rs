@@ -2,18 +2,14 @@
 //! are, here and at the paper's sizes, beside the paper's own figures.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id, tiers, title};
+use super::{Source, tiers, title};
 use crate::model::grid::Grid;
 use crate::model::probe::head::cost;
 use crate::model::probe::head::{self, Dims};
 use crate::model::train::run::Variant;
 
 /// One table a run.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    sources.iter().filter_map(|source| table(source, sources)).collect()
-}
-
-fn table(source: &Source, sources: &[Source]) -> Option<Table> {
+pub fn tables(source: &Source) -> Vec<Table> {
     let manifest = &source.run.manifest;
     let dims = Dims {
         width: manifest.backbone.hidden_size,
@@ -23,7 +19,7 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
     let variants = tiers::sorted(source.plain());
     let rows: Vec<Row> = variants.iter().filter_map(|variant| row(variant, &dims)).collect();
     if rows.is_empty() {
-        return None;
+        return Vec::new();
     }
     let columns = vec![
         Column::words("Method"),
@@ -48,8 +44,8 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
             .to_owned(),
     ];
     let title = format!("Cost of heads: {}", source.setting());
-    let table = Table { id: id("cost", source, sources), title, columns, rows, notes };
-    Some(table.without_empty_columns())
+    let table = Table { id: "cost".to_owned(), title, columns, rows, notes };
+    vec![table.without_empty_columns()]
 }
 
 fn row(variant: &Variant, dims: &Dims) -> Option<Row> {

@@ -2,7 +2,7 @@
 //! scorers do through the same router; from `ssmprobe eval --run`.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id, tiers, title};
+use super::{Source, tiers, title};
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::Measured;
 use crate::model::explain::null_model::SCORERS;
@@ -11,29 +11,25 @@ use crate::model::train::run::Variant;
 /// Digits behind the point.
 const DIGITS: usize = 3;
 
-/// One table a run whose probes with a router were asked.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    sources.iter().filter_map(|source| table(source, sources)).collect()
-}
-
-fn table(source: &Source, sources: &[Source]) -> Option<Table> {
+/// One table a run whose probes with a router were evaluated.
+pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
     if rows.is_empty() {
-        return None;
+        return Vec::new();
     }
     let mut columns = vec![Column::shared("Router"), Column::words("Scores")];
     columns.extend(MEASURES.iter().map(|measure| Column::numbers(measure.label)));
-    let mut notes = source.notes();
-    notes.push(format!(
+    let title = format!("Diagnostics of routers: {}", source.setting());
+    let mut table = source.table("diagnostics", title, columns, rows);
+    table.notes.push(format!(
         "Trained: the probes of the best epoch, mean over the test images. Untrained: {SCORERS} scorers as training \
          begins with them, on some of the same images. Random: the 5th and 95th percentile that Gaussian scores give \
          for one image; they lie over an image as no scorer's do, so `{}` and `{}` speak beside the untrained alone",
         label("kendall_tau"),
         label("path_length"),
     ));
-    let title = format!("Diagnostics of routers: {}", source.setting());
-    Some(Table { id: id("diagnostics", source, sources), title, columns, rows, notes })
+    vec![table]
 }
 
 fn label(name: &str) -> &'static str {

@@ -14,7 +14,7 @@ use crate::model::train::run::{ProbeCheckpoint, Run, RunError};
 /// The file's name in a run's folder.
 pub const FILE: &str = "evaluation.json";
 /// It is no longer than this, in bytes.
-const LARGEST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Everything that was asked so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ impl Evaluations {
 /// What is in the run's folder; `None` where nothing was asked yet.
 pub fn read(run: &Run) -> Result<Option<Evaluations>, RunError> {
     let path = run.folder().join(FILE);
-    match atomic_file::read(&path, LARGEST) {
+    match atomic_file::read(&path, MAX_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(RunError::Io { what: "read", path, source }),
         Ok(bytes) => serde_json::from_slice(&bytes)

@@ -6,7 +6,7 @@ use super::{Source, tiers, title};
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
 /// One table of all runs, where there are several.
-pub fn build(sources: &[Source]) -> Vec<Table> {
+pub fn tables(sources: &[Source]) -> Vec<Table> {
     if sources.len() < 2 {
         return Vec::new();
     }

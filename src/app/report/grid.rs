@@ -1,19 +1,18 @@
 //! Temperature by iterations (paper, "Sinkhorn hyperparameter grid search"): from the variants of one
 //! head that name both.
 
+use super::Source;
 use super::sweep::{Point, points, tried};
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id};
 use crate::model::probe::head;
 use crate::model::train::run::ProbeCheckpoint;
 
 /// One table a run and head with a grid.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    let of = |source| tried(source).into_iter().filter_map(move |head| table(source, sources, &head));
-    sources.iter().flat_map(of).collect()
+pub fn tables(source: &Source) -> Vec<Table> {
+    tried(source).iter().filter_map(|head| table(source, head)).collect()
 }
 
-fn table(source: &Source, sources: &[Source], head: &str) -> Option<Table> {
+fn table(source: &Source, head: &str) -> Option<Table> {
     let cell = |point: &Point| Some((point.number("iterations")?, point.number("temperature")?));
     let points: Vec<((f64, f64), Point)> = points(source, head)
         .into_iter()
@@ -33,20 +32,18 @@ fn table(source: &Source, sources: &[Source], head: &str) -> Option<Table> {
     let mut columns = vec![Column::words("Iterations")];
     columns.extend(temperatures.iter().map(|t| Column::numbers(t.to_string()).within("Temperature")));
     let rows = iterations.iter().map(|&i| {
-        let accuracies = |t: f64| {
+        let cells = temperatures.iter().map(|&t| {
             let point = points.iter().find(|(at, _)| *at == (i, t));
-            point
-                .map(|(_, point)| source.accuracies(&point.variant.name, ProbeCheckpoint::Best))
-                .unwrap_or_default()
-        };
-        let cells = temperatures.iter().map(|&t| Cell::over(&accuracies(t), 2));
+            point.map_or(Cell::None, |(_, point)| {
+                Cell::over(&source.accuracies(&point.variant.name, ProbeCheckpoint::Best), 2)
+            })
+        });
         Row { ruled: false, cells: std::iter::once(Cell::text(i.to_string())).chain(cells).collect() }
     });
     let rows: Vec<Row> = rows.collect();
     let name = head::find(head).map_or(head, |kind| kind.name);
     let title = format!("{name}, temperature by iterations, top-1 (%): {}", source.setting());
-    let id = id(&format!("grid-{head}"), source, sources);
-    let mut table = Table { id, title, columns, rows, notes: source.notes() };
+    let mut table = source.table(format!("grid-{head}"), title, columns, rows);
     mark(&mut table);
     Some(table)
 }

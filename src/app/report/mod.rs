@@ -19,8 +19,9 @@ mod tiers;
 
 use std::path::Path;
 
+use self::Build::{All, Each};
 use self::evaluated::{Evaluated, Evaluations};
-use self::table::Table;
+use self::table::{Cell, Column, Row, Table};
 use crate::model::probe::head;
 use crate::model::train;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Selection, Truth, Variant};
@@ -49,26 +50,57 @@ pub struct TableKind {
     pub id: &'static str,
     /// What it shows, in one line.
     pub what: &'static str,
-    /// Makes it from all runs; none where they do not hold what it shows.
-    pub build: fn(&[Source]) -> Vec<Table>,
+    /// How it is made.
+    pub build: Build,
+}
+
+/// How tables are made; none of runs that do not hold what they show.
+pub enum Build {
+    /// Of one run after the other.
+    Each(fn(&Source) -> Vec<Table>),
+    /// Of all runs together.
+    All(fn(&[Source]) -> Vec<Table>),
+}
+
+impl TableKind {
+    /// The tables of these runs. Where there are several runs, the ids of tables of one name it.
+    pub fn tables(&self, sources: &[Source]) -> Vec<Table> {
+        let build = match self.build {
+            Each(build) => build,
+            All(build) => return build(sources),
+        };
+        let mut tables = Vec::new();
+        for source in sources {
+            let own = build(source).into_iter();
+            match sources.len() {
+                1 => tables.extend(own),
+                _ => tables.extend(own.map(|t| Table { id: format!("{}-{}", t.id, source.name), ..t })),
+            }
+        }
+        tables
+    }
 }
 
 /// Every table, in the order of a report.
 pub const TABLES: &[TableKind] = &[
-    TableKind { id: "main", what: "all heads by tier, best and last", build: comparison::build },
-    TableKind { id: "paired", what: "each head against one, image by image", build: paired::build },
-    TableKind { id: "routing", what: "routing mechanisms against pooling", build: routing::build },
-    TableKind { id: "fine-grained", what: "heads across backbones and datasets", build: fine_grained::build },
-    TableKind { id: "scramble", what: "the order disturbed at evaluation", build: scramble::build },
+    TableKind { id: "main", what: "all heads by tier, best and last", build: Each(comparison::tables) },
+    TableKind { id: "paired", what: "each head against one, image by image", build: Each(paired::tables) },
+    TableKind { id: "routing", what: "routing mechanisms against pooling", build: Each(routing::tables) },
+    TableKind {
+        id: "fine-grained",
+        what: "heads across backbones and datasets",
+        build: All(fine_grained::tables),
+    },
+    TableKind { id: "scramble", what: "the order disturbed at evaluation", build: Each(scramble::tables) },
     TableKind {
         id: "diagnostics",
         what: "what every router does, beside chance and untrained scorers",
-        build: diagnostics::build,
+        build: Each(diagnostics::tables),
     },
-    TableKind { id: "grid", what: "temperature by iterations", build: grid::build },
-    TableKind { id: "state-size", what: "accuracy by number of S4 states", build: sweep::state_size },
-    TableKind { id: "sweep", what: "accuracy by any other setting", build: sweep::build },
-    TableKind { id: "cost", what: "parameters and operations", build: cost::build },
+    TableKind { id: "grid", what: "temperature by iterations", build: Each(grid::tables) },
+    TableKind { id: "state-size", what: "accuracy by number of S4 states", build: Each(sweep::state_size) },
+    TableKind { id: "sweep", what: "accuracy by any other setting", build: Each(sweep::tables) },
+    TableKind { id: "cost", what: "parameters and operations", build: Each(cost::tables) },
 ];
 
 /// An entry of the list of formats.
@@ -123,8 +155,19 @@ impl Source {
         format!("{} on {}", self.run.manifest.backbone.id, self.run.manifest.dataset.name)
     }
 
+    /// A table of this run, with what a reader must know of its accuracies.
+    fn table(&self, id: impl Into<String>, title: String, columns: Vec<Column>, rows: Vec<Row>) -> Table {
+        Table { id: id.into(), title, columns, rows, notes: self.notes() }
+    }
+
+    /// Accuracies of a variant at its best epoch and after the last: the cells of [`Column::accuracies`].
+    fn accuracy_cells(&self, name: &str) -> [Cell; 2] {
+        [ProbeCheckpoint::Best, ProbeCheckpoint::Last]
+            .map(|which| Cell::over(&self.accuracies(name, which), 2))
+    }
+
     /// What came out of the variant called `name`.
-    pub fn of(&self, name: &str) -> impl Iterator<Item = &Outcome> {
+    pub fn outcomes_of(&self, name: &str) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter(move |outcome| outcome.head == name)
     }
 
@@ -134,12 +177,12 @@ impl Source {
             ProbeCheckpoint::Best => outcome.best_accuracy(),
             ProbeCheckpoint::Last => outcome.last_accuracy(),
         };
-        self.of(name).filter_map(accuracy).collect()
+        self.outcomes_of(name).filter_map(accuracy).collect()
     }
 
     /// The variants under their head's own name: what is compared with one another.
     pub fn plain(&self) -> impl Iterator<Item = &Variant> {
-        let done = |name: &str| self.of(name).next().is_some();
+        let done = |name: &str| self.outcomes_of(name).next().is_some();
         self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && done(&v.name))
     }
 
@@ -244,13 +287,5 @@ pub fn title(variant: &Variant) -> String {
             Some(rest) => format!("{name} {}", rest.trim()),
             None => variant.name.clone(),
         },
-    }
-}
-
-/// The id of a table, told apart by its run where there are several.
-fn id(kind: &str, source: &Source, sources: &[Source]) -> String {
-    match sources.len() {
-        1 => kind.to_owned(),
-        _ => format!("{kind}-{}", source.name),
     }
 }

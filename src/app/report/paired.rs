@@ -5,16 +5,16 @@
 //! images, of the accuracy difference: another training and other images would both change it.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id, tiers, title};
+use super::{Source, tiers, title};
 use crate::model::stats::{bootstrap_mean, mcnemar, mean_and_deviation};
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Variant};
 
 /// One table a run of at least two heads.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    sources.iter().filter_map(|source| table(source, sources)).collect()
+pub fn tables(source: &Source) -> Vec<Table> {
+    table(source).into_iter().collect()
 }
 
-fn table(source: &Source, sources: &[Source]) -> Option<Table> {
+fn table(source: &Source) -> Option<Table> {
     let variants = tiers::sorted(source.plain());
     let mean = |variant: &Variant| {
         let values = source.accuracies(&variant.name, ProbeCheckpoint::Best);
@@ -46,15 +46,15 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
         Column::numbers("smallest").within("McNemar p over seeds"),
         Column::numbers("largest").within("McNemar p over seeds"),
     ];
-    let mut notes = source.notes();
-    notes.push(
+    let title = format!("Paired differences from {}: {}", title(reference), source.setting());
+    let mut table = source.table("paired", title, columns, rows);
+    table.notes.push(
         "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over \
          seeds. Interval: bootstrap over seeds and images (2000 resamples of both). McNemar: exact, two-sided, one \
          test a seed; p is not corrected for the number of comparisons"
             .to_owned(),
     );
-    let title = format!("Paired differences from {}: {}", title(reference), source.setting());
-    Some(Table { id: id("paired", source, sources), title, columns, rows, notes })
+    Some(table)
 }
 
 fn row(source: &Source, variant: &Variant, reference: &Variant) -> Option<Row> {
@@ -65,8 +65,8 @@ fn row(source: &Source, variant: &Variant, reference: &Variant) -> Option<Row> {
     };
     let mut differences: Vec<Vec<f64>> = Vec::new(); // a row a seed
     let mut tests = Vec::new();
-    for outcome in source.of(&variant.name) {
-        let Some(other) = source.of(&reference.name).find(|other| other.seed == outcome.seed) else {
+    for outcome in source.outcomes_of(&variant.name) {
+        let Some(other) = source.outcomes_of(&reference.name).find(|other| other.seed == outcome.seed) else {
             continue;
         };
         let (Some(own), Some(other)) = (right(outcome), right(other)) else { continue };

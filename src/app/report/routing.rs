@@ -2,9 +2,8 @@
 //! against the two poolings that ignore order.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id, title};
+use super::{Source, title};
 use crate::model::probe::router;
-use crate::model::train::run::ProbeCheckpoint;
 
 /// Mechanisms, what they are, and whether they ignore order; in the paper's order.
 const MECHANISMS: &[(&str, &str, bool)] = &[
@@ -18,38 +17,37 @@ const MECHANISMS: &[(&str, &str, bool)] = &[
 ];
 
 /// One table a run with at least two learned routers.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    let several = |source: &&Source| {
-        source.plain().filter(|variant| router::find(&variant.head).is_some()).count() >= 2
-    };
-    sources.iter().filter(several).map(|source| table(source, sources)).collect()
-}
-
-fn table(source: &Source, sources: &[Source]) -> Table {
+pub fn tables(source: &Source) -> Vec<Table> {
+    if source.plain().filter(|variant| router::find(&variant.head).is_some()).count() < 2 {
+        return Vec::new();
+    }
     let mut rows: Vec<Row> = Vec::new();
     let mut pooled = true;
     for &(head, method, invariant) in MECHANISMS {
         for variant in source.plain().filter(|variant| variant.head == head) {
-            let cells = vec![
-                Cell::text(title(variant)),
-                Cell::text(method),
-                Cell::text(if invariant { "yes" } else { "no" }),
-                Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Best), 2),
-                Cell::over(&source.accuracies(&variant.name, ProbeCheckpoint::Last), 2),
-            ];
+            let ignores = if invariant { "yes" } else { "no" };
+            let mut cells = vec![Cell::text(title(variant)), Cell::text(method), Cell::text(ignores)];
+            cells.extend(source.accuracy_cells(&variant.name));
             rows.push(Row { ruled: pooled && !invariant, cells });
             pooled = invariant;
         }
     }
-    let columns = vec![
-        Column::words("Routing mechanism"),
-        Column::words("Method type"),
-        Column::words("Ignores order"),
-        Column::numbers("best").within("Top-1 (%)"),
-        Column::numbers("last").within("Top-1 (%)"),
-    ];
+    let mut columns = ["Routing mechanism", "Method type", "Ignores order"].map(Column::words).to_vec();
+    columns.extend(Column::accuracies());
     let title = format!("Routing mechanisms: {}", source.setting());
-    let mut table = Table { id: id("routing", source, sources), title, columns, rows, notes: source.notes() };
+    let mut table = source.table("routing", title, columns, rows);
     table.mark_largest([3, 4]);
-    table
+    vec![table]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_router_is_left_out() {
+        for router in router::ROUTERS {
+            assert!(MECHANISMS.iter().any(|(head, ..)| *head == router.id), "{}", router.id);
+        }
+    }
 }

@@ -1,21 +1,17 @@
 //! The order disturbed at evaluation (paper, Observation 3), from `ssmprobe eval --ablations`.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, id, tiers, title};
+use super::{Source, tiers, title};
 use crate::model::explain::ablation::Ablation;
 use crate::model::explain::evaluation::Outcome;
 use crate::model::train::run::Variant;
 
-/// One table a run whose probes were asked.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    sources.iter().filter_map(|source| table(source, sources)).collect()
-}
-
-fn table(source: &Source, sources: &[Source]) -> Option<Table> {
+/// One table a run whose probes were evaluated so.
+pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
     if rows.is_empty() {
-        return None;
+        return Vec::new();
     }
     let columns = vec![
         Column::shared("Method"),
@@ -24,14 +20,14 @@ fn table(source: &Source, sources: &[Source]) -> Option<Table> {
         Column::numbers("Change (points)"),
         Column::numbers("Change of the own class's logit"),
     ];
-    let mut notes = source.notes();
-    notes.push(
+    let title = format!("Order disturbed at evaluation: {}", source.setting());
+    let mut table = source.table("scramble", title, columns, rows);
+    table.notes.push(
         "At evaluation alone: nothing was trained anew, so a drop says what the trained probe leans on. Probes of \
          the best epoch; one random permutation an image"
             .to_owned(),
     );
-    let title = format!("Order disturbed at evaluation: {}", source.setting());
-    Some(Table { id: id("scramble", source, sources), title, columns, rows, notes })
+    vec![table]
 }
 
 /// The ways of reading one variant, where there is more than one.

@@ -43,7 +43,7 @@ pub fn tried(source: &Source) -> Vec<String> {
 pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
     let variants = source.run.manifest.heads.iter().filter(|variant| variant.head == head);
     variants
-        .filter(|variant| source.of(&variant.name).next().is_some())
+        .filter(|variant| source.outcomes_of(&variant.name).next().is_some())
         .filter_map(|variant| Some(Point { variant, settings: settings(variant)? }))
         .collect()
 }
@@ -56,47 +56,44 @@ fn settings(variant: &Variant) -> Option<Vec<(String, String)>> {
 }
 
 /// Accuracy by number of S4 states: one table a run and head.
-pub fn state_size(sources: &[Source]) -> Vec<Table> {
-    tables(sources, &|fields| fields == ["state_dim"])
+pub fn state_size(source: &Source) -> Vec<Table> {
+    those(source, &|fields| fields == ["state_dim"])
 }
 
 /// Accuracy by any other setting or settings.
-pub fn build(sources: &[Source]) -> Vec<Table> {
-    tables(sources, &|fields| {
+pub fn tables(source: &Source) -> Vec<Table> {
+    those(source, &|fields| {
         let grid = fields.len() == 2 && fields.contains(&"temperature") && fields.contains(&"iterations");
         fields != ["state_dim"] && !grid
     })
 }
 
-fn tables(sources: &[Source], wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
+fn those(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
     let mut found = Vec::new();
-    for source in sources {
-        for head in tried(source) {
-            let points = points(source, &head);
-            let mut kinds: Vec<Vec<&str>> = Vec::new();
-            for fields in points.iter().map(Point::fields).filter(|fields| wanted(fields)) {
-                if !kinds.contains(&fields) {
-                    kinds.push(fields);
-                }
+    for head in tried(source) {
+        let points = points(source, &head);
+        let mut kinds: Vec<Vec<&str>> = Vec::new();
+        for fields in points.iter().map(Point::fields).filter(|fields| wanted(fields)) {
+            if !kinds.contains(&fields) {
+                kinds.push(fields);
             }
-            for fields in kinds {
-                let those: Vec<&Point> = points.iter().filter(|point| point.fields() == fields).collect();
-                found.push(table(source, sources, &head, &fields, &those));
-            }
+        }
+        for fields in kinds {
+            let those: Vec<&Point> = points.iter().filter(|point| point.fields() == fields).collect();
+            found.push(table(source, &head, &fields, &those));
         }
     }
     found
 }
 
-fn table(source: &Source, sources: &[Source], head: &str, fields: &[&str], points: &[&Point]) -> Table {
+fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Table {
     let gap = source.accuracies("gap", ProbeCheckpoint::Best);
     let gap = (!gap.is_empty()).then(|| mean_and_deviation(&gap).0);
     let row = |point: &&Point| {
         let best = source.accuracies(&point.variant.name, ProbeCheckpoint::Best);
         let change = gap.filter(|_| !best.is_empty()).map(|gap| mean_and_deviation(&best).0 - gap);
         let mut cells: Vec<Cell> = point.settings.iter().map(|(_, value)| Cell::text(value)).collect();
-        cells.push(Cell::over(&best, 2));
-        cells.push(Cell::over(&source.accuracies(&point.variant.name, ProbeCheckpoint::Last), 2));
+        cells.extend(source.accuracy_cells(&point.variant.name));
         cells.push(change.map_or(Cell::None, |change| Cell::signed(change, 2)));
         Row { ruled: false, cells }
     };
@@ -104,25 +101,19 @@ fn table(source: &Source, sources: &[Source], head: &str, fields: &[&str], point
     for (index, baseline) in source.plain().filter(|v| v.head == "gap" || v.head == "cls").enumerate() {
         let mut cells = vec![Cell::text(super::title(baseline))];
         cells.extend(vec![Cell::text(""); fields.len() - 1]);
-        cells.push(Cell::over(&source.accuracies(&baseline.name, ProbeCheckpoint::Best), 2));
-        cells.push(Cell::over(&source.accuracies(&baseline.name, ProbeCheckpoint::Last), 2));
+        cells.extend(source.accuracy_cells(&baseline.name));
         cells.push(Cell::None);
         rows.push(Row { ruled: index == 0, cells });
     }
     let mut columns: Vec<Column> = fields.iter().map(|&field| Column::words(field)).collect();
-    columns.push(Column::numbers("best").within("Top-1 (%)"));
-    columns.push(Column::numbers("last").within("Top-1 (%)"));
+    columns.extend(Column::accuracies());
     columns.push(Column::numbers("Best, against GAP"));
-    let kind = if fields == ["state_dim"] { "state-size" } else { "sweep" };
     let name = head::find(head).map_or(head, |kind| kind.name);
-    let what = if fields == ["state_dim"] { "number of states".to_owned() } else { fields.join(" and ") };
-    let id = match kind {
-        "sweep" => format!("sweep-{head}-{}", fields.join("-")),
-        _ => format!("{kind}-{head}"),
+    let (id, what) = match fields {
+        ["state_dim"] => (format!("state-size-{head}"), "number of states".to_owned()),
+        _ => (format!("sweep-{head}-{}", fields.join("-")), fields.join(" and ")),
     };
-    let title = format!("{name} by {what}: {}", source.setting());
-    let id = super::id(&id, source, sources);
-    let mut table = Table { id, title, columns, rows, notes: source.notes() };
+    let mut table = source.table(id, format!("{name} by {what}: {}", source.setting()), columns, rows);
     table.mark_largest([fields.len(), fields.len() + 1]);
     table.without_empty_columns()
 }

@@ -79,6 +79,11 @@ impl Column {
         Self { merged: true, ..Self::words(title) }
     }
 
+    /// Accuracies at the best epoch and after the last, in percent.
+    pub fn accuracies() -> [Self; 2] {
+        ["best", "last"].map(|title| Self::numbers(title).within("Top-1 (%)"))
+    }
+
     /// The same below the word `group`.
     pub fn within(self, group: impl Into<String>) -> Self {
         Self { group: group.into(), ..self }

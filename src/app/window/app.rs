@@ -28,10 +28,10 @@ pub trait Engine {
 
 /// How long a frame waits for what it was asked to show: with known tokens an answer takes a millisecond
 /// or two, and the frame is drawn once instead of twice. Nobody notices it where the answer takes longer.
-const PROMPT: Duration = Duration::from_millis(4);
+const EXPLAIN_WAIT: Duration = Duration::from_millis(4);
 
 /// How long settings stand still before they are written.
-const STANDING: Duration = Duration::from_secs(1);
+const SAVE_DELAY: Duration = Duration::from_secs(1);
 
 impl Engine for Worker {
     fn send(&mut self, request: Request) {
@@ -52,7 +52,7 @@ pub struct App {
     /// What it shows.
     pub state: State,
     /// How it is arranged.
-    pub desk: MainWindow,
+    pub window: MainWindow,
     engine: Box<dyn Engine>,
     /// Where settings are kept, where they are, and what was kept there.
     settings: Option<(PathBuf, Settings)>,
@@ -66,14 +66,14 @@ impl App {
     pub fn new(ctx: &egui::Context, engine: Box<dyn Engine>, settings: Option<&Path>) -> Self {
         style::install(ctx);
         let loaded = settings.map_or_else(|| Ok(Settings::default()), Settings::load);
-        let (remembered, fault) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
+        let (remembered, error) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
         let mut state = State::new(remembered.clone());
         // A file that cannot be read is somebody's to mend: it is not written over.
-        let kept = settings.filter(|_| fault.is_none()).map(|path| (path.to_owned(), remembered));
-        if let Some(fault) = fault {
-            state.note(Severity::Warning, fault.to_string());
+        let kept = settings.filter(|_| error.is_none()).map(|path| (path.to_owned(), remembered));
+        if let Some(error) = error {
+            state.note(Severity::Warning, error.to_string());
         }
-        Self { state, desk: MainWindow::default(), engine, settings: kept, unkept: None, shown: None }
+        Self { state, window: MainWindow::default(), engine, settings: kept, unkept: None, shown: None }
     }
 
     /// Does a command, as if it had been chosen.
@@ -92,7 +92,7 @@ impl App {
     fn await_look(&mut self) {
         let begun = Instant::now();
         while self.state.is_looking() {
-            let left = PROMPT.saturating_sub(begun.elapsed());
+            let left = EXPLAIN_WAIT.saturating_sub(begun.elapsed());
             let Some(event) = self.engine.soon(left) else { return };
             self.hear(event);
         }
@@ -106,14 +106,14 @@ impl App {
     /// Puts a workspace in the place of all that is open.
     pub fn open_workspace(&mut self, path: &Path) {
         let mut orders = Vec::new();
-        self.desk.open(path, &mut orders);
+        self.window.open(path, &mut orders);
         orders.into_iter().for_each(|order| self.carry_out(order));
     }
 
     fn carry_out(&mut self, order: WindowOrder) {
         match order {
             WindowOrder::Command(command) => self.dispatch(command),
-            WindowOrder::Note(weight, text) => self.state.note(weight, text),
+            WindowOrder::Note(severity, text) => self.state.note(severity, text),
             WindowOrder::Restore(workspace) => {
                 let requests = self.state.restore(*workspace);
                 requests.into_iter().for_each(|request| self.engine.send(request));
@@ -141,7 +141,7 @@ impl App {
         if self.settings.as_ref().is_none_or(|(_, kept)| kept == now) {
             self.unkept = None;
         } else if let Some((_, since)) = self.unkept.as_ref().filter(|(unkept, _)| unkept == now) {
-            if since.elapsed() >= STANDING {
+            if since.elapsed() >= SAVE_DELAY {
                 self.unkept = None;
                 if let Err(error) = self.keep_settings() {
                     self.state.note(Severity::Warning, error.to_string());
@@ -149,7 +149,7 @@ impl App {
             }
         } else {
             self.unkept = Some((now.clone(), Instant::now()));
-            ctx.request_repaint_after(STANDING);
+            ctx.request_repaint_after(SAVE_DELAY);
         }
     }
 
@@ -169,7 +169,7 @@ impl App {
         while let Some(event) = self.engine.event() {
             self.hear(event);
         }
-        for order in self.desk.drain(ctx, &self.state) {
+        for order in self.window.drain(ctx, &self.state) {
             self.carry_out(order);
         }
         self.dress(ctx);
@@ -178,7 +178,7 @@ impl App {
 
     /// Draws the state, and does what is wished.
     pub fn draw(&mut self, ui: &mut egui::Ui) {
-        let orders = self.desk.ui(ui, &self.state);
+        let orders = self.window.ui(ui, &self.state);
         if orders.is_empty() {
             return;
         }

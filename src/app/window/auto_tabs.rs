@@ -9,10 +9,7 @@ use egui_tiles::{Container, Tile, TileId, Tiles, Tree};
 use super::tiles::Pane;
 use crate::app::jobs::ColumnId;
 use crate::app::state::State;
-use crate::app::window::panels::{PanelContext, any_asked};
-use crate::model::trace::Routing;
-use crate::viz::figures::dataset::OVERVIEWS;
-use crate::viz::{FIGURES, Figure};
+use crate::app::window::panels::{Panel, PanelContext};
 
 /// The column to look at where none was chosen: the first that learned an order, which has most to
 /// show.
@@ -25,7 +22,7 @@ pub fn first_to_see(state: &State) -> Option<ColumnId> {
 
 /// What was in sight, so that nothing moves while it stays the same.
 #[derive(Default)]
-pub struct Sight {
+pub struct AutoTabs {
     /// Every panel that may have nothing to show, and whether it has.
     shows: Vec<(&'static str, bool)>,
     /// The panel that a person asked for: it is seen, empty or not.
@@ -34,15 +31,15 @@ pub struct Sight {
     behind: HashMap<TileId, TileId>,
 }
 
-impl Sight {
+impl AutoTabs {
     /// Keeps a panel in sight until something else is looked at.
     pub fn ask(&mut self, panel: &str) {
         self.asked = Some(panel.to_owned());
     }
 
     /// Hides groups of panes that have nothing to show, and shows those again that have.
-    pub fn arrange(&mut self, tree: &mut Tree<Pane>, cx: &PanelContext<'_>) {
-        let shows = shows(cx);
+    pub fn arrange(&mut self, tree: &mut Tree<Pane>, panels: &[Box<dyn Panel>], cx: &PanelContext<'_>) {
+        let shows = panels.iter().filter_map(|panel| Some((panel.id(), panel.has_content(cx)?))).collect();
         let moved = self.shows != shows;
         if moved {
             self.asked = self.asked.take().filter(|_| self.shows.is_empty());
@@ -108,17 +105,4 @@ impl Sight {
             self.behind.entry(group).or_insert(active);
         }
     }
-}
-
-/// Every panel that may have nothing to show, and whether it has.
-fn shows(cx: &PanelContext<'_>) -> Vec<(&'static str, bool)> {
-    let column = cx.focus.and_then(|id| cx.state.columns.get(&id));
-    let trace = column.and_then(|column| column.shown.trace());
-    let drawn = |figure: &&dyn Figure| trace.is_some_and(|trace| figure.lacks(trace).is_none());
-    let figures = FIGURES.iter().map(|figure| (figure.id(), drawn(figure)));
-    // A fixed order does not hang on the image: there is nothing to measure.
-    let ordered = trace.is_some_and(|trace| matches!(trace.routing, Routing::Plan(_)));
-    let asked = cx.focus.and_then(|id| cx.state.survey_of(id)).is_some_and(|found| found.is_ok());
-    let overviews = OVERVIEWS.iter().map(|overview| (overview.id(), asked));
-    figures.chain([("stability", ordered), ("asked", any_asked(cx.state))]).chain(overviews).collect()
 }

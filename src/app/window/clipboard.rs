@@ -16,7 +16,7 @@ use egui::{ColorImage, Context, Event, FullOutput, OutputCommand, Plugin, RawInp
 
 /// What stands in egui's own clipboard until something is copied: of an empty one it would not tell
 /// that it was to be pasted.
-const NOTHING: &str = "\u{200b}";
+const EMPTY: &str = "\u{200b}";
 
 /// What the thread is asked for.
 enum Ask {
@@ -78,7 +78,7 @@ impl Plugin for Clipboard {
             _ => true,
         });
         if !std::mem::replace(&mut self.prepared, true) {
-            commands.push(OutputCommand::CopyText(NOTHING.to_owned()));
+            commands.push(OutputCommand::CopyText(EMPTY.to_owned()));
         }
     }
 }
@@ -96,7 +96,7 @@ fn serve(asked: &Receiver<Ask>, answer: &SyncSender<Event>, ctx: &Context) {
             (Ask::Paste(_), Some(system)) => pasted(system),
             (_, None) => None,
         };
-        if let Some(event) = event.filter(|event| !matches!(event, Event::Paste(text) if text == NOTHING)) {
+        if let Some(event) = event.filter(|event| !matches!(event, Event::Paste(text) if text == EMPTY)) {
             if answer.send(event).is_err() {
                 return;
             }

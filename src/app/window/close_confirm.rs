@@ -2,14 +2,14 @@
 
 use eframe::egui::{Ui, ViewportCommand};
 
-use super::dialog;
+use super::dialog::{self, Answer};
 use crate::app::state::State;
-use crate::app::state::command::{Action, Effect};
+use crate::app::state::command::Action;
 use crate::app::window::panels::UiAction;
 
-/// How far leaving has come.
+/// How far closing has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leave {
+pub enum CloseConfirm {
     /// Nobody leaves.
     #[default]
     Staying,
@@ -21,9 +21,9 @@ pub enum Leave {
     Going,
 }
 
-impl Leave {
+impl CloseConfirm {
     /// Holds the window where a training would end with it, and asks.
-    pub fn ui(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<UiAction>) {
+    pub fn ui(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         let training = state.training.live.is_some();
         let closing = ui.input(|i| i.viewport().close_requested());
         if closing && training && *self != Self::Going {
@@ -37,34 +37,34 @@ impl Leave {
             ui.ctx().send_viewport_cmd(ViewportCommand::Close);
         }
         if *self == Self::Asking {
-            self.ask(ui, state, wishes);
+            self.ask(ui, state, actions);
         }
     }
 
-    fn ask(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<UiAction>) {
-        let modal = dialog::show(ui.ctx(), "leave", |ui| {
-            ui.set_width(420.0);
-            ui.heading("A training is running");
+    fn ask(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
+        let answer = dialog::show(ui.ctx(), "leave", 420.0, "A training is running", |ui| {
             ui.weak("It was saved after its last epoch. Stopped, it is saved where it is, and goes on from there later");
             ui.add_space(6.0);
+            let mut answer = Answer::Open;
             ui.horizontal(|ui| {
                 if dialog::main_button(ui, "Stop, save and quit", true).clicked() {
-                    if let Effect::Command(command) = Action::StopTraining.effect(state) {
-                        wishes.push(UiAction::Command(command));
-                    }
-                    *self = Self::Saving;
+                    actions.push(UiAction::chosen(Action::StopTraining, state));
+                    answer = Answer::Given(Self::Saving);
                 }
                 if ui.button("Quit at once").clicked() {
-                    *self = Self::Going;
                     ui.ctx().send_viewport_cmd(ViewportCommand::Close);
+                    answer = Answer::Given(Self::Going);
                 }
                 if ui.button("Keep training").clicked() {
-                    *self = Self::Staying;
+                    answer = Answer::Closed;
                 }
             });
+            answer
         });
-        if modal.should_close() {
-            *self = Self::Staying;
+        match answer {
+            Answer::Open => {}
+            Answer::Closed => *self = Self::Staying,
+            Answer::Given(next) => *self = next,
         }
     }
 }

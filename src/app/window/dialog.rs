@@ -3,9 +3,36 @@
 use eframe::egui;
 use egui::{Align2, Button, Context, Frame, Id, Margin, Modal, ModalResponse, Response, RichText, Ui, Vec2};
 
-/// A dialog in the middle of the window.
-pub fn show<T>(ctx: &Context, id: &str, add: impl FnOnce(&mut Ui) -> T) -> ModalResponse<T> {
-    Modal::new(Id::unique(id)).frame(frame(ctx, 18)).show(ctx, add)
+/// What a dialog says in a frame.
+pub enum Answer<T> {
+    Open,
+    /// It was called off.
+    Closed,
+    /// This.
+    Given(T),
+}
+
+impl<T> Answer<T> {
+    /// This answer, or a later one where it is none.
+    pub fn or(self, other: Self) -> Self {
+        if matches!(self, Self::Open) { other } else { self }
+    }
+}
+
+/// A dialog in the middle of the window, `width` wide.
+pub fn show<T>(
+    ctx: &Context,
+    id: &str,
+    width: f32,
+    title: &str,
+    add: impl FnOnce(&mut Ui) -> Answer<T>,
+) -> Answer<T> {
+    let modal = Modal::new(Id::unique(id)).frame(frame(ctx, 18)).show(ctx, |ui| {
+        ui.set_width(width);
+        ui.heading(title);
+        add(ui)
+    });
+    if modal.should_close() { Answer::Closed } else { modal.inner }
 }
 
 /// One that hangs from the top, so that it grows and shrinks without leaping.
@@ -24,4 +51,14 @@ pub fn main_button(ui: &mut Ui, text: &str, enabled: bool) -> Response {
     let fill = ui.visuals().selection.bg_fill;
     let button = Button::new(RichText::new(text).strong()).fill(fill).min_size(Vec2::new(84.0, 26.0));
     ui.add_enabled(enabled, button)
+}
+
+/// That button, which gives `answer`, and the one that calls the dialog off.
+pub fn buttons<T>(ui: &mut Ui, text: &str, enabled: bool, answer: T) -> Answer<T> {
+    let given = main_button(ui, text, enabled).clicked();
+    match (given, ui.button("Cancel").clicked()) {
+        (true, _) => Answer::Given(answer),
+        (false, true) => Answer::Closed,
+        (false, false) => Answer::Open,
+    }
 }

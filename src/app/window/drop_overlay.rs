@@ -2,8 +2,7 @@
 
 use eframe::egui::{self, Ui};
 
-use crate::viz::draw::paint::color32;
-use crate::viz::draw::theme::Theme;
+use crate::viz::draw::{Theme, color32};
 
 /// Says so over everything.
 pub fn ui(ui: &Ui, theme: &Theme) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 use rfd::{AsyncFileDialog, FileHandle};
 
-use super::Answer;
+use super::dialog::Answer;
 use super::path::PathField;
 use crate::app::state::command::Prompt;
 use crate::app::state::settings::Recent;
@@ -17,22 +17,21 @@ use crate::app::state::workspace::Entry;
 use crate::model::data::image::ENDINGS;
 
 /// Sooner than this nobody calls a dialog off: there was none.
-const AT_ONCE: Duration = Duration::from_millis(600);
+const NO_DIALOG: Duration = Duration::from_millis(600);
 
 /// What files are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum For {
+pub enum FileRequest {
     /// An action of the menu.
     Prompt(Prompt),
     /// Where an export goes; the name suggested.
     Export(String),
     /// Where a missing file of a workspace is now.
-    Locate(Entry),
+    Relink(Entry),
 }
 
 /// What a dialog asks for, in its words.
 pub struct Question {
-    /// Its title.
     pub title: &'static str,
     /// What can be the answer.
     pub kind: FileKind,
@@ -55,15 +54,15 @@ pub enum FileKind {
     Save(String),
 }
 
-impl For {
+impl FileRequest {
     /// The question; none for what is no matter of files.
     pub fn question(&self) -> Option<Question> {
         let (title, kind, endings): (_, _, &'static [&'static str]) = match self {
             Self::Export(name) => ("Export", FileKind::Save(name.clone()), &[]),
-            Self::Locate(Entry::Backbone(_) | Entry::Dataset(_)) => {
+            Self::Relink(Entry::Backbone(_) | Entry::Dataset(_)) => {
                 ("Locate the folder", FileKind::Folder, &[])
             }
-            Self::Locate(_) => ("Locate the file", FileKind::File, &[]),
+            Self::Relink(_) => ("Locate the file", FileKind::File, &[]),
             Self::Prompt(ask) => match ask {
                 Prompt::BackboneFolder => ("Backbone folder", FileKind::Folder, &[]),
                 Prompt::RunFolder => ("Folder of a run", FileKind::Folder, &[]),
@@ -109,17 +108,17 @@ impl For {
 
 /// The dialog that is open: the system's, or our own.
 #[derive(Default)]
-pub struct Chooser {
-    asked: Option<(For, Instant, Receiver<Vec<PathBuf>>)>,
-    field: Option<(For, PathField)>,
+pub struct FilePicker {
+    asked: Option<(FileRequest, Instant, Receiver<Vec<PathBuf>>)>,
+    field: Option<(FileRequest, PathField)>,
 }
 
-impl Chooser {
+impl FilePicker {
     /// Opens a dialog; at most one is open at a time.
     ///
     /// # Errors
     /// If the system gives no thread to wait for it.
-    pub fn ask(&mut self, ctx: &egui::Context, what: For) -> Result<(), String> {
+    pub fn ask(&mut self, ctx: &egui::Context, what: FileRequest) -> Result<(), String> {
         if self.asked.is_some() {
             return Err("A file dialog is open already".to_owned());
         }
@@ -139,7 +138,7 @@ impl Chooser {
     }
 
     /// What was chosen in the system's dialog, once it was.
-    pub fn answer(&mut self) -> Option<(For, Vec<PathBuf>)> {
+    pub fn answer(&mut self) -> Option<(FileRequest, Vec<PathBuf>)> {
         let (_, since, answered) = self.asked.as_ref()?;
         let (paths, took) = match answered.try_recv() {
             Err(TryRecvError::Empty) => return None,
@@ -148,7 +147,7 @@ impl Chooser {
         };
         let (what, ..) = self.asked.take()?;
         if paths.is_empty() {
-            if took < AT_ONCE {
+            if took < NO_DIALOG {
                 self.type_it(what);
             }
             return None;
@@ -157,14 +156,14 @@ impl Chooser {
     }
 
     /// Asks for the path itself.
-    pub fn type_it(&mut self, what: For) {
+    pub fn type_it(&mut self, what: FileRequest) {
         if let Some(question) = what.question() {
             self.field = Some((what, PathField::new(question)));
         }
     }
 
     /// Draws our own dialog where it is open; what was chosen in it.
-    pub fn ui(&mut self, ui: &egui::Ui, recent: &Recent) -> Option<(For, Vec<PathBuf>)> {
+    pub fn ui(&mut self, ui: &egui::Ui, recent: &Recent) -> Option<(FileRequest, Vec<PathBuf>)> {
         let (what, field) = self.field.as_mut()?;
         let answer = field.ui(ui, &what.recent(recent));
         if matches!(answer, Answer::Open) {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file_picker::For;
-use super::relink::Locate;
+use super::file_picker::FileRequest;
+use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::jobs::train::TrainForm;
 use crate::app::state::command::{Command, Prompt};
@@ -14,7 +14,7 @@ impl MainWindow {
     /// What becomes of files that were chosen.
     pub(super) fn chosen(
         &mut self,
-        what: For,
+        what: FileRequest,
         paths: Vec<PathBuf>,
         state: &State,
         orders: &mut Vec<WindowOrder>,
@@ -23,33 +23,33 @@ impl MainWindow {
         let draft = |draft: TrainForm| Command::SetDraft(Box::new(draft));
         let filled = state.training.draft.clone();
         orders.push(WindowOrder::Command(match what {
-            For::Export(_) => {
+            FileRequest::Export(_) => {
                 if let Some(export) = &mut self.export {
                     export.put(&first);
                 }
                 return;
             }
-            For::Locate(entry) => {
-                if let Some(locate) = &mut self.locate {
-                    locate.found(entry, &first);
+            FileRequest::Relink(entry) => {
+                if let Some(relink) = &mut self.relink {
+                    relink.found(entry, &first);
                 }
                 return;
             }
-            For::Prompt(Prompt::BackboneFolder) => Command::OpenBackbone(first.display().to_string()),
-            For::Prompt(Prompt::RunFolder) => Command::OpenRun(first),
+            FileRequest::Prompt(Prompt::BackboneFolder) => Command::OpenBackbone(first.display().to_string()),
+            FileRequest::Prompt(Prompt::RunFolder) => Command::OpenRun(first),
             // A folder can be typed, where it cannot be chosen.
-            For::Prompt(Prompt::ProbeFiles) if first.is_dir() => Command::OpenRun(first),
-            For::Prompt(Prompt::ProbeFiles) => Command::OpenProbes(paths),
-            For::Prompt(Prompt::ImageFiles | Prompt::ImageFolder) => Command::OpenImages(paths),
-            For::Prompt(Prompt::DatasetFolder) => draft(TrainForm { data: Some(first), ..filled }),
-            For::Prompt(Prompt::RunOutput) => draft(TrainForm { out: Some(first), ..filled }),
-            For::Prompt(Prompt::CacheFolder) => draft(TrainForm { cache: Some(first), ..filled }),
-            For::Prompt(Prompt::OpenDatasetFolder) => Command::OpenDataset(first, None),
-            For::Prompt(Prompt::OpenWorkspace) => return self.open(&first, orders),
-            For::Prompt(Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs) => {
+            FileRequest::Prompt(Prompt::ProbeFiles) if first.is_dir() => Command::OpenRun(first),
+            FileRequest::Prompt(Prompt::ProbeFiles) => Command::OpenProbes(paths),
+            FileRequest::Prompt(Prompt::ImageFiles | Prompt::ImageFolder) => Command::OpenImages(paths),
+            FileRequest::Prompt(Prompt::DatasetFolder) => draft(TrainForm { data: Some(first), ..filled }),
+            FileRequest::Prompt(Prompt::RunOutput) => draft(TrainForm { out: Some(first), ..filled }),
+            FileRequest::Prompt(Prompt::CacheFolder) => draft(TrainForm { cache: Some(first), ..filled }),
+            FileRequest::Prompt(Prompt::OpenDatasetFolder) => Command::OpenDataset(first, None),
+            FileRequest::Prompt(Prompt::OpenWorkspace) => return self.open(&first, orders),
+            FileRequest::Prompt(Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs) => {
                 return self.save(first, state, orders);
             }
-            For::Prompt(
+            FileRequest::Prompt(
                 Prompt::HubId
                 | Prompt::Palette
                 | Prompt::Arrange
@@ -66,8 +66,8 @@ impl MainWindow {
     /// first.
     pub fn open(&mut self, path: &Path, orders: &mut Vec<WindowOrder>) {
         match Workspace::load(path) {
-            Ok(workspace) => match Locate::new(path, &workspace) {
-                Some(locate) => self.locate = Some(locate),
+            Ok(workspace) => match Relink::new(path, &workspace) {
+                Some(relink) => self.relink = Some(relink),
                 None => self.restore(path, workspace, orders),
             },
             Err(error) => orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
@@ -111,11 +111,11 @@ mod tests {
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
         let (mut window, mut state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
         for path in [&first, &second] {
-            let save = For::Prompt(Prompt::SaveWorkspaceAs);
+            let save = FileRequest::Prompt(Prompt::SaveWorkspaceAs);
             window.chosen(save, vec![path.clone()], &state, &mut orders);
         }
         state.views.shared = !state.views.shared;
-        window.asked(&eframe::egui::Context::default(), Prompt::SaveWorkspace, &state, &mut orders);
+        window.prompt(&eframe::egui::Context::default(), Prompt::SaveWorkspace, &state, &mut orders);
         let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
     }

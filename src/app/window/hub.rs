@@ -3,13 +3,11 @@
 use eframe::egui;
 use egui::Ui;
 
-use super::{Answer, dialog};
+use super::dialog::{self, Answer};
 
 /// Asks for an id of the Hub.
 pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
-    let modal = dialog::show(ui.ctx(), "hub", |ui| {
-        ui.set_width(440.0);
-        ui.heading("Open backbone from the Hub");
+    dialog::show(ui.ctx(), "hub", 440.0, "Open backbone from the Hub", |ui| {
         ui.add_space(2.0);
         ui.weak("The id of a model, for example facebook/vit-mae-base; a folder's path is taken too");
         let edit = egui::TextEdit::singleline(text).hint_text("owner/name").desired_width(f32::INFINITY);
@@ -19,18 +17,9 @@ pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
         if !edit.lost_focus() {
             edit.request_focus();
         }
-        let mut done = Answer::Open;
         ui.add_space(8.0);
-        ui.horizontal(|ui| {
-            let ready = !text.trim().is_empty();
-            if dialog::main_button(ui, "Open", ready).clicked() || (enter && ready) {
-                done = Answer::Given(text.clone());
-            }
-            if ui.button("Cancel").clicked() {
-                done = Answer::Closed;
-            }
-        });
-        done
-    });
-    if modal.should_close() { Answer::Closed } else { modal.inner }
+        let ready = !text.trim().is_empty();
+        let answer = ui.horizontal(|ui| dialog::buttons(ui, "Open", ready, text.clone())).inner;
+        if enter && ready { Answer::Given(text.clone()) } else { answer }
+    })
 }

@@ -5,7 +5,7 @@ use egui::Ui;
 use egui_tiles::{EditAction, Tile, Tree};
 use serde_json::Value;
 
-use super::auto_tabs::Sight;
+use super::auto_tabs::AutoTabs;
 use super::tiles::{self, Pane, Panes};
 use crate::app::state::State;
 use crate::app::state::command::Command;
@@ -20,12 +20,18 @@ pub struct Layout {
     resized: Option<Tree<Pane>>,
     /// How often the state had changed it when it was last looked at.
     seen: u64,
-    sight: Sight,
+    auto_tabs: AutoTabs,
 }
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { tree: tiles::first(), told: Vec::new(), resized: None, seen: 0, sight: Sight::default() }
+        Self {
+            tree: tiles::first(),
+            told: Vec::new(),
+            resized: None,
+            seen: 0,
+            auto_tabs: AutoTabs::default(),
+        }
     }
 }
 
@@ -51,7 +57,7 @@ impl Layout {
 
     /// Shows the pane of a panel, opening it where it was closed.
     pub fn show(&mut self, panel: &dyn Panel) {
-        self.sight.ask(panel.id());
+        self.auto_tabs.ask(panel.id());
         if self.is_open(panel.id()) {
             return tiles::show(&mut self.tree, panel.id()); // a tab that is chosen is no change
         }
@@ -92,7 +98,7 @@ impl Layout {
         if self.tree.is_empty() {
             return placeholder::empty(ui, "All panes are closed; the menu Panes opens them again");
         }
-        self.sight.arrange(&mut self.tree, cx);
+        self.auto_tabs.arrange(&mut self.tree, panels, cx);
         let before = self.tree.clone();
         let dragged = self.tree.dragged_id(ui.ctx());
         let mut panes = Panes { panels, cx, closed: None, edited: None };

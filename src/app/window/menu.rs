@@ -11,14 +11,13 @@ use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{PanelContext, PanelPlace};
 
-/// Draws the bar.
-pub fn bar(desk: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     MenuBar::new().ui(ui, |ui| {
         for menu in Menu::ALL {
             ui.menu_button(menu.text(), |ui| {
                 ui.set_min_width(250.0);
                 if *menu == Menu::Panes {
-                    panes(desk, ui);
+                    panes(window, ui);
                 }
                 for action in Action::ALL.iter().filter(|action| action.menu() == *menu) {
                     item(ui, cx, *action);
@@ -105,19 +104,19 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 }
 
 /// Which panes are open.
-fn panes(desk: &mut MainWindow, ui: &mut Ui) {
-    for panel in desk.panels.iter().filter(|panel| panel.place() == PanelPlace::Middle) {
-        let mut open = desk.layout.is_open(panel.id());
+fn panes(window: &mut MainWindow, ui: &mut Ui) {
+    for panel in window.panels.0.iter().filter(|panel| panel.place() == PanelPlace::Middle) {
+        let mut open = window.layout.is_open(panel.id());
         if ui.checkbox(&mut open, panel.title()).on_hover_text(panel.about()).changed() {
             if open {
-                desk.layout.show(&**panel);
+                window.layout.show(&**panel);
             } else {
-                desk.layout.close(&**panel);
+                window.layout.close(&**panel);
             }
         }
     }
     ui.separator();
-    ui.checkbox(&mut desk.jobs, "Jobs and log");
+    ui.checkbox(&mut window.jobs, "Jobs and log");
 }
 
 /// Light, dark, or as the system has it.

@@ -29,6 +29,7 @@ mod tiles;
 mod toasts;
 mod token_mismatch;
 mod toolbar;
+mod widgets;
 
 pub use self::app::{App, Engine};
 
@@ -37,18 +38,19 @@ use std::path::PathBuf;
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
-use self::export::{Decision, Export, Exporter, Outcome};
-use self::file_picker::{Chooser, For};
+use self::dialog::Answer;
+use self::export::{Export, ExportStep};
+use self::exporter::{Exporter, Outcome};
+use self::file_picker::{FilePicker, FileRequest};
 use self::layout::Layout;
 use self::palette::{Chosen, Palette};
 use self::panels::{Panel, PanelContext, PanelPlace, TokenHover, UiAction};
-use self::relink::Locate;
+use self::relink::{Relink, RelinkStep};
 use super::jobs::ColumnId;
 use super::state::{Severity, State};
 use crate::app::state::command::{Command, Prompt};
 use crate::app::state::workspace::Workspace;
-use crate::viz::draw::hover::Hover;
-use crate::viz::draw::paint::color32;
+use crate::viz::draw::{Hover, color32};
 
 /// What the window wants of the program around it.
 pub enum WindowOrder {
@@ -60,22 +62,13 @@ pub enum WindowOrder {
     Restore(Box<Workspace>),
 }
 
-/// What a dialog says in a frame.
-enum Answer<T> {
-    /// Nothing yet.
-    Open,
-    /// It was called off.
-    Closed,
-    /// This.
-    Given(T),
-}
-
 /// The window's own.
+#[derive(Default)]
 pub struct MainWindow {
-    panels: Vec<Box<dyn Panel>>,
+    panels: Panels,
     layout: Layout,
     focus: Option<ColumnId>,
-    held: pinned::PinnedToken,
+    pinned: pinned::PinnedToken,
     jobs: bool,
     /// Height of the jobs below the panes.
     below: f32,
@@ -84,40 +77,26 @@ pub struct MainWindow {
     hub: Option<String>,
     export: Option<Export>,
     exporter: Exporter,
-    locate: Option<Locate>,
-    chooser: Chooser,
+    relink: Option<Relink>,
+    picker: FilePicker,
     toasts: toasts::Toasts,
-    leave: close_confirm::Leave,
+    close: close_confirm::CloseConfirm,
     workspace: Option<PathBuf>,
 }
 
-impl Default for MainWindow {
+/// All panels.
+struct Panels(Vec<Box<dyn Panel>>);
+
+impl Default for Panels {
     fn default() -> Self {
-        Self {
-            panels: panels::all(),
-            layout: Layout::default(),
-            focus: None,
-            held: pinned::PinnedToken::default(),
-            jobs: false,
-            below: 0.0,
-            class_filter: String::new(),
-            palette: None,
-            hub: None,
-            export: None,
-            exporter: Exporter::default(),
-            locate: None,
-            chooser: Chooser::default(),
-            toasts: toasts::Toasts::default(),
-            leave: close_confirm::Leave::default(),
-            workspace: None,
-        }
+        Self(panels::all())
     }
 }
 
 impl MainWindow {
     /// Shows the pane of a panel.
     pub fn show(&mut self, id: &str) {
-        let Some(panel) = self.panels.iter().find(|panel| panel.id() == id) else { return };
+        let Some(panel) = self.panels.0.iter().find(|panel| panel.id() == id) else { return };
         match panel.place() {
             PanelPlace::Middle => self.layout.show(&**panel),
             PanelPlace::Below => self.jobs = true,
@@ -140,12 +119,12 @@ impl MainWindow {
                 }
                 Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
                 Outcome::Failed(why) => match &mut self.export {
-                    Some(export) => export.fault = Some(why),
+                    Some(export) => export.error = Some(why),
                     None => orders.push(WindowOrder::Note(Severity::Error, why)),
                 },
             }
         }
-        if let Some((what, paths)) = self.chooser.answer() {
+        if let Some((what, paths)) = self.picker.answer() {
             self.chosen(what, paths, state, &mut orders);
         }
         orders.extend(paste::orders(ctx, &self.exporter));
@@ -163,38 +142,43 @@ impl MainWindow {
         self.focus = self.focus.or_else(|| auto_tabs::first_to_see(state));
         let theme = style::theme(ui);
         let dialog =
-            self.palette.is_some() || self.hub.is_some() || self.export.is_some() || self.locate.is_some();
-        self.held.keys(ui, dialog);
-        let mut lit = TokenHover::of(state.selection.hover.token, self.held.token);
-        let mut wishes = Vec::new();
-        let mut cx =
-            PanelContext { state, theme: &theme, focus: self.focus, lit: &mut lit, wishes: &mut wishes };
+            self.palette.is_some() || self.hub.is_some() || self.export.is_some() || self.relink.is_some();
+        self.pinned.keys(ui, dialog);
+        let mut hover = TokenHover::new(state.selection.hover.token, self.pinned.token);
+        let mut actions = Vec::new();
+        let mut cx = PanelContext {
+            state,
+            theme: &theme,
+            focus: self.focus,
+            hover: &mut hover,
+            actions: &mut actions,
+        };
         if self.palette.is_none() {
             menu::keys(ui.ctx(), &mut cx);
         }
         self.arrange(ui, &mut cx);
         let mut orders = Vec::new();
-        self.dialogs(ui, state, &mut wishes);
-        if let Some((what, paths)) = self.chooser.ui(ui, &state.settings.recent) {
+        self.dialogs(ui, state, &mut actions);
+        if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
             self.chosen(what, paths, state, &mut orders);
         }
-        self.toasts.ui(ui, state, self.below, &mut wishes);
-        self.leave.ui(ui, state, &mut wishes);
+        self.toasts.ui(ui, state, self.below, &mut actions);
+        self.close.ui(ui, state, &mut actions);
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             drop_overlay::ui(ui, &theme);
         }
-        if let Some(token) = lit.clicked() {
-            self.held.click(token);
+        if let Some(token) = hover.clicked() {
+            self.pinned.click(token);
             ui.ctx().request_repaint();
         }
-        let token = lit.found();
+        let token = hover.found();
         if token != state.selection.hover.token {
             orders.push(WindowOrder::Command(Command::Hover(Hover { token, ..Hover::default() })));
         }
-        // Before the wishes: one may be to take back what was just changed.
+        // Before the actions: one may be to take back what was just changed.
         orders.extend(self.layout.told().into_iter().map(WindowOrder::Command));
-        for wish in wishes {
-            self.grant(ui.ctx(), wish, state, &mut orders);
+        for action in actions {
+            self.act(ui.ctx(), action, state, &mut orders);
         }
         orders.extend(self.layout.told().into_iter().map(WindowOrder::Command));
         orders
@@ -204,7 +188,7 @@ impl MainWindow {
         let panel = color32(style::panel(cx.theme));
         let frame = |x: i8, y: i8| Frame::new().fill(panel).inner_margin(Margin::symmetric(x, y));
         egui::Panel::top("menu").frame(frame(8, 4)).show(ui, |ui| menu::bar(self, ui, cx));
-        egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx, &mut self.held));
+        egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx, &mut self.pinned));
         if self.jobs {
             let below = egui::Panel::bottom("jobs").frame(frame(10, 4)).resizable(true).default_size(190.0);
             self.below = below.show(ui, |ui| self.place(ui, cx, PanelPlace::Below)).response.rect.height();
@@ -227,105 +211,86 @@ impl MainWindow {
         CentralPanel::default().frame(frame(0, 0)).show(ui, |ui| {
             Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| toolbar::ui(self, ui, cx));
             token_mismatch::ui(ui, cx);
-            self.layout.ui(ui, &mut self.panels, cx);
+            self.layout.ui(ui, &mut self.panels.0, cx);
         });
     }
 
     /// Draws the panels of a place.
     fn place(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, place: PanelPlace) {
-        for panel in self.panels.iter_mut().filter(|panel| panel.place() == place) {
+        for panel in self.panels.0.iter_mut().filter(|panel| panel.place() == place) {
             panel.ui(ui, cx);
         }
     }
 
-    fn dialogs(&mut self, ui: &Ui, state: &State, wishes: &mut Vec<UiAction>) {
+    fn dialogs(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         if let Some(palette) = &mut self.palette {
-            let answer = palette.ui(ui, state, self.focus, &self.panels);
+            let answer = palette.ui(ui, state, self.focus, &self.panels.0);
             if !matches!(answer, Answer::Open) {
                 self.palette = None;
             }
             match answer {
-                Answer::Given(Chosen::Action(action)) => wishes.push(match action.effect(state) {
-                    crate::app::state::command::Effect::Command(command) => UiAction::Command(command),
-                    crate::app::state::command::Effect::Prompt(ask) => UiAction::Prompt(ask),
-                }),
+                Answer::Given(Chosen::Action(action)) => actions.push(UiAction::chosen(action, state)),
                 Answer::Given(Chosen::Pane(id)) => self.show(id),
-                Answer::Given(Chosen::UiAction(wish)) => wishes.push(*wish),
+                Answer::Given(Chosen::UiAction(action)) => actions.push(*action),
                 Answer::Open | Answer::Closed => {}
             }
         }
         if let Some(text) = &mut self.hub {
-            match hub::ui(ui, text) {
-                Answer::Open => {}
-                Answer::Closed => self.hub = None,
-                Answer::Given(source) => {
-                    self.hub = None;
-                    wishes.push(UiAction::Command(Command::OpenBackbone(source)));
+            let answer = hub::ui(ui, text);
+            if !matches!(answer, Answer::Open) {
+                self.hub = None;
+            }
+            if let Answer::Given(source) = answer {
+                actions.push(UiAction::Command(Command::OpenBackbone(source)));
+            }
+        }
+        match self.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
+            Answer::Open => {}
+            Answer::Closed => self.relink = None,
+            Answer::Given(RelinkStep::Choose(entry)) => self.pick(ui.ctx(), FileRequest::Relink(entry)),
+            Answer::Given(RelinkStep::Open) => {
+                if let Some(Relink { path, workspace, .. }) = self.relink.take() {
+                    actions.push(UiAction::Restore(path, Box::new(workspace)));
                 }
             }
         }
-        self.locate(ui, wishes);
         let Some(dialog) = &mut self.export else { return };
-        let modal = dialog::show(ui.ctx(), "export", |ui| dialog.ui(ui));
-        let decision = if modal.should_close() { Decision::Close } else { modal.inner };
-        match decision {
-            Decision::Open => {}
-            Decision::Close => self.export = None,
-            Decision::Choose(name) => {
-                self.toasts.fault = self.chooser.ask(ui.ctx(), For::Export(name)).err();
-            }
+        match dialog.ui(ui) {
+            Answer::Open => {}
+            Answer::Closed => self.export = None,
+            Answer::Given(ExportStep::Choose(name)) => self.pick(ui.ctx(), FileRequest::Export(name)),
             // It stays until what it is for is written.
-            Decision::Write => {
+            Answer::Given(ExportStep::Write) => {
                 let written = dialog.clone();
-                dialog.fault = self.exporter.start(ui.ctx(), move || written.write()).err();
+                dialog.error = self.exporter.start(ui.ctx(), move || written.write()).err();
             }
         }
     }
 
-    /// Asks for the missing files of a workspace that is to be opened.
-    fn locate(&mut self, ui: &Ui, wishes: &mut Vec<UiAction>) {
-        let Some(dialog) = &mut self.locate else { return };
-        let modal = dialog::show(ui.ctx(), "locate", |ui| dialog.ui(ui));
-        match if modal.should_close() { relink::Decision::Close } else { modal.inner } {
-            relink::Decision::Open => {}
-            relink::Decision::Close => self.locate = None,
-            relink::Decision::Choose(entry) => {
-                self.toasts.fault = self.chooser.ask(ui.ctx(), For::Locate(entry)).err();
-            }
-            relink::Decision::Go => {
-                if let Some(Locate { path, workspace, .. }) = self.locate.take() {
-                    wishes.push(UiAction::Restore(path, Box::new(workspace)));
-                }
-            }
-        }
+    /// Asks for files.
+    fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
+        self.toasts.error = self.picker.ask(ctx, what).err();
     }
 
     /// Does what is the window's own; passes on what is the state's.
-    fn grant(&mut self, ctx: &egui::Context, wish: UiAction, state: &State, orders: &mut Vec<WindowOrder>) {
-        match wish {
+    fn act(&mut self, ctx: &egui::Context, action: UiAction, state: &State, orders: &mut Vec<WindowOrder>) {
+        match action {
             UiAction::Command(command) => orders.push(WindowOrder::Command(command)),
             UiAction::Focus(id) => self.focus = Some(id),
             UiAction::Show(panel) => self.show(panel),
             UiAction::Jobs => self.jobs = !self.jobs,
-            UiAction::Export(figures, traces, limits) => {
-                self.export = Some(Export::new(&figures, traces, &state.views, limits));
-            }
-            UiAction::ExportPlot(plot) => self.export = Some(Export::of_plot(plot)),
-            UiAction::CopyPlot(plot) => {
-                let export = Export::of_plot(plot);
-                self.toasts.fault = self.exporter.start(ctx, move || export.image()).err();
-            }
-            UiAction::CopyImage(figure, trace, limits) => {
-                let export = Export::new(&[figure], vec![trace], &state.views, limits);
-                self.toasts.fault = self.exporter.start(ctx, move || export.image()).err();
+            UiAction::Export(plot) => self.export = Some(Export::new(plot)),
+            UiAction::CopyImage(plot) => {
+                let export = Export::new(plot);
+                self.toasts.error = self.exporter.start(ctx, move || export.image()).err();
             }
             UiAction::Restore(path, workspace) => self.restore(&path, *workspace, orders),
-            UiAction::Prompt(ask) => self.asked(ctx, ask, state, orders),
+            UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state, orders),
         }
     }
 
-    fn asked(&mut self, ctx: &egui::Context, ask: Prompt, state: &State, orders: &mut Vec<WindowOrder>) {
-        match ask {
+    fn prompt(&mut self, ctx: &egui::Context, prompt: Prompt, state: &State, orders: &mut Vec<WindowOrder>) {
+        match prompt {
             Prompt::Palette => self.palette = Some(Palette::default()),
             Prompt::HubId => self.hub = Some(String::new()),
             Prompt::Arrange => self.layout.reset(),
@@ -336,7 +301,7 @@ impl MainWindow {
                 let path = self.workspace.clone().unwrap_or_default();
                 self.save(path, state, orders);
             }
-            _ => self.toasts.fault = self.chooser.ask(ctx, For::Prompt(ask)).err(),
+            _ => self.pick(ctx, FileRequest::Prompt(prompt)),
         }
     }
 }

@@ -7,9 +7,9 @@ use eframe::egui;
 use super::clipboard::Clipboard;
 
 /// Smallest window that still shows a library, a figure and a status bar.
-const LEAST: [f32; 2] = [900.0, 600.0];
+const MIN_SIZE: [f32; 2] = [900.0, 600.0];
 /// The window's size where the system does not say better.
-const FIRST: [f32; 2] = [1440.0, 900.0];
+const DEFAULT_SIZE: [f32; 2] = [1440.0, 900.0];
 
 /// Opens the window and returns once it is closed.
 ///
@@ -22,8 +22,8 @@ pub fn open<A: eframe::App + 'static>(
     let viewport = egui::ViewportBuilder::default()
         .with_title("SSMProbe")
         .with_app_id("ssmprobe")
-        .with_inner_size(FIRST)
-        .with_min_inner_size(LEAST);
+        .with_inner_size(DEFAULT_SIZE)
+        .with_min_inner_size(MIN_SIZE);
     // Nothing here fades from one colour to another over a large area, and noise costs a software
     // rasteriser half of its time.
     let options = eframe::NativeOptions { viewport, dithering: false, ..Default::default() };

@@ -1,9 +1,11 @@
 //! All actions by name: typed, found, chosen with the keyboard.
 
+use std::sync::Arc;
+
 use eframe::egui;
 use egui::{Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
 
-use super::{Answer, dialog};
+use super::dialog::{self, Answer};
 use crate::app::jobs::ColumnId;
 use crate::app::state::State;
 use crate::app::state::command::{Action, Command, Shortcut};
@@ -11,29 +13,26 @@ use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::FIGURES;
+use crate::viz::figures::plot::TracePlot;
 
 /// Most probes, and most images, that are found at once.
-const OPEN: usize = 30;
+const MAX_FOUND: usize = 30;
 
 /// What was chosen.
 #[derive(Clone)]
 pub enum Chosen {
-    /// An action.
     Action(Action),
-    /// The pane of a panel.
     Pane(&'static str),
     /// Something with what is open.
     UiAction(Box<UiAction>),
 }
 
-/// The open palette.
 #[derive(Default)]
 pub struct Palette {
     text: String,
     at: usize,
 }
 
-/// A line of the palette.
 struct Line {
     text: String,
     about: String,
@@ -45,7 +44,6 @@ struct Line {
 }
 
 impl Palette {
-    /// Draws it.
     pub fn ui(
         &mut self,
         ui: &Ui,
@@ -82,7 +80,7 @@ impl Palette {
             ScrollArea::vertical().auto_shrink([false, true]).max_height(360.0).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
                 for (at, line) in lines.iter().enumerate() {
-                    let response = one(ui, line, at == self.at);
+                    let response = line_ui(ui, line, at == self.at);
                     if at == self.at && (up || down) {
                         response.scroll_to_me(None);
                     }
@@ -101,7 +99,7 @@ impl Palette {
     }
 }
 
-fn one(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
+fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
     let button = egui::Button::selectable(selected, &line.text)
         .right_text(RichText::new(&line.key).small().weak())
         .min_size(Vec2::new(ui.available_width(), 26.0));
@@ -132,8 +130,8 @@ fn lines(state: &State, focus: Option<ColumnId>, panels: &[Box<dyn Panel>], text
     lines.retain(found);
     if !text.trim().is_empty() {
         // Of thousands the first few: a letter more finds the rest.
-        lines.extend(probes(state).filter(found).take(OPEN));
-        lines.extend(images(state).filter(found).take(OPEN));
+        lines.extend(probes(state).filter(found).take(MAX_FOUND));
+        lines.extend(images(state).filter(found).take(MAX_FOUND));
     }
     let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
     lines.sort_by_key(|line| (!line.enabled, !begins(line)));
@@ -144,8 +142,8 @@ fn line(text: String, about: String, chosen: Chosen) -> Line {
     Line { text, about, words: "", key: String::new(), enabled: true, chosen }
 }
 
-fn wish(wish: UiAction) -> Chosen {
-    Chosen::UiAction(Box::new(wish))
+fn chosen(action: UiAction) -> Chosen {
+    Chosen::UiAction(Box::new(action))
 }
 
 /// Words a person may know an action by.
@@ -165,7 +163,7 @@ fn themes() -> impl Iterator<Item = Line> {
     let all = [("Light", ThemeChoice::Light), ("Dark", ThemeChoice::Dark), ("System", ThemeChoice::System)];
     all.into_iter().map(|(name, choice)| {
         let command = UiAction::Command(Command::SetTheme(choice));
-        line(format!("{name} theme"), "Colours of the window".to_owned(), wish(command))
+        line(format!("{name} theme"), "Colours of the window".to_owned(), chosen(command))
     })
 }
 
@@ -176,10 +174,12 @@ fn figures(state: &State, focus: Option<ColumnId>) -> impl Iterator<Item = Line>
         FIGURES
             .iter()
             .flat_map(|figure| {
-                let (id, title, limits) = (figure.id(), figure.title(), state.shared_limits(figure.id()));
+                let (id, title) = (figure.id(), figure.title());
                 let about = format!("{} through {}", trace.image, trace.probe);
-                let export = wish(UiAction::Export(vec![id], vec![trace.clone()], limits));
-                let copy = wish(UiAction::CopyImage(id, trace.clone(), limits));
+                let options = state.views.of(id).within(state.shared_limits(id));
+                let plot = Arc::new(TracePlot::new(*figure, &trace, options));
+                let export = chosen(UiAction::Export(plot.clone()));
+                let copy = chosen(UiAction::CopyImage(plot));
                 let export = Line {
                     words: "save figure",
                     ..line(format!("Export {title}…"), about.clone(), export)
@@ -195,7 +195,7 @@ fn probes(state: &State) -> impl Iterator<Item = Line> {
     state.library.probes.iter().map(|(id, probe)| {
         let shown = state.columns.iter().find(|(_, column)| column.probe == *id).map(|(column, _)| *column);
         let show = Command::AddColumn { probe: *id, image: None, change: Intervention::None };
-        let chosen = wish(shown.map_or(UiAction::Command(show), UiAction::Focus));
+        let chosen = chosen(shown.map_or(UiAction::Command(show), UiAction::Focus));
         let text = format!("Show probe {}", state.library.probe_name(*id));
         line(text, probe.path.display().to_string(), chosen)
     })
@@ -204,6 +204,6 @@ fn probes(state: &State) -> impl Iterator<Item = Line> {
 fn images(state: &State) -> impl Iterator<Item = Line> {
     state.library.images.iter().map(|(id, image)| {
         let text = format!("Go to image {}/{}", image.folder(), image.name());
-        line(text, image.place.to_string(), wish(UiAction::Command(Command::SelectImage(*id))))
+        line(text, image.place.to_string(), chosen(UiAction::Command(Command::SelectImage(*id))))
     })
 }

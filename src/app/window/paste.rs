@@ -8,7 +8,7 @@ use eframe::egui;
 use egui::{ColorImage, Event};
 
 use super::WindowOrder;
-use super::export::{Exporter, Outcome};
+use super::exporter::{Exporter, Outcome};
 use crate::app::paths;
 use crate::app::state::Severity;
 use crate::app::state::command::Command;

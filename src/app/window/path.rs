@@ -7,19 +7,18 @@ use eframe::egui;
 use egui::text::{CCursor, CCursorRange};
 use egui::{Id, Key, Modifiers, RichText, ScrollArea, TextEdit, Ui, WidgetInfo};
 
+use super::dialog::{self, Answer};
 use super::file_picker::{FileKind, Question};
-use super::{Answer, dialog};
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
 /// Most entries of a folder that are listed.
-const MOST: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 /// Height of the list.
-const HIGH: f32 = 220.0;
+const LIST_PX: f32 = 220.0;
 /// Height of an entry.
-const ROW: f32 = 22.0;
+const ROW_PX: f32 = 22.0;
 
-/// The dialog.
 pub struct PathField {
     question: Question,
     text: String,
@@ -38,13 +37,11 @@ impl PathField {
 
     /// Draws it; `recent` was the answer before.
     pub fn ui(&mut self, ui: &Ui, recent: &[PathBuf]) -> Answer<PathBuf> {
-        let shown = dialog::show(ui.ctx(), "path", |ui| self.inside(ui, recent));
-        if shown.should_close() { Answer::Closed } else { shown.inner }
+        let title = self.question.title;
+        dialog::show(ui.ctx(), "path", 560.0, title, |ui| self.inside(ui, recent))
     }
 
     fn inside(&mut self, ui: &mut Ui, recent: &[PathBuf]) -> Answer<PathBuf> {
-        ui.set_width(560.0);
-        ui.heading(self.question.title);
         ui.weak(
             "This system has no file dialog (xdg-desktop-portal or zenity). Type the path; Tab completes it",
         );
@@ -52,9 +49,9 @@ impl PathField {
         self.field(ui);
         let found = self.found();
         ui.add_space(2.0);
-        ScrollArea::vertical().max_height(HIGH).min_scrolled_height(HIGH).auto_shrink(false).show_rows(
+        ScrollArea::vertical().max_height(LIST_PX).min_scrolled_height(LIST_PX).auto_shrink(false).show_rows(
             ui,
-            ROW,
+            ROW_PX,
             found.len(),
             |ui, rows| {
                 for name in &found[rows] {
@@ -102,7 +99,7 @@ impl PathField {
     fn buttons(&mut self, ui: &mut Ui) -> Answer<PathBuf> {
         let path = home(self.text.trim());
         let (there, folder) = (path.exists(), path.is_dir());
-        let (fault, verb) = match &self.question.kind {
+        let (error, verb) = match &self.question.kind {
             FileKind::Folder if !there => ("There is no such folder", "Open"),
             FileKind::NewFolder if there && !folder => ("That is a file", "Choose"),
             FileKind::NewFolder => ("", "Choose"),
@@ -115,20 +112,15 @@ impl PathField {
             FileKind::Save(_) if there => ("It is there already", "Replace"),
             FileKind::Save(_) => ("", "Save"),
         };
-        let ready = fault.is_empty() || verb == "Replace";
-        let mut answer = Answer::Open;
-        ui.horizontal(|ui| {
-            let enter = ui.input(|i| i.key_pressed(Key::Enter)) && verb != "Replace";
-            if dialog::main_button(ui, verb, ready).clicked() || (enter && ready) {
-                answer = Answer::Given(path);
-            }
-            if ui.button("Cancel").clicked() {
-                answer = Answer::Closed;
-            }
+        let ready = error.is_empty() || verb == "Replace";
+        let enter = ready && verb != "Replace" && ui.input(|i| i.key_pressed(Key::Enter));
+        let row = ui.horizontal(|ui| {
+            let answer = dialog::buttons(ui, verb, ready, path.clone());
             let theme = style::theme(ui);
-            ui.label(RichText::new(fault).color(color32(style::failed(&theme))));
+            ui.label(RichText::new(error).color(color32(style::failed(&theme))));
+            answer
         });
-        answer
+        if enter { Answer::Given(path) } else { row.inner }
     }
 
     /// What lies in the folder that is typed and begins as what is typed after it.
@@ -154,7 +146,7 @@ fn names(folder: &Path, question: &Question) -> Vec<String> {
         let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or("");
         question.endings.is_empty() || question.endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
     };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MOST);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut names: Vec<(bool, String)> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;

@@ -1,4 +1,4 @@
-//! The token a click holds: framed in every figure, read out in the status bar, let go by Escape.
+//! The token a click pins: framed in every figure, read out in the status bar, let go by Escape.
 
 use std::sync::Arc;
 
@@ -7,20 +7,17 @@ use egui::{Label, RichText, Ui};
 
 use crate::app::window::panels::PanelContext;
 use crate::model::trace::Trace;
-use crate::viz::draw::hover::Hover;
-use crate::viz::draw::paint::color32;
-use crate::viz::draw::readout;
+use crate::viz::draw::{Hover, color32, readout};
 
-/// What is held, and what is said of it.
+/// What is pinned, and what is said of it.
 #[derive(Default)]
 pub struct PinnedToken {
-    /// The token.
     pub token: Option<usize>,
     said: Option<(usize, Arc<Trace>, String)>,
 }
 
 impl PinnedToken {
-    /// Holds a token that is clicked; lets it go where it is held already.
+    /// Pins a token that is clicked; lets it go where it is pinned already.
     pub fn click(&mut self, token: usize) {
         self.token = (self.token != Some(token)).then_some(token);
     }
@@ -35,13 +32,13 @@ impl PinnedToken {
 
     /// Says in the status bar what is known of it.
     pub fn ui(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
-        let column = cx.focus.and_then(|id| cx.state.columns.get(&id));
+        let column = cx.column();
         let Some((token, trace)) = self.token.zip(column.and_then(|column| column.shown.trace())) else {
             return;
         };
         let known = |said: &(usize, Arc<Trace>, String)| said.0 == token && Arc::ptr_eq(&said.1, trace);
         if !self.said.as_ref().is_some_and(known) {
-            let text = readout::of(trace, Hover { token: Some(token), ..Hover::default() }).text();
+            let text = readout::readout(trace, Hover { token: Some(token), ..Hover::default() }).text();
             self.said = Some((token, trace.clone(), text));
         }
         let Some((_, _, text)) = self.said.as_ref().filter(|(_, _, text)| !text.is_empty()) else { return };
@@ -52,7 +49,7 @@ impl PinnedToken {
             self.token = None;
         }
         let text = RichText::new(text).small();
-        ui.label(RichText::new("Held").small().color(color32(cx.theme.held())));
+        ui.label(RichText::new("Held").small().color(color32(cx.theme.pinned())));
         ui.add(Label::new(text.clone()).truncate()).on_hover_text(text);
     }
 }

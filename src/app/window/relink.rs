@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use eframe::egui;
 use egui::{RichText, ScrollArea, Ui};
 
-use super::dialog;
+use super::dialog::{self, Answer};
 use crate::app::state::workspace::{Entry, Missing, Workspace};
 use crate::viz::draw::font;
 
 /// Height of one missing file.
-const ROW: f32 = 42.0;
+const ROW_PX: f32 = 42.0;
 
 /// A workspace that waits for its files.
-pub struct Locate {
+pub struct Relink {
     /// The workspace's own file.
     pub path: PathBuf,
     /// What it holds.
@@ -22,19 +22,15 @@ pub struct Locate {
     missing: Vec<Missing>,
 }
 
-/// What a person decided.
-pub enum Decision {
-    /// Nothing yet.
-    Open,
+/// What a person wants of the dialog.
+pub enum RelinkStep {
     /// Choose where this one is now.
     Choose(Entry),
     /// Open the workspace with what there is.
-    Go,
-    /// Not now.
-    Close,
+    Open,
 }
 
-impl Locate {
+impl Relink {
     /// Of a workspace in the file `path`; nothing where all of it is there.
     pub fn new(path: &Path, workspace: &Workspace) -> Option<Self> {
         let missing = workspace.missing();
@@ -48,37 +44,31 @@ impl Locate {
         self.missing = self.workspace.missing();
     }
 
-    /// Draws the dialog.
-    pub fn ui(&mut self, ui: &mut Ui) -> Decision {
-        let mut decision = Decision::Open;
-        ui.set_width(560.0);
-        match self.missing.len() {
-            0 => ui.heading("All files are there"),
-            1 => ui.heading("A file is missing"),
-            many => ui.heading(format!("{many} files are missing")),
+    pub fn ui(&mut self, ui: &Ui) -> Answer<RelinkStep> {
+        let title = match self.missing.len() {
+            0 => "All files are there".to_owned(),
+            1 => "A file is missing".to_owned(),
+            many => format!("{many} files are missing"),
         };
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        ui.weak(format!("They are not where {name} has them; others in the same folder are found with one"));
-        ui.add_space(4.0);
-        let area = ScrollArea::vertical().max_height(6.0 * ROW).auto_shrink([false, true]);
-        area.show_rows(ui, ROW, self.missing.len(), |ui, shown| {
-            for Missing { entry, path } in &self.missing[shown] {
-                if row(ui, *entry, path) {
-                    decision = Decision::Choose(*entry);
+        dialog::show(ui.ctx(), "locate", 560.0, &title, |ui| {
+            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+            ui.weak(format!(
+                "They are not where {name} has them; others in the same folder are found with one"
+            ));
+            ui.add_space(4.0);
+            let mut answer = Answer::Open;
+            let area = ScrollArea::vertical().max_height(6.0 * ROW_PX).auto_shrink([false, true]);
+            area.show_rows(ui, ROW_PX, self.missing.len(), |ui, shown| {
+                for Missing { entry, path } in &self.missing[shown] {
+                    if row(ui, *entry, path) {
+                        answer = Answer::Given(RelinkStep::Choose(*entry));
+                    }
                 }
-            }
-        });
-        ui.add_space(6.0);
-        ui.horizontal(|ui| {
+            });
+            ui.add_space(6.0);
             let text = if self.missing.is_empty() { "Open workspace" } else { "Open without them" };
-            if dialog::main_button(ui, text, true).clicked() {
-                decision = Decision::Go;
-            }
-            if ui.button("Cancel").clicked() {
-                decision = Decision::Close;
-            }
-        });
-        decision
+            answer.or(ui.horizontal(|ui| dialog::buttons(ui, text, true, RelinkStep::Open)).inner)
+        })
     }
 }
 
@@ -93,7 +83,7 @@ fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut clicked = false;
     ui.horizontal(|ui| {
-        ui.set_height(ROW - 6.0);
+        ui.set_height(ROW_PX - 6.0);
         ui.vertical(|ui| {
             ui.spacing_mut().item_spacing.y = 1.0;
             ui.set_width(ui.available_width() - 84.0);

@@ -11,11 +11,9 @@ use crate::app::state::settings::DEVICES;
 use crate::app::state::{JobKind, Severity};
 use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
-use crate::viz::draw::font;
-use crate::viz::draw::paint::color32;
+use crate::viz::draw::{color32, font};
 
-/// Draws the bar.
-pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, held: &mut PinnedToken) {
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
     ui.horizontal(|ui| {
         device(ui, cx);
         if let Some((_, facts)) = cx.backbone() {
@@ -35,7 +33,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, held: &mut PinnedToken) {
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             jobs(ui, cx);
-            ui.with_layout(Layout::left_to_right(Align::Center), |ui| held.ui(ui, cx));
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| pinned.ui(ui, cx));
         });
     });
 }
@@ -68,7 +66,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     };
     let response = ui.button(text).on_hover_text("Jobs and log");
     if response.clicked() {
-        cx.wishes.push(UiAction::Jobs);
+        cx.actions.push(UiAction::Jobs);
     }
     let running = cx.state.jobs.iter().filter(|(_, job)| job.fault.is_none());
     // A look takes a moment; a job that shows how far it is says more.
@@ -80,7 +78,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let cancel = ui.add_enabled(!job.cancelling, cancel);
     let cancel = if trains { cancel.on_hover_text(Action::StopTraining.tooltip()) } else { cancel };
     if cancel.clicked() {
-        cx.wishes.push(UiAction::Command(Command::Cancel(*id)));
+        cx.actions.push(UiAction::Command(Command::Cancel(*id)));
     }
     if let Some(progress) = &job.progress {
         let of = if trains { "Image " } else { "" };

@@ -6,8 +6,7 @@
 use eframe::egui;
 use egui::{CornerRadius, FontFamily, FontId, Stroke, TextStyle, Vec2, Visuals};
 
-use crate::viz::draw::paint::color32;
-use crate::viz::draw::theme::{Color, Theme};
+use crate::viz::draw::{Color, Theme, color32};
 
 /// Puts both looks into `ctx`; which one shows is egui's own choice (light, dark, or the system's).
 pub fn install(ctx: &egui::Context) {

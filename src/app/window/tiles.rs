@@ -9,65 +9,66 @@ use egui_tiles::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::app::window::panels::{Panel, PanelContext};
+use crate::app::window::panels::{Panel, PanelContext, PanelPlace};
 use crate::app::window::style;
+use crate::viz::TabGroup;
 use crate::viz::draw::paint::color32;
+use crate::viz::figures::dataset::Overview as _;
+use crate::viz::figures::dataset::scatter::Scatter;
 
 /// A pane: the id of the panel it shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pane(pub String);
 
-/// The layout a person starts with: the figures of one probe in two rows, and behind them the
-/// comparison, the table and training.
+/// Groups of tabs of one probe's figures: rows, and how they share the width.
+const PROBE_PAGE: [([TabGroup; 3], [f32; 3]); 2] = [
+    ([TabGroup::Picture, TabGroup::Order, TabGroup::Plan], [1.0; 3]),
+    ([TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions], [1.25, 0.95, 0.8]),
+];
+/// Groups of tabs of what a probe made of a dataset: columns.
+const DATASET_PAGE: [[TabGroup; 2]; 2] =
+    [[TabGroup::Classes, TabGroup::Confusion], [TabGroup::Images, TabGroup::Routing]];
+
+/// The layout a person starts with: the figures of one probe in two rows, and behind them the pages of
+/// other panels, and what a probe made of a dataset.
 pub fn first() -> Tree<Pane> {
+    let panels = super::panels::all();
     let mut tiles = Tiles::default();
-    let groups: [&[&[&str]]; 2] = [
-        &[&["photo", "token_map"], &["scan_path"], &["assignment", "ranks"]],
-        &[&["evidence", "kernel", "scores"], &["diagnostics", "stability"], &["predictions"]],
-    ];
-    let mut rows = Vec::new();
-    for (row, shares) in groups.iter().zip([[1.0, 1.0, 1.0], [1.25, 0.95, 0.8]]) {
-        let columns: Vec<TileId> = row
-            .iter()
-            .map(|group| {
-                let panes = group.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
-                tiles.insert_tab_tile(panes)
-            })
-            .collect();
-        let mut linear = Linear::new(LinearDir::Horizontal, columns.clone());
+    let rows = PROBE_PAGE.map(|(groups, shares)| {
+        let columns = groups.map(|group| group_tile(&mut tiles, &panels, group));
+        let mut row = Linear::new(LinearDir::Horizontal, columns.into());
         for (column, share) in columns.iter().zip(shares) {
-            linear.shares.set_share(*column, share);
+            row.shares.set_share(*column, share);
         }
-        rows.push(tiles.insert_container(Container::Linear(linear)));
-    }
-    let mut one = Linear::new(LinearDir::Vertical, rows.clone());
-    one.shares.set_share(rows[0], 1.15);
-    let one = tiles.insert_container(Container::Linear(one));
-    let others: Vec<TileId> = ["compare", "tokens", "training"]
-        .iter()
-        .map(|id| tiles.insert_pane(Pane((*id).to_owned())))
-        .collect();
-    let overviews = overviews(&mut tiles);
-    let mut tabs = Tabs::new([vec![one], others, vec![overviews]].concat());
-    tabs.set_active(one);
+        tiles.insert_container(Container::Linear(row))
+    });
+    let mut probe = Linear::new(LinearDir::Vertical, rows.into());
+    probe.shares.set_share(rows[0], 1.15);
+    let probe = tiles.insert_container(Container::Linear(probe));
+    let pages = panes(&mut tiles, &panels, TabGroup::Page);
+    let groups = DATASET_PAGE.map(|groups| groups.map(|group| group_tile(&mut tiles, &panels, group)));
+    let columns = groups
+        .map(|rows| tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into()))));
+    let mut dataset = Linear::new(LinearDir::Horizontal, columns.into());
+    dataset.shares.set_share(columns[1], 1.15);
+    let dataset = tiles.insert_container(Container::Linear(dataset));
+    let mut tabs = Tabs::new([vec![probe], pages, vec![dataset]].concat());
+    tabs.set_active(probe);
     let root = tiles.insert_container(Container::Tabs(tabs));
     Tree::new(egui::Id::unique("panes"), root, tiles)
 }
 
-/// What a probe made of a dataset, side by side.
-fn overviews(tiles: &mut Tiles<Pane>) -> TileId {
-    let mut column = |ids: &[&str]| {
-        let panes = ids.iter().map(|id| tiles.insert_pane(Pane((*id).to_owned()))).collect();
-        tiles.insert_tab_tile(panes)
-    };
-    let columns: [[&[&str]; 2]; 2] =
-        [[&["asked", "class_diagnostics"], &["confusion"]], [&["scatter"], &["routing_maps"]]];
-    let columns = columns.map(|groups| groups.map(&mut column));
-    let columns = columns
-        .map(|rows| tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into()))));
-    let mut whole = Linear::new(LinearDir::Horizontal, columns.into());
-    whole.shares.set_share(columns[1], 1.15);
-    tiles.insert_container(Container::Linear(whole))
+/// New panes of a group, the one in front first.
+fn panes(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], group: TabGroup) -> Vec<TileId> {
+    let panels = panels.iter().filter(|panel| panel.place() == PanelPlace::Middle);
+    let mut own: Vec<_> = panels.filter(|panel| panel.info().tab.group == group).collect();
+    own.sort_by_key(|panel| !panel.info().tab.front);
+    own.iter().map(|panel| tiles.insert_pane(Pane(panel.id().to_owned()))).collect()
+}
+
+fn group_tile(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], group: TabGroup) -> TileId {
+    let panes = panes(tiles, panels, group);
+    tiles.insert_tab_tile(panes)
 }
 
 /// Shows the pane of a panel: the one that is open, or a new one.
@@ -133,7 +134,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     fn tab_title_for_tile(&mut self, tiles: &Tiles<Pane>, tile: TileId) -> WidgetText {
         match tiles.get(tile) {
             Some(Tile::Pane(pane)) => self.tab_title_for_pane(pane),
-            Some(Tile::Container(_)) if holds(tiles, tile, "scatter") => "Dataset".into(),
+            Some(Tile::Container(_)) if holds(tiles, tile, Scatter.id()) => "Dataset".into(),
             Some(Tile::Container(_)) => "One probe".into(),
             None => "".into(),
         }
@@ -165,7 +166,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     ) -> egui::Response {
         let about = match tiles.get(tile) {
             Some(Tile::Pane(pane)) => self.panels.iter().find(|p| p.id() == pane.0).map(|p| p.about()),
-            _ if holds(tiles, tile, "scatter") => Some("What the chosen probe makes of a whole dataset"),
+            _ if holds(tiles, tile, Scatter.id()) => Some("What the chosen probe makes of a whole dataset"),
             _ => Some("The figures of the chosen probe"),
         };
         button.on_hover_text(about.unwrap_or_default())
@@ -199,5 +200,18 @@ impl Behavior<Pane> for Panes<'_, '_> {
 
     fn simplification_options(&self) -> SimplificationOptions {
         SimplificationOptions { all_panes_must_have_tabs: true, ..SimplificationOptions::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pane_stands_somewhere_at_first() {
+        let tree = first();
+        for panel in crate::app::window::panels::all() {
+            assert_eq!(open(&tree, panel.id()), panel.place() == PanelPlace::Middle, "{}", panel.id());
+        }
     }
 }

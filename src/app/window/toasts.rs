@@ -14,25 +14,25 @@ use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
 /// How long a note of something done stays, in seconds.
-const DONE: f64 = 5.0;
+const INFO_SECS: f64 = 5.0;
 /// How long a warning stays.
-const WARNING: f64 = 12.0;
+const WARNING_SECS: f64 = 12.0;
 /// Width of a note.
-const WIDE: f32 = 380.0;
+const NOTE_PX: f32 = 380.0;
 
 /// When notes were first seen.
 #[derive(Default)]
 pub struct Toasts {
     since: HashMap<u64, f64>,
     /// What the window itself could not do.
-    pub fault: Option<String>,
+    pub error: Option<String>,
 }
 
 impl Toasts {
     /// Draws the notes above everything else, `up` from the status bar.
-    pub fn ui(&mut self, ui: &Ui, state: &State, up: f32, wishes: &mut Vec<UiAction>) {
+    pub fn ui(&mut self, ui: &Ui, state: &State, up: f32, actions: &mut Vec<UiAction>) {
         self.since.retain(|id, _| state.toasts.iter().any(|toast| toast.id == *id));
-        if state.toasts.is_empty() && self.fault.is_none() {
+        if state.toasts.is_empty() && self.error.is_none() {
             return;
         }
         let (now, theme) = (ui.input(|i| i.time), style::theme(ui));
@@ -43,34 +43,34 @@ impl Toasts {
             for toast in &state.toasts {
                 let since = *self.since.entry(toast.id).or_insert(now);
                 let stays = match toast.weight {
-                    Severity::Info => Some(DONE),
-                    Severity::Warning => Some(WARNING),
+                    Severity::Info => Some(INFO_SECS),
+                    Severity::Warning => Some(WARNING_SECS),
                     Severity::Error => None,
                 };
                 if let Some(left) = stays.map(|stays| stays - (now - since)) {
                     if left <= 0.0 {
-                        wishes.push(UiAction::Command(Command::DismissToast(toast.id)));
+                        actions.push(UiAction::Command(Command::DismissToast(toast.id)));
                     } else {
                         // One frame when it is over, none before.
                         ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
                     }
                 }
                 if note(ui, &toast.text, toast.weight, &theme) {
-                    wishes.push(UiAction::Command(Command::DismissToast(toast.id)));
+                    actions.push(UiAction::Command(Command::DismissToast(toast.id)));
                 }
             }
-            if let Some(fault) = &self.fault
-                && note(ui, fault, Severity::Error, &theme)
+            if let Some(error) = &self.error
+                && note(ui, error, Severity::Error, &theme)
             {
-                self.fault = None;
+                self.error = None;
             }
         });
     }
 }
 
 /// Draws one; true once it is dismissed.
-fn note(ui: &mut Ui, text: &str, weight: Severity, theme: &crate::viz::draw::theme::Theme) -> bool {
-    let color = match weight {
+fn note(ui: &mut Ui, text: &str, severity: Severity, theme: &crate::viz::draw::theme::Theme) -> bool {
+    let color = match severity {
         Severity::Info => theme.muted,
         Severity::Warning => theme.series(4),
         Severity::Error => style::failed(theme),
@@ -78,7 +78,7 @@ fn note(ui: &mut Ui, text: &str, weight: Severity, theme: &crate::viz::draw::the
     let frame = Frame::popup(ui.style()).stroke(Stroke::new(1.0, color32(color)));
     frame
         .show(ui, |ui| {
-            ui.set_width(WIDE);
+            ui.set_width(NOTE_PX);
             ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
                 let dismissed = ui.small_button("Dismiss").clicked();
                 ui.with_layout(Layout::top_down(Align::LEFT), |ui| {

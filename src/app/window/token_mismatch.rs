@@ -9,11 +9,11 @@ use crate::app::window::panels::PanelContext;
 use crate::viz::draw::paint::color32;
 
 /// Room for the button.
-const CURE: f32 = 180.0;
+const BUTTON_PX: f32 = 180.0;
 
 /// Draws it where it is due, with what puts it right.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let Some(column) = cx.focus.and_then(|id| cx.state.columns.get(&id)) else { return };
+    let Some(column) = cx.column() else { return };
     let library = &cx.state.library;
     let (why, wanted) = match (library.misread(column.probe), library.fit(column.probe)) {
         (Some((why, wanted)), _) => (why, Some(wanted)),
@@ -27,7 +27,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let text = format!("{name}: these numbers mean little. {why}");
     frame.show(ui, |ui| {
         ui.horizontal(|ui| {
-            let room = ui.available_width() - if wanted.is_some() { CURE } else { 0.0 };
+            let room = ui.available_width() - if wanted.is_some() { BUTTON_PX } else { 0.0 };
             ui.scope(|ui| {
                 ui.set_width(room);
                 ui.add(Label::new(RichText::new(text).strong()).wrap());

@@ -6,27 +6,29 @@ use egui::{ComboBox, ScrollArea, Ui};
 use super::MainWindow;
 use crate::app::jobs::ClassChoice;
 use crate::app::state::command::{Action, Command};
-use crate::app::window::panels::{PanelContext, UiAction, interventions, own_class};
+use crate::app::window::panels::{PanelContext, UiAction, interventions, true_class_of};
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
 use crate::viz::draw::font;
 
 /// Width from which all has the room it likes.
-const WIDE: f32 = 1150.0;
+const FULL_PX: f32 = 1150.0;
 /// What does not shrink.
-const RIGID: f32 = 330.0;
+const FIXED_PX: f32 = 330.0;
+/// Share of its room from which a choice has its name before it.
+const NAMED_FROM: f32 = 0.6;
 
 /// Draws the line; in a narrow window its parts lose their names and shrink, and then wrap.
-pub fn ui(desk: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let room = ((ui.available_width() - RIGID) / (WIDE - RIGID)).clamp(0.45, 1.0);
+pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let room = ((ui.available_width() - FIXED_PX) / (FULL_PX - FIXED_PX)).clamp(0.45, 1.0);
     ui.horizontal_wrapped(|ui| {
         image(ui, cx, room);
         ui.separator();
         probe(ui, cx, room);
         reading(ui, cx, room);
         ui.separator();
-        class(desk, ui, cx, room);
+        class(window, ui, cx, room);
     });
 }
 
@@ -52,7 +54,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
         None => image.name(),
     };
     ui.label(font::fit(&name, 13.5, 190.0 * room)).on_hover_text(image.place.to_string());
-    if let Some(class) = own_class(cx.state, image) {
+    if let Some(class) = true_class_of(cx.state, image) {
         ui.weak("·");
         ui.label(font::fit(class, 13.5, 110.0 * room)).on_hover_text(format!("It is {class}"));
     }
@@ -64,124 +66,111 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
         ui.weak("No probe shown");
         return;
     }
-    let label = name(ui, "Probe", room);
     let shown = cx.focus.map(|id| cx.state.column_title(id)).unwrap_or_default();
-    let combo = ComboBox::from_id_salt("probe").width(190.0 * room).selected_text(font::fit(
-        &shown,
-        13.5,
-        190.0 * room - 24.0,
-    ));
-    let list = |ui: &mut Ui| {
+    let combo = ComboBox::from_id_salt("probe");
+    choice(ui, "Probe", combo, 190.0, room, &shown, |ui| {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
-                cx.wishes.push(UiAction::Focus(*id));
+                cx.actions.push(UiAction::Focus(*id));
             }
         }
-    };
-    named(combo.show_ui(ui, list).response, label, "Probe");
+    });
 }
 
-/// The name before a choice, where there is room for it.
-fn name(ui: &mut Ui, text: &str, room: f32) -> Option<egui::Id> {
-    (room > 0.6).then(|| ui.label(text).id)
-}
-
-/// The choice, by the name before it or by `text`.
-fn named(choice: egui::Response, label: Option<egui::Id>, text: &str) -> egui::Response {
+/// A list that folds out, `width` wide where there is room, with its name before it if that fits too.
+fn choice(
+    ui: &mut Ui,
+    name: &str,
+    combo: ComboBox,
+    width: f32,
+    room: f32,
+    shown: &str,
+    list: impl FnOnce(&mut Ui),
+) -> egui::Response {
+    let label = (room > NAMED_FROM).then(|| ui.label(name).id);
+    let combo = combo.width(width * room).selected_text(font::fit(shown, 13.5, width * room - 24.0));
+    let response = combo.show_ui(ui, list).response;
     match label {
-        Some(label) => choice.labelled_by(label),
+        Some(label) => response.labelled_by(label),
         None => {
-            choice.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, text));
-            choice.on_hover_text(text)
+            response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, name));
+            response.on_hover_text(name)
         }
     }
 }
 
 /// How the probe reads: as trained, or with one thing changed.
 fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
-    let Some((id, column)) = cx.focus.and_then(|id| Some((id, cx.state.columns.get(&id)?))) else { return };
+    let Some((id, column)) = cx.focus.zip(cx.column()) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
     if column.change == Intervention::None && matches!(routing, None | Some(Routing::None)) {
         return;
     }
     let change = column.change;
-    let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready()).cloned();
-    let label = name(ui, "Order", room);
-    let all = [vec![("As trained", Intervention::None)], interventions(facts.as_deref())].concat();
-    let shown = all
-        .iter()
-        .find(|(_, known)| *known == change)
-        .map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
-    let combo = ComboBox::from_id_salt("reading").width(175.0 * room).height(420.0).selected_text(font::fit(
-        &shown,
-        13.5,
-        175.0 * room - 24.0,
-    ));
-    let list = |ui: &mut Ui| {
+    let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
+    let all = [vec![("As trained", Intervention::None)], interventions(info.map(|info| &**info))].concat();
+    let known = all.iter().find(|(_, known)| *known == change);
+    let shown = known.map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
+    let combo = ComboBox::from_id_salt("reading").height(420.0);
+    let response = choice(ui, "Order", combo, 175.0, room, &shown, |ui| {
         for (name, other) in all {
             if ui.selectable_label(change == other, name).clicked() {
                 cx.send(Command::SetChange(id, other));
             }
         }
-    };
-    let response = named(combo.show_ui(ui, list).response, label, "Order");
+    });
     response.on_hover_text("One thing changed in how the probe reads; it is not retrained");
 }
 
 /// The class evidence is for.
-fn class(desk: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
     // The name and its choice stay on one line.
-    let needed = 180.0 * room + if room > 0.6 { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
+    let needed =
+        180.0 * room + if room > NAMED_FROM { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
     if ui.available_size_before_wrap().x < needed {
         ui.end_row();
     }
-    let label = name(ui, "Evidence for", room);
     let shown = match &cx.state.selection.class {
-        ClassChoice::Predicted => "the predicted class".to_owned(),
-        ClassChoice::Named(name) => name.clone(),
+        ClassChoice::Predicted => "the predicted class",
+        ClassChoice::Named(name) => name,
     };
     let combo = ComboBox::from_id_salt("class")
-        .width(180.0 * room)
         .height(360.0)
-        .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
-        .selected_text(font::fit(&shown, 13.5, 180.0 * room - 24.0));
-    let list = |ui: &mut Ui| {
-        ui.set_min_width(240.0);
-        let predicted = cx.state.selection.class == ClassChoice::Predicted;
-        if ui.selectable_label(predicted, "The predicted class").clicked() {
-            cx.send(Command::SetClass(ClassChoice::Predicted));
-            ui.close();
+        .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
+    choice(ui, "Evidence for", combo, 180.0, room, shown, |ui| classes(window, ui, cx));
+}
+
+/// The predicted class, what the image is, and all classes there are.
+fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    ui.set_min_width(240.0);
+    let chosen = &cx.state.selection.class;
+    let mut wanted = None;
+    if ui.selectable_label(*chosen == ClassChoice::Predicted, "The predicted class").clicked() {
+        wanted = Some(ClassChoice::Predicted);
+    }
+    if let Some(own) = cx.state.current_image().and_then(|image| true_class_of(cx.state, image)) {
+        let own_choice = ClassChoice::Named(own.to_owned());
+        if ui.selectable_label(*chosen == own_choice, format!("What this image is: {own}")).clicked() {
+            wanted = Some(own_choice);
         }
-        if let Some(own) =
-            cx.state.current_image().and_then(|image| own_class(cx.state, image)).map(str::to_owned)
-        {
-            let chosen = cx.state.selection.class == ClassChoice::Named(own.clone());
-            if ui.selectable_label(chosen, format!("What this image is: {own}")).clicked() {
-                cx.send(Command::SetClass(ClassChoice::Named(own)));
-                ui.close();
-            }
-        }
-        let classes = cx.state.library.classes();
-        if classes.is_empty() {
-            return;
-        }
-        ui.add(egui::TextEdit::singleline(&mut desk.class_filter).hint_text("Filter classes"));
-        let text = desk.class_filter.to_lowercase();
+    }
+    let classes = cx.state.library.classes();
+    if !classes.is_empty() {
+        ui.add(egui::TextEdit::singleline(&mut window.class_filter).hint_text("Filter classes"));
+        let text = window.class_filter.to_lowercase();
         let found: Vec<&String> = classes.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
-        ScrollArea::vertical().max_height(280.0).auto_shrink([false, true]).show_rows(
-            ui,
-            24.0,
-            found.len(),
-            |ui, rows| {
-                for name in &found[rows] {
-                    let chosen = cx.state.selection.class == ClassChoice::Named((*name).clone());
-                    if ui.selectable_label(chosen, *name).clicked() {
-                        cx.send(Command::SetClass(ClassChoice::Named((*name).clone())));
-                        ui.close();
-                    }
+        let area = ScrollArea::vertical().max_height(280.0).auto_shrink([false, true]);
+        area.show_rows(ui, 24.0, found.len(), |ui, rows| {
+            for name in &found[rows] {
+                let choice = ClassChoice::Named((*name).clone());
+                if ui.selectable_label(*chosen == choice, *name).clicked() {
+                    wanted = Some(choice);
                 }
-            },
-        );
-    };
-    named(combo.show_ui(ui, list).response, label, "Evidence for");
+            }
+        });
+    }
+    if let Some(class) = wanted {
+        cx.send(Command::SetClass(class));
+        ui.close();
+    }
 }

@@ -2,7 +2,7 @@
 //! there between some of them and not between others.
 
 /// Width from which bars have gaps, in points.
-const WIDE: f32 = 6.0;
+const GAP_FROM_PT: f32 = 6.0;
 
 /// Beginning and width of every bar, in cells of width `cell` from `from` on. Of thin ones the lower
 /// reaches under the higher beside it, which hides the seam and leaves the outline as it is.
@@ -14,7 +14,7 @@ pub fn spans(values: &[f32], from: f32, cell: f32) -> Vec<(f32, f32)> {
     };
     let one = |k: usize| {
         let x = from + k as f32 * cell;
-        if cell >= WIDE {
+        if cell >= GAP_FROM_PT {
             return (x, cell * 0.92);
         }
         let (left, right) = (reach(k, k.checked_sub(1)), reach(k, Some(k + 1)));

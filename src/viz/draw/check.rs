@@ -4,14 +4,14 @@ use crate::model::trace::{Routing, Trace};
 use crate::viz::Empty;
 
 /// Most tokens a figure is drawn for: a plan of more would be an image of over 16 megapixels.
-const MOST: usize = 4096;
+const MAX_TOKENS: usize = 4096;
 
 /// Says what does not fit together, or nothing.
 pub fn check(trace: &Trace) -> Result<(), Empty> {
     let grid = trace.grid;
-    let n = grid.rows.checked_mul(grid.cols).filter(|n| (1..=MOST).contains(n)).ok_or_else(|| {
+    let n = grid.rows.checked_mul(grid.cols).filter(|n| (1..=MAX_TOKENS).contains(n)).ok_or_else(|| {
         Empty(format!(
-            "The trace has a grid of {} x {}; 1 to {MOST} tokens can be drawn",
+            "The trace has a grid of {} x {}; 1 to {MAX_TOKENS} tokens can be drawn",
             grid.rows, grid.cols
         ))
     })?;
@@ -21,14 +21,19 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
         }
         _ => Ok(()),
     };
-    length("scores", trace.scores.as_ref().map(Vec::len))?;
-    length("token_weight", trace.token_weight.as_ref().map(Vec::len))?;
+    let evidence = &trace.evidence;
+    for (name, values) in [
+        ("scores", &trace.scores),
+        ("token_weight", &trace.token_weight),
+        ("evidence.position_raster", &evidence.position_raster),
+        ("evidence.position", &evidence.position),
+        ("evidence.token", &evidence.token),
+        ("evidence.proxy", &evidence.proxy),
+        ("evidence.proxy_raster", &evidence.proxy_raster),
+    ] {
+        length(name, values.as_ref().map(Vec::len))?;
+    }
     length("expected", trace.expected.as_ref().map(Vec::len))?;
-    length("evidence.position_raster", trace.evidence.position_raster.as_ref().map(Vec::len))?;
-    length("evidence.position", trace.evidence.position.as_ref().map(Vec::len))?;
-    length("evidence.token", trace.evidence.token.as_ref().map(Vec::len))?;
-    length("evidence.proxy", trace.evidence.proxy.as_ref().map(Vec::len))?;
-    length("evidence.proxy_raster", trace.evidence.proxy_raster.as_ref().map(Vec::len))?;
     for kernel in trace.kernel.iter().chain(&trace.other_kernels) {
         length("kernel", Some(kernel.rows))?;
         if kernel.cols == 0 || kernel.rows.checked_mul(kernel.cols) != Some(kernel.data.len()) {

@@ -43,6 +43,11 @@ pub fn width(text: &str, size: f32) -> f32 {
     text.chars().map(|c| f32::from(advance(c).unwrap_or(0)) / units * size).sum()
 }
 
+/// Width of the widest of these texts set at `size`, in points.
+pub fn widest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, size: f32) -> f32 {
+    texts.into_iter().map(|text| width(text.as_ref(), size)).fold(0.0, f32::max)
+}
+
 /// `text`, cut with an ellipsis where it is wider than `room`.
 pub fn fit(text: &str, size: f32, room: f32) -> String {
     if width(text, size) <= room {

@@ -3,8 +3,8 @@
 
 use super::font;
 use super::scale::Scale;
-use super::scene::{Anchor, Box2, Point, Scene, Stroke};
-use super::theme::Theme;
+use super::scene::{Anchor, Box2, Identity, Point, Scene, Stroke};
+use super::theme::{Color, Theme};
 
 /// Length of a tick, in points.
 pub const TICK: f32 = 2.5;
@@ -65,7 +65,7 @@ impl Axis {
 
     /// Width of the widest number.
     pub fn widest(&self, theme: &Theme) -> f32 {
-        self.texts().1.iter().map(|t| font::width(t, theme.tick)).fold(0.0, f32::max)
+        font::widest(self.texts().1, theme.tick)
     }
 }
 
@@ -119,6 +119,21 @@ impl Frame {
         [px.clamp(self.area.x, self.area.right()), py.clamp(self.area.y, self.area.bottom())]
     }
 
+    /// Lets the pointer find each of `n` strips that share the width.
+    pub fn strips(&self, scene: &mut Scene, n: usize, identity: impl Fn(usize) -> Identity) {
+        let cell = self.area.w / n as f32;
+        for k in 0..n {
+            let x = self.area.x + k as f32 * cell;
+            scene.target(Box2::new(x, self.area.y, cell, self.area.h), identity(k));
+        }
+    }
+
+    /// Fills what lies between two numbers across: what chance gives.
+    pub fn band(&self, scene: &mut Scene, (from, to): (f64, f64), color: Color) {
+        let (from, to) = (self.x(from), self.x(to));
+        scene.fill(Box2::new(from, self.area.y, (to - from).max(1.0), self.area.h), color);
+    }
+
     /// Faint lines at the upward ticks: below the data.
     pub fn grid(&self, scene: &mut Scene, theme: &Theme) {
         for v in self.y.texts().0 {
@@ -159,6 +174,35 @@ impl Frame {
             let size = theme.label;
             scene.text_up([x, a.center()[1]], font::fit(&self.y.label, size, a.h + 14.0), size, theme.ink);
         }
+    }
+}
+
+/// A row a thing, its name on the left, above one axis.
+pub struct RowChart {
+    /// What is right of the names; its upward axis has no numbers.
+    pub frame: Frame,
+    /// Height of a row.
+    pub step: f32,
+    /// Where names end, and a gap after them.
+    left: f32,
+}
+
+impl RowChart {
+    /// Rows in `room`, under names that take at most the share `most` of its width; so much is left free
+    /// on the right.
+    pub fn new(room: Box2, x: Axis, names: &[&str], (most, right): (f32, f32), theme: &Theme) -> Self {
+        let left = font::widest(names, theme.tick).min(room.w * most) + 6.0;
+        let outer = Box2::new(left, room.y, room.w - left - right, room.h);
+        let frame = Frame::fit(outer, x, Axis::new(Scale::linear(0.0, 1.0), "", 0), theme);
+        let step = frame.area.h / names.len() as f32;
+        Self { frame, step, left }
+    }
+
+    /// Writes the name of row `at`; returns its middle.
+    pub fn name(&self, scene: &mut Scene, theme: &Theme, at: usize, name: &str) -> f32 {
+        let (x, y) = (self.left - 5.0, self.frame.area.y + (at as f32 + 0.5) * self.step);
+        scene.text_mid([x, y], font::fit(name, theme.tick, x), theme.tick, theme.ink, Anchor::End);
+        y
     }
 }
 

@@ -33,7 +33,7 @@ pub enum Identity {
 }
 
 /// How far beside a dot the pointer still finds it, in points.
-const NEAR: f32 = 1.5;
+const REACH_PT: f32 = 1.5;
 
 /// What the pointer is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn under(items: &[Item], p: Point) -> Option<Hover> {
         }
         (Shape::Circle { center, radius, .. }, Some(identity)) => {
             let far = (p[0] - center[0]).hypot(p[1] - center[1]);
-            (far <= *radius + NEAR).then(|| identity.at([0.0; 2]))
+            (far <= *radius + REACH_PT).then(|| identity.at([0.0; 2]))
         }
         _ => None,
     })

@@ -4,6 +4,7 @@ use super::font;
 use super::frame::{Axis, TICK};
 use super::scene::{Anchor, Box2, Point, Raster, Scene, Stroke};
 use super::theme::{Color, Theme};
+use crate::viz::Size;
 
 /// How a series is drawn in a legend.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,12 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
         x += width + 9.0;
     }
     if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
+}
+
+/// Draws the entries above a figure of `size`; returns what is left below them.
+pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &str)]) -> Box2 {
+    let top = legend(scene, theme, [0.0, 0.0], size.width, entries);
+    Box2::new(0.0, top, size.width, size.height - top)
 }
 
 /// Width a colour bar needs beside its box.

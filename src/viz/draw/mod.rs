@@ -17,3 +17,14 @@ pub mod scale;
 pub mod scene;
 pub mod table;
 pub mod theme;
+
+pub use colormap::{Map, diverging};
+pub use frame::{Axis, Frame, RowChart};
+pub use hover::{Hover, Identity};
+pub use legend::Mark;
+pub use paint::{Canvas, Painted, color32};
+pub use readout::Readout;
+pub use scale::{Scale, extent, number};
+pub use scene::{Anchor, Box2, Point, Raster, Scene, Shape, Stroke};
+pub use table::Table;
+pub use theme::{Color, Theme};

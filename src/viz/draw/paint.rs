@@ -72,9 +72,9 @@ impl Canvas {
         self.frame(ui, scene, hover, theme.ground, Stroke::new(1.0, theme.ink));
     }
 
-    /// Marks what is held, so that it is told from what is pointed at.
-    pub fn hold(&self, ui: &Ui, scene: &Scene, held: Hover, theme: &Theme) {
-        self.frame(ui, scene, held, theme.ground, Stroke::new(2.0, theme.held()));
+    /// Marks what is pinned, so that it is told from what is pointed at.
+    pub fn pin(&self, ui: &Ui, scene: &Scene, pinned: Hover, theme: &Theme) {
+        self.frame(ui, scene, pinned, theme.ground, Stroke::new(2.0, theme.pinned()));
     }
 
     /// Frames the places of `hover`, in a halo of the ground.

@@ -55,10 +55,10 @@ impl Readout {
 }
 
 /// How many tokens are named of those a position holds.
-const HOLDS: usize = 3;
+const MAX_TOKENS: usize = 3;
 
 /// Of a token, of a position, or of the share of one at the other.
-pub fn of(trace: &Trace, hover: Hover) -> Readout {
+pub fn readout(trace: &Trace, hover: Hover) -> Readout {
     let n = trace.grid.len();
     let token = hover.token.filter(|i| *i < n);
     match (token, hover.position.filter(|k| *k < n)) {
@@ -145,7 +145,7 @@ fn position(trace: &Trace, k: usize) -> Readout {
             let best = argmax(plan).iter().filter(|best| **best == k).count();
             readout =
                 readout.line("Best position of", format!("{best} token{}", if best == 1 { "" } else { "s" }));
-            for (i, share) in column.into_iter().take(HOLDS) {
+            for (i, share) in column.into_iter().take(MAX_TOKENS) {
                 readout = readout
                     .line(format!("Holds of token {i}"), format!("{} %", number(100.0 * f64::from(share))));
             }

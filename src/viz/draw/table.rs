@@ -52,28 +52,30 @@ impl Table {
         self
     }
 
-    /// It as text, a tab between columns, heads first; what is not known is empty.
+    /// Heads, a matrix as a column for each of its own.
+    pub fn heads(&self) -> Vec<String> {
+        let matrix = self.matrix.iter().flat_map(|(name, m)| (0..m.cols).map(move |k| format!("{name}_{k}")));
+        self.columns.iter().map(|(name, _)| name.clone()).chain(matrix).collect()
+    }
+
+    /// The cells of a row as text; a number that is not known is empty.
+    pub fn row(&self, at: usize) -> Vec<String> {
+        let columns = self.columns.iter().map(|(_, column)| match column {
+            Column::Numbers(v) => v.get(at).map_or_else(String::new, |v| known(*v)),
+            Column::Words(v) => v.get(at).cloned().unwrap_or_default(),
+        });
+        let matrix = self.matrix.iter().flat_map(|(_, m)| {
+            (0..m.cols).map(move |k| m.data.get(at * m.cols + k).map_or_else(String::new, |v| known(*v)))
+        });
+        columns.chain(matrix).collect()
+    }
+
+    /// Its lines as text, heads first, a tab between cells, as a spreadsheet takes them.
     pub fn tsv(&self) -> String {
-        let tabless = |text: &str| text.replace(['\t', '\n'], " ");
-        let number = |v: f64| if v.is_finite() { v.to_string() } else { String::new() };
-        let mut heads: Vec<String> = self.columns.iter().map(|(name, _)| tabless(name)).collect();
-        if let Some((name, matrix)) = &self.matrix {
-            heads.extend((0..matrix.cols).map(|at| format!("{name}_{at}")));
-        }
-        let mut text = heads.join("\t") + "\n";
-        for at in 0..self.rows() {
-            let cell = |(_, column): &(String, Column)| match column {
-                Column::Numbers(v) => v.get(at).map_or_else(String::new, |v| number(*v)),
-                Column::Words(v) => v.get(at).map_or_else(String::new, |v| tabless(v)),
-            };
-            let mut cells: Vec<String> = self.columns.iter().map(cell).collect();
-            if let Some((_, matrix)) = &self.matrix {
-                let row = matrix.data.get(at * matrix.cols..(at + 1) * matrix.cols).unwrap_or_default();
-                cells.extend(row.iter().map(|v| if v.is_finite() { v.to_string() } else { String::new() }));
-            }
-            text += &(cells.join("\t") + "\n");
-        }
-        text
+        let line = |cells: Vec<String>| {
+            cells.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect::<Vec<_>>().join("\t") + "\n"
+        };
+        std::iter::once(self.heads()).chain((0..self.rows()).map(|at| self.row(at))).map(line).collect()
     }
 
     /// Number of rows: of the longest column.
@@ -84,6 +86,11 @@ impl Table {
         };
         self.columns.iter().map(|(_, c)| length(c)).max().unwrap_or(0)
     }
+}
+
+/// A number, or nothing where it is none.
+fn known<T: Into<f64> + Copy + ToString>(value: T) -> String {
+    if value.into().is_finite() { value.to_string() } else { String::new() }
 }
 
 #[cfg(test)]

@@ -139,8 +139,8 @@ impl Theme {
         Self { background: None, ..Self::light() }
     }
 
-    /// The frame of what is held: of a hue that no map and no evidence has.
-    pub fn held(&self) -> Color {
+    /// The frame of what is pinned: of a hue that no map and no evidence has.
+    pub fn pinned(&self) -> Color {
         self.series[3]
     }
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use resvg::{tiny_skia, usvg};
 
-use super::{ExportError, MADE_BY, MOST, svg};
-use crate::viz::draw::font;
-use crate::viz::draw::scene::Scene;
+use super::{ExportError, MADE_BY, MAX_PIXELS, svg};
+use crate::viz::draw::{Scene, font};
 
 /// The SVG as the converters read it, with the one typeface and no other.
 fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
@@ -61,12 +60,12 @@ fn settle(mut pdf: Vec<u8>) -> Vec<u8> {
 /// The scene as PNG of `dpi` dots an inch, which the file also says.
 ///
 /// # Errors
-/// If it would be larger than [`MOST`] pixels, or the converter refuses the SVG.
+/// If it would be larger than [`MAX_PIXELS`] pixels, or the converter refuses the SVG.
 pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError> {
     let scale = dpi / 72.0;
     let pixels = |points: f32| (points * scale).round().max(1.0) as u32;
     let (width, height) = (pixels(scene.width), pixels(scene.height));
-    if width > MOST || height > MOST {
+    if width > MAX_PIXELS || height > MAX_PIXELS {
         return Err(ExportError::Large { width, height });
     }
     let tree = tree(&svg(scene, about), "PNG")?;

@@ -13,8 +13,7 @@ pub use numbers::{csv, npz};
 pub use svg::svg;
 
 use crate::model::io::atomic_file;
-use crate::viz::draw::scene::Scene;
-use crate::viz::draw::table::Table;
+use crate::viz::draw::{Scene, Table};
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +34,7 @@ pub enum ExportError {
     },
     /// The picture would be too large.
     #[error(
-        "a PNG of {width} x {height} pixels is too large (up to {MOST} each way); lower the dpi or the width"
+        "a PNG of {width} x {height} pixels is too large (up to {MAX_PIXELS} each way); lower the dpi or the width"
     )]
     Large {
         /// Pixels across.
@@ -54,15 +53,14 @@ pub enum ExportError {
 }
 
 /// Most pixels of a PNG each way.
-pub const MOST: u32 = 16_384;
+pub const MAX_PIXELS: u32 = 16_384;
 /// Who made the file.
 const MADE_BY: &str = concat!("SSMProbe ", env!("CARGO_PKG_VERSION"));
-/// Points a millimetre.
-const POINTS: f32 = 72.0 / 25.4;
+const POINTS_PER_MM: f32 = 72.0 / 25.4;
 
 /// Points of a length in millimetres.
 pub fn points(mm: f32) -> f32 {
-    mm * POINTS
+    mm * POINTS_PER_MM
 }
 
 /// Writes the figure or its numbers to `path`, in the format its ending names.

@@ -29,24 +29,12 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
         writeln!(lines, "# {key}: {value}").map_err(|e| failed(&e))?;
     }
     let mut writer = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(lines);
-    let mut header: Vec<String> = table.columns.iter().map(|(name, _)| name.clone()).collect();
-    if let Some((name, matrix)) = &table.matrix {
-        header.extend((0..matrix.cols).map(|k| format!("{name}_{k}")));
-    }
-    writer.write_record(&header).map_err(|e| failed(&e))?;
-    let value = |v: f64| if v.is_finite() { v.to_string() } else { String::new() };
-    for r in 0..table.rows() {
-        let cell = |(_, column): &(String, Column)| match column {
-            Column::Numbers(v) => v.get(r).copied().map(value).unwrap_or_default(),
-            Column::Words(v) => v.get(r).map(|name| word(name).into_owned()).unwrap_or_default(),
-        };
-        let mut record: Vec<String> = table.columns.iter().map(cell).collect();
-        if let Some((_, m)) = &table.matrix {
-            record.extend(
-                (0..m.cols).map(|k| m.data.get(r * m.cols + k).map(f32::to_string).unwrap_or_default()),
-            );
-        }
-        writer.write_record(&record).map_err(|e| failed(&e))?;
+    writer.write_record(table.heads()).map_err(|e| failed(&e))?;
+    let words = |at: usize| matches!(table.columns.get(at), Some((_, Column::Words(_))));
+    for at in 0..table.rows() {
+        let cells = table.row(at).into_iter().enumerate();
+        let cells = cells.map(|(at, cell)| if words(at) { word(&cell).into_owned() } else { cell });
+        writer.write_record(cells).map_err(|e| failed(&e))?;
     }
     writer.into_inner().map_err(|e| failed(&e))
 }
@@ -94,4 +82,20 @@ fn npy(kind: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     out.extend(format!("{header:<width$}\n", width = length - 1).bytes());
     out.extend(data);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::trace::Matrix;
+
+    #[test]
+    fn what_is_no_number_is_empty_in_columns_and_in_a_matrix() {
+        let data = vec![0.5, f32::NAN, f32::INFINITY, 0.1];
+        let table = Table::counted("token", 2).numbers("score", [f64::NAN, 1.0]);
+        let bytes = csv(&table.matrix("plan", Matrix { rows: 2, cols: 2, data }), "t", "a").unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().skip_while(|line| line.starts_with('#')).collect();
+        assert_eq!(lines, ["token,score,plan_0,plan_1", "0,,0.5,", "1,1,,0.1"]);
+    }
 }

@@ -5,16 +5,14 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 
-use super::{MADE_BY, POINTS};
-use crate::viz::draw::font;
-use crate::viz::draw::scene::{Anchor, Box2, Item, Raster, Scene, Shape, Stroke};
-use crate::viz::draw::theme::Color;
+use super::{MADE_BY, POINTS_PER_MM};
+use crate::viz::draw::{Anchor, Box2, Color, Raster, Scene, Shape, Stroke, font, scene::Item};
 
 /// The scene as SVG; `about` says what it was made from (image, probe, backbone).
 pub fn svg(scene: &Scene, about: &str) -> String {
     let mut out = String::new();
     let (w, h) = (num(scene.width), num(scene.height));
-    let (w_mm, h_mm) = (num(scene.width / POINTS), num(scene.height / POINTS));
+    let (w_mm, h_mm) = (num(scene.width / POINTS_PER_MM), num(scene.height / POINTS_PER_MM));
     push(
         &mut out,
         format_args!(

@@ -4,19 +4,15 @@
 use std::sync::Arc;
 
 use crate::model::trace::{Matrix, Routing, Trace};
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::order::{argmax, ascending, expected, rows};
-use crate::viz::draw::scale::{Scale, extent, number};
-use crate::viz::draw::scene::{Box2, Identity, Raster, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Rows, Size, no_plan};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
+    order::argmax, order::ascending, order::expected, order::rows,
+};
+use crate::viz::{Control, Empty, Figure, Info, Options, Rows, Size, TabGroup, no_plan};
 
 /// Width of a marginal strip.
-const STRIP: f32 = 9.0;
+const STRIP_PT: f32 = 9.0;
 
-/// The figure.
 pub struct Assignment;
 
 fn plan(trace: &Trace) -> Result<&Matrix, Empty> {
@@ -44,16 +40,17 @@ fn row_order(trace: &Trace, plan: &Matrix, order: Rows) -> (Vec<usize>, &'static
 }
 
 impl Figure for Assignment {
-    fn id(&self) -> &'static str {
-        "assignment"
+    fn info(&self) -> Info {
+        Info {
+            id: "assignment",
+            title: "Assignment matrix",
+            about: "The soft permutation: the share of every token (row) at every position (column, the last read at the right)",
+            tab: TabGroup::Plan.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Assignment matrix"
-    }
-
-    fn about(&self) -> &'static str {
-        "The soft permutation: the share of every token (row) at every position (column, the last read at the right)"
+    fn controls(&self, _: &Trace) -> &'static [Control] {
+        &[Control::Rows, Control::Log, Control::Map]
     }
 
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
@@ -90,17 +87,12 @@ impl Figure for Assignment {
             scale_name.to_owned()
         };
         let bar = Axis::new(shares, label, 4);
-        let off = Residuals::of(plan);
+        let off = Residuals::new(plan);
         let key = format!("Row and column sums: off by at most {}", number(off.largest()));
-        let top = legend::legend(
-            &mut scene,
-            theme,
-            [0.0, 0.0],
-            size.width,
-            &[(Mark::Patch(theme.series(0)), &key)],
-        );
-        let beside = legend::bar_room(theme, &bar) + STRIP + 3.0;
-        let top = top + STRIP + 1.0;
+        let key = [(Mark::Patch(theme.series(0)), key.as_str())];
+        let below = legend::above(&mut scene, theme, size, &key);
+        let beside = legend::bar_room(theme, &bar) + STRIP_PT + 3.0;
+        let top = below.y + STRIP_PT + 1.0;
         let outer = Box2::new(0.0, top, size.width - beside, size.height - top);
         let downwards = Scale::linear(-0.5, n as f64 - 0.5).reversed();
         let y = Axis::counts(downwards, name, 4).up_to(n);
@@ -115,7 +107,7 @@ impl Figure for Assignment {
         scene.outline(area, Stroke::new(theme.hair, theme.axis));
         frame.axes(&mut scene, theme);
         off.draw(&mut scene, theme, area, &order);
-        let beside = Box2 { w: area.w + STRIP + 3.0, ..area };
+        let beside = Box2 { w: area.w + STRIP_PT + 3.0, ..area };
         legend::color_bar(&mut scene, theme, beside, &bar, color);
         Ok(scene)
     }
@@ -144,7 +136,7 @@ struct Residuals {
 }
 
 impl Residuals {
-    fn of(plan: &Matrix) -> Self {
+    fn new(plan: &Matrix) -> Self {
         let (mut across, mut down) = (vec![-1.0f64; plan.rows], vec![-1.0f64; plan.cols]);
         for (i, row) in rows(plan).enumerate() {
             for (k, &p) in row.iter().enumerate() {
@@ -165,7 +157,7 @@ impl Residuals {
     /// Row sums to the right, column sums above.
     fn draw(&self, scene: &mut Scene, theme: &Theme, area: Box2, order: &[usize]) {
         let n = order.len() as f32;
-        let reach = |off: f64| (off / self.most) as f32 * (STRIP - 1.0);
+        let reach = |off: f64| (off / self.most) as f32 * (STRIP_PT - 1.0);
         let (right, above) = (area.right() + 2.0, area.y - 2.0);
         let mut outline = vec![[right, area.y]];
         for (r, &i) in order.iter().enumerate() {

@@ -4,14 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::scale::{Scale, extent};
-use crate::viz::draw::scene::{Box2, Point, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::figures::plot::Plot;
-use crate::viz::{Empty, MARGIN, Options, Size};
+use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend};
+use crate::viz::figures::plot::{Caption, Plot, Source};
+use crate::viz::{Empty, Info, MARGIN, Options, Size, TabGroup};
 
 /// What one head did while it trained; steps rise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,7 +32,7 @@ pub struct Series {
 impl Series {
     /// Whether losses are those of steps, too many to tell one from the next.
     fn is_noisy(&self) -> bool {
-        self.loss.len() >= SPAN && self.average.len() == self.loss.len()
+        self.loss.len() >= AVERAGES && self.average.len() == self.loss.len()
     }
 
     /// The losses that are drawn, and their spread.
@@ -69,32 +64,41 @@ pub enum Part {
 }
 
 impl Part {
-    /// All, with their names on a command line and what they show.
-    pub const ALL: [(Self, &str, &str); 3] = [
-        (Self::Both, "training", "Training loss, and below it the accuracy on held-out images"),
-        (Self::Loss, "training_loss", "Training loss over the steps, a line a head"),
-        (Self::Accuracy, "training_accuracy", "Accuracy on held-out images over the steps, a line a head"),
-    ];
+    /// Every part.
+    pub const ALL: [Self; 3] = [Self::Both, Self::Loss, Self::Accuracy];
+
+    /// What it is called, and what it shows.
+    pub fn info(self) -> Info {
+        let (id, about) = match self {
+            Self::Both => ("training", "Training loss, and below it the accuracy on held-out images"),
+            Self::Loss => ("training_loss", "Training loss over the steps, a line a head"),
+            Self::Accuracy => {
+                ("training_accuracy", "Accuracy on held-out images over the steps, a line a head")
+            }
+        };
+        Info { id, title: "Training curves", about, tab: TabGroup::Page.tab() }
+    }
+
+    /// The part of this id.
+    pub fn find(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.info().id == id)
+    }
 }
 
 /// The curves of a run, as a picture that brings its own data.
 #[derive(Clone)]
-pub struct Training {
-    /// The numbers.
+pub struct TrainingPlot {
+    /// What is drawn.
     pub curves: Curves,
     /// Which of them.
     pub part: Part,
     /// Logarithmic losses.
     pub log: bool,
-    /// What its file is called.
-    pub name: String,
-    /// What was trained on what.
-    pub about: String,
-    /// What `ssmprobe figures` draws it from.
-    pub command: String,
+    /// What was trained on what, and the run it is drawn from.
+    pub caption: Caption,
 }
 
-impl Training {
+impl TrainingPlot {
     /// The curves of its part.
     fn shown(&self) -> Curves {
         let mut curves = self.curves.clone();
@@ -112,17 +116,9 @@ impl Training {
     }
 }
 
-impl Plot for Training {
-    fn title(&self) -> String {
-        "Training curves".to_owned()
-    }
-
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn about(&self) -> String {
-        self.about.clone()
+impl Plot for TrainingPlot {
+    fn caption(&self) -> Caption {
+        self.caption.clone()
     }
 
     fn height(&self, width: f32) -> f32 {
@@ -138,21 +134,23 @@ impl Plot for Training {
         table(&self.shown())
     }
 
-    fn command(&self) -> String {
-        self.command.clone()
-    }
-
-    fn sources(&self) -> Vec<(&'static str, String)> {
+    fn sources(&self) -> Vec<Source<'_>> {
         Vec::new() // the run's folder has them
     }
 }
 
 /// Name of the axis both panels share.
 const STEP: &str = "Training step";
+/// Name of the axis of losses, wherever they are drawn.
+pub const LOSS: &str = "Training loss";
+/// Name of the axis of accuracies.
+pub const ACCURACY: &str = "Accuracy (%)";
+/// Said where there is nothing to draw.
+pub const NO_STEP: &str = "No step has been trained yet";
 /// Most points drawn of one curve: beyond it neighbours share a pixel.
-const POINTS: usize = 1500;
-/// Part of the curve a moving average spans on either side.
-const SPAN: usize = 60;
+const MAX_POINTS: usize = 1500;
+/// Part of the curve a moving average spans on either side: one of so many.
+const AVERAGES: usize = 60;
 
 /// Draws the loss, and below it the accuracy where there is one.
 ///
@@ -168,7 +166,7 @@ fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Resu
     let has = |f: fn(&Series) -> &Vec<(f64, f64)>| curves.series.iter().any(|s| !f(s).is_empty());
     let (loss, accuracy) = (has(|s| &s.loss), has(|s| &s.accuracy));
     if !loss && !accuracy {
-        return Err(Empty("No step has been trained yet".to_owned()));
+        return Err(Empty(NO_STEP.to_owned()));
     }
     let (width, whole) = (size.width, size.height);
     let mut scene = Scene::new(width, whole, "Training curves", theme.background);
@@ -187,9 +185,9 @@ fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Resu
         Frame::fit(Box2::new(0.0, y, width - 4.0, height), x, Axis::new(scale, label, 4), theme)
     };
     let (x, gap) = if accuracy { ("", theme.gap) } else { (STEP, 0.0) };
-    let mut upper = panel(top, height - gap, loss_scale(curves, options), x, "Training loss");
+    let mut upper = panel(top, height - gap, loss_scale(curves, options), x, LOSS);
     let under = if loss { top + height } else { top };
-    let mut lower = panel(under, height, accuracy_scale(curves), STEP, "Accuracy (%)");
+    let mut lower = panel(under, height, accuracy_scale(curves), STEP, ACCURACY);
     if loss && accuracy {
         Frame::align(&mut [&mut upper, &mut lower]);
     }
@@ -205,12 +203,49 @@ fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Resu
 /// The line of series `i`; those that share a colour differ by their dash.
 fn stroke(theme: &Theme, i: usize) -> Stroke {
     let line = Stroke::new(theme.line * 1.2, theme.series(i));
-    match i / theme.series.len() {
-        0 => line,
-        1 => line.dashed(4.0, 2.0),
-        2 => line.dashed(1.5, 1.5),
-        _ => line.dashed(0.8, 2.4),
+    match Dash::new(theme, i) {
+        Dash::Solid => line,
+        Dash::Loose => line.dashed(4.0, 2.0),
+        Dash::Dense => line.dashed(1.5, 1.5),
+        Dash::Dots => line.dashed(0.8, 2.4),
     }
+}
+
+/// How the line of a series is broken: there are fewer colours than heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dash {
+    /// The first round of colours.
+    Solid,
+    /// The second.
+    Loose,
+    /// The third.
+    Dense,
+    /// All others.
+    Dots,
+}
+
+impl Dash {
+    /// That of series `i`.
+    pub fn new(theme: &Theme, i: usize) -> Self {
+        match i / theme.series.len() {
+            0 => Self::Solid,
+            1 => Self::Loose,
+            2 => Self::Dense,
+            _ => Self::Dots,
+        }
+    }
+}
+
+/// The edges of a band of one standard deviation around `mean`, the lower one first; none where no seed
+/// differs. On a logarithmic axis a band that reaches zero ends a little under the curve.
+pub fn band(mean: &[f64], spread: &[f64], log: bool) -> Option<[Vec<f64>; 2]> {
+    if spread.len() != mean.len() || !spread.iter().any(|spread| *spread > 0.0) {
+        return None;
+    }
+    let lowest = mean.iter().copied().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+    let floor = if log { lowest * 0.5 } else { f64::NEG_INFINITY };
+    let edge = |sign: f64| mean.iter().zip(spread).map(|(m, s)| (m + sign * s).max(floor)).collect();
+    Some([edge(-1.0), edge(1.0)])
 }
 
 /// Values of a curve, and the ends of its band.
@@ -259,22 +294,21 @@ fn lines(
     frame.grid(scene, theme);
     let factor = if noisy { 1.0 } else { 100.0 };
     let place = |points: &[(f64, f64)]| -> Vec<Point> {
-        let stride = points.len().div_ceil(POINTS).max(1);
+        let stride = points.len().div_ceil(MAX_POINTS).max(1);
         let last = points.last().into_iter();
         points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1 * factor)).collect()
     };
     for (i, series) in curves.series.iter().enumerate() {
         let (points, spread) = of(series);
-        if spread.len() == points.len() && spread.iter().any(|spread| *spread > 0.0) {
-            let lowest = points.iter().map(|p| p.1).filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
-            // A band at or below zero has no logarithm: it ends a little under the curve.
-            let floor = if frame.y.scale.log { lowest * 0.5 } else { f64::NEG_INFINITY };
-            let edge = |sign: f64| -> Vec<(f64, f64)> {
-                points.iter().zip(spread).map(|(p, s)| (p.0, (p.1 + sign * s).max(floor))).collect()
-            };
-            let mut outline = place(&edge(1.0));
-            outline.extend(place(&edge(-1.0)).into_iter().rev());
-            scene.polygon(outline, theme.series(i).alpha(0.16));
+        let mean: Vec<f64> = points.iter().map(|point| point.1).collect();
+        if let Some(edges) = band(&mean, spread, frame.y.scale.log) {
+            let [low, high] = edges.map(|edge| {
+                place(&points.iter().map(|point| point.0).zip(edge).collect::<Vec<(f64, f64)>>())
+            });
+            scene.polygon(
+                high.into_iter().chain(low.into_iter().rev()).collect(),
+                theme.series(i).alpha(0.16),
+            );
         } else if noisy && series.is_noisy() {
             scene.line(place(&series.loss), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
         }
@@ -297,7 +331,7 @@ pub fn average(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     for p in points {
         sums.push(sums[sums.len() - 1] + p.1);
     }
-    let reach = (points.len() / SPAN).max(1);
+    let reach = (points.len() / AVERAGES).max(1);
     let mean = |i: usize| {
         let (from, to) = (i.saturating_sub(reach), (i + reach + 1).min(points.len()));
         (sums[to] - sums[from]) / (to - from) as f64

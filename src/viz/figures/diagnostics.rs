@@ -4,27 +4,22 @@
 //! bands. A trace that knows only one untrained scorer shows it as a tick.
 
 use crate::model::trace::{Diagnostic, Trace};
-use crate::viz::draw::font;
-use crate::viz::draw::hover::Hover;
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::readout::Readout;
-use crate::viz::draw::scale::{Scale, extent, number_like};
-use crate::viz::draw::scene::{Anchor, Box2, Identity, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::{Color, Theme};
-use crate::viz::{Empty, Figure, Options, Size, no_plan};
+use crate::viz::draw::{
+    Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scale, Scene, Stroke, Table, Theme, extent, font,
+    legend, scale::number_like,
+};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
 
 /// Height of one row and of the head above them.
-const ROW: f32 = 12.0;
+const ROW_PT: f32 = 12.0;
 /// Height of one where there is less room, and where there is more.
-const LEAST: f32 = 8.5;
-const MOST: f32 = 22.0;
+const MIN_ROW_PT: f32 = 8.5;
+const MAX_ROW_PT: f32 = 22.0;
 /// Least width of the drawing of a row.
-const TRACK: f32 = 34.0;
+const MIN_TRACK_PT: f32 = 34.0;
 /// Below this a number is what rounding leaves of zero: no side of a band means anything.
-const DUST: f64 = 1e-9;
+const ROUNDING: f64 = 1e-9;
 
-/// The figure.
 pub struct Diagnostics;
 
 /// One row: a diagnostic, and the range its bands lie in.
@@ -69,7 +64,7 @@ pub(super) fn words(name: &str) -> String {
 
 impl Strip {
     /// Of a diagnostic whose value is a number.
-    pub fn of(id: &str, diagnostic: &Diagnostic) -> Option<Self> {
+    pub fn new(id: &str, diagnostic: &Diagnostic) -> Option<Self> {
         let value = diagnostic.value;
         if !value.is_finite() {
             return None;
@@ -110,7 +105,7 @@ impl Strip {
     /// Whether it is what rounding leaves of zero, and so are its bands.
     fn dust(&self) -> bool {
         let (lo, hi) = self.band().unwrap_or_default();
-        self.diagnostic.value.abs().max(lo.abs()).max(hi.abs()) < DUST
+        self.diagnostic.value.abs().max(lo.abs()).max(hi.abs()) < ROUNDING
     }
 
     fn value(&self) -> String {
@@ -164,20 +159,20 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
         let track = (left, right - verdict - theme.gap - value - gap - left);
         Columns { bands, ends, value: right - verdict - theme.gap, verdict: right - verdict, names, track }
     };
-    let fits = |columns: &Columns| columns.track.1 >= TRACK;
+    let fits = |columns: &Columns| columns.track.1 >= MIN_TRACK_PT;
     [both, one].into_iter().map(lay).find(fits).unwrap_or_else(|| lay(Vec::new()))
 }
 
 /// Draws the rows into `rect`, under a row of heads and over a key.
 pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
-    let row = ((rect.h - 2.0) / (strips.len() as f32 + 2.0)).clamp(LEAST, MOST);
+    let row = ((rect.h - 2.0) / (strips.len() as f32 + 2.0)).clamp(MIN_ROW_PT, MAX_ROW_PT);
     let c = columns(theme, rect, strips);
-    let head = rect.y + 0.5 * row.min(ROW);
+    let head = rect.y + 0.5 * row.min(ROW_PT);
     scene.text_mid([c.value, head], "Value", theme.tick, theme.muted, Anchor::End);
     for ((name, _), end) in c.bands.iter().zip(&c.ends) {
         scene.text_mid([*end, head], *name, theme.tick, theme.muted, Anchor::End);
     }
-    let first = rect.y + row.min(ROW);
+    let first = rect.y + row.min(ROW_PT);
     for (i, strip) in strips.iter().enumerate() {
         let y = first + (i as f32 + 0.5) * row;
         let name = font::fit(&words(&strip.id), theme.tick, c.names + 0.1);
@@ -249,7 +244,7 @@ fn untrained(theme: &Theme) -> Color {
 }
 
 fn all(trace: &Trace) -> Vec<Strip> {
-    trace.diagnostics.iter().filter_map(|(name, d)| Strip::of(name, d)).collect()
+    trace.diagnostics.iter().filter_map(|(name, d)| Strip::new(name, d)).collect()
 }
 
 /// One of them in words and numbers.
@@ -273,24 +268,21 @@ pub(super) fn readout(strip: &Strip) -> Readout {
 }
 
 impl Figure for Diagnostics {
-    fn id(&self) -> &'static str {
-        "diagnostics"
-    }
-
-    fn title(&self) -> &'static str {
-        "Diagnostics"
-    }
-
-    fn about(&self) -> &'static str {
-        "Every diagnostic of the plan beside what random scores, and untrained scorers on this image, give for the same settings"
+    fn info(&self) -> Info {
+        Info {
+            id: "diagnostics",
+            title: "Diagnostics",
+            about: "Every diagnostic of the plan beside what random scores, and untrained scorers on this image, give for the same settings",
+            tab: TabGroup::Diagnostics.tab(),
+        }
     }
 
     fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        (trace.diagnostics.len() as f32 + 2.0) * ROW + 2.0
+        (trace.diagnostics.len() as f32 + 2.0) * ROW_PT + 2.0
     }
 
-    fn most(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        (trace.diagnostics.len() as f32 + 2.0) * MOST
+    fn max_height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
+        (trace.diagnostics.len() as f32 + 2.0) * MAX_ROW_PT
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -337,13 +329,13 @@ mod tests {
             untrained: Some(0.2),
             untrained_band: Some((-0.46, 0.48)),
         };
-        let tau = Strip::of("kendall_tau", &d).expect("a number");
+        let tau = Strip::new("kendall_tau", &d).expect("a number");
         assert_eq!((tau.verdict(), tau.range(tau.band())), ("within", "−0.460 to 0.480".to_owned()));
         assert!(!readout(&tau).lines.iter().any(|(name, _)| name.starts_with("Chance")));
-        let coverage = Strip::of("rank_coverage", &d).expect("a number");
+        let coverage = Strip::new("rank_coverage", &d).expect("a number");
         assert_eq!((coverage.verdict(), coverage.diagnostic.null.is_some()), ("above", true));
         let dust = Diagnostic { value: 2e-15, null: Some((1e-15, 1.5e-15)), ..d };
-        let dust = Strip::of("column_marginal_error", &Diagnostic { untrained_band: None, ..dust });
+        let dust = Strip::new("column_marginal_error", &Diagnostic { untrained_band: None, ..dust });
         assert_eq!(dust.expect("a number").verdict(), "", "of rounding nothing is said");
     }
 }

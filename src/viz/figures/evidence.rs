@@ -4,17 +4,12 @@
 
 use super::token_map::class_name;
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::bars;
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::order::memories;
-use crate::viz::draw::scale::{Scale, extent};
-use crate::viz::draw::scene::{Box2, Identity, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size, no_order};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Identity, Mark, Scale, Scene, Stroke, Table, Theme, bars, extent, legend,
+    order::memories,
+};
+use crate::viz::{Empty, Figure, Info, Options, Size, Subtractable, TabGroup, no_order};
 
-/// The figure.
 pub struct Evidence;
 
 /// Name of the axis both panels share.
@@ -26,16 +21,21 @@ fn panels(trace: &Trace) -> usize {
 }
 
 impl Figure for Evidence {
-    fn id(&self) -> &'static str {
-        "evidence"
+    fn info(&self) -> Info {
+        Info {
+            id: "evidence",
+            title: "Evidence by position",
+            about: "What every position read adds to the logit of the class, exactly and by the paper's proxy, routed and in raster order",
+            tab: TabGroup::Evidence.front(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Evidence by position"
+    fn subtractable(&self) -> Subtractable {
+        Subtractable::ForOneClass
     }
 
-    fn about(&self) -> &'static str {
-        "What every position read adds to the logit of the class, exactly and by the paper's proxy, routed and in raster order"
+    fn is_compared(&self) -> bool {
+        true
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
@@ -162,8 +162,8 @@ fn exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values:
         let end = frame.at(k as f64, f64::from(v))[1];
         let color = if v < 0.0 { theme.negative } else { theme.positive };
         scene.fill(Box2::new(left, zero.min(end), width, (zero - end).abs()), color);
-        scene.target(Box2::new(area.x + k as f32 * cell, area.y, cell, area.h), Identity::Position(k));
     }
+    frame.strips(scene, n, Identity::Position);
     scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
     if let Some(raster) = &trace.evidence.position_raster {
         let points = raster.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();
@@ -182,9 +182,6 @@ fn proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values:
         scene.line(curve(raster), raster_stroke);
     }
     scene.line(curve(values), routed_stroke);
-    let cell = area.w / values.len() as f32;
-    for k in 0..values.len() {
-        scene.target(Box2::new(area.x + k as f32 * cell, area.y, cell, area.h), Identity::Position(k));
-    }
+    frame.strips(scene, values.len(), Identity::Position);
     frame.axes(scene, theme);
 }

@@ -4,16 +4,12 @@
 //! scan of several sweeps has a memory each: a line each, and the decay of the first.
 
 use crate::model::trace::{Matrix, Trace};
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::order::{kernels, rows};
-use crate::viz::draw::scale::{Scale, extent, number};
-use crate::viz::draw::scene::{Box2, Identity, Point, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
+    order::kernels, order::rows,
+};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
 
-/// The figure.
 pub struct Kernel;
 
 /// 5th percentile, median and 95th percentile over channels at every step.
@@ -37,16 +33,17 @@ fn no_kernel(trace: &Trace) -> Empty {
 }
 
 impl Figure for Kernel {
-    fn id(&self) -> &'static str {
-        "kernel"
+    fn info(&self) -> Info {
+        Info {
+            id: "kernel",
+            title: "Memory kernel",
+            about: "What the memory keeps of the token read j steps before the end, beside the decay its spectral radius suggests",
+            tab: TabGroup::Evidence.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Memory kernel"
-    }
-
-    fn about(&self) -> &'static str {
-        "What the memory keeps of the token read j steps before the end, beside the decay its spectral radius suggests"
+    fn controls(&self, _: &Trace) -> &'static [Control] {
+        &[Control::Log]
     }
 
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
@@ -99,10 +96,9 @@ impl Figure for Kernel {
         }
         let unit = format!("max |K| = {}", number(largest));
         key.push((Mark::None, &unit));
-        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
+        let outer = legend::above(&mut scene, theme, size, &key);
         let label = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
         let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
-        let outer = Box2::new(0.0, top, size.width, size.height - top);
         let frame = Frame::fit(outer, x, Axis::new(scale, label, 4), theme);
         frame.grid(&mut scene, theme);
         let curve =

@@ -1,4 +1,4 @@
-//! One figure a file.
+//! One figure a file, and the one list of them.
 
 pub(crate) mod assignment;
 pub mod curves;
@@ -15,3 +15,32 @@ pub(crate) mod scores;
 pub mod stability;
 pub(crate) mod sweep;
 pub(crate) mod token_map;
+
+use super::{Figure, Info};
+
+/// The one list of figures of a trace.
+pub const FIGURES: &[&dyn Figure] = &[
+    &photo::Photo,
+    &token_map::TokenMap,
+    &scan_path::ScanPath,
+    &assignment::Assignment,
+    &ranks::Ranks,
+    &diagnostics::Diagnostics,
+    &kernel::Kernel,
+    &evidence::Evidence,
+    &scores::Scores,
+    &predictions::Predictions,
+];
+
+/// The figure of this id.
+pub fn find(id: &str) -> Option<&'static dyn Figure> {
+    FIGURES.iter().copied().find(|figure| figure.id() == id)
+}
+
+/// Every picture there is, and what it is of: a trace, a run, a survey or a stability.
+pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
+    let figures = FIGURES.iter().map(|figure| (figure.info(), "trace"));
+    let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "run"));
+    let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "survey"));
+    figures.chain(curves).chain(overviews).chain([(stability::INFO, "stability")])
+}

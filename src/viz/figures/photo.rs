@@ -2,17 +2,11 @@
 //! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, laid over its patch.
 
 use crate::model::trace::Trace;
-use crate::viz::draw::colormap::diverging;
-use crate::viz::draw::frame::{self, Axis};
-use crate::viz::draw::legend;
-use crate::viz::draw::picture;
-use crate::viz::draw::scale::{Scale, extent};
-use crate::viz::draw::scene::{Box2, Scene};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::{Color, Theme};
-use crate::viz::{Empty, Figure, Options, Size};
+use crate::viz::draw::{
+    Axis, Box2, Color, Scale, Scene, Table, Theme, diverging, extent, frame, legend, picture,
+};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
 
-/// The figure.
 pub struct Photo;
 
 /// What is laid over the picture, with its name and that of its scale.
@@ -65,16 +59,25 @@ impl Photo {
 }
 
 impl Figure for Photo {
-    fn id(&self) -> &'static str {
-        "photo"
+    fn info(&self) -> Info {
+        Info {
+            id: "photo",
+            title: "Picture",
+            about: "The picture as the model saw it, and what every token counts in the readout",
+            tab: TabGroup::Picture.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Picture"
+    fn controls(&self, _: &Trace) -> &'static [Control] {
+        &[Control::Opacity, Control::Grid, Control::Map]
     }
 
-    fn about(&self) -> &'static str {
-        "The picture as the model saw it, and what every token counts in the readout"
+    fn subtractable(&self) -> Subtractable {
+        Subtractable::Always
+    }
+
+    fn is_compared(&self) -> bool {
+        true
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
@@ -83,7 +86,7 @@ impl Figure for Photo {
         half * picture::aspect(trace) + head(&theme)
     }
 
-    fn most(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+    fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
         let [_, whole] = sides(&theme, width, &self.bar(trace, options));
         2.0 * (whole * picture::aspect(trace) + head(&theme)) + theme.gap

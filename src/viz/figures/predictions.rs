@@ -1,49 +1,43 @@
 //! The most probable classes, best first.
 
 use crate::model::trace::Trace;
-use crate::viz::draw::font;
-use crate::viz::draw::hover::Hover;
-use crate::viz::draw::readout::Readout;
-use crate::viz::draw::scale::number;
-use crate::viz::draw::scene::{Anchor, Box2, Identity, Scene};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size};
+use crate::viz::draw::{Anchor, Box2, Hover, Identity, Readout, Scene, Table, Theme, font, number};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
 /// How many classes are drawn where the height is free.
-const USUAL: usize = 5;
+const DEFAULT_CLASSES: usize = 5;
 /// Height of one bar with its gap.
-const ROW: f32 = 13.0;
+const MIN_ROW_PT: f32 = 13.0;
 /// The same where there is room.
-const TALL: f32 = 17.0;
+const MAX_ROW_PT: f32 = 17.0;
 
 /// Height of the words above the bars.
 fn head(theme: &Theme) -> f32 {
     theme.label + 2.5
 }
 
-/// The figure.
 pub struct Predictions;
 
 impl Figure for Predictions {
-    fn id(&self) -> &'static str {
-        "predictions"
+    fn info(&self) -> Info {
+        Info {
+            id: "predictions",
+            title: "Predictions",
+            about: "The most probable classes, as many as fit; the one the evidence speaks for is marked",
+            tab: TabGroup::Predictions.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Predictions"
-    }
-
-    fn about(&self) -> &'static str {
-        "The most probable classes, as many as fit; the one the evidence speaks for is marked"
+    fn names_classes(&self) -> bool {
+        true
     }
 
     fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        trace.top.len().clamp(1, USUAL) as f32 * ROW + 2.0 + head(&Theme::light())
+        trace.top.len().clamp(1, DEFAULT_CLASSES) as f32 * MIN_ROW_PT + 2.0 + head(&Theme::light())
     }
 
-    fn most(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        trace.top.len().max(1) as f32 * TALL + 2.0 + head(&Theme::light())
+    fn max_height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
+        trace.top.len().max(1) as f32 * MAX_ROW_PT + 2.0 + head(&Theme::light())
     }
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
@@ -62,13 +56,13 @@ impl Figure for Predictions {
         }
         let mut scene = Scene::new(size.width, size.height, "Predictions", theme.background);
         let room = size.height - head(theme) - 2.0;
-        let fitting = (((room + 0.5) / ROW) as usize).clamp(1, trace.top.len());
-        let row = (room / fitting as f32).clamp(ROW, TALL);
+        let fitting = (((room + 0.5) / MIN_ROW_PT) as usize).clamp(1, trace.top.len());
+        let row = (room / fitting as f32).clamp(MIN_ROW_PT, MAX_ROW_PT);
         let top = &trace.top[..fitting];
-        let widest = top.iter().map(|p| font::width(&p.name, theme.tick)).fold(0.0, f32::max);
+        let widest = font::widest(top.iter().map(|p| &p.name), theme.tick);
         let names = widest.min(size.width * 0.4);
         let value = |p: f32| format!("{} %", number((f64::from(p) * 1000.0).round() / 10.0));
-        let values = top.iter().map(|p| font::width(&value(p.probability), theme.tick)).fold(0.0, f32::max);
+        let values = font::widest(top.iter().map(|p| value(p.probability)), theme.tick);
         let left = names + 6.0;
         let track = Box2::new(left, 0.0, size.width - left - values - 6.0, 0.0);
         crate::viz::draw::frame::title(&mut scene, theme, [left, 0.0], "Probability", track.w);

@@ -3,23 +3,16 @@
 
 use super::diagnostics::{self, Strip, strips};
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::bars;
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::hover::Hover;
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::order::argmax;
-use crate::viz::draw::readout::{self, Readout};
-use crate::viz::draw::scale::Scale;
-use crate::viz::draw::scene::{Box2, Identity, Scene};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size, no_plan};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Hover, Identity, Mark, Readout, Scale, Scene, Table, Theme, bars, legend,
+    order::argmax, readout,
+};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
 
-/// The figure.
 pub struct Ranks;
 
 /// Names of the diagnostics below the histogram.
-const BELOW: [&str; 5] = ["rank_coverage", "argmax_entropy", "edge_mass_10", "row_max_mean", "row_max_p95"];
+const SHOWN: [&str; 5] = ["rank_coverage", "argmax_entropy", "edge_mass_10", "row_max_mean", "row_max_p95"];
 
 /// Height of so many rows, their heads and key, and of the gap above them.
 fn under(rows: f32) -> f32 {
@@ -38,20 +31,17 @@ fn histogram(trace: &Trace) -> Option<Vec<usize>> {
 
 /// The strips below, of what the trace has.
 fn below(trace: &Trace) -> Vec<Strip> {
-    BELOW.iter().filter_map(|name| Strip::of(name, trace.diagnostics.get(*name)?)).collect()
+    SHOWN.iter().filter_map(|name| Strip::new(name, trace.diagnostics.get(*name)?)).collect()
 }
 
 impl Figure for Ranks {
-    fn id(&self) -> &'static str {
-        "ranks"
-    }
-
-    fn title(&self) -> &'static str {
-        "Rank use"
-    }
-
-    fn about(&self) -> &'static str {
-        "How many tokens have each position as their best, and the rank diagnostics beside what chance gives"
+    fn info(&self) -> Info {
+        Info {
+            id: "ranks",
+            title: "Rank use",
+            about: "How many tokens have each position as their best, and the rank diagnostics beside what chance gives",
+            tab: TabGroup::Plan.tab(),
+        }
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
@@ -66,7 +56,7 @@ impl Figure for Ranks {
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
         match hover.item {
             Some(at) => below(trace).get(at).map(diagnostics::readout).unwrap_or_default(),
-            None => readout::of(trace, hover),
+            None => readout::readout(trace, hover),
         }
     }
 
@@ -86,10 +76,10 @@ impl Figure for Ranks {
             (Mark::Patch(theme.series(0)), "Tokens by best position"),
             (Mark::Patch(theme.band), &*edge_name),
         ];
-        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &entries);
+        let room = legend::above(&mut scene, theme, size, &entries);
         let most = options.limits.or_else(|| self.limits(trace)).map_or(1.0, |(_, hi)| hi.max(1.0));
         let y = Axis::counts(Scale::linear(0.0, most * 1.04), "Tokens", 4);
-        let outer = Box2::new(0.0, top, size.width, size.height - top - under);
+        let outer = Box2 { h: (room.h - under).max(0.0), ..room };
         let frame = Frame::fit(outer, Axis::positions(n, "Best position (the last is read last)"), y, theme);
         let area = frame.area;
         let cell = area.w / n as f32;
@@ -99,15 +89,11 @@ impl Figure for Ranks {
         frame.grid(&mut scene, theme);
         let values: Vec<f32> = counts.iter().map(|count| *count as f32).collect();
         let spans = bars::spans(&values, area.x, cell);
-        for (k, &count) in counts.iter().enumerate() {
-            let x = area.x + k as f32 * cell;
-            if count > 0 {
-                let top = frame.y(count as f64);
-                let (left, width) = spans[k];
-                scene.fill(Box2::new(left, top, width, area.bottom() - top), theme.series(0));
-            }
-            scene.target(Box2::new(x, area.y, cell, area.h), Identity::Position(k));
+        for (&count, (left, width)) in counts.iter().zip(spans).filter(|(count, _)| **count > 0) {
+            let top = frame.y(count as f64);
+            scene.fill(Box2::new(left, top, width, area.bottom() - top), theme.series(0));
         }
+        frame.strips(&mut scene, n, Identity::Position);
         frame.axes(&mut scene, theme);
         if !strip_data.is_empty() {
             let rect = Box2::new(0.0, size.height - under + 4.0, size.width, under - 4.0);

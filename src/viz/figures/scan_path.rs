@@ -5,21 +5,13 @@
 
 use super::sweep::{self, Sweep};
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::frame::{self, Axis};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::order;
-use crate::viz::draw::picture;
-use crate::viz::draw::scale::Scale;
-use crate::viz::draw::scene::{Box2, Scene};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size, no_order};
+use crate::viz::draw::{Axis, Box2, Mark, Scale, Scene, Table, Theme, frame, legend, order, picture};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, no_order};
 
-/// The figure.
 pub struct ScanPath;
 
 /// Below this width, in points, a panel has no room for a word in its title.
-const NARROW: f32 = 60.0;
+const WORD_FROM_PT: f32 = 60.0;
 
 /// Columns and rows of the small multiples: two abreast in a column, four across a page.
 fn layout(sweeps: usize, width: f32) -> (usize, usize) {
@@ -58,22 +50,29 @@ fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
     match &trace.routing {
         Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),
         _ if of == 1 => trace.head.clone(),
-        _ if width < NARROW => format!("{} of {of}", sweep + 1),
+        _ if width < WORD_FROM_PT => format!("{} of {of}", sweep + 1),
         _ => format!("Sweep {} of {of}", sweep + 1),
     }
 }
 
 impl Figure for ScanPath {
-    fn id(&self) -> &'static str {
-        "scan_path"
+    fn info(&self) -> Info {
+        Info {
+            id: "scan_path",
+            title: "Reading order",
+            about: "The path over the patches, coloured by step: the white dot is read first, the black one last",
+            tab: TabGroup::Order.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Reading order"
+    fn controls(&self, trace: &Trace) -> &'static [Control] {
+        // Only a memory reads the tokens step by step.
+        let reads = !matches!(trace.routing, Routing::None) && trace.kernel.is_some();
+        if reads { &[Control::Step] } else { &[] }
     }
 
-    fn about(&self) -> &'static str {
-        "The path over the patches, coloured by step: the white dot is read first, the black one last"
+    fn is_compared(&self) -> bool {
+        true
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {

@@ -2,16 +2,11 @@
 //! standard normal they would follow by chance.
 
 use crate::model::trace::Trace;
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::order::ascending;
-use crate::viz::draw::scale::{Scale, extent};
-use crate::viz::draw::scene::{Box2, Identity, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Identity, Mark, Scale, Scene, Stroke, Table, Theme, extent, legend, order::ascending,
+};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
-/// The figure.
 pub struct Scores;
 
 /// Bins of the histogram.
@@ -22,16 +17,13 @@ fn no_scores(trace: &Trace) -> String {
 }
 
 impl Figure for Scores {
-    fn id(&self) -> &'static str {
-        "scores"
-    }
-
-    fn title(&self) -> &'static str {
-        "Scores"
-    }
-
-    fn about(&self) -> &'static str {
-        "The standardised token scores, sorted, and their spread beside a standard normal"
+    fn info(&self) -> Info {
+        Info {
+            id: "scores",
+            title: "Scores",
+            about: "The standardised token scores, sorted, and their spread beside a standard normal",
+            tab: TabGroup::Evidence.tab(),
+        }
     }
 
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
@@ -57,9 +49,8 @@ impl Figure for Scores {
         let mut scene = Scene::new(size.width, size.height, "Token scores", theme.background);
         let normal = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
         let key = [(Mark::Dot(theme.series(0)), "Tokens"), (Mark::Line(normal), "Standard normal")];
-        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
-        let split = size.width * 0.68;
-        let outer = Box2::new(0.0, top, split, size.height - top);
+        let below = legend::above(&mut scene, theme, size, &key);
+        let outer = Box2 { w: size.width * 0.68, ..below };
         let frame = Frame::fit(
             outer,
             Axis::positions(n, "Rank by score (the highest is read last)"),
@@ -67,12 +58,10 @@ impl Figure for Scores {
             theme,
         );
         frame.grid(&mut scene, theme);
-        let cell = frame.area.w / n as f32;
         for (k, &i) in order.iter().enumerate() {
             scene.dot(frame.at(k as f64, scores[i]), 0.9, theme.series(0), None);
-            let rect = Box2::new(frame.area.x + k as f32 * cell, frame.area.y, cell, frame.area.h);
-            scene.target(rect, Identity::Token(i));
         }
+        frame.strips(&mut scene, n, |k| Identity::Token(order[k]));
         frame.axes(&mut scene, theme);
 
         // Beside it, sharing the upward axis: how many scores fall into each bin, as a density.

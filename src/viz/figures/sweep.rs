@@ -2,10 +2,7 @@
 
 use crate::model::trace::{Routing, Trace};
 use crate::viz::Options;
-use crate::viz::draw::order::rows;
-use crate::viz::draw::picture;
-use crate::viz::draw::scene::{Box2, Identity, Point, Scene, Stroke};
-use crate::viz::draw::theme::{Color, Theme};
+use crate::viz::draw::{Box2, Color, Identity, Point, Scene, Stroke, Theme, order::rows, picture};
 
 /// One sweep, and where it is drawn.
 pub struct Sweep<'a> {

@@ -2,17 +2,11 @@
 //! speaks for the class, blue against it. The patches sum, with the bias, to the logit.
 
 use crate::model::trace::Trace;
-use crate::viz::draw::colormap::diverging;
-use crate::viz::draw::frame::{self, Axis};
-use crate::viz::draw::legend;
-use crate::viz::draw::picture;
-use crate::viz::draw::scale::{Scale, extent, number};
-use crate::viz::draw::scene::{Anchor, Box2, Scene};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size};
+use crate::viz::draw::{
+    Anchor, Axis, Box2, Scale, Scene, Table, Theme, diverging, extent, frame, legend, number, picture,
+};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
 
-/// The figure.
 pub struct TokenMap;
 
 /// Name of the class the evidence speaks for.
@@ -41,16 +35,25 @@ fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
 }
 
 impl Figure for TokenMap {
-    fn id(&self) -> &'static str {
-        "token_map"
+    fn info(&self) -> Info {
+        Info {
+            id: "token_map",
+            title: "Evidence by token",
+            about: "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit",
+            tab: TabGroup::Picture.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Evidence by token"
+    fn controls(&self, _: &Trace) -> &'static [Control] {
+        &[Control::Opacity, Control::Grid]
     }
 
-    fn about(&self) -> &'static str {
-        "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit"
+    fn subtractable(&self) -> Subtractable {
+        Subtractable::ForOneClass
+    }
+
+    fn is_compared(&self) -> bool {
+        true
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
@@ -75,13 +78,8 @@ impl Figure for TokenMap {
         let axis = bar(options.limits.or_else(|| self.limits(trace)));
         let room = Box2::new(0.0, line, side(theme, size.width, &axis), size.height - 2.0 * line - 1.0);
         let rect = room.largest(1.0, picture::aspect(trace));
-        frame::title(
-            &mut scene,
-            theme,
-            [0.0, 0.0],
-            &format!("Evidence for {}", class_name(trace)),
-            size.width,
-        );
+        let title = format!("Evidence for {}", class_name(trace));
+        frame::title(&mut scene, theme, [0.0, 0.0], &title, size.width);
         picture::seen(&mut scene, theme, trace, rect, 0.35);
         picture::cover(&mut scene, trace.grid, rect, |i| {
             let t = 2.0 * axis.scale.at(f64::from(values[i])) - 1.0;

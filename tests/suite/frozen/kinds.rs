@@ -26,10 +26,8 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::HEADS;
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::colormap;
-use ssmprobe::viz::figures::curves::Part;
-use ssmprobe::viz::figures::dataset::{Choice, MapOf, OVERVIEWS};
-use ssmprobe::viz::figures::stability;
-use ssmprobe::viz::{FIGURES, Options, Rows};
+use ssmprobe::viz::figures::dataset::{Choice, MapOf};
+use ssmprobe::viz::{Info, Options, Rows, figures};
 
 use super::compare::Slack;
 use super::{FREEZE, frozen, step, walk};
@@ -241,8 +239,7 @@ fn every_kind_of_file_is_frozen() {
     for head in HEADS {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
-    let ids = FIGURES.iter().map(|figure| figure.id()).chain(Part::ALL.map(|(_, id, _)| id));
-    for id in ids.chain(OVERVIEWS.iter().map(|overview| overview.id())).chain([stability::ID]) {
+    for (Info { id, .. }, _) in figures::all() {
         assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");
     }
     for table in TABLES {

@@ -9,7 +9,7 @@ use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::scene::{Identity, Point, Scene, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, Overview};
-use ssmprobe::viz::figures::plot::{self, Surveyed};
+use ssmprobe::viz::figures::plot::{Plot, SurveyPlot};
 
 use super::lists::height;
 use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
@@ -30,7 +30,7 @@ fn marks(id: &str, theme: &Theme) -> Marks {
 /// What lies under a point of the picture, in words, and the images behind it.
 fn pointed(id: &str, point: Point) -> (String, Vec<usize>) {
     let plot = small::surveyed(find(id), MapOf::Positions);
-    let scene: Scene = plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");
+    let scene: Scene = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");
     let item = scene.hover(point).and_then(|hover| hover.item).expect("something");
     find(id).item(plot.view(), item)
 }
@@ -86,7 +86,7 @@ fn of_many_classes_both_ends_are_drawn() {
         ("rank_coverage", (0..45).map(|c| c as f32 / 100.0).collect()),
     ]);
     let survey = Arc::new(survey);
-    let plot = Surveyed {
+    let plot = SurveyPlot {
         overview: find("class_diagnostics"),
         other: survey.clone(),
         survey,
@@ -207,7 +207,7 @@ fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
     other.nulls.insert("rank_coverage", (0.21, 0.27));
     let choice = Choice { against: "rank_coverage".into(), ..Choice::default() };
     let plot =
-        Surveyed { other: Arc::new(other), choice, ..small::surveyed(find("scatter"), MapOf::Positions) };
+        SurveyPlot { other: Arc::new(other), choice, ..small::surveyed(find("scatter"), MapOf::Positions) };
     for theme in looks() {
         let marks = plotted(&plot, &theme);
         let axes = marks.axes(0);

@@ -170,7 +170,7 @@ fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
         ("class_diagnostics", "Measure by class"),
         ("routing_maps", "Routing by class"),
     ] {
-        window.harness.state_mut().desk.show(pane);
+        window.harness.state_mut().window.show(pane);
         window.harness.run();
         ask(&mut window, title);
         let (svg, command) = both(&mut window, &folder.join(format!("{pane}.svg")));

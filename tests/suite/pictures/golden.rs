@@ -15,8 +15,8 @@ use ssmprobe::viz::draw::scene::Scene;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::curves::Part;
 use ssmprobe::viz::figures::dataset::{self, MapOf, OVERVIEWS};
-use ssmprobe::viz::figures::plot::{self, Plot};
-use ssmprobe::viz::figures::stability::Steadiness;
+use ssmprobe::viz::figures::plot::Plot;
+use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, compare, draw_column, export, find};
 
 use super::{looks, small};
@@ -57,7 +57,7 @@ pub fn all(theme: &Theme) -> Vec<(String, Scene)> {
 
 /// Those that are not of one trace.
 pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
-    let plot = |plot: &dyn Plot| plot::draw_column(plot, theme, COLUMN).expect("something to see");
+    let plot = |plot: &dyn Plot| Plot::draw_column(plot, theme, COLUMN).expect("something to see");
     let of = |overview, maps| plot(&small::surveyed(overview, maps));
     let mut all: Vec<(String, Scene)> =
         OVERVIEWS.iter().map(|one| (one.id().to_owned(), of(*one, MapOf::Positions))).collect();
@@ -67,7 +67,7 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     let routing = dataset::find("routing_maps").expect("an overview");
     let more = [
         ("routing_maps-weights", of(routing, MapOf::Weights)),
-        ("stability", plot(&Steadiness(small::stability().into()))),
+        ("stability", plot(&StabilityPlot(small::stability().into()))),
         ("training", plot(&small::training(Part::Both, false))),
         ("training_loss-log", plot(&small::training(Part::Loss, true))),
         ("comparison", side.expect("something to see")),

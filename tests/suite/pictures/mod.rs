@@ -20,11 +20,8 @@ mod words;
 
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::curves::Part;
-use ssmprobe::viz::figures::dataset::OVERVIEWS;
-use ssmprobe::viz::figures::plot::{self, Plot};
-use ssmprobe::viz::figures::stability;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, find};
+use ssmprobe::viz::figures::plot::Plot;
+use ssmprobe::viz::{COLUMN, Options, draw_column, figures, find};
 
 use self::marks::Marks;
 
@@ -43,7 +40,7 @@ fn drawn(id: &str, trace: &Trace, options: &Options, theme: &Theme) -> Marks {
 /// The marks of a plot.
 #[track_caller]
 fn plotted(plot: &dyn Plot, theme: &Theme) -> Marks {
-    Marks::of(&plot::draw_column(plot, theme, COLUMN).expect("something to see"), theme)
+    Marks::of(&Plot::draw_column(plot, theme, COLUMN).expect("something to see"), theme)
 }
 
 /// The test that reads each picture back.
@@ -70,10 +67,7 @@ const READ_BACK: &[(&str, fn())] = &[
 
 #[test]
 fn every_picture_is_read_back() {
-    let figures = FIGURES.iter().map(|figure| figure.id());
-    let all = figures.chain(OVERVIEWS.iter().map(|overview| overview.id()));
-    let all = all.chain([stability::ID]).chain(Part::ALL.map(|(_, id, _)| id));
-    let mut all: Vec<&str> = all.collect();
+    let mut all: Vec<&str> = figures::all().map(|(info, _)| info.id).collect();
     let mut read: Vec<&str> = READ_BACK.iter().map(|(id, _)| *id).collect();
     all.sort_unstable();
     read.sort_unstable();

@@ -3,8 +3,8 @@
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::curves::{self, Part, Series, Training};
-use ssmprobe::viz::figures::stability::Steadiness;
+use ssmprobe::viz::figures::curves::{self, Part, Series, TrainingPlot};
+use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{Options, compare, export, find};
 
 use super::lists::height;
@@ -17,7 +17,7 @@ use crate::close::assert_close;
 pub fn stability() {
     let measured = small::stability();
     for theme in looks() {
-        let marks = plotted(&Steadiness(measured.clone().into()), &theme);
+        let marks = plotted(&StabilityPlot(measured.clone().into()), &theme);
         let axes = marks.axes(0);
         assert!(axes.x.rises() && axes.x_name == "Kendall tau to the unchanged image's order");
         let rows = [("Flipped", "−0.02", -0.02), ("Noise", "0.82", 0.82), ("Darker", "0.64", 0.64)];
@@ -137,7 +137,7 @@ fn of_noisy_losses_the_mean_is_bold_and_they_themselves_faint() {
     let average = curves::average(&points);
     let series =
         Series { name: "gap".into(), loss: points.clone(), average: average.clone(), ..Series::default() };
-    let mut plot: Training = small::training(Part::Loss, false);
+    let mut plot: TrainingPlot = small::training(Part::Loss, false);
     plot.curves.series = vec![series];
     let theme = Theme::light();
     let marks = plotted(&plot, &theme);

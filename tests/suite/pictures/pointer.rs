@@ -118,7 +118,7 @@ fn a_token_is_read_out_with_its_own_numbers() {
     let mean = small::mean_positions();
     let order = small::sorted(mean);
     for i in 0..N {
-        let said = readout::of(&trace, token(i));
+        let said = readout::readout(&trace, token(i));
         assert_eq!(said.title, format!("Token {i} (row {}, column {})", i / 4, i % 4));
         let rank = order.iter().position(|token| *token == i).expect("every token has a rank");
         for (name, expected) in [
@@ -134,7 +134,7 @@ fn a_token_is_read_out_with_its_own_numbers() {
         for k in 0..N {
             let cell = Hover { token: Some(i), position: Some(k), item: None };
             says(
-                &readout::of(&trace, cell),
+                &readout::readout(&trace, cell),
                 &format!("Share at position {k}"),
                 f64::from(small::share(i, k)),
             );
@@ -143,10 +143,10 @@ fn a_token_is_read_out_with_its_own_numbers() {
     let mut one = small::swept();
     one.routing = Routing::Orders(vec![SWEEPS[1].into()]);
     for (k, i) in SWEEPS[1].into_iter().enumerate() {
-        says(&readout::of(&one, token(i as usize)), "Step", k as f64);
+        says(&readout::readout(&one, token(i as usize)), "Step", k as f64);
     }
     assert!(
-        !readout::of(&small::swept(), token(3)).lines.iter().any(|(name, _)| name == "Step"),
+        !readout::readout(&small::swept(), token(3)).lines.iter().any(|(name, _)| name == "Step"),
         "of two sweeps none"
     );
 }
@@ -155,7 +155,7 @@ fn a_token_is_read_out_with_its_own_numbers() {
 fn a_position_is_read_out_with_whom_it_holds_and_what_is_kept_of_it() {
     let trace = small::planned();
     for k in 0..N {
-        let said = readout::of(&trace, position(k));
+        let said = readout::readout(&trace, position(k));
         assert_eq!(said.title, format!("Position {k} of 0 to 11"));
         let tokens = format!("{} token{}", USED[k], if USED[k] == 1 { "" } else { "s" });
         assert_eq!(said.lines[0], ("Best position of".to_owned(), tokens));
@@ -175,7 +175,7 @@ fn a_position_is_read_out_with_whom_it_holds_and_what_is_kept_of_it() {
             says(&said, name, expected);
         }
     }
-    let said = readout::of(&small::swept(), position(7));
+    let said = readout::readout(&small::swept(), position(7));
     let reads = |sweep: usize| (format!("Sweep {} reads", sweep + 1), format!("token {}", SWEEPS[sweep][7]));
     assert_eq!(said.lines[..2], [reads(0), reads(1)]);
 }
@@ -241,7 +241,7 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
     let panes =
         [("kernel", "Memory kernel", true, ["0.0", "11.0"]), ("ranks", "Rank use", false, ["0", "11"])];
     for (pane, title, back, numbers) in panes {
-        window.harness.state_mut().desk.show(pane);
+        window.harness.state_mut().window.show(pane);
         window.harness.run();
         let figure = window.place(title);
         let tick = |window: &Window, number: &str| {

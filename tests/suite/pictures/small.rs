@@ -8,9 +8,9 @@ use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::explain::survey::{CONFIDENCE, ClassMaps, EvalSet, OTHER, OWN, Survey};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
-use ssmprobe::viz::figures::curves::{Curves, Part, Series, Training};
+use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
-use ssmprobe::viz::figures::plot::Surveyed;
+use ssmprobe::viz::figures::plot::{Caption, SurveyPlot};
 
 /// Three rows of four patches.
 pub const GRID: Grid = Grid { rows: 3, cols: 4 };
@@ -202,10 +202,10 @@ pub fn survey() -> Arc<Survey> {
 }
 
 /// An overview of it, with image 2 marked.
-pub fn surveyed(overview: &'static dyn Overview, maps: MapOf) -> Surveyed {
+pub fn surveyed(overview: &'static dyn Overview, maps: MapOf) -> SurveyPlot {
     let survey = survey();
     let choice = Choice { maps, ..Choice::default() };
-    Surveyed { overview, other: survey.clone(), survey, choice, selected: Some(2) }
+    SurveyPlot { overview, other: survey.clone(), survey, choice, selected: Some(2) }
 }
 
 /// How stable an order is: three kinds of change.
@@ -236,7 +236,7 @@ pub const ACCURACIES: [[f64; 4]; 2] = [[0.22, 0.47, 0.61, 0.58], [0.11, 0.19, 0.
 pub const SPREAD: [f64; 4] = [0.2, 0.1, 0.05, 0.03];
 
 /// The curves of two heads; the second has one seed.
-pub fn training(part: Part, log: bool) -> Training {
+pub fn training(part: Part, log: bool) -> TrainingPlot {
     let points = |values: [f64; 4]| STEPS.into_iter().zip(values).collect::<Vec<_>>();
     let series = [0, 1].map(|at| Series {
         name: ["sinkhorn", "gap"][at].into(),
@@ -246,12 +246,15 @@ pub fn training(part: Part, log: bool) -> Training {
         ..Series::default()
     });
     let curves = Curves { series: series.into() };
-    Training {
+    TrainingPlot {
         curves,
         part,
         log,
-        name: "shore".into(),
-        about: "two heads".into(),
-        command: "--run shore".into(),
+        caption: Caption {
+            title: part.info().title.into(),
+            file: "shore".into(),
+            about: "two heads".into(),
+            command: "--run shore".into(),
+        },
     }
 }

@@ -148,7 +148,7 @@ fn said_everywhere(run: &Run, peer: &Value) {
     let mut course = TrainHistory::new(reading.about);
     course.epochs(&reading.epochs);
     let sources = [Source::open(run.folder()).expect("a run")];
-    let main = (TABLES.iter().find(|table| table.id == "main").expect("a table").build)(&sources).remove(0);
+    let main = TABLES.iter().find(|table| table.id == "main").expect("a table").tables(&sources).remove(0);
     let csv = (FORMATS.iter().find(|format| format.id == "csv").expect("a format").render)(&main);
     for (at, head) in HEADS.into_iter().enumerate() {
         let mean = |which| {

@@ -20,10 +20,8 @@ use crate::model::probe::router::scan::Scan;
 use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
 use crate::viz::draw::theme::Theme;
-use crate::viz::figures::curves::Part;
-use crate::viz::figures::dataset::OVERVIEWS;
-use crate::viz::figures::stability;
-use crate::viz::{FIGURES, Figure, Options, Rows, compare, draw_column, export, find};
+use crate::viz::figures::scan_path::ScanPath;
+use crate::viz::{FIGURES, Figure, Info, Options, Rows, compare, draw_column, export, figures, find};
 
 /// Draw the figures of traces, scans, runs and surveys as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
 ///
@@ -117,16 +115,10 @@ impl Figures {
     /// Fails if a file cannot be read or written, or a named figure has nothing to show.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
-            for figure in FIGURES {
-                stdout::line(format_args!("{:<12} {}", figure.id(), figure.about()))?;
+            for (Info { id, about, .. }, of) in figures::all() {
+                let of = if of == "trace" { String::new() } else { format!(" (of a {of})") };
+                stdout::line(format_args!("{id:<12} {about}{of}"))?;
             }
-            for (_, id, about) in Part::ALL {
-                stdout::line(format_args!("{id:<12} {about} (of a run)"))?;
-            }
-            for overview in OVERVIEWS {
-                stdout::line(format_args!("{:<12} {} (of a survey)", overview.id(), overview.about()))?;
-            }
-            stdout::line(format_args!("{:<12} {} (of a stability)", stability::ID, stability::ABOUT))?;
             return Ok(ExitCode::SUCCESS);
         }
         self.check()?;
@@ -153,8 +145,10 @@ impl Figures {
         if self.figure.iter().any(|id| id == "all") {
             return self.all(&traces, out);
         }
-        let ids = if self.scan.is_empty() { &self.figure } else { &vec!["scan_path".to_owned()] };
-        let figures = ids.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?;
+        let figures = match self.scan.is_empty() {
+            true => self.figure.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?,
+            false => vec![&ScanPath as &dyn Figure],
+        };
         self.one(&traces, &figures, out)?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)

@@ -11,7 +11,7 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::viz::export;
 use crate::viz::figures::curves::Part;
-use crate::viz::figures::plot::{self, Plot as _};
+use crate::viz::figures::plot::Plot;
 
 impl Figures {
     /// Draws them; one file for each figure that was named.
@@ -27,7 +27,7 @@ impl Figures {
         }
         let parts = match &self.figure[..] {
             [] => vec![Part::Both],
-            [all] if all == "all" => Part::ALL.map(|(part, ..)| part).into(),
+            [all] if all == "all" => Part::ALL.into(),
             [id] => vec![part(id)?],
             _ => {
                 return Err(
@@ -35,14 +35,14 @@ impl Figures {
                 );
             }
         };
-        for (part, id, _) in Part::ALL.into_iter().filter(|(part, ..)| parts.contains(part)) {
-            let figure = course.figure(&self.heads, part, self.log);
-            let scene = plot::draw_column(&figure, &self.theme(), export::points(self.width))?;
+        for part in &parts {
+            let figure = course.figure(&self.heads, *part, self.log);
+            let scene = figure.draw_column(&self.theme(), export::points(self.width))?;
             let path = match parts.len() {
                 1 => out.to_owned(),
-                _ => named(out, id)?,
+                _ => named(out, part.info().id)?,
             };
-            export::save(&path, &scene, &figure.table(), &figure.about(), self.dpi)?;
+            export::save(&path, &scene, &figure.table(), &figure.caption().about, self.dpi)?;
             say!("wrote {}", path.display());
         }
         Ok(ExitCode::SUCCESS)
@@ -50,9 +50,8 @@ impl Figures {
 }
 
 fn part(id: &str) -> anyhow::Result<Part> {
-    let known = Part::ALL.into_iter().find(|(_, known, _)| *known == id).map(|(part, ..)| part);
-    known.ok_or_else(|| {
-        let ids = Part::ALL.map(|(_, id, _)| id).join(", ");
+    Part::find(id).ok_or_else(|| {
+        let ids = Part::ALL.map(|part| part.info().id).join(", ");
         Usage(format!("--figure {id}: a run has no such figure; there are {ids}")).into()
     })
 }

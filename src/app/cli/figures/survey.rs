@@ -14,8 +14,8 @@ use crate::model::explain::stability::Stability;
 use crate::model::explain::survey::Survey;
 use crate::viz::export;
 use crate::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
-use crate::viz::figures::plot::{self, Plot, Surveyed};
-use crate::viz::figures::stability::{self, Steadiness};
+use crate::viz::figures::plot::{Plot, SurveyPlot};
+use crate::viz::figures::stability::{self, StabilityPlot};
 
 /// What is drawn of surveys.
 #[derive(Args)]
@@ -73,22 +73,22 @@ impl Figures {
         let (theme, width) = (self.theme(), export::points(self.width));
         let plot: Box<dyn Plot> = match &self.surveys.stability {
             Some(path) => {
-                if self.figure.iter().any(|id| id != stability::ID) {
+                if self.figure.iter().any(|id| id != stability::INFO.id) {
                     bail!("--figure: a stability has one figure, stability");
                 }
                 let read: Stability = serde_json::from_str(&text(path)?)
                     .with_context(|| format!("{} is not a stability", path.display()))?;
-                Box::new(Steadiness(Arc::new(read)))
+                Box::new(StabilityPlot(Arc::new(read)))
             }
             None => Box::new(self.overview()?),
         };
-        let scene = plot::draw_column(&*plot, &theme, width)?;
-        export::save(out, &scene, &plot.table(), &plot.about(), self.dpi)?;
+        let scene = plot.draw_column(&theme, width)?;
+        export::save(out, &scene, &plot.table(), &plot.caption().about, self.dpi)?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }
 
-    fn overview(&self) -> anyhow::Result<Surveyed> {
+    fn overview(&self) -> anyhow::Result<SurveyPlot> {
         let ids = || OVERVIEWS.iter().map(|overview| overview.id()).collect::<Vec<_>>().join(", ");
         let [id] = &self.figure[..] else { bail!("--figure: name one of {}", ids()) };
         let overview = dataset::find(id)
@@ -99,7 +99,7 @@ impl Figures {
         let surveys = self.surveys.survey.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
         let (survey, other) = match &surveys[..] {
             [one] => (one.clone(), one.clone()),
-            [one, other] if id == "scatter" => (one.clone(), other.clone()),
+            [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
             _ => bail!("--survey: only a scatter takes two"),
         };
         if survey.len() != other.len() {
@@ -115,7 +115,7 @@ impl Figures {
             },
             map: self.options().map,
         };
-        Ok(Surveyed { overview, survey, other, choice, selected: None })
+        Ok(SurveyPlot { overview, survey, other, choice, selected: None })
     }
 }
 

@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use burn::tensor::Device;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::MultiProgress;
 use serde::{Deserialize, Serialize};
 
 use super::build::whole;
+use super::heads::bar;
 use crate::app::terminal::stdout::say;
 use crate::model::data::scenes;
 use crate::model::pretrain::folder::{Precision, save};
@@ -37,7 +38,7 @@ struct Point {
 
 /// Pre-trains a backbone, unless `folder` holds it already.
 pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> anyhow::Result<()> {
-    if is_there(folder, plan) { Ok(()) } else { one(folder, plan, device, bars) }
+    if is_there(folder, plan) { Ok(()) } else { pretrain_into(folder, plan, device, bars) }
 }
 
 /// Whether a folder holds what `plan` makes.
@@ -48,11 +49,9 @@ fn is_there(folder: &Path, plan: &Plan) -> bool {
         && folder.join("model.safetensors").is_file()
 }
 
-fn one(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> anyhow::Result<()> {
-    let bar = bars.add(ProgressBar::new(plan.steps as u64));
-    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} steps, {msg} {eta} left");
-    bar.set_style(style.expect("a valid template"));
-    bar.set_prefix(folder.display().to_string());
+fn pretrain_into(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> anyhow::Result<()> {
+    let template = "{prefix} {wide_bar} {pos}/{len} steps, {msg} {eta} left";
+    let bar = bar(bars, plan.steps, template, &folder.display().to_string());
     let (mut curve, mut losses, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     let mean = |values: &mut Vec<f64>| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;

@@ -74,7 +74,6 @@ DIR/demo.json, which says how it was made and how good every head became.
 The same settings on the same kind of processor give the same demo.";
 
 impl Build {
-    /// Makes the demo.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if !(96..=6144).contains(&self.width) || !self.width.is_multiple_of(96) {
             return Err(Usage(format!("--width {}: give a multiple of 96 up to 6144", self.width)).into());

@@ -184,7 +184,8 @@ fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &About) -> anyho
     Ok((!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64))
 }
 
-fn bar(bars: &MultiProgress, len: usize, template: &str, id: &str) -> ProgressBar {
+/// A bar of `len` steps of `id`.
+pub fn bar(bars: &MultiProgress, len: usize, template: &str, id: &str) -> ProgressBar {
     let bar = bars.add(ProgressBar::new(len as u64));
     bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
     bar.set_prefix(id.to_owned());

@@ -9,11 +9,13 @@ use clap::Args;
 use crate::app::demo::{self, About, BackboneAbout};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
+use crate::viz::Figure;
+use crate::viz::figures::{predictions::Predictions, scan_path::ScanPath, token_map::TokenMap};
 
 /// Heads whose figures stand side by side.
 const COMPARED: [&str; 3] = ["gap", "raster", "sinkhorn"];
 /// Rows of that comparison.
-const ROWS: [&str; 3] = ["token_map", "scan_path", "predictions"];
+const ROWS: [&dyn Figure; 3] = [&TokenMap, &ScanPath, &Predictions];
 
 /// Write what the bundled demo shows to a folder: arrays, tables and figures
 #[derive(Args)]
@@ -38,7 +40,6 @@ Runs `ssmprobe inspect` and `ssmprobe figures` on the demo and prints the comman
 pub type Program = fn(Vec<String>) -> anyhow::Result<ExitCode>;
 
 impl Results {
-    /// Writes them.
     pub fn run(self, program: Program) -> anyhow::Result<ExitCode> {
         let demo = demo::demo()?;
         let about = About::open(&demo)?;
@@ -84,7 +85,7 @@ impl Results {
                 compare.extend(["--trace".into(), trace(head)]);
             }
             for row in ROWS {
-                compare.extend(words(&["--figure", row]));
+                compare.extend(words(&["--figure", row.id()]));
             }
             compare.extend(["--out".into(), text(&out.join(format!("{stem}-compare.svg")))]);
             run(&compare, program)?;

@@ -1,7 +1,7 @@
 //! Decoding photographs and preparing them for a backbone, on every core, beside which the backbone has
 //! to be slower if it is never to wait.
 //!
-//! `decode/rate` in images a second, for JPEGs of [`WIDE`] x [`HIGH`] pixels, ImageNet's usual size, that
+//! `decode/rate` in images a second, for JPEGs of [`WIDTH`] x [`HEIGHT`] pixels, ImageNet's usual size, that
 //! become 224 x 224.
 
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub const GROUP: Group = Group { what: "decoding photographs", names: |_| vec![R
 const RATE: &str = "decode/rate";
 
 /// Size of a photograph in pixels.
-const WIDE: u32 = 500;
-const HIGH: u32 = 375;
+const WIDTH: u32 = 500;
+const HEIGHT: u32 = 375;
 /// Photographs of a turn.
 const PHOTOS: u64 = 16;
 /// Waves of a photograph in each colour, four numbers each.
@@ -70,8 +70,8 @@ fn write(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// Waves of many lengths and a little noise: about as many bits a pixel as photographs have.
 fn photo(seed: u64) -> RgbImage {
     let waves: Vec<f32> = noise(seed, 3 * 4 * WAVES);
-    let grain = noise(seed + PHOTOS, (3 * WIDE * HIGH) as usize);
-    RgbImage::from_fn(WIDE, HIGH, |x, y| {
+    let grain = noise(seed + PHOTOS, (3 * WIDTH * HEIGHT) as usize);
+    RgbImage::from_fn(WIDTH, HEIGHT, |x, y| {
         let value = |channel: u32| {
             let own = &waves[channel as usize * 4 * WAVES..][..4 * WAVES];
             let wave = |(at, wave): (usize, &[f32])| {
@@ -80,7 +80,7 @@ fn photo(seed: u64) -> RgbImage {
                 wave[3] * turn.sin() / (1.0 + at as f32)
             };
             let waves: f32 = own.chunks(4).enumerate().map(wave).sum();
-            let grain = grain[(3 * (y * WIDE + x) + channel) as usize];
+            let grain = grain[(3 * (y * WIDTH + x) + channel) as usize];
             (128.0 + 60.0 * waves + 6.0 * grain).clamp(0.0, 255.0) as u8
         };
         Rgb([value(0), value(1), value(2)])

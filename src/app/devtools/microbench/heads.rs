@@ -11,7 +11,7 @@ use burn::tensor::{Tensor, TensorData};
 use super::timing::{Work, in_turn};
 use super::{Bench, BenchError, Group, Measured, Sizes, Tell, noise};
 use crate::app::process_memory;
-use crate::model::probe::head::{self, Batch, Config, HeadSpec};
+use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
 use crate::model::train::classifier::Model;
 use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
 
@@ -32,15 +32,17 @@ fn names(sizes: &Sizes) -> Vec<String> {
 }
 
 /// One batch and everything a step needs.
-struct Step<'a> {
+pub struct Step<'a> {
     bench: &'a Bench<'a>,
+    dims: Dims,
     batch: Batch,
     labels: Labels,
 }
 
 impl<'a> Step<'a> {
-    fn new(bench: &'a Bench) -> Self {
-        let &Sizes { images, grid, width, classes, .. } = bench.sizes;
+    /// Of so many images with tokens of noise.
+    pub fn new(bench: &'a Bench, images: usize, dims: Dims) -> Self {
+        let Dims { grid, width, classes } = dims;
         let n = grid.len();
         let patches = TensorData::new(noise(1, images * n * width), [images, n, width]);
         let cls = TensorData::new(noise(2, images * width), [images, width]);
@@ -52,11 +54,12 @@ impl<'a> Step<'a> {
             training: true,
         };
         let answers: Vec<usize> = (0..images).map(|image| image * 7 % classes).collect();
-        Self { bench, batch, labels: Labels::new(&answers, classes, bench.device) }
+        Self { bench, dims, batch, labels: Labels::new(&answers, classes, bench.device) }
     }
 
-    fn learner(&self, kind: &'static HeadSpec) -> Result<HeadTrainer, BenchError> {
-        let model = Model::start(kind, &Config::default(), self.bench.sizes.dims(), 0, self.bench.device)?;
+    /// A head as training begins with it.
+    pub fn learner(&self, kind: &'static HeadSpec) -> Result<HeadTrainer, BenchError> {
+        let model = Model::start(kind, &Config::default(), self.dims, 0, self.bench.device)?;
         Ok(HeadTrainer::new(kind.id, model))
     }
 
@@ -65,14 +68,19 @@ impl<'a> Step<'a> {
     }
 
     /// One step of all `learners`, to its end.
-    fn take(&self, learners: &mut [HeadTrainer], work: &str) -> Result<(), BenchError> {
+    pub fn take(&self, learners: &mut [HeadTrainer], work: &str) -> Result<(), BenchError> {
         step_all(learners, &self.batch, &self.labels, TrainConfig::default().rate);
         self.bench.wait(work)
     }
 }
 
+/// The process's peak memory, where the system says it.
+pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
+    process_memory::peak().map(|peak| (name, peak as f64 / f64::from(1 << 20), "MiB"))
+}
+
 fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
-    let step = Step::new(bench);
+    let step = Step::new(bench, bench.sizes.images, bench.sizes.dims());
     let heads = &bench.sizes.heads;
     let wants = |kind: &HeadSpec, what| bench.wanted.holds(&name(kind, what));
     let mut measured = Measured::new();
@@ -84,10 +92,7 @@ fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
         if process_memory::forget_peak() {
             let mut works = [Work::new(name(kind, "memory"), || step.take(&mut learners, kind.id))];
             in_turn(&mut works, 1, tell)?;
-            peaks.extend(
-                process_memory::peak()
-                    .map(|peak| (name(kind, "memory"), peak as f64 / f64::from(1 << 20), "MiB")),
-            );
+            peaks.extend(peak(name(kind, "memory")));
         }
     }
 

@@ -2,14 +2,11 @@
 //!
 //! `sinkhorn/n-<N>` in seconds for [`IMAGES`] images, `sinkhorn/n-<N>/memory` the process's peak.
 
-use burn::tensor::{Tensor, TensorData};
-
+use super::heads::{Step, peak};
 use super::timing::{Work, in_turn};
-use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of, noise};
+use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of};
 use crate::app::process_memory;
-use crate::model::probe::head::{self, Batch, Config, Dims};
-use crate::model::train::classifier::Model;
-use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
+use crate::model::probe::head::{self, Dims};
 
 pub const GROUP: Group = Group { what: "long sequences", names, measure };
 
@@ -40,32 +37,14 @@ fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
     let kind = head::find("sinkhorn").expect("the list of heads has sinkhorn");
     let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| bench.wanted.holds(name));
     for n in lengths(bench.sizes).into_iter().filter(wanted) {
-        let dims = Dims { grid: grid_of(n), ..bench.sizes.dims() };
-        let model = Model::start(kind, &Config::default(), dims, 0, bench.device)?;
-        let mut learners = [HeadTrainer::new(kind.id, model)];
-        let data = TensorData::new(noise(5, IMAGES * n * dims.width), [IMAGES, n, dims.width]);
-        let batch = Batch {
-            patches: Tensor::<3>::from_data(data, bench.device).autodiff(),
-            cls: None,
-            grid: dims.grid,
-            draws: (0..IMAGES as u64).collect(),
-            training: true,
-        };
-        let answers: Vec<usize> = (0..IMAGES).map(|image| image % dims.classes).collect();
-        let labels = Labels::new(&answers, dims.classes, bench.device);
+        let step = Step::new(bench, IMAGES, Dims { grid: grid_of(n), ..bench.sizes.dims() });
+        let mut learners = [step.learner(kind)?];
         let forgotten = bench.on_host && process_memory::forget_peak();
-        let run = || {
-            step_all(&mut learners, &batch, &labels, TrainConfig::default().rate);
-            bench.wait(kind.id)
-        };
         let rounds = bench.sizes.rounds.min(3);
+        let run = || step.take(&mut learners, kind.id);
         let seconds = in_turn(&mut [Work::new(step_name(n), run)], rounds, tell)?[0];
         measured.push((step_name(n), seconds, "s"));
-        measured.extend(
-            process_memory::peak()
-                .filter(|_| forgotten)
-                .map(|peak| (memory_name(n), peak as f64 / f64::from(1 << 20), "MiB")),
-        );
+        measured.extend(peak(memory_name(n)).filter(|_| forgotten));
     }
     Ok(measured)
 }

@@ -18,25 +18,22 @@ use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId};
 use crate::app::state::command::Command;
 use crate::app::state::settings::ThemeChoice;
 use crate::app::state::{Outlook, Phase, Severity, State};
+use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
-use crate::viz::FIGURES;
-use crate::viz::figures::dataset::OVERVIEWS;
 
 /// Between two things that are done.
 const PAUSE: Duration = Duration::from_millis(120);
 /// Between two questions about the dataset, and two trainings.
-const REST: Duration = Duration::from_secs(6);
+const ASK_INTERVAL: Duration = Duration::from_secs(6);
 /// How long a training goes before it is paused, and before it is cancelled.
-const TRAINED: Duration = Duration::from_secs(2);
+const TRAIN_TIME: Duration = Duration::from_secs(2);
 /// Longer than a plan takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Columns side by side at most.
-const COLUMNS: usize = 6;
+const MAX_COLUMNS: usize = 6;
 /// What is trained on: large enough to be stopped in its middle.
 const SCENES: Set = Set { seed: 5, train: 48, val: 24 };
-/// The other panes than those of figures and overviews.
-const PANES: [&str; 4] = ["compare", "tokens", "training", "stability"];
 
 /// Somebody who works in the window.
 pub struct Visitor {
@@ -89,7 +86,7 @@ impl Visitor {
             looks: app.state.looks_answered(),
             surveys: self.surveys,
             trainings: self.trainings,
-            fault: wrong.map(|entry| entry.text.clone()),
+            error: wrong.map(|entry| entry.text.clone()),
         }
     }
 
@@ -123,14 +120,14 @@ impl Visitor {
         if let Some(command) = self.choose(&app.state) {
             app.dispatch(command);
         } else if let Some(pane) = self.pane() {
-            app.desk.show(pane);
+            app.window.show(pane);
         }
         Ok(())
     }
 
     fn pane(&mut self) -> Option<&'static str> {
-        let all = FIGURES.iter().map(|figure| figure.id()).chain(OVERVIEWS.iter().map(|o| o.id()));
-        all.chain(PANES).collect::<Vec<_>>().choose(&mut self.rng).copied()
+        let panes = panels::all().into_iter().filter(|panel| panel.place() == PanelPlace::Middle);
+        panes.map(|panel| panel.id()).collect::<Vec<_>>().choose(&mut self.rng).copied()
     }
 
     fn column(&mut self, state: &State) -> Option<ColumnId> {
@@ -156,7 +153,7 @@ impl Visitor {
                 let named = classes.choose(&mut self.rng).cloned().map(ClassChoice::Named);
                 Command::SetClass(named.filter(|_| self.rng.random()).unwrap_or(ClassChoice::Predicted))
             }
-            50..60 if state.columns.len() < COLUMNS => {
+            50..60 if state.columns.len() < MAX_COLUMNS => {
                 let image = self.image(state).filter(|_| self.rng.random());
                 let probe = self.probe(state)?;
                 let facts = state.library.probes.get(&probe)?.status.ready()?;
@@ -190,7 +187,7 @@ impl Visitor {
             self.asked = Instant::now();
         }
         self.asking = busy;
-        if busy || self.asked.elapsed() < REST {
+        if busy || self.asked.elapsed() < ASK_INTERVAL {
             return;
         }
         self.asked = Instant::now();
@@ -206,7 +203,7 @@ impl Visitor {
     fn train(&mut self, app: &mut App) -> anyhow::Result<()> {
         let state = &app.state;
         match &mut self.training {
-            Training::None(since) if since.elapsed() > REST => {
+            Training::None(since) if since.elapsed() > ASK_INTERVAL => {
                 let out = self.folder.path().join(format!("run-{}", self.started));
                 self.started += 1;
                 let Some(backbone) = state.library.backbones.values().next() else { return Ok(()) };
@@ -232,7 +229,7 @@ impl Visitor {
                     app.dispatch(Command::StartTraining);
                     self.training = Training::Goes { since, out, paused: false, cancelled: false };
                 }
-                Outlook::Failed(fault) => anyhow::bail!("a training could not be planned: {fault}"),
+                Outlook::Failed(error) => anyhow::bail!("a training could not be planned: {error}"),
                 _ if since.elapsed() > PATIENCE => anyhow::bail!("a training took too long to be planned"),
                 _ => {}
             },
@@ -241,7 +238,7 @@ impl Visitor {
                 let goes = live.as_ref().is_some_and(|live| live.folder.is_some());
                 let phase = state.training.runs.get(out).map(|run| run.phase.clone());
                 match phase {
-                    Some(Phase::Failed(fault)) => anyhow::bail!("a training failed: {fault}"),
+                    Some(Phase::Failed(error)) => anyhow::bail!("a training failed: {error}"),
                     Some(Phase::Stopped) if live.is_none() => {
                         let out = out.clone();
                         (*since, *paused) = (Instant::now(), true);
@@ -251,12 +248,12 @@ impl Visitor {
                         self.trainings += 1;
                         self.training = Training::None(Instant::now());
                     }
-                    _ if goes && !*paused && since.elapsed() > TRAINED => {
+                    _ if goes && !*paused && since.elapsed() > TRAIN_TIME => {
                         *paused = true;
                         *since = Instant::now();
                         app.dispatch(Command::PauseTraining(true));
                     }
-                    _ if live.as_ref().is_some_and(|live| live.paused) && since.elapsed() > TRAINED => {
+                    _ if live.as_ref().is_some_and(|live| live.paused) && since.elapsed() > TRAIN_TIME => {
                         *since = Instant::now();
                         app.dispatch(Command::PauseTraining(false));
                         if let Some(live) = live.filter(|_| self.started.is_multiple_of(2) && !*cancelled) {

@@ -11,14 +11,14 @@ use crate::app::process_memory;
 use crate::app::terminal::stdout::say;
 
 /// Most growth of memory over the second half, in percent.
-const MEMORY: f64 = 5.0;
+const MAX_MEMORY_GROWTH: f64 = 5.0;
 /// Most growth of open files and of threads over the second half.
-const COUNT: f64 = 2.0;
+const MAX_COUNT_GROWTH: f64 = 2.0;
 /// Most growth of the time of slow frames over the second half, in percent.
-const FRAMES: f64 = 50.0;
+const MAX_FRAME_GROWTH: f64 = 50.0;
 /// How often it is looked, and how often it is told.
-const LOOK: Duration = Duration::from_secs(1);
-const TELL: Duration = Duration::from_mins(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+const PRINT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What was done so far.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Done {
     /// Trainings that came to their end.
     pub trainings: usize,
     /// The first thing that went wrong.
-    pub fault: Option<String>,
+    pub error: Option<String>,
 }
 
 /// Where the process stands.
@@ -42,7 +42,6 @@ struct Sample {
     threads: f64,
 }
 
-/// What came out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// How long it was watched.
@@ -95,11 +94,11 @@ impl Watch {
 
     /// Looks, if it is time to; the verdict, once the time is over.
     pub fn look(&mut self, done: &Done) -> anyhow::Result<Option<Verdict>> {
-        if self.looked.elapsed() >= LOOK.min(self.length / 60) {
+        if self.looked.elapsed() >= SAMPLE_INTERVAL.min(self.length / 60) {
             self.looked = Instant::now();
             self.samples.push(sample().context("the system no longer says what the program holds")?);
         }
-        if self.told.elapsed() >= TELL.min(self.length / 12) {
+        if self.told.elapsed() >= PRINT_INTERVAL.min(self.length / 12) {
             self.told = Instant::now();
             self.tell(done);
         }
@@ -132,17 +131,17 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
     let (memory, handles, threads) = (line(|s| s.memory), line(|s| s.handles), line(|s| s.threads));
     let frame = second_half(slow);
     let percent = |[from, to]: [f64; 2]| 100.0 * (to - from) / from;
-    let mut faults: Vec<String> = done.fault.iter().cloned().collect();
+    let mut faults: Vec<String> = done.error.iter().cloned().collect();
     let mut hold = |what: &str, grew: f64, most: f64, unit: &str| {
         // What is no number is no promise kept.
         if grew.is_nan() || grew > most {
             faults.push(format!("{what} grew by {grew:.1}{unit} over the second half; at most {most}{unit}"));
         }
     };
-    hold("memory", percent(memory), MEMORY, " %");
-    hold("the number of open files", handles[1] - handles[0], COUNT, "");
-    hold("the number of threads", threads[1] - threads[0], COUNT, "");
-    hold("the 99th percentile of frames", percent(frame), FRAMES, " %");
+    hold("memory", percent(memory), MAX_MEMORY_GROWTH, " %");
+    hold("the number of open files", handles[1] - handles[0], MAX_COUNT_GROWTH, "");
+    hold("the number of threads", threads[1] - threads[0], MAX_COUNT_GROWTH, "");
+    hold("the 99th percentile of frames", percent(frame), MAX_FRAME_GROWTH, " %");
     for (what, count) in
         [("look", done.looks), ("survey", done.surveys as u64), ("training", done.trainings as u64)]
     {
@@ -202,7 +201,7 @@ mod tests {
             .collect();
         let frames: Vec<f64> =
             (0..60).map(|minute| 10.0 + slow * (f64::from(minute) - 30.0).max(0.0) / 30.0).collect();
-        let done = Done { looks: 9, surveys: 2, trainings: 1, fault: None };
+        let done = Done { looks: 9, surveys: 2, trainings: 1, error: None };
         judge(Duration::from_hours(1), 9, &samples, &frames, &done)
     }
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::load::Crowd;
 use super::metrics::{Frames, Sheet};
-use super::script::Stage;
+use super::script::{Selecting, Stage};
 use crate::app::App;
 
 /// Longer than anything here takes, also on a busy machine.
@@ -29,6 +29,7 @@ pub struct Driver {
     pub(super) folder: Option<TempDir>,
     pub(super) begun: Instant,
     pub(super) stage: Stage,
+    pub(super) selecting: Selecting,
     pub(super) frames: Frames,
     /// What the pointer does in the next frame.
     pub(super) events: Vec<egui::Event>,
@@ -57,6 +58,7 @@ impl Driver {
             folder: None,
             begun,
             stage: Stage::First,
+            selecting: Selecting::default(),
             frames: Frames::new(),
             events: Vec::new(),
             now: begun,
@@ -68,8 +70,13 @@ impl Driver {
         }
     }
 
-    pub(super) fn sheet(&self) -> MutexGuard<'_, Sheet> {
+    fn sheet(&self) -> MutexGuard<'_, Sheet> {
         self.sheet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a value down.
+    pub(super) fn put(&self, name: &'static str, value: f64) {
+        self.sheet().put(name, value);
     }
 
     /// Whether a frame that was drawn while `there` held has been handed over.
@@ -89,12 +96,9 @@ impl Driver {
 
     /// Whether nothing is drawn until the program itself wants it.
     fn waits(&self) -> bool {
-        match &self.stage {
-            Stage::Idle => true,
-            // As for a person who clicked: frames that nobody asked for would stand in the way.
-            Stage::Select(_, since, _) => since.is_some() && self.drawn.is_none(),
-            _ => false,
-        }
+        // As for a person who clicked: frames that nobody asked for would stand in the way.
+        let clicked = self.stage == Stage::Select && self.selecting.since.is_some() && self.drawn.is_none();
+        clicked || self.stage == Stage::Idle
     }
 
     /// Watches the window from a thread of its own, so that watching wakes nobody.
@@ -136,7 +140,7 @@ impl eframe::App for Driver {
 
     fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {
         self.app.logic(ctx, frame);
-        if self.stage_began.elapsed() > PATIENCE && !matches!(self.stage, Stage::Over) {
+        if self.stage_began.elapsed() > PATIENCE && self.stage != Stage::Over {
             let why = format!("{} took more than {} s", self.stage.name(), PATIENCE.as_secs());
             self.fail(why);
         }

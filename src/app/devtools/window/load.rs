@@ -16,9 +16,7 @@ const FOLDER: usize = 1000;
 /// How many are wanted.
 #[derive(Clone, Copy)]
 pub struct Crowd {
-    /// Images.
     pub images: usize,
-    /// Probes.
     pub probes: usize,
 }
 

@@ -11,6 +11,7 @@ use crate::app::jobs::ImageId;
 use crate::app::process_memory;
 use crate::app::state::command::Command;
 use crate::app::state::{ColumnState, State, Status};
+use crate::app::window::panels::COMPARE;
 use crate::model::explain::intervention::Intervention;
 
 /// Images selected.
@@ -25,36 +26,46 @@ const SCROLLED: usize = 200;
 const GALLERY: Pos2 = Pos2::new(150.0, 780.0);
 
 /// A part of the script.
+#[derive(Clone, Copy, PartialEq)]
 pub enum Stage {
     /// Until the first frame is there.
     First,
     /// Until the demo is.
     Demo,
     /// Selects images for the first time, so that their tokens are known.
-    Warm(Vec<ImageId>),
-    /// Selects them again: since when, and how long the others took to be known and to be drawn.
-    Select(Vec<ImageId>, Option<Instant>, [Vec<f64>; 2]),
+    Warm,
+    /// Selects them again, and takes the time.
+    Select,
     /// Until enough probes stand side by side.
     Columns,
     /// Points at them.
     Hover,
     /// Until the library is crowded.
     Crowd,
-    /// Scrolls through it.
     Scroll,
-    /// Does nothing.
     Idle,
     /// Closes the window.
     Over,
 }
 
+/// How selecting images goes.
+#[derive(Default)]
+pub struct Selecting {
+    /// Images that are still to be selected.
+    left: Vec<ImageId>,
+    /// When the one that is waited for was.
+    pub(super) since: Option<Instant>,
+    /// How long the others took to be known and to be drawn, in milliseconds.
+    taken: [Vec<f64>; 2],
+}
+
 impl Stage {
-    pub(super) fn name(&self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::First => "the first frame",
             Self::Demo => "the demo",
-            Self::Warm(_) => "looking at images",
-            Self::Select(..) => "selecting images",
+            Self::Warm => "looking at images",
+            Self::Select => "selecting images",
             Self::Columns => "probes side by side",
             Self::Hover => "pointing",
             Self::Crowd => "filling the library",
@@ -65,8 +76,8 @@ impl Stage {
     }
 
     /// Whether its frames are measured.
-    pub(super) fn counts_frames(&self) -> bool {
-        matches!(self, Self::Select(..) | Self::Hover | Self::Scroll)
+    pub(super) fn counts_frames(self) -> bool {
+        matches!(self, Self::Select | Self::Hover | Self::Scroll)
     }
 }
 
@@ -87,83 +98,60 @@ impl Driver {
     /// Does the next thing there is to do.
     pub(super) fn step(&mut self, ctx: &egui::Context) {
         let state = &self.app.state;
-        if let Some(ColumnState::Failed(fault)) =
+        if let Some(ColumnState::Failed(error)) =
             state.columns.values().map(|c| &c.shown).find(|s| matches!(s, ColumnState::Failed(_)))
         {
-            let why = fault.to_string();
+            let why = error.to_string();
             return self.fail(why);
         }
-        match std::mem::replace(&mut self.stage, Stage::Over) {
+        let ready = shown(state) && quiet(state);
+        match self.stage {
             Stage::First => {
-                self.stage = Stage::First;
                 if self.drawn(true) {
-                    let time = ms(self.now - self.begun);
-                    self.sheet().put("first_frame_ms", time);
+                    self.put("first_frame_ms", ms(self.now - self.begun));
                     self.go_to(Stage::Demo);
                 }
             }
             Stage::Demo => {
-                self.stage = Stage::Demo;
-                if self.app.state.library.probes.is_empty() {
+                if state.library.probes.is_empty() {
                     return self.fail("the bundled demo is not there".to_owned());
                 }
                 if self.drawn(shown(&self.app.state)) {
-                    let time = ms(self.now - self.begun);
-                    self.sheet().put("demo_shown_ms", time);
-                    let images = self.app.state.library.images.keys().copied().take(IMAGES).collect();
-                    self.go_to(Stage::Warm(images));
+                    self.put("demo_shown_ms", ms(self.now - self.begun));
+                    self.selecting.left = self.images();
+                    self.go_to(Stage::Warm);
                 }
             }
-            Stage::Warm(mut left) => {
-                let ready = shown(&self.app.state) && quiet(&self.app.state);
-                match left.pop() {
-                    Some(image) if ready => self.app.dispatch(Command::SelectImage(image)),
-                    Some(image) => left.push(image),
-                    None if ready => {
-                        let images = self.app.state.library.images.keys().copied().take(IMAGES).collect();
-                        self.frames.take([]);
-                        return self.go_to(Stage::Select(images, None, Default::default()));
-                    }
-                    None => {}
+            Stage::Warm if !ready => {}
+            Stage::Warm => match self.selecting.left.pop() {
+                Some(image) => self.app.dispatch(Command::SelectImage(image)),
+                None => {
+                    self.selecting.left = self.images();
+                    self.begin_frames(Stage::Select);
                 }
-                self.stage = Stage::Warm(left);
-            }
-            Stage::Select(left, since, taken) => self.select(left, since, taken),
+            },
+            Stage::Select => self.select(),
             Stage::Columns => {
-                self.stage = Stage::Columns;
-                let ready = shown(&self.app.state) && quiet(&self.app.state);
                 if self.drawn(ready) {
-                    self.frames.take([]);
-                    self.go_to(Stage::Hover);
+                    self.begin_frames(Stage::Hover);
                 }
             }
-            Stage::Hover => {
-                self.stage = Stage::Hover;
-                self.hover(ctx);
-            }
+            Stage::Hover => self.hover(ctx),
             Stage::Crowd => {
-                self.stage = Stage::Crowd;
-                let crowd = self.crowd;
-                let library = &self.app.state.library;
-                let there = library.images.len() >= crowd.images && quiet(&self.app.state);
+                let there = state.library.images.len() >= self.crowd.images && quiet(state);
                 if self.drawn(there) {
-                    self.frames.take([]);
-                    self.go_to(Stage::Scroll);
+                    self.begin_frames(Stage::Scroll);
                 }
             }
-            Stage::Scroll => {
-                self.stage = Stage::Scroll;
-                self.scroll(ctx);
-            }
+            Stage::Scroll => self.scroll(ctx),
             Stage::Idle => {
-                self.stage = Stage::Idle;
                 if let Some(frames) = self.rested() {
-                    self.sheet().put("idle_repaints", frames as f64);
+                    self.put("idle_repaints", frames as f64);
                     if let Some(peak) = process_memory::peak() {
-                        self.sheet().put("peak_memory_mb", peak as f64 / 1e6);
+                        self.put("peak_memory_mb", peak as f64 / 1e6);
                     }
                     if let Some(load) = load() {
-                        self.sheet().put("load", load);
+                        self.put("load", load);
                     }
                     self.go_to(Stage::Over);
                 }
@@ -172,45 +160,54 @@ impl Driver {
         }
     }
 
-    fn select(&mut self, mut left: Vec<ImageId>, since: Option<Instant>, mut taken: [Vec<f64>; 2]) {
-        let since = match since {
-            Some(since) => {
-                let known = shown(&self.app.state);
-                if known && taken[0].len() == taken[1].len() {
-                    taken[0].push(ms(since.elapsed()));
-                }
-                let done = self.drawn(known);
-                if done {
-                    taken[1].push(ms(self.now - since));
-                }
-                (!done).then_some(since)
+    /// The images that are selected.
+    fn images(&self) -> Vec<ImageId> {
+        self.app.state.library.images.keys().copied().take(IMAGES).collect()
+    }
+
+    /// Goes on to a stage whose frames count: none before it do.
+    fn begin_frames(&mut self, stage: Stage) {
+        self.frames.take([]);
+        self.go_to(stage);
+    }
+
+    fn select(&mut self) {
+        let known = shown(&self.app.state);
+        if let Some(since) = self.selecting.since {
+            let [found, drawn] = &mut self.selecting.taken;
+            if known && found.len() == drawn.len() {
+                found.push(ms(since.elapsed()));
             }
-            None => None,
-        };
-        if since.is_some() {
-            self.stage = Stage::Select(left, since, taken);
-        } else if let Some(image) = left.pop() {
+            if !self.drawn(known) {
+                return;
+            }
+            self.selecting.taken[1].push(ms(self.now - since));
+            self.selecting.since = None;
+        }
+        if let Some(image) = self.selecting.left.pop() {
             let asked = Instant::now();
             self.app.dispatch(Command::SelectImage(image));
             // Answered at once, it is in the frame that is drawn next.
             let known = shown(&self.app.state);
             if known {
-                taken[0].push(ms(asked.elapsed()));
+                self.selecting.taken[0].push(ms(asked.elapsed()));
             }
-            self.go_to(Stage::Select(left, Some(asked), taken));
+            self.selecting.since = Some(asked);
+            self.go_to(Stage::Select);
             self.drawn(known);
-        } else {
-            taken.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-            let median = |times: &[f64]| times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
-            let [known, drawn] = taken;
-            self.sheet().put("select_known_ms", median(&known));
-            self.sheet().put("select_ms", median(&drawn));
-            self.sheet().put("select_ms_max", drawn.last().copied().unwrap_or(f64::NAN));
-            let frame = self.frames.take([1.0])[0];
-            self.sheet().put("select_frame_ms_max", frame);
-            self.add_columns();
-            self.go_to(Stage::Columns);
+            return;
         }
+        let mut taken = std::mem::take(&mut self.selecting.taken);
+        taken.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+        let median = |times: &[f64]| times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
+        let [known, drawn] = taken;
+        self.put("select_known_ms", median(&known));
+        self.put("select_ms", median(&drawn));
+        self.put("select_ms_max", drawn.last().copied().unwrap_or(f64::NAN));
+        let [frame] = self.frames.take([1.0]);
+        self.put("select_frame_ms_max", frame);
+        self.add_columns();
+        self.go_to(Stage::Columns);
     }
 
     /// Puts probes that read in an order side by side, learned orders first.
@@ -228,7 +225,7 @@ impl Driver {
         for (_, probe) in probes.into_iter().take(missing) {
             self.app.dispatch(Command::AddColumn { probe, image: None, change: Intervention::None });
         }
-        self.app.desk.show("compare");
+        self.app.window.show(COMPARE);
     }
 
     /// Moves the pointer over the columns; after the last frame goes on.
@@ -240,11 +237,10 @@ impl Driver {
             self.events.push(Event::PointerMoved(Pos2::new(340.0 + 1060.0 * t, 460.0 + 320.0 * sway)));
             return;
         }
-        let found = self.frames.take([0.99, 0.5]);
-        self.sheet().put("frame_ms_p99", found[0]);
-        self.sheet().put("frame_ms_p50", found[1]);
-        let columns = self.app.state.columns.len() as f64;
-        self.sheet().put("columns", columns);
+        let [slow, median] = self.frames.take([0.99, 0.5]);
+        self.put("frame_ms_p99", slow);
+        self.put("frame_ms_p50", median);
+        self.put("columns", self.app.state.columns.len() as f64);
         self.put_memory("memory_mb");
         if !self.crowd.is_wanted() {
             return self.rest(ctx);
@@ -271,22 +267,20 @@ impl Driver {
             self.events.push(Event::MouseWheel { unit, delta, phase, source, modifiers });
             return;
         }
-        let found = self.frames.take([0.99, 0.5]);
+        let [slow, median] = self.frames.take([0.99, 0.5]);
         let library = &self.app.state.library;
-        let (images, probes) = (library.images.len() as f64, library.probes.len() as f64);
-        let thumbnails = self.app.state.thumbnails.len() as f64;
-        self.sheet().put("library_images", images);
-        self.sheet().put("library_probes", probes);
-        self.sheet().put("scroll_ms_p99", found[0]);
-        self.sheet().put("scroll_ms_p50", found[1]);
-        self.sheet().put("thumbnails_held", thumbnails);
+        self.put("library_images", library.images.len() as f64);
+        self.put("library_probes", library.probes.len() as f64);
+        self.put("scroll_ms_p99", slow);
+        self.put("scroll_ms_p50", median);
+        self.put("thumbnails_held", self.app.state.thumbnails.len() as f64);
         self.put_memory("library_memory_mb");
         self.rest(ctx);
     }
 
     fn put_memory(&self, name: &'static str) {
         if let Some(bytes) = process_memory::resident() {
-            self.sheet().put(name, bytes as f64 / 1e6);
+            self.put(name, bytes as f64 / 1e6);
         }
     }
 

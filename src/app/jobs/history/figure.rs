@@ -2,30 +2,29 @@
 //! draw the same.
 
 use super::TrainHistory;
-use crate::viz::figures::curves::{Curves, Part, Series, Training, average};
+use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
+use crate::viz::figures::plot::Caption;
 
 use super::curve::{Curve, Measure};
 
 impl TrainHistory {
     /// The figure of these heads; of all where none is named. Loss is that of steps where it is known,
     /// else the mean of every epoch in its middle; steps are counted for one seed.
-    pub fn figure(&self, heads: &[String], part: Part, log: bool) -> Training {
+    pub fn figure(&self, heads: &[String], part: Part, log: bool) -> TrainingPlot {
         let about = &self.about;
         let wanted = |name: &String| heads.is_empty() || heads.contains(name);
         let shown = about.heads.iter().enumerate().filter(|(_, name)| wanted(name));
         let series = shown.map(|(head, name)| self.series(head, name)).collect();
         let folder = about.folder.display().to_string();
-        let id = Part::ALL.iter().find(|(known, ..)| *known == part).map_or("training", |(_, id, _)| id);
+        let id = part.info().id;
         let mut command = vec![format!("--run {}", quoted(&folder)), format!("--figure {id}")];
         if !heads.is_empty() {
             command.push(format!("--heads {}", heads.join(",")));
         }
         command.extend(log.then(|| "--log".to_owned()));
-        Training {
-            curves: Curves { series },
-            part,
-            log,
-            name: format!("{}-{id}", about.name()),
+        let caption = Caption {
+            title: part.info().title.to_owned(),
+            file: format!("{}-{id}", about.name()),
             about: format!(
                 "{}: heads on {} through {}, {} epochs, {} seeds",
                 about.name(),
@@ -35,7 +34,8 @@ impl TrainHistory {
                 about.seeds.len()
             ),
             command: command.join(" "),
-        }
+        };
+        TrainingPlot { curves: Curves { series }, part, log, caption }
     }
 
     fn series(&self, head: usize, name: &str) -> Series {
@@ -74,7 +74,6 @@ mod tests {
     use super::super::Steps;
     use super::super::tests::{course, metric};
     use super::*;
-    use crate::viz::figures::plot::Plot as _;
 
     #[test]
     fn noisy_losses_are_averaged_seed_by_seed() {
@@ -108,7 +107,7 @@ mod tests {
         course.about.train = 9;
         let figure = course.figure(&["gap".to_owned()], Part::Loss, true);
         assert_eq!(figure.curves.series[0].accuracy, [(3.0, 0.5), (6.0, 0.5)]);
-        assert_eq!(figure.command(), "--run run --figure training_loss --heads gap --log");
+        assert_eq!(figure.caption.command, "--run run --figure training_loss --heads gap --log");
         assert_eq!(quoted("a b's"), r"'a b'\''s'");
     }
 }

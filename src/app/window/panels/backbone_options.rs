@@ -15,15 +15,14 @@ const SIDES: [usize; 14] = [4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 37, 48];
 /// Seeds of ViT-MAE's shuffles that are offered.
 const SEEDS: std::ops::Range<u64> = 0..4;
 /// Height of a long list.
-const HIGH: f32 = 320.0;
+const LIST_PX: f32 = 320.0;
 
-/// Draws it.
 pub fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, backbone: &BackboneInfo) {
     ui.set_min_width(270.0);
     let now = cx.state.backbone_options;
     let mut wanted = now;
     ui.weak("How all open backbones read images");
-    let column = cx.focus.and_then(|id| cx.state.columns.get(&id));
+    let column = cx.column();
     let facts = column.and_then(|column| cx.state.library.probes.get(&column.probe)?.status.ready());
     if let Some(facts) = facts {
         let trained = facts.wants();
@@ -89,7 +88,7 @@ fn list<T: Copy + PartialEq>(
     chosen: &mut T,
     name: impl Fn(T) -> String,
 ) {
-    ScrollArea::vertical().max_height(HIGH).show(ui, |ui| {
+    ScrollArea::vertical().max_height(LIST_PX).show(ui, |ui| {
         for value in all {
             if ui.selectable_label(*chosen == value, name(value)).clicked() {
                 *chosen = value;

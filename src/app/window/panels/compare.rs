@@ -1,5 +1,5 @@
 //! Probes side by side: a column each, figures as rows, all of a row on one scale, the token that is
-//! pointed at lit everywhere. One column can be pinned; the others then say how far they are from it.
+//! pointed at marked everywhere. One column can be pinned; the others then say how far they are from it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,60 +7,53 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
 
-use super::difference::{self, Differences};
-use super::figure_view::Cell;
-use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder, true_class};
+use super::difference::{Differences, other_class};
+use super::figure_view::FigureView;
+use super::{Panel, PanelContext, UiAction, placeholder, true_class};
 use crate::app::jobs::info::ProbeInfo;
 use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::ColumnState;
 use crate::app::state::command::Command;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::font;
-use crate::viz::draw::paint::color32;
-use crate::viz::{FIGURES, Figure};
+use crate::viz::draw::{color32, font};
+use crate::viz::figures::plot::TracePlot;
+use crate::viz::{FIGURES, Figure, Info, Subtractable, TabGroup};
 
 /// Narrowest column.
-const NARROW: f32 = 260.0;
+const MIN_COLUMN_PX: f32 = 260.0;
 /// Widest column.
-const WIDE: f32 = 460.0;
+const MAX_COLUMN_PX: f32 = 460.0;
 /// Gap between columns and rows.
-const GAP: f32 = 12.0;
+const GAP_PX: f32 = 12.0;
 /// Height of the head of a column.
-const HEAD: f32 = 78.0;
+const HEAD_PX: f32 = 78.0;
 /// Height of a line more in it.
-const LINE: f32 = 17.0;
-/// Figures shown at first.
-const FIRST: [&str; 4] = ["photo", "scan_path", "token_map", "evidence"];
+const LINE_PX: f32 = 17.0;
+/// The id of the panel.
+pub const COMPARE: &str = "compare";
 
-/// The panel.
 pub struct Compare {
     rows: Vec<&'static str>,
-    cells: HashMap<(ColumnId, &'static str), Cell>,
+    views: HashMap<(ColumnId, &'static str), FigureView>,
     differences: Differences,
 }
 
 impl Default for Compare {
     fn default() -> Self {
-        Self { rows: FIRST.into(), cells: HashMap::new(), differences: Differences::default() }
+        let rows = FIGURES.iter().filter(|figure| figure.is_compared()).map(|figure| figure.id()).collect();
+        Self { rows, views: HashMap::new(), differences: Differences::default() }
     }
 }
 
 impl Panel for Compare {
-    fn id(&self) -> &'static str {
-        "compare"
-    }
-
-    fn title(&self) -> &'static str {
-        "Compare"
-    }
-
-    fn about(&self) -> &'static str {
-        "Probes side by side, on shared scales"
-    }
-
-    fn place(&self) -> PanelPlace {
-        PanelPlace::Middle
+    fn info(&self) -> Info {
+        Info {
+            id: COMPARE,
+            title: "Compare",
+            about: "Probes side by side, on shared scales",
+            tab: TabGroup::Page.tab(),
+        }
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -70,24 +63,24 @@ impl Panel for Compare {
         Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
             ui.horizontal_wrapped(|ui| self.choose_rows(ui, cx));
-            true_class::one_for_all(ui, cx);
+            true_class::offer_one_class(ui, cx);
         });
-        self.cells.retain(|(column, figure), _| {
+        self.views.retain(|(column, figure), _| {
             cx.state.columns.contains_key(column) && self.rows.contains(figure)
         });
         self.differences.retain(|column| cx.state.columns.contains_key(&column));
         let columns: Vec<ColumnId> = cx.state.columns.keys().copied().collect();
-        let room = ui.available_width() - 2.0 * GAP - ui.spacing().scroll.allocated_width();
-        let width = ((room + GAP) / columns.len() as f32 - GAP).clamp(NARROW, WIDE);
+        let room = ui.available_width() - 2.0 * GAP_PX - ui.spacing().scroll.allocated_width();
+        let width = ((room + GAP_PX) / columns.len() as f32 - GAP_PX).clamp(MIN_COLUMN_PX, MAX_COLUMN_PX);
         ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
-            let head_height = HEAD + if cx.state.dataset().is_some() { LINE } else { 0.0 };
+            let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
             strip(ui, &columns, width, head_height, |ui, id| head(ui, cx, id, width));
             let rows = self.rows.clone();
             for figure in FIGURES.iter().filter(|figure| rows.contains(&figure.id())) {
                 let height = Self::row_height(cx, *figure, width);
                 let limits = self.difference_limits(cx, *figure);
-                strip(ui, &columns, width, height, |ui, id| self.one(ui, cx, *figure, limits, id));
+                strip(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, *figure, limits, id));
             }
         });
     }
@@ -95,10 +88,10 @@ impl Panel for Compare {
 
 /// One row of boxes, `width` by `height` each; those out of sight are not drawn.
 fn strip(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut one: impl FnMut(&mut Ui, ColumnId)) {
-    let whole = Vec2::new(columns.len() as f32 * (width + GAP) + GAP, height + GAP);
+    let whole = Vec2::new(columns.len() as f32 * (width + GAP_PX) + GAP_PX, height + GAP_PX);
     let (row, _) = ui.allocate_exact_size(whole, Sense::hover());
     for (at, id) in columns.iter().enumerate() {
-        let corner = row.min + Vec2::new(GAP + at as f32 * (width + GAP), GAP / 2.0);
+        let corner = row.min + Vec2::new(GAP_PX + at as f32 * (width + GAP_PX), GAP_PX / 2.0);
         let rect = Rect::from_min_size(corner, Vec2::new(width, height));
         if ui.is_rect_visible(rect) {
             // A child leaves the row's own cursor where it is.
@@ -145,10 +138,12 @@ impl Compare {
             cx.send(Command::SetDifference(!cx.state.views.difference));
         }
         ui.add_space(10.0);
-        let rows = FIGURES.iter().map(|f| f.id()).filter(|id| self.rows.contains(id)).collect();
         let ready = !traces.is_empty() && !self.rows.is_empty();
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
-            cx.wishes.push(UiAction::Export(rows, traces, [None; 2]));
+            let rows = FIGURES.iter().copied().filter(|figure| self.rows.contains(&figure.id()));
+            let figures: Vec<&dyn Figure> = rows.collect();
+            let options = figures.first().map(|figure| cx.state.views.of(figure.id())).unwrap_or_default();
+            cx.actions.push(UiAction::Export(Arc::new(TracePlot { figures, traces, options })));
         }
     }
 
@@ -167,17 +162,18 @@ impl Compare {
         figure: &'static dyn Figure,
     ) -> Option<(f64, f64)> {
         let views = &cx.state.views;
-        let shown = views.shared && views.difference && difference::FIGURES.contains(&figure.id());
+        let shown = views.shared && views.difference && figure.subtractable() != Subtractable::No;
         let reference = cx.state.reference().filter(|_| shown)?;
         let others = cx.state.columns.iter().filter(|(id, _)| cx.state.selection.reference != Some(**id));
         let traces = others.filter_map(|(id, column)| Some((*id, column.shown.trace()?)));
-        let differences = traces.filter_map(|(id, trace)| self.differences.of(id, trace, reference).ok());
+        let differences =
+            traces.filter_map(|(id, trace)| self.differences.between(id, trace, reference).ok());
         let limits = differences.filter_map(|difference| figure.limits(&difference));
         limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// One figure of one column; `limits` are those of differences.
-    fn one(
+    fn figure_ui(
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
@@ -190,19 +186,19 @@ impl Compare {
         let trace = match &column.shown {
             ColumnState::Ready(trace) | ColumnState::Waiting(Some(trace)) => trace.clone(),
             ColumnState::Waiting(None) => return placeholder::busy(ui, "Looking…", None),
-            ColumnState::Failed(fault) => return cx.failed(ui, fault),
+            ColumnState::Failed(error) => return cx.failed(ui, error),
             ColumnState::Nothing => return placeholder::empty(ui, &cx.state.why_nothing(id)),
         };
         let mut options = cx.options(figure.id());
         let reference = cx.state.reference().filter(|_| {
             cx.state.views.difference
                 && cx.state.selection.reference != Some(id)
-                && difference::FIGURES.contains(&figure.id())
+                && figure.subtractable() != Subtractable::No
         });
         let trace = match reference {
             None => trace,
-            Some(reference) => match self.differences.of(id, &trace, reference) {
-                Ok(_) if difference::other_class(figure.id(), &trace, reference) => {
+            Some(reference) => match self.differences.between(id, &trace, reference) {
+                Ok(_) if other_class(figure, &trace, reference) => {
                     return one_class(ui, cx, reference);
                 }
                 Ok(difference) => {
@@ -212,11 +208,8 @@ impl Compare {
                 Err(why) => return placeholder::empty(ui, &why),
             },
         };
-        let cell = self.cells.entry((id, figure.id())).or_default();
-        let zoom = zoom(rect.width());
-        if let Some(response) = cell.show(ui, &trace, figure, &options, cx.theme, rect, zoom, cx.lit) {
-            cx.menu(&response, figure, &trace, options.shared());
-        }
+        let view = self.views.entry((id, figure.id())).or_default();
+        view.show(ui, cx, (figure, &trace, options), rect, zoom(rect.width()));
     }
 }
 
@@ -241,7 +234,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
         let text = RichText::new(font::fit(&title, 14.5, width - 128.0)).size(14.5).strong();
         let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
         if name.clicked() {
-            cx.wishes.push(UiAction::Focus(id));
+            cx.actions.push(UiAction::Focus(id));
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.menu_button("More", |ui| more(ui, cx, id)).response.on_hover_text("Intervene, move, remove");

@@ -1,80 +1,50 @@
 //! What a person may set of a figure: a line of controls above it, only those the figure heeds.
 
-use std::sync::Arc;
-
 use eframe::egui;
-use egui::{ComboBox, Slider, Ui};
+use egui::{Slider, Ui};
 
 use super::PanelContext;
 use crate::app::state::command::Command;
-use crate::model::trace::{Routing, Trace};
+use crate::app::window::widgets::choice;
+use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
-use crate::viz::{Options, Rows};
+use crate::viz::{Control, Figure, Options, Rows};
 
-/// Steps a second while a reading path is played.
-const SPEED: f64 = 30.0;
-
-/// A setting some figures heed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Control {
-    Opacity,
-    Grid,
-    Log,
-    Rows,
-    Step,
-    Map,
-}
-
-/// Which figure heeds what.
-fn heeded(figure: &str) -> &'static [Control] {
-    match figure {
-        "photo" => &[Control::Opacity, Control::Grid, Control::Map],
-        "token_map" => &[Control::Opacity, Control::Grid],
-        "scan_path" => &[Control::Step],
-        "assignment" => &[Control::Rows, Control::Log, Control::Map],
-        "kernel" => &[Control::Log],
-        _ => &[],
-    }
-}
-
-/// Whether a memory reads the tokens step by step.
-fn scrubs(trace: &Trace) -> bool {
-    !matches!(trace.routing, Routing::None) && trace.kernel.is_some()
-}
+/// While a reading path is played.
+const STEPS_PER_SECOND: f64 = 30.0;
 
 /// Draws the controls of `figure`; sends the options once they change. `playing` is when a path
 /// began to be played, and from which step.
 pub fn show(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,
-    figure: &str,
-    trace: &Arc<Trace>,
+    figure: &dyn Figure,
+    trace: &Trace,
     playing: &mut Option<(f64, usize)>,
 ) {
-    let controls = heeded(figure);
-    if controls.is_empty() || (figure == "scan_path" && !scrubs(trace)) {
+    let controls = figure.controls(trace);
+    if controls.is_empty() {
         return;
     }
-    let before = cx.state.views.of(figure);
+    let before = cx.state.views.of(figure.id());
     let mut options = before.clone();
     let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
     egui::Frame::new().inner_margin(edge).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().slider_width = 90.0;
             for control in controls {
-                one(ui, *control, figure, &mut options, trace.grid.len(), playing);
+                control_ui(ui, *control, &mut options, trace.grid.len(), playing);
             }
         });
     });
     if options != before {
-        cx.send(Command::SetOptions(figure.to_owned(), options));
+        cx.send(Command::SetOptions(figure.id().to_owned(), options));
     }
 }
 
-fn one(
+fn control_ui(
     ui: &mut Ui,
     control: Control,
-    figure: &str,
     options: &mut Options,
     tokens: usize,
     playing: &mut Option<(f64, usize)>,
@@ -93,28 +63,17 @@ fn one(
         Control::Rows => {
             let names = [(Rows::Argmax, "Best position"), (Rows::Score, "Score"), (Rows::Raster, "Raster")];
             let label = ui.label("Rows by").id;
-            let shown = names.iter().find(|(rows, _)| *rows == options.rows).map_or("", |(_, name)| *name);
-            let list = |ui: &mut Ui| {
-                for (rows, name) in names {
-                    ui.selectable_value(&mut options.rows, rows, name);
-                }
-            };
-            let combo = ComboBox::from_id_salt((figure, "rows")).selected_text(shown).width(105.0);
-            combo.show_ui(ui, list).response.labelled_by(label);
+            choice(ui, "rows", 105.0, &mut options.rows, names).labelled_by(label);
         }
-        Control::Map => {
-            let names = [(Map::Cividis, "Cividis"), (Map::Viridis, "Viridis")];
-            let shown = names.iter().find(|(map, _)| *map == options.map).map_or("", |(_, name)| *name);
-            let list = |ui: &mut Ui| {
-                for (map, name) in names {
-                    ui.selectable_value(&mut options.map, map, name);
-                }
-            };
-            let combo = ComboBox::from_id_salt((figure, "map")).selected_text(shown).width(70.0);
-            combo.show_ui(ui, list).response.on_hover_text("Colours of magnitudes");
-        }
+        Control::Map => colors(ui, &mut options.map),
         Control::Step => scrub(ui, options, tokens, playing),
     }
+}
+
+/// Chooses the colours of magnitudes.
+pub fn colors(ui: &mut Ui, map: &mut Map) {
+    let names = [(Map::Cividis, "Cividis"), (Map::Viridis, "Viridis")];
+    choice(ui, "map", 70.0, map, names).on_hover_text("Colours of magnitudes");
 }
 
 /// Scrubs through the reading order, or plays it.
@@ -122,11 +81,11 @@ fn scrub(ui: &mut Ui, options: &mut Options, tokens: usize, playing: &mut Option
     let now = ui.input(|i| i.time);
     let mut step = options.step.unwrap_or(tokens).min(tokens);
     if let Some((began, from)) = *playing {
-        step = from + ((now - began) * SPEED) as usize;
+        step = from + ((now - began) * STEPS_PER_SECOND) as usize;
         if step >= tokens {
             (step, *playing) = (tokens, None);
         } else {
-            ui.ctx().request_repaint_after(std::time::Duration::from_secs_f64(1.0 / SPEED));
+            ui.ctx().request_repaint_after(std::time::Duration::from_secs_f64(1.0 / STEPS_PER_SECOND));
         }
     }
     let text = if playing.is_some() { "Stop" } else { "Play" };

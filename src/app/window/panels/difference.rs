@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use crate::app::jobs::ColumnId;
 use crate::model::trace::Trace;
-
-/// Figures whose values can be subtracted.
-pub const FIGURES: [&str; 3] = ["photo", "token_map", "evidence"];
+use crate::viz::{Figure, Subtractable};
 
 /// A difference and the traces it is of.
 type Kept = (Arc<Trace>, Arc<Trace>, Result<Arc<Trace>, String>);
@@ -19,7 +17,7 @@ pub struct Differences(HashMap<ColumnId, Kept>);
 
 impl Differences {
     /// `trace` of column `id` minus `reference`, or why there is no such thing.
-    pub fn of(
+    pub fn between(
         &mut self,
         id: ColumnId,
         trace: &Arc<Trace>,
@@ -41,8 +39,8 @@ impl Differences {
 }
 
 /// Whether a figure would need evidence for one class where the two have it for different ones.
-pub fn other_class(figure: &str, trace: &Trace, reference: &Trace) -> bool {
-    matches!(figure, "token_map" | "evidence") && trace.evidence.class != reference.evidence.class
+pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
+    figure.subtractable() == Subtractable::ForOneClass && trace.evidence.class != reference.evidence.class
 }
 
 fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, String> {
@@ -79,6 +77,8 @@ mod tests {
     use super::*;
     use crate::model::grid::Grid;
     use crate::model::trace::{Evidence, Picture, Routing};
+    use crate::viz::figures::photo::Photo;
+    use crate::viz::figures::token_map::TokenMap;
 
     fn trace(class: usize, token: [f32; 2], logits: [f32; 2]) -> Arc<Trace> {
         let evidence = Evidence {
@@ -116,19 +116,19 @@ mod tests {
     fn evidence_is_subtracted_for_one_class_only() {
         let (a, b) = (trace(1, [3.0, 1.0], [0.0, 4.0]), trace(1, [1.0, 1.5], [0.0, 2.5]));
         let mut known = Differences::default();
-        let made = known.of(ColumnId(1), &a, &b).expect("same class");
+        let made = known.between(ColumnId(1), &a, &b).expect("same class");
         assert_eq!(made.evidence.token.as_deref(), Some(&[2.0, -0.5][..]));
-        assert!(Arc::ptr_eq(&made, &known.of(ColumnId(1), &a, &b).expect("kept")));
+        assert!(Arc::ptr_eq(&made, &known.between(ColumnId(1), &a, &b).expect("kept")));
         // Evidence and bias sum to the logit: so do their differences, 1.5 and -1.5.
         let biased = |own: &Trace, bias: f32| {
             Arc::new(Trace { evidence: Evidence { bias, ..own.evidence.clone() }, ..own.clone() })
         };
-        let made = known.of(ColumnId(2), &biased(&a, 0.5), &biased(&b, 2.0)).expect("same class");
+        let made = known.between(ColumnId(2), &biased(&a, 0.5), &biased(&b, 2.0)).expect("same class");
         assert_eq!(made.evidence.bias, -1.5);
         let other = trace(0, [1.0, 1.0], [2.0, 0.0]);
-        let made = known.of(ColumnId(1), &a, &other).expect("weights have no class");
+        let made = known.between(ColumnId(1), &a, &other).expect("weights have no class");
         assert!(made.evidence.token.is_none() && made.evidence.why_none.is_some());
-        assert!(other_class("token_map", &a, &other) && !other_class("photo", &a, &other));
-        assert!(!other_class("token_map", &a, &b));
+        assert!(other_class(&TokenMap, &a, &other) && !other_class(&Photo, &a, &other));
+        assert!(!other_class(&TokenMap, &a, &b));
     }
 }

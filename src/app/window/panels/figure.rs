@@ -3,63 +3,46 @@
 use eframe::egui;
 use egui::Ui;
 
-use super::figure_view::Cell;
-use super::{Panel, PanelContext, PanelPlace, controls, true_class};
-use crate::viz::Figure;
-
-/// Room around a figure.
-const EDGE: f32 = 8.0;
+use super::figure_view::FigureView;
+use super::plot_view::{EDGE_PX, zoom};
+use super::{Panel, PanelContext, controls, true_class};
+use crate::viz::{Figure, Info};
 
 /// The pane of one figure.
-pub struct View {
+pub struct FigurePane {
     figure: &'static dyn Figure,
-    cell: Cell,
+    view: FigureView,
+    /// When its path began to be played, and from which step.
     playing: Option<(f64, usize)>,
 }
 
-impl View {
+impl FigurePane {
     /// Of this figure.
     pub fn new(figure: &'static dyn Figure) -> Self {
-        Self { figure, cell: Cell::default(), playing: None }
+        Self { figure, view: FigureView::default(), playing: None }
     }
 }
 
-impl Panel for View {
-    fn id(&self) -> &'static str {
-        self.figure.id()
+impl Panel for FigurePane {
+    fn info(&self) -> Info {
+        self.figure.info()
     }
 
-    fn title(&self) -> &'static str {
-        self.figure.title()
-    }
-
-    fn about(&self) -> &'static str {
-        self.figure.about()
-    }
-
-    fn place(&self) -> PanelPlace {
-        PanelPlace::Middle
+    fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
+        let trace = cx.column().and_then(|column| column.shown.trace());
+        Some(trace.is_some_and(|trace| self.figure.lacks(trace).is_none()))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(trace) = cx.trace(ui) else { return };
         ui.add_space(6.0);
-        if self.figure.id() == "predictions" {
+        if self.figure.names_classes() {
             true_class::ui(ui, cx, &trace);
         }
-        controls::show(ui, cx, self.figure.id(), &trace, &mut self.playing);
-        let rect = ui.available_rect_before_wrap().shrink(EDGE);
-        let zoom = zoom(rect.width());
+        controls::show(ui, cx, self.figure, &trace, &mut self.playing);
+        let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.of(self.figure.id());
-        let Self { figure, cell, .. } = self;
-        if let Some(response) = cell.show(ui, &trace, *figure, &options, cx.theme, rect, zoom, cx.lit) {
-            cx.menu(&response, *figure, &trace, options.shared());
-        }
+        self.view.show(ui, cx, (self.figure, &trace, options), rect, zoom(rect.width()));
     }
-}
-
-/// Pixels a point: a page's 7.5 pt label becomes as large as the window's own words.
-pub fn zoom(width: f32) -> f32 {
-    (width / 300.0).clamp(1.45, 1.7)
 }

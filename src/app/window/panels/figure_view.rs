@@ -1,6 +1,5 @@
-//! One figure of one trace in a box: its scene kept until the trace, the options, the look or the
-//! box change, and the token that is pointed at anywhere lit. What is pointed at here is read out beside
-//! the pointer; a click holds its token.
+//! One figure of one trace in a box, and the token that is pointed at anywhere marked in it. What is pointed
+//! at here is read out beside the pointer; a click pins its token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,25 +7,23 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Align, Grid, Layout, Rect, Response, Tooltip, Ui, Vec2};
 
-use super::placeholder;
+use super::plot_view::{PlotView, Shown, menu};
+use super::{PanelContext, placeholder};
 use crate::model::trace::Trace;
-use crate::viz::draw::order;
-use crate::viz::draw::paint::Canvas;
-use crate::viz::draw::readout::Readout;
-use crate::viz::draw::scene::{Hover, Scene};
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Figure, Options, Size, draw};
+use crate::viz::draw::{Hover, Readout, order};
+use crate::viz::figures::plot::TracePlot;
+use crate::viz::{Figure, Options};
 
 /// Smallest scene that is laid out, in points; a smaller box shows it scaled down.
-const LEAST: Vec2 = Vec2::new(150.0, 70.0);
+const MIN_SIZE: Vec2 = Vec2::new(150.0, 70.0);
 
 /// The token that is pointed at, of whatever figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenHover {
     /// As the last frame left it.
     pub token: Option<usize>,
-    /// Held by a click, until another or Escape.
-    pub held: Option<usize>,
+    /// Pinned by a click, until another or Escape.
+    pub pinned: Option<usize>,
     /// As this frame finds it.
     found: Option<usize>,
     /// What a person clicks in this frame.
@@ -34,9 +31,9 @@ pub struct TokenHover {
 }
 
 impl TokenHover {
-    /// With this token lit as the last frame left it.
-    pub fn of(token: Option<usize>, held: Option<usize>) -> Self {
-        Self { token, held, found: None, clicked: None }
+    /// As the last frame left it.
+    pub fn new(token: Option<usize>, pinned: Option<usize>) -> Self {
+        Self { token, pinned, found: None, clicked: None }
     }
 
     /// The token this frame clicks.
@@ -60,74 +57,48 @@ impl TokenHover {
     }
 }
 
-/// Everything a scene depends on.
-#[derive(Clone, PartialEq)]
-struct Key {
-    trace: usize,
-    figure: &'static str,
-    options: Options,
-    dark: bool,
-    size: [i32; 2],
-}
-
 /// A place where a figure is shown.
 #[derive(Default)]
-pub struct Cell {
-    canvas: Canvas,
-    /// The trace is held, so that its address names it.
-    kept: Option<(Key, Arc<Trace>, Result<Scene, Empty>)>,
+pub struct FigureView {
+    /// A trace is known by its address.
+    plot: PlotView<(usize, &'static str, Options), TracePlot>,
     positions: Positions,
     /// What was read out last, and of what.
     read: Option<(Hover, Readout)>,
 }
 
-impl Cell {
-    /// Draws `figure` of `trace` into `rect` at `zoom` pixels a point.
-    #[expect(clippy::too_many_arguments, reason = "what to draw, how, where, and what is pointed at")]
+impl FigureView {
+    /// Draws `figure` of `trace` into `rect` at `zoom` pixels a point, with its menu.
     pub fn show(
         &mut self,
         ui: &mut Ui,
-        trace: &Arc<Trace>,
-        figure: &'static dyn Figure,
-        options: &Options,
-        theme: &Theme,
+        cx: &mut PanelContext<'_>,
+        (figure, trace, options): (&'static dyn Figure, &Arc<Trace>, Options),
         rect: Rect,
         zoom: f32,
-        lit: &mut TokenHover,
-    ) -> Option<Response> {
-        let size = (rect.size() / zoom).max(LEAST);
-        let key = Key {
-            trace: Arc::as_ptr(trace).addr(),
-            figure: figure.id(),
-            options: options.clone(),
-            dark: theme.dark,
-            size: [size.x.round() as i32, size.y.round() as i32],
-        };
-        if self.kept.as_ref().is_none_or(|(kept, ..)| *kept != key) {
-            let natural = figure.height(trace, options, size.x);
-            let most = figure.most(trace, options, size.x).max(1.4 * natural.max(LEAST.y));
-            let size = Size { width: size.x, height: size.y.min(most) };
-            let drawn = draw(figure, trace, options, theme, size);
-            self.kept = Some((key, trace.clone(), drawn));
+    ) {
+        let key = (Arc::as_ptr(trace).addr(), figure.id(), options.clone());
+        let plot = || TracePlot::new(figure, trace, options);
+        let Shown { plot, scene, canvas, painted, is_new } =
+            match self.plot.paint(ui, cx.theme, (rect, zoom, MIN_SIZE), key, plot) {
+                Ok(shown) => shown,
+                Err(why) => {
+                    let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(rect));
+                    return placeholder::empty(&mut inside, &why.0);
+                }
+            };
+        if is_new {
             (self.positions, self.read) = (Positions::default(), None);
         }
-        let (_, _, drawn) = self.kept.as_ref()?;
-        let scene = match drawn {
-            Ok(scene) => scene,
-            Err(why) => {
-                placeholder::empty(&mut ui.new_child(egui::UiBuilder::new().max_rect(rect)), &why.0);
-                return None;
+        if let Some(hover) = painted.hover
+            && let Some(token) = hover.token.or_else(|| self.positions.token(trace, hover.position?))
+        {
+            cx.hover.point(token);
+            if painted.response.clicked() {
+                cx.hover.click(token);
             }
-        };
-        let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
-        let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
-        let painted = self.canvas.paint(ui, scene, top);
+        }
         if let Some(hover) = painted.hover {
-            let token = hover.token.or_else(|| self.positions.token(trace, hover.position?));
-            token.into_iter().for_each(|token| lit.point(token));
-            if let Some(token) = token.filter(|_| painted.response.clicked()) {
-                lit.click(token);
-            }
             if self.read.as_ref().is_none_or(|(read, _)| *read != hover) {
                 self.read = Some((hover, figure.readout(trace, hover)));
             }
@@ -137,25 +108,25 @@ impl Cell {
         }
         let mut place =
             |token| Hover { token: Some(token), position: self.positions.position(trace, token), item: None };
-        if let Some(held) = lit.held {
-            self.canvas.hold(ui, scene, place(held), theme);
+        if let Some(pinned) = cx.hover.pinned {
+            canvas.pin(ui, scene, place(pinned), cx.theme);
         }
-        if let Some(token) = lit.token.filter(|token| lit.held != Some(*token)) {
-            self.canvas.mark(ui, scene, place(token), theme);
+        if let Some(token) = cx.hover.token.filter(|token| cx.hover.pinned != Some(*token)) {
+            canvas.mark(ui, scene, place(token), cx.theme);
         }
-        Some(painted.response)
+        menu(&painted.response, cx, || Arc::new(plot.clone()));
     }
 }
 
 /// Widest read-out.
-const WIDE: f32 = 300.0;
+const READOUT_PX: f32 = 300.0;
 
 /// Reads out what is pointed at, at once: a person who moves over a figure looks for numbers.
 fn tip(response: &Response, readout: &Readout) {
     if readout.is_empty() || !response.hovered() {
         return;
     }
-    Tooltip::for_widget(response).at_pointer().gap(16.0).width(WIDE).show(|ui| {
+    Tooltip::for_widget(response).at_pointer().gap(16.0).width(READOUT_PX).show(|ui| {
         ui.spacing_mut().item_spacing.y = 3.0;
         ui.strong(&readout.title);
         if !readout.lines.is_empty() {

@@ -18,21 +18,19 @@ use crate::app::state::{GalleryFilter, Image, Label, Thumbnail};
 use crate::app::window::style;
 use crate::model::explain::survey::CONFIDENCE;
 use crate::model::trace::Picture;
-use crate::viz::draw::font;
-use crate::viz::draw::paint::color32;
+use crate::viz::draw::{color32, font};
 
 /// Side of a thumbnail where there is room.
-const SIDE: f32 = 84.0;
+const THUMBNAIL_PX: f32 = 84.0;
 /// Gap between thumbnails.
-const GAP: f32 = 6.0;
+const GAP_PX: f32 = 6.0;
 /// Textures kept on the graphics card.
-const KEPT: usize = 512;
+const MAX_TEXTURES: usize = 512;
 
-/// The gallery.
 #[derive(Default)]
 pub struct Gallery {
     /// What passes, and of what.
-    passed: Option<(Of, Vec<ImageId>)>,
+    passed: Option<(FilterKey, Vec<ImageId>)>,
     /// The latest used last.
     textures: IndexMap<ImageId, (Arc<Picture>, TextureHandle)>,
     sight: Vec<ImageId>,
@@ -43,8 +41,8 @@ pub struct Gallery {
 
 /// Everything that decides which images pass.
 #[derive(PartialEq)]
-struct Of {
-    sieve: GalleryFilter,
+struct FilterKey {
+    filter: GalleryFilter,
     focus: Option<ColumnId>,
     surveys: u64,
     count: usize,
@@ -63,15 +61,15 @@ impl Gallery {
         }
         let (count, last) = (images.len(), images.last().map(|(id, _)| *id));
         gallery_filter::ui(ui, cx, self.passed.as_ref().map_or(count, |(_, ids)| ids.len()));
-        let of = Of {
-            sieve: cx.state.sieve.clone(),
+        let key = FilterKey {
+            filter: cx.state.sieve.clone(),
             focus: cx.focus,
             surveys: cx.state.surveys.revision,
             count,
             last,
         };
-        if self.passed.as_ref().is_none_or(|(known, _)| *known != of) {
-            self.passed = Some((of, cx.state.sieved(cx.focus)));
+        if self.passed.as_ref().is_none_or(|(known, _)| *known != key) {
+            self.passed = Some((key, cx.state.sieved(cx.focus)));
         }
         let passed = self.passed.take();
         if let Some((_, ids)) = &passed {
@@ -85,10 +83,10 @@ impl Gallery {
     }
 
     fn grid(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, ids: &[ImageId]) {
-        ui.spacing_mut().item_spacing = Vec2::splat(GAP);
+        ui.spacing_mut().item_spacing = Vec2::splat(GAP_PX);
         let width = ui.available_width() - ui.spacing().scroll.allocated_width();
-        let columns = (((width + GAP) / (SIDE + GAP)) as usize).max(1);
-        let side = (width + GAP) / columns as f32 - GAP;
+        let columns = (((width + GAP_PX) / (THUMBNAIL_PX + GAP_PX)) as usize).max(1);
+        let side = (width + GAP_PX) / columns as f32 - GAP_PX;
         let rows = ids.len().div_ceil(columns);
         let mut area = ScrollArea::vertical().auto_shrink(false);
         // A new current image is scrolled to, wherever it was chosen.
@@ -97,7 +95,7 @@ impl Gallery {
             self.fetch = true;
             let at = self.shown.and_then(|image| ids.iter().position(|id| *id == image));
             if let Some(at) = at.filter(|at| !self.sight.contains(&ids[*at])) {
-                area = area.vertical_scroll_offset((at / columns) as f32 * (side + GAP));
+                area = area.vertical_scroll_offset((at / columns) as f32 * (side + GAP_PX));
             }
         }
         let mut sight = Vec::new();
@@ -106,7 +104,7 @@ impl Gallery {
                 ui.horizontal(|ui| {
                     for id in ids[row * columns..].iter().take(columns) {
                         sight.push(*id);
-                        self.one(ui, cx, *id, side);
+                        self.thumbnail(ui, cx, *id, side);
                     }
                 });
             }
@@ -118,7 +116,7 @@ impl Gallery {
         }
     }
 
-    fn one(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, id: ImageId, side: f32) {
+    fn thumbnail(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, id: ImageId, side: f32) {
         let Some(image) = cx.state.library.images.get(&id) else { return };
         let (rect, response) = ui.allocate_exact_size(Vec2::splat(side), Sense::click());
         let name = image.name();
@@ -179,7 +177,7 @@ impl Gallery {
             self.textures.move_index(at, self.textures.len() - 1);
             return handle;
         }
-        if self.textures.len() >= KEPT {
+        if self.textures.len() >= MAX_TEXTURES {
             self.textures.shift_remove_index(0);
         }
         let image = ColorImage::from_rgb([picture.width, picture.height], &picture.rgb);
@@ -193,7 +191,7 @@ impl Gallery {
 fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, rect: Rect) {
     let known = cx.state.dataset().map(|(dataset, _)| dataset);
     let Some(label) = image.label.filter(|label| known == Some(label.dataset)) else { return };
-    let survey = cx.focus.and_then(|column| cx.state.survey_of(column)).and_then(Result::ok);
+    let survey = cx.survey();
     let Some(right) = survey.and_then(|survey| survey.right(label.at)) else { return };
     let color = if right { style::fine(cx.theme) } else { style::failed(cx.theme) };
     let at = Pos2::new(rect.right() - 11.0, rect.top() + 11.0);
@@ -203,7 +201,7 @@ fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, rect: Rect) {
 /// What an image of the dataset is, and what the chosen probe took it for.
 fn about(ui: &mut Ui, cx: &PanelContext<'_>, label: Label, part: &EvalSplit) {
     ui.weak(&part.asked.classes[label.class as usize]);
-    let survey = cx.focus.and_then(|column| cx.state.survey_of(column)).and_then(Result::ok);
+    let survey = cx.survey();
     if let Some(survey) = survey.filter(|survey| survey.readable(label.at)) {
         let sure = survey.values(CONFIDENCE).map_or(f32::NAN, |values| 100.0 * values[label.at]);
         let right = if survey.right(label.at) == Some(true) { "Right" } else { "Wrong" };

@@ -6,54 +6,55 @@ use egui::{ComboBox, Role, TextEdit, Ui, WidgetInfo};
 use super::PanelContext;
 use crate::app::state::command::Command;
 use crate::app::state::{GalleryFilter, Outcome, Sort};
+use crate::app::window::widgets::choice;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
 /// Draws them; `shown` images pass now. What a survey has to answer is offered once there is one.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
     let before = &cx.state.sieve;
-    let mut sieve = before.clone();
+    let mut filter = before.clone();
     let all = cx.state.library.images.len();
     ui.spacing_mut().item_spacing.y = 4.0;
     let hint = "Filter images by name or folder";
-    let edit = ui.add(TextEdit::singleline(&mut sieve.text).hint_text(hint).desired_width(f32::INFINITY));
+    let edit = ui.add(TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(f32::INFINITY));
     edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
     if let Some((_, part)) = cx.state.dataset() {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
             let half = (ui.available_width() - 4.0) / 2.0;
-            classes(ui, &part.asked.classes, &mut sieve, half);
-            if cx.focus.and_then(|column| cx.state.survey_of(column)).is_some_and(|found| found.is_ok()) {
-                outcome(ui, &mut sieve.outcome, half);
+            classes(ui, &part.asked.classes, &mut filter, half);
+            if cx.survey().is_some() {
+                outcome(ui, &mut filter.outcome, half);
             }
         });
-        order(ui, cx, &mut sieve);
+        order(ui, cx, &mut filter);
     }
-    if !sieve.is_open() {
+    if !filter.is_open() {
         ui.horizontal(|ui| {
-            let what = sieve.only.as_ref().map_or("filtered", |(what, _)| what.as_str());
+            let what = filter.only.as_ref().map_or("filtered", |(what, _)| what.as_str());
             let text = format!("{shown} of {all}: {what}");
             ui.weak(font::fit(&text, 13.5, ui.available_width() - 84.0)).on_hover_text(text);
             if ui.small_button("Show all").on_hover_text("No filter, as they were opened").clicked() {
-                sieve = GalleryFilter::default();
+                filter = GalleryFilter::default();
             }
         });
     }
-    if sieve != *before {
-        cx.send(Command::SetSieve(Box::new(sieve)));
+    if filter != *before {
+        cx.send(Command::SetSieve(Box::new(filter)));
     }
 }
 
-fn classes(ui: &mut Ui, names: &[String], sieve: &mut GalleryFilter, width: f32) {
+fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32) {
     let name = |class: Option<u32>| match class {
         Some(class) => names.get(class as usize).map_or("", String::as_str),
         None => "All classes",
     };
-    let shown = font::fit(name(sieve.class), 13.5, width - 34.0);
+    let shown = font::fit(name(filter.class), 13.5, width - 34.0);
     let combo = ComboBox::from_id_salt("class of the dataset").width(width - 8.0).selected_text(shown);
     let list = combo.show_ui(ui, |ui| {
         for class in std::iter::once(None).chain((0..names.len() as u32).map(Some)) {
-            ui.selectable_value(&mut sieve.class, class, name(class));
+            ui.selectable_value(&mut filter.class, class, name(class));
         }
     });
     list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Class of the images"));
@@ -61,18 +62,12 @@ fn classes(ui: &mut Ui, names: &[String], sieve: &mut GalleryFilter, width: f32)
 
 fn outcome(ui: &mut Ui, outcome: &mut Outcome, width: f32) {
     let names = [(Outcome::Any, "Right and wrong"), (Outcome::Right, "Right"), (Outcome::Wrong, "Wrong")];
-    let shown = names.iter().find(|(value, _)| value == outcome).map_or("", |(_, name)| *name);
-    let combo = ComboBox::from_id_salt("outcome").width(width - 8.0).selected_text(shown);
-    let list = combo.show_ui(ui, |ui| {
-        for (value, name) in names {
-            ui.selectable_value(outcome, value, name);
-        }
-    });
-    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Right or wrong"));
+    let list = choice(ui, "outcome", width - 8.0, outcome, names);
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Right or wrong"));
 }
 
 /// What they are sorted by: measures of the chosen probe, and how far it is from another.
-fn order(ui: &mut Ui, cx: &PanelContext<'_>, sieve: &mut GalleryFilter) {
+fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     let found = |column| cx.state.survey_of(column).and_then(Result::ok);
     let Some(survey) = cx.focus.and_then(found) else { return };
     let name = |sort: &Sort| match sort {
@@ -83,28 +78,28 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, sieve: &mut GalleryFilter) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let width = ui.available_width() - 78.0;
-        let shown = font::fit(&name(&sieve.sort), 13.5, width - 34.0);
+        let shown = font::fit(&name(&filter.sort), 13.5, width - 34.0);
         let combo = ComboBox::from_id_salt("order").width(width - 8.0).selected_text(shown);
         let list = combo.show_ui(ui, |ui| {
-            ui.selectable_value(&mut sieve.sort, Sort::Opened, name(&Sort::Opened));
+            ui.selectable_value(&mut filter.sort, Sort::Opened, name(&Sort::Opened));
             for measure in survey.measures.keys() {
                 let sort = Sort::Measure((*measure).to_owned());
                 let text = name(&sort);
-                ui.selectable_value(&mut sieve.sort, sort, text);
+                ui.selectable_value(&mut filter.sort, sort, text);
             }
             for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
                 if found(*column).is_some() {
                     let sort = Sort::Disagreement(*column);
                     let text = name(&sort);
-                    ui.selectable_value(&mut sieve.sort, sort, text);
+                    ui.selectable_value(&mut filter.sort, sort, text);
                 }
             }
         });
         list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the images"));
-        let text = if sieve.rising { "Ascending" } else { "Descending" };
-        let enabled = sieve.sort != Sort::Opened;
+        let text = if filter.rising { "Ascending" } else { "Descending" };
+        let enabled = filter.sort != Sort::Opened;
         if ui.add_enabled(enabled, egui::Button::new(text)).on_hover_text("Which end comes first").clicked() {
-            sieve.rising = !sieve.rising;
+            filter.rising = !filter.rising;
         }
     });
 }

@@ -7,11 +7,10 @@ use super::{PanelContext, placeholder};
 use crate::app::state::command::Action;
 use crate::app::state::{Backbone, State, Status};
 use crate::app::window::style;
-use crate::viz::draw::font;
-use crate::viz::draw::paint::color32;
+use crate::viz::draw::{color32, font};
 
 /// Width of the card.
-const WIDE: f32 = 470.0;
+const CARD_PX: f32 = 470.0;
 
 /// Whether a step is still to be made.
 pub fn needed(state: &State) -> bool {
@@ -25,15 +24,15 @@ struct Step {
     /// What of it is open.
     done: Option<String>,
     /// What is wrong with what was tried.
-    fault: Option<String>,
+    error: Option<String>,
     /// What opens it, by its short name.
     actions: [(Action, &'static str); 2],
 }
 
 fn steps(state: &State) -> [Step; 3] {
     let library = &state.library;
-    let fault = library.backbones.values().find_map(|backbone| match &backbone.status {
-        Status::Failed(fault) => Some(format!("{} could not be opened: {fault}", backbone.name())),
+    let error = library.backbones.values().find_map(|backbone| match &backbone.status {
+        Status::Failed(error) => Some(format!("{} could not be opened: {error}", backbone.name())),
         _ => None,
     });
     let tried = library.backbones.values().any(|b| !matches!(b.status, Status::Failed(_)));
@@ -46,20 +45,20 @@ fn steps(state: &State) -> [Step; 3] {
     [
         Step {
             text: "Open a backbone: the frozen model whose tokens are read",
-            fault: fault.filter(|_| backbone.is_none()),
+            error: error.filter(|_| backbone.is_none()),
             done: backbone,
             actions: [(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")],
         },
         Step {
             text: "Open probes that were trained on it",
             done: count(library.probes.len(), "probe"),
-            fault: None,
+            error: None,
             actions: [(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")],
         },
         Step {
             text: "Open images, or drop them here",
             done: count(library.images.len(), "image"),
-            fault: None,
+            error: None,
             actions: [(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")],
         },
     ]
@@ -74,19 +73,19 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let edge = egui::Stroke::new(1.0, color32(theme.faint));
         let card = Frame::new().fill(color32(style::panel(&theme))).stroke(edge).corner_radius(8);
         card.inner_margin(Margin::symmetric(20, 16)).show(ui, |ui| {
-            ui.set_width((ui.available_width() - 4.0).min(WIDE));
+            ui.set_width((ui.available_width() - 4.0).min(CARD_PX));
             ui.with_layout(Layout::top_down(Align::Min), |ui| {
                 ui.label(RichText::new("Look at images through probes").heading());
                 ui.add_space(8.0);
                 for (at, step) in steps.iter().enumerate() {
-                    one(ui, cx, at, step, next == Some(at));
+                    step_ui(ui, cx, at, step, next == Some(at));
                 }
             });
         });
     });
 }
 
-fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next: bool) {
+fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next: bool) {
     let theme = style::theme(ui);
     ui.horizontal(|ui| {
         let (badge, _) = ui.allocate_exact_size(Vec2::splat(22.0), Sense::hover());
@@ -115,9 +114,9 @@ fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next: boo
             });
         });
     });
-    if let Some(fault) = &step.fault {
-        let text = RichText::new(fault).small().color(color32(style::failed(&theme)));
-        ui.add(egui::Label::new(text).selectable(true).wrap());
+    if let Some(error) = &step.error {
+        let text = RichText::new(error).small().color(color32(style::failed(&theme)));
+        placeholder::selectable(ui, text);
     }
     ui.add_space(4.0);
 }

@@ -10,21 +10,18 @@ use crate::app::state::command::{Action, Command};
 use crate::app::state::{Job, JobKind, Severity};
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
+use crate::viz::{Info, TabGroup};
 
-/// The panel.
 pub struct Jobs;
 
 impl Panel for Jobs {
-    fn id(&self) -> &'static str {
-        "jobs"
-    }
-
-    fn title(&self) -> &'static str {
-        "Jobs and log"
-    }
-
-    fn about(&self) -> &'static str {
-        "What goes on and what went wrong"
+    fn info(&self) -> Info {
+        Info {
+            id: "jobs",
+            title: "Jobs and log",
+            about: "What goes on and what went wrong",
+            tab: TabGroup::Page.tab(),
+        }
     }
 
     fn place(&self) -> PanelPlace {
@@ -37,7 +34,7 @@ impl Panel for Jobs {
             ui.label(RichText::new("Jobs and log").size(14.5).strong());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 if ui.button("Hide").clicked() {
-                    cx.wishes.push(UiAction::Jobs);
+                    cx.actions.push(UiAction::Jobs);
                 }
                 for action in [Action::CopyLog, Action::CancelAll] {
                     let button = egui::Button::new(action.text());
@@ -58,22 +55,22 @@ impl Panel for Jobs {
                     Severity::Info => cx.theme.muted,
                 };
                 let text = RichText::new(&entry.text).color(color32(color));
-                ui.add(egui::Label::new(text).selectable(true).wrap());
+                placeholder::selectable(ui, text);
             }
             for (id, job) in &cx.state.jobs {
-                one(ui, cx, *id, job);
+                job_ui(ui, cx, *id, job);
             }
         });
     }
 }
 
-fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
+fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
     ui.horizontal(|ui| {
         ui.label(&job.title);
         if job.fault.is_some() {
             ui.label(RichText::new("Failed").color(color32(style::failed(cx.theme))));
             if ui.small_button("Dismiss").clicked() {
-                cx.wishes.push(UiAction::Command(Command::Dismiss(id)));
+                cx.actions.push(UiAction::Command(Command::Dismiss(id)));
             }
             return;
         }
@@ -85,7 +82,7 @@ fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
         let cancel = if job.kind == JobKind::Train { "Stop" } else { "Cancel" };
         let cancel = egui::Button::new(if job.cancelling { "Ending…" } else { cancel }).small();
         if ui.add_enabled(!job.cancelling, cancel).clicked() {
-            cx.wishes.push(UiAction::Command(Command::Cancel(id)));
+            cx.actions.push(UiAction::Command(Command::Cancel(id)));
         }
     });
 }

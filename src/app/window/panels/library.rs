@@ -17,29 +17,26 @@ use crate::app::window::style;
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::paint::color32;
+use crate::viz::{Info, TabGroup};
 
 /// Most backbones in sight at once.
-const BACKBONES: f32 = 3.0;
+const MAX_BACKBONES: f32 = 3.0;
 /// Most datasets in sight at once.
-const DATASETS: f32 = 2.0;
+const MAX_DATASETS: f32 = 2.0;
 
-/// The panel.
 #[derive(Default)]
 pub struct Library {
     gallery: Gallery,
 }
 
 impl Panel for Library {
-    fn id(&self) -> &'static str {
-        "library"
-    }
-
-    fn title(&self) -> &'static str {
-        "Library"
-    }
-
-    fn about(&self) -> &'static str {
-        "Backbones, probes and images that are open"
+    fn info(&self) -> Info {
+        Info {
+            id: "library",
+            title: "Library",
+            about: "Backbones, probes and images that are open",
+            tab: TabGroup::Page.tab(),
+        }
     }
 
     fn place(&self) -> PanelPlace {
@@ -50,13 +47,13 @@ impl Panel for Library {
         ui.add_space(2.0);
         header(ui, cx, "Backbones", &[(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")]);
         let count = cx.state.library.backbones.len();
-        let room = (count as f32).min(BACKBONES) * (library_row::HEIGHT + 2.0);
+        let room = (count as f32).min(MAX_BACKBONES) * (library_row::HEIGHT_PX + 2.0);
         list(ui, "backbones", count, room, "No backbone open", |ui, at| backbone(ui, cx, at));
         ui.add_space(4.0);
         header(ui, cx, "Probes", &[(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")]);
         let count = cx.state.library.probes.len();
-        let most = (ui.available_height() * 0.45).max(2.0 * library_row::HEIGHT);
-        let room = (count as f32 * (library_row::HEIGHT + 2.0)).min(most);
+        let most = (ui.available_height() * 0.45).max(2.0 * library_row::HEIGHT_PX);
+        let room = (count as f32 * (library_row::HEIGHT_PX + 2.0)).min(most);
         list(ui, "probes", count, room, "No probe open", |ui, at| probe(ui, cx, at));
         ui.add_space(4.0);
         datasets(ui, cx);
@@ -65,11 +62,11 @@ impl Panel for Library {
     }
 }
 
-/// The datasets that are open, and what can be asked about the one that is looked at.
+/// The datasets that are open, and how probes are evaluated on the one that is looked at.
 fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     header(ui, cx, "Datasets", &[(Action::OpenDataset, "Folder…")]);
     let count = cx.state.library.datasets.len();
-    let room = (count as f32).min(DATASETS) * (library_row::HEIGHT + 2.0);
+    let room = (count as f32).min(MAX_DATASETS) * (library_row::HEIGHT_PX + 2.0);
     list(ui, "datasets", count, room, "No dataset open", |ui, at| dataset(ui, cx, at));
     if cx.state.dataset().is_some() {
         ui.horizontal(|ui| {
@@ -149,7 +146,7 @@ fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut one: imp
     ui.scope(|ui| {
         ui.spacing_mut().item_spacing.y = 2.0;
         let area = ScrollArea::vertical().id_salt(id).max_height(room).auto_shrink([false, true]);
-        area.show_rows(ui, library_row::HEIGHT, count, |ui, shown| shown.for_each(|at| one(ui, at)));
+        area.show_rows(ui, library_row::HEIGHT_PX, count, |ui, shown| shown.for_each(|at| one(ui, at)));
     });
 }
 
@@ -165,9 +162,9 @@ fn words<F>(
     match status {
         Status::Ready(facts) => (ready(facts), color32(style::fine(&theme))),
         Status::Closed => ("Not open".to_owned(), color32(theme.band)),
-        Status::Failed(fault) => {
+        Status::Failed(error) => {
             // The entry bears its name already, so the reason comes first.
-            let line = fault.lines.first().map_or("", String::as_str);
+            let line = error.lines.first().map_or("", String::as_str);
             let reason = line.strip_prefix(&source.to_string()).unwrap_or(line);
             (reason.trim_start_matches([':', ' ']).to_owned(), color32(style::failed(&theme)))
         }
@@ -204,7 +201,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
                 ui.weak(&facts.adapter);
                 ui.weak(format!("Weights {}…", facts.fingerprint.get(..12).unwrap_or_default()));
             }
-            Status::Failed(fault) => drop(ui.label(fault.to_string())),
+            Status::Failed(error) => drop(ui.label(error.to_string())),
             Status::Closed => drop(ui.label("Click to open it beside those that are open")),
             Status::Opening(_) => drop(ui.label(&about)),
         }
@@ -233,7 +230,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     } else if done.response.clicked() {
         match (column, &probe.status) {
             (_, Status::Failed(_)) => cx.send(Command::ReopenProbe(*id)),
-            (Some(column), _) => cx.wishes.push(UiAction::Focus(column)),
+            (Some(column), _) => cx.actions.push(UiAction::Focus(column)),
             (None, _) => {
                 cx.send(Command::AddColumn { probe: *id, image: None, change: Intervention::None });
             }
@@ -257,7 +254,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
                     ui.weak("Not shown; click to show it");
                 }
             }
-            Status::Failed(fault) => drop(ui.label(format!("{fault}\nClick to try again"))),
+            Status::Failed(error) => drop(ui.label(format!("{error}\nClick to try again"))),
             Status::Closed | Status::Opening(_) => drop(ui.label(&about)),
         }
         ui.weak(probe.path.display().to_string());

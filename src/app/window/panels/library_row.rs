@@ -5,15 +5,13 @@ use eframe::egui;
 use egui::{Align2, Color32, FontId, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 
 use crate::app::window::style;
-use crate::viz::draw::font;
-use crate::viz::draw::paint::color32;
+use crate::viz::draw::{color32, font};
 
 /// Height of an entry.
-pub const HEIGHT: f32 = 40.0;
+pub const HEIGHT_PX: f32 = 40.0;
 
 /// What an entry shows.
 pub struct Entry<'a> {
-    /// Its name.
     pub name: &'a str,
     /// What it is, or why it cannot be used.
     pub about: &'a str,
@@ -36,7 +34,7 @@ impl Entry<'_> {
     pub fn show(&self, ui: &mut Ui) -> Done {
         let theme = style::theme(ui);
         let (rect, response) =
-            ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT), Sense::click());
+            ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT_PX), Sense::click());
         let enabled = ui.is_enabled();
         response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.name));
         // Over the button the line itself is not hovered, so the place decides.

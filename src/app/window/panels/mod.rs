@@ -27,24 +27,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Response, Ui};
+use egui::Ui;
 
-pub use self::compare::interventions;
+pub use self::compare::{COMPARE, interventions};
 pub use self::figure_view::TokenHover;
-pub use self::probe_table::any as any_asked;
-pub use self::true_class::class as own_class;
+pub use self::true_class::class as true_class_of;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainForm;
-use crate::app::jobs::{BackboneId, ColumnId};
+use crate::app::jobs::{BackboneId, ColumnId, JobId};
 use crate::app::state::command::{Action, Command, Effect, Prompt};
 use crate::app::state::workspace::Workspace;
-use crate::app::state::{ColumnState, State};
+use crate::app::state::{Column, ColumnState, JobKind, State};
 use crate::app::user_error::UserError;
+use crate::model::explain::survey::Survey;
 use crate::model::trace::Trace;
 use crate::viz::draw::theme::Theme;
 use crate::viz::figures::dataset::OVERVIEWS;
 use crate::viz::figures::plot::Plot;
-use crate::viz::{FIGURES, Figure, Options, Shared};
+use crate::viz::{FIGURES, Info, Options};
 
 /// Where a panel stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,17 +59,33 @@ pub enum PanelPlace {
 
 /// A part of the window.
 pub trait Panel {
+    /// What it is called, and what it shows.
+    fn info(&self) -> Info;
+
     /// Its name in layouts.
-    fn id(&self) -> &'static str;
+    fn id(&self) -> &'static str {
+        self.info().id
+    }
 
     /// Its name on the screen.
-    fn title(&self) -> &'static str;
+    fn title(&self) -> &'static str {
+        self.info().title
+    }
 
     /// What it shows, in a sentence.
-    fn about(&self) -> &'static str;
+    fn about(&self) -> &'static str {
+        self.info().about
+    }
 
     /// Where it stands.
-    fn place(&self) -> PanelPlace;
+    fn place(&self) -> PanelPlace {
+        PanelPlace::Middle
+    }
+
+    /// Whether it has something to show now; none where it always has.
+    fn has_content(&self, _cx: &PanelContext<'_>) -> Option<bool> {
+        None
+    }
 
     /// Draws it.
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>);
@@ -77,21 +93,19 @@ pub trait Panel {
 
 /// The one list of panels.
 pub fn all() -> Vec<Box<dyn Panel>> {
-    let figures = FIGURES.iter().map(|figure| Box::new(figure::View::new(*figure)) as Box<dyn Panel>);
+    let figures = FIGURES.iter().map(|figure| Box::new(figure::FigurePane::new(*figure)) as Box<dyn Panel>);
+    let overviews = OVERVIEWS.iter().map(|one| Box::new(overview::OverviewPane::new(*one)) as Box<dyn Panel>);
     let mut panels: Vec<Box<dyn Panel>> = vec![Box::new(library::Library::default())];
     panels.extend(figures);
     panels.push(Box::new(compare::Compare::default()));
     panels.push(Box::new(tokens::Tokens::default()));
-    panels.push(Box::new(stability::Pane::default()));
-    panels.extend(OVERVIEWS.iter().map(|one| Box::new(overview::Pane::new(*one)) as Box<dyn Panel>));
-    panels.push(Box::new(probe_table::Asked::default()));
+    panels.push(Box::new(stability::StabilityPane::default()));
+    panels.extend(overviews);
+    panels.push(Box::new(probe_table::ProbeTable::default()));
     panels.push(Box::new(training::Training::default()));
     panels.push(Box::new(jobs::Jobs));
     panels
 }
-
-/// What copying numbers gives.
-const NUMBERS: &str = "The numbers behind it, a tab between columns, as a spreadsheet takes them";
 
 /// What a person wants, as a panel hears it.
 #[derive(Clone)]
@@ -106,16 +120,22 @@ pub enum UiAction {
     Show(&'static str),
     /// Show or hide the jobs.
     Jobs,
-    /// Export these figures of these traces, one alone with the limits it is shown with.
-    Export(Vec<&'static str>, Vec<Arc<Trace>>, Shared),
     /// Restore this workspace, of this file.
     Restore(PathBuf, Box<Workspace>),
-    /// Export a picture with its own data.
-    ExportPlot(Arc<dyn Plot>),
-    /// Put one on the clipboard.
-    CopyPlot(Arc<dyn Plot>),
-    /// Put a picture of this figure on the clipboard.
-    CopyImage(&'static str, Arc<Trace>, Shared),
+    /// Ask how a picture is to be exported.
+    Export(Arc<dyn Plot>),
+    /// Put a picture on the clipboard.
+    CopyImage(Arc<dyn Plot>),
+}
+
+impl UiAction {
+    /// What choosing an action of the menu comes to.
+    pub fn chosen(action: Action, state: &State) -> Self {
+        match action.effect(state) {
+            Effect::Command(command) => Self::Command(command),
+            Effect::Prompt(prompt) => Self::Prompt(prompt),
+        }
+    }
 }
 
 /// What a panel sees and what it says.
@@ -127,54 +147,64 @@ pub struct PanelContext<'a> {
     /// The column the panes of one probe show.
     pub focus: Option<ColumnId>,
     /// The token that is pointed at.
-    pub lit: &'a mut TokenHover,
+    pub hover: &'a mut TokenHover,
     /// What is wanted.
-    pub wishes: &'a mut Vec<UiAction>,
+    pub actions: &'a mut Vec<UiAction>,
 }
 
-impl PanelContext<'_> {
+impl<'a> PanelContext<'a> {
     /// Wants something of the state.
     pub fn send(&mut self, command: Command) {
-        self.wishes.push(UiAction::Command(command));
+        self.actions.push(UiAction::Command(command));
     }
 
     /// Chooses an action.
     pub fn choose(&mut self, action: Action) {
-        self.wishes.push(match action.effect(self.state) {
-            Effect::Command(command) => UiAction::Command(command),
-            Effect::Prompt(ask) => UiAction::Prompt(ask),
-        });
+        self.actions.push(UiAction::chosen(action, self.state));
+    }
+
+    /// The column the panes of one probe show.
+    pub fn column(&self) -> Option<&'a Column> {
+        self.state.columns.get(&self.focus?)
+    }
+
+    /// What the column's probe made of the dataset, where it was evaluated.
+    pub fn survey(&self) -> Option<&'a Arc<Survey>> {
+        self.state.survey_of(self.focus?)?.ok()
     }
 
     /// The backbone whose tokens the focused column's probe reads; the first that is open where there is
     /// none.
-    pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
-        let column = self.focus.and_then(|id| self.state.columns.get(&id));
-        let read = column.and_then(|column| self.state.library.backbone_of(column.probe));
+    pub fn backbone(&self) -> Option<(BackboneId, &'a Arc<BackboneInfo>)> {
+        let read = self.column().and_then(|column| self.state.library.backbone_of(column.probe));
         read.or_else(|| self.state.library.backbone())
     }
 
     /// What the focused column has to show; where that is nothing, says why.
     pub fn trace(&mut self, ui: &mut Ui) -> Option<Arc<Trace>> {
-        let Some(column) = self.focus.and_then(|id| self.state.columns.get(&id)) else {
-            self.hint(ui);
-            return None;
-        };
-        match &column.shown {
-            ColumnState::Ready(trace) | ColumnState::Waiting(Some(trace)) => return Some(trace.clone()),
-            ColumnState::Nothing => self.hint(ui),
-            ColumnState::Waiting(None) => {
-                let look = self.state.jobs.values().find(|job| job.kind == crate::app::state::JobKind::Look);
-                placeholder::busy(ui, "Looking…", look.and_then(|job| job.progress.as_ref()));
+        match self.column().map(|column| &column.shown) {
+            Some(ColumnState::Ready(trace) | ColumnState::Waiting(Some(trace))) => {
+                return Some(trace.clone());
             }
-            ColumnState::Failed(fault) => self.failed(ui, fault),
+            Some(ColumnState::Nothing) | None => self.hint(ui),
+            Some(ColumnState::Waiting(None)) => {
+                let look = self.state.jobs.iter().find(|(_, job)| job.kind == JobKind::Look);
+                self.busy(ui, "Looking…", look.map(|(id, _)| *id));
+            }
+            Some(ColumnState::Failed(error)) => self.failed(ui, error),
         }
         None
     }
 
+    /// Says that work is going on: `what`, or what the job says of itself.
+    pub fn busy(&self, ui: &mut Ui, what: &str, job: Option<JobId>) {
+        let progress = job.and_then(|job| self.state.jobs.get(&job)?.progress.as_ref());
+        placeholder::busy(ui, what, progress);
+    }
+
     /// Says why something failed; the processor tries again if a person wants that.
-    pub fn failed(&mut self, ui: &mut Ui, fault: &UserError) {
-        if placeholder::failed(ui, fault) {
+    pub fn failed(&mut self, ui: &mut Ui, error: &UserError) {
+        if placeholder::failed(ui, error) {
             let draft = TrainForm { device: "cpu".to_owned(), ..self.state.training.draft.clone() };
             self.send(Command::SetDraft(Box::new(draft)));
             self.send(Command::SetDevice("cpu".to_owned()));
@@ -194,26 +224,5 @@ impl PanelContext<'_> {
     /// How a figure is drawn, limits shared by all columns included.
     pub fn options(&self, figure: &str) -> Options {
         self.state.views.of(figure).within(self.state.shared_limits(figure))
-    }
-
-    /// The menu of a figure under the right button; `limits` are those it is shown with.
-    pub fn menu(
-        &mut self,
-        response: &Response,
-        figure: &'static dyn Figure,
-        trace: &Arc<Trace>,
-        limits: Shared,
-    ) {
-        response.context_menu(|ui| {
-            if ui.button("Export…").clicked() {
-                self.wishes.push(UiAction::Export(vec![figure.id()], vec![trace.clone()], limits));
-            }
-            if ui.button("Copy image").clicked() {
-                self.wishes.push(UiAction::CopyImage(figure.id(), trace.clone(), limits));
-            }
-            if ui.button("Copy numbers").on_hover_text(NUMBERS).clicked() {
-                ui.ctx().copy_text(figure.table(trace).tsv());
-            }
-        });
     }
 }

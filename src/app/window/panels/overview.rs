@@ -6,50 +6,43 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{ComboBox, Ui};
 
-use super::plot_view::Plotted;
-use super::{Panel, PanelContext, PanelPlace, placeholder};
+use super::controls::colors;
+use super::plot_view::PlotView;
+use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::{ColumnId, DatasetId};
-use crate::app::state::GalleryFilter;
 use crate::app::state::command::{Action, Command};
+use crate::app::state::{GalleryFilter, Status};
 use crate::model::explain::survey::Survey;
-use crate::viz::draw::colormap::Map;
+use crate::viz::Info;
 use crate::viz::draw::font;
-use crate::viz::figures::dataset::{Choice, MapOf, Overview, label, measure};
-use crate::viz::figures::plot::Surveyed;
+use crate::viz::figures::dataset::{Choice, Control, MapOf, Overview, label, measure};
+use crate::viz::figures::plot::SurveyPlot;
 
 /// What a scene depends on: the addresses of the surveys, choices, and the marked image.
 type Key = ([usize; 2], Choice, Option<usize>);
 
 /// The pane of one overview.
-pub struct Pane {
+pub struct OverviewPane {
     overview: &'static dyn Overview,
-    plotted: Plotted<Key, Surveyed>,
+    plot: PlotView<Key, SurveyPlot>,
     /// The column whose probe stands upwards in a scatter; the focused one where absent.
     against: Option<ColumnId>,
 }
 
-impl Pane {
+impl OverviewPane {
     /// Of this overview.
     pub fn new(overview: &'static dyn Overview) -> Self {
-        Self { overview, plotted: Plotted::default(), against: None }
+        Self { overview, plot: PlotView::default(), against: None }
     }
 }
 
-impl Panel for Pane {
-    fn id(&self) -> &'static str {
-        self.overview.id()
+impl Panel for OverviewPane {
+    fn info(&self) -> Info {
+        self.overview.info()
     }
 
-    fn title(&self) -> &'static str {
-        self.overview.title()
-    }
-
-    fn about(&self) -> &'static str {
-        self.overview.about()
-    }
-
-    fn place(&self) -> PanelPlace {
-        PanelPlace::Middle
+    fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
+        Some(cx.survey().is_some())
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -61,20 +54,20 @@ impl Panel for Pane {
         let selected = cx.state.current_image().and_then(|image| image.label);
         let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
         // Only a scatter marks it; the others need not be drawn again for it.
-        let selected = selected.filter(|_| self.overview.id() == "scatter");
+        let selected = selected.filter(|_| self.overview.is_by_image());
         let choice = cx.state.views.overview.clone();
         let (overview, survey) = (self.overview, survey.clone());
-        self.draw(ui, cx, Surveyed { overview, survey, other, choice, selected }, dataset);
+        self.draw(ui, cx, SurveyPlot { overview, survey, other, choice, selected }, dataset);
     }
 }
 
-impl Pane {
-    fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: Surveyed, dataset: DatasetId) {
+impl OverviewPane {
+    fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: SurveyPlot, dataset: DatasetId) {
         let surveys = [Arc::as_ptr(&plot.survey).addr(), Arc::as_ptr(&plot.other).addr()];
         let key = (surveys, plot.choice.clone(), plot.selected);
         // The mark is for the screen.
-        let export = |plot: &Surveyed| Surveyed { selected: None, ..plot.clone() };
-        let Some((plot, item, response)) = self.plotted.show(ui, cx, key, plot, export) else { return };
+        let export = |plot: &SurveyPlot| SurveyPlot { selected: None, ..plot.clone() };
+        let Some((plot, item, response)) = self.plot.fill(ui, cx, key, plot, export) else { return };
         let (what, images) = plot.overview.item(plot.view(), item);
         let clicked = response.clicked();
         response.on_hover_ui_at_pointer(|ui| {
@@ -101,25 +94,27 @@ impl Pane {
         let mut choice = before.clone();
         ui.horizontal_wrapped(|ui| {
             ui.add_space(8.0);
-            match self.overview.id() {
-                "class_diagnostics" => pick(ui, "Measure", "measure", survey, &mut choice.measure),
-                "routing_maps" => maps(ui, &mut choice.maps),
-                "scatter" => {
-                    pick(ui, "Across", "across", survey, &mut choice.measure);
-                    pick(ui, "Upwards", "upwards", other, &mut choice.against);
-                    // The word and its choice stay on one line.
-                    if ui.available_size_before_wrap().x < 165.0 {
-                        ui.end_row();
-                        ui.add_space(8.0);
+            let by_image = self.overview.is_by_image();
+            for control in self.overview.controls() {
+                match control {
+                    Control::Measure => {
+                        let name = if by_image { "Across" } else { "Measure" };
+                        pick(ui, name, survey, &mut choice.measure);
                     }
-                    self.upwards(ui, cx);
+                    Control::Against => {
+                        pick(ui, "Upwards", other, &mut choice.against);
+                        // The word and its choice stay on one line.
+                        if ui.available_size_before_wrap().x < 165.0 {
+                            ui.end_row();
+                            ui.add_space(8.0);
+                        }
+                        self.upwards(ui, cx);
+                    }
+                    Control::Maps => maps(ui, &mut choice.maps),
+                    Control::Map => colors(ui, &mut choice.map),
                 }
-                _ => {}
             }
-            if matches!(self.overview.id(), "routing_maps" | "confusion") {
-                colors(ui, &mut choice.map, self.overview.id());
-            }
-            if self.overview.id() != "scatter" {
+            if !by_image {
                 ui.weak(format!("{}, {:.1} % right", survey.probe, survey.accuracy()));
             }
         });
@@ -150,10 +145,10 @@ impl Pane {
 }
 
 /// Chooses a measure of a survey.
-fn pick(ui: &mut Ui, text: &str, salt: &str, survey: &Survey, chosen: &mut String) {
+fn pick(ui: &mut Ui, text: &str, survey: &Survey, chosen: &mut String) {
     let id = ui.label(text).id;
     let shown = label(measure(survey, chosen));
-    let combo = ComboBox::from_id_salt(salt).width(150.0).selected_text(shown);
+    let combo = ComboBox::from_id_salt(text).width(150.0).selected_text(shown);
     let list = |ui: &mut Ui| {
         for name in survey.measures.keys() {
             ui.selectable_value(chosen, (*name).to_owned(), label(name));
@@ -171,33 +166,18 @@ fn maps(ui: &mut Ui, of: &mut MapOf) {
     }
 }
 
-fn colors(ui: &mut Ui, map: &mut Map, salt: &str) {
-    let names = [(Map::Cividis, "Cividis"), (Map::Viridis, "Viridis")];
-    let shown = names.iter().find(|(known, _)| known == map).map_or("", |(_, name)| *name);
-    let combo = ComboBox::from_id_salt((salt, "map")).selected_text(shown).width(70.0);
-    let list = |ui: &mut Ui| {
-        for (value, name) in names {
-            ui.selectable_value(map, value, name);
-        }
-    };
-    combo.show_ui(ui, list).response.on_hover_text("Colours of magnitudes");
-}
-
 /// What the focused column's probe made of the dataset; where that is nothing, says why and what to do.
 pub fn survey(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<Survey>)> {
     let state = cx.state;
     let Some((dataset, part)) = state.dataset() else {
         let opening = state.library.datasets.values().find_map(|dataset| match &dataset.status {
-            crate::app::state::Status::Failed(fault) => Some(Err(fault.clone())),
-            crate::app::state::Status::Opening(job) => Some(Ok(*job)),
+            Status::Failed(error) => Some(Err(error)),
+            Status::Opening(job) => Some(Ok(*job)),
             _ => None,
         });
         match opening {
-            Some(Ok(job)) => {
-                let progress = state.jobs.get(&job).and_then(|job| job.progress.as_ref());
-                placeholder::busy(ui, "Opening the dataset…", progress);
-            }
-            Some(Err(fault)) => cx.failed(ui, &fault),
+            Some(Ok(job)) => cx.busy(ui, "Opening the dataset…", Some(job)),
+            Some(Err(error)) => cx.failed(ui, error),
             None => {
                 let hint = "Open a dataset to see what probes make of all its images";
                 if placeholder::invite(ui, hint, Action::OpenDataset.text()) {
@@ -212,12 +192,11 @@ pub fn survey(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<
         return Some((dataset, survey.clone()));
     }
     if let Some(job) = state.surveys.asking {
-        let progress = state.jobs.get(&job).and_then(|job| job.progress.as_ref());
-        placeholder::busy(ui, "Asking…", progress);
+        cx.busy(ui, "Asking…", Some(job));
         return None;
     }
     match (found, &state.surveys.fault) {
-        (Some(Err(fault)), _) | (None, Some(fault)) => cx.failed(ui, fault),
+        (Some(Err(error)), _) | (None, Some(error)) => cx.failed(ui, error),
         _ if state.columns.is_empty() => cx.hint(ui),
         _ => {
             let hint = format!(
@@ -239,8 +218,8 @@ fn lead(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[u
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
     let Some(first) = ids.first().copied() else { return };
     if ids.len() > 1 {
-        let sieve = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::default() };
-        cx.send(Command::SetSieve(Box::new(sieve)));
+        let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::default() };
+        cx.send(Command::SetSieve(Box::new(filter)));
     }
     cx.send(Command::SelectImage(first));
 }

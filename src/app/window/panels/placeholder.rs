@@ -9,14 +9,14 @@ use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
 /// Widest line of words in the middle of a panel.
-const WIDE: f32 = 440.0;
+const MAX_LINE_PX: f32 = 440.0;
 
 /// Puts `add` in the middle of what is left of `ui`, about `height` high.
 pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
     let room = ui.available_size();
     ui.add_space(((room.y - height) / 2.0).max(8.0));
     ui.with_layout(Layout::top_down(Align::Center), |ui| {
-        ui.set_max_width((room.x - 24.0).clamp(60.0, WIDE));
+        ui.set_max_width((room.x - 24.0).clamp(60.0, MAX_LINE_PX));
         add(ui)
     })
     .inner
@@ -54,7 +54,7 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
 
 /// A bar with what is done and what is left.
 pub fn bar(ui: &mut Ui, progress: &Progress) {
-    let width = ui.available_width().min(WIDE);
+    let width = ui.available_width().min(MAX_LINE_PX);
     track(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
 }
 
@@ -70,31 +70,37 @@ pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
 
 /// Why it failed and what to do now; the words can be selected and copied. True once a person wants
 /// the processor to try.
-pub fn failed(ui: &mut Ui, fault: &UserError) -> bool {
+pub fn failed(ui: &mut Ui, error: &UserError) -> bool {
     let mut on_cpu = false;
-    let theme = style::theme(ui);
     ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
         middle(ui, 90.0, |ui| {
-            let mut lines = fault.lines.iter();
-            if let Some(first) = lines.next() {
-                let text = RichText::new(first).color(color32(style::failed(&theme)));
-                ui.add(egui::Label::new(text).selectable(true).wrap());
+            let color = color32(style::failed(&style::theme(ui)));
+            for (at, line) in error.lines.iter().enumerate() {
+                let text = RichText::new(line);
+                selectable(ui, if at == 0 { text.color(color) } else { text.weak() });
             }
-            for line in lines {
-                ui.add(egui::Label::new(RichText::new(line).weak()).selectable(true).wrap());
-            }
-            if fault.wants_cpu() {
+            if error.wants_cpu() {
                 ui.add_space(4.0);
                 on_cpu =
                     ui.button(ON_CPU).on_hover_text("Opens the backbone there and tries again").clicked();
-            } else if let Some(remedy) = &fault.remedy {
-                ui.add(egui::Label::new(remedy).selectable(true).wrap());
+            } else if let Some(remedy) = &error.remedy {
+                selectable(ui, RichText::new(remedy));
             }
             ui.add_space(2.0);
-            if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
-                ui.ctx().copy_text(fault.to_string());
-            }
+            copy_button(ui, error);
         });
     });
     on_cpu
+}
+
+/// Words that can be selected and copied.
+pub fn selectable(ui: &mut Ui, text: RichText) {
+    ui.add(egui::Label::new(text).selectable(true).wrap());
+}
+
+/// Copies what an error says.
+pub fn copy_button(ui: &mut Ui, error: &UserError) {
+    if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
+        ui.ctx().copy_text(error.to_string());
+    }
 }

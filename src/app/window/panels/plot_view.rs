@@ -1,25 +1,28 @@
-//! A plot in a pane: laid out again only when something it depends on changes, painted as large as its
-//! box allows, exported and copied through its menu.
+//! A plot in a box of a pane: laid out again only when something it depends on changes, painted as large
+//! as the box allows, exported and copied through its menu.
 
 use std::sync::Arc;
 
 use eframe::egui;
 use egui::{Rect, Response, Ui, Vec2};
 
-use super::figure::zoom;
-use super::{NUMBERS, PanelContext, UiAction, placeholder};
-use crate::viz::draw::paint::Canvas;
-use crate::viz::draw::scene::{Hover, Scene};
+use super::{PanelContext, UiAction, placeholder};
+use crate::viz::draw::{Canvas, Hover, Painted, Scene, Theme};
 use crate::viz::figures::plot::{self, Plot};
 use crate::viz::{Empty, Size};
 
 /// Room around a picture.
-const EDGE: f32 = 8.0;
-/// Smallest scene that is laid out, in points; a smaller box shows it scaled down.
-const LEAST: Vec2 = Vec2::new(170.0, 110.0);
+pub const EDGE_PX: f32 = 8.0;
+/// Smallest scene of a pane that is laid out, in points; a smaller box shows it scaled down.
+const MIN_SIZE: Vec2 = Vec2::new(170.0, 110.0);
+
+/// Pixels a point: a page's 7.5 pt label becomes as large as the window's own words.
+pub fn zoom(width: f32) -> f32 {
+    (width / 300.0).clamp(1.45, 1.7)
+}
 
 /// What is drawn of one plot after another. `K` is what a plot depends on beside its size and the theme.
-pub struct Plotted<K, P> {
+pub struct PlotView<K, P> {
     canvas: Canvas,
     kept: Option<Kept<K, P>>,
 }
@@ -31,56 +34,100 @@ struct Kept<K, P> {
     drawn: Result<Scene, Empty>,
 }
 
-impl<K, P> Default for Plotted<K, P> {
+/// A plot as it was just painted.
+pub struct Shown<'a, P> {
+    /// The plot that is drawn.
+    pub plot: &'a P,
+    /// Its picture.
+    pub scene: &'a Scene,
+    /// What painted it.
+    pub canvas: &'a Canvas,
+    /// What a person does with it.
+    pub painted: Painted,
+    /// Whether it is another than in the frame before.
+    pub is_new: bool,
+}
+
+impl<K, P> Default for PlotView<K, P> {
     fn default() -> Self {
         Self { canvas: Canvas::default(), kept: None }
     }
 }
 
-impl<K: PartialEq, P: Plot + 'static> Plotted<K, P> {
-    /// Draws `plot` into the rest of the pane, and marks what is pointed at: the plot that is drawn, that
-    /// item, and the picture's response. `export` is the plot as files have it.
-    pub fn show(
+impl<K: PartialEq, P: Plot> PlotView<K, P> {
+    /// Draws a plot into `rect` at `zoom` pixels a point, its scene no smaller than `min_size` points.
+    ///
+    /// # Errors
+    /// Why there is nothing to see.
+    pub fn paint(
+        &mut self,
+        ui: &mut Ui,
+        theme: &Theme,
+        (rect, zoom, min_size): (Rect, f32, Vec2),
+        key: K,
+        plot: impl FnOnce() -> P,
+    ) -> Result<Shown<'_, P>, Empty> {
+        let size = (rect.size() / zoom).max(min_size);
+        let key = (key, theme.dark, [size.x.round() as i32, size.y.round() as i32]);
+        let is_new = self.kept.as_ref().is_none_or(|kept| kept.key != key);
+        if is_new {
+            self.kept = None;
+        }
+        let layout = || {
+            let plot = plot();
+            let most = plot.max_height(size.x).max(1.4 * plot.height(size.x).max(min_size.y));
+            let drawn = plot::draw(&plot, theme, Size { width: size.x, height: size.y.min(most) });
+            Kept { key, plot, drawn }
+        };
+        let Kept { plot, drawn, .. } = self.kept.get_or_insert_with(layout);
+        let scene = drawn.as_ref().map_err(Clone::clone)?;
+        let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
+        let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
+        let painted = self.canvas.paint(ui, scene, top);
+        Ok(Shown { plot, scene, canvas: &self.canvas, painted, is_new })
+    }
+
+    /// Draws a plot into the rest of the pane, and marks the item that is pointed at: the plot that is
+    /// drawn, that item, and the picture's response. `export` is the plot as files have it.
+    pub fn fill(
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
         key: K,
         plot: P,
         export: impl Fn(&P) -> P,
-    ) -> Option<(&P, usize, Response)> {
-        let rect = ui.available_rect_before_wrap().shrink(EDGE);
-        let size = (rect.size() / zoom(rect.width())).max(LEAST);
-        let key = (key, cx.theme.dark, [size.x.round() as i32, size.y.round() as i32]);
-        if self.kept.as_ref().is_none_or(|kept| kept.key != key) {
-            let natural = plot.height(size.x);
-            let size = Size { width: size.x, height: size.y.min(natural.max(LEAST.y) * 1.4) };
-            let drawn = plot::draw(&plot, cx.theme, size);
-            self.kept = Some(Kept { key, plot, drawn });
-        }
-        let Kept { plot, drawn, .. } = self.kept.as_ref()?;
-        let scene = match drawn {
-            Ok(scene) => scene,
+    ) -> Option<(&P, usize, Response)>
+    where
+        P: 'static,
+    {
+        let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
+        let place = (rect, zoom(rect.width()), MIN_SIZE);
+        let Shown { plot, scene, canvas, painted, .. } = match self.paint(ui, cx.theme, place, key, || plot) {
+            Ok(shown) => shown,
             Err(why) => {
                 placeholder::empty(ui, &why.0);
                 return None;
             }
         };
-        let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
-        let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
-        let painted = self.canvas.paint(ui, scene, top);
-        painted.response.context_menu(|ui| {
-            if ui.button("Export…").clicked() {
-                cx.wishes.push(UiAction::ExportPlot(Arc::new(export(plot))));
-            }
-            if ui.button("Copy image").clicked() {
-                cx.wishes.push(UiAction::CopyPlot(Arc::new(export(plot))));
-            }
-            if ui.button("Copy numbers").on_hover_text(NUMBERS).clicked() {
-                ui.ctx().copy_text(plot.table().tsv());
-            }
-        });
+        menu(&painted.response, cx, || Arc::new(export(plot)));
         let item = painted.hover.and_then(|hover| hover.item)?;
-        self.canvas.mark(ui, scene, Hover { item: Some(item), ..Hover::default() }, cx.theme);
+        canvas.mark(ui, scene, Hover { item: Some(item), ..Hover::default() }, cx.theme);
         Some((plot, item, painted.response))
     }
+}
+
+/// The menu of a picture under the right button.
+pub fn menu(response: &Response, cx: &mut PanelContext<'_>, plot: impl Fn() -> Arc<dyn Plot>) {
+    response.context_menu(|ui| {
+        if ui.button("Export…").clicked() {
+            cx.actions.push(UiAction::Export(plot()));
+        }
+        if ui.button("Copy image").clicked() {
+            cx.actions.push(UiAction::CopyImage(plot()));
+        }
+        let about = "The numbers behind it, a tab between columns, as a spreadsheet takes them";
+        if ui.button("Copy numbers").on_hover_text(about).clicked() {
+            ui.ctx().copy_text(plot().table().tsv());
+        }
+    });
 }

@@ -1,4 +1,4 @@
-//! All probes that were asked about the dataset, in one table: how much each gets right, and the means of
+//! All probes that were evaluated on the dataset, in one table: how much each gets right, and the means of
 //! what it says of itself. A click on a row looks through that probe.
 
 use std::sync::Arc;
@@ -6,27 +6,26 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Grid, RichText, ScrollArea, Ui};
 
-use super::{Panel, PanelContext, PanelPlace, UiAction, overview};
+use super::{Panel, PanelContext, UiAction, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::Command;
 use crate::app::state::{Probe, State};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::survey::{CONFIDENCE, OWN, Survey};
-use crate::viz::draw::scale::number;
+use crate::viz::draw::{Table, number};
 use crate::viz::figures::dataset::label;
+use crate::viz::{Info, TabGroup};
 
 /// Columns of means over the images, by measure; not every head has all.
 const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
 
-/// The panel.
 #[derive(Default)]
-pub struct Asked {
+pub struct ProbeTable {
     /// The column the rows are sorted by, of accuracy and means; by name where absent.
     sort: Option<usize>,
     rising: bool,
 }
 
-/// One probe.
 struct Row {
     probe: ProbeId,
     change: Intervention,
@@ -35,21 +34,21 @@ struct Row {
     values: Vec<f64>,
 }
 
-impl Panel for Asked {
-    fn id(&self) -> &'static str {
-        "asked"
+impl Panel for ProbeTable {
+    fn info(&self) -> Info {
+        Info {
+            id: "asked",
+            title: "Probes",
+            about: "All probes that were evaluated on the dataset, one a row; a click looks through it",
+            tab: TabGroup::Classes.front(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Probes"
-    }
-
-    fn about(&self) -> &'static str {
-        "All probes that were evaluated on the dataset, one a row; a click looks through it"
-    }
-
-    fn place(&self) -> PanelPlace {
-        PanelPlace::Middle
+    fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
+        let mut subjects = subjects(cx.state);
+        Some(
+            subjects.any(|(probe, change)| cx.state.survey(probe, change).is_some_and(|found| found.is_ok())),
+        )
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -73,7 +72,7 @@ impl Panel for Asked {
                 let grid = Grid::new("asked").striped(true).spacing([18.0, 4.0]).min_row_height(22.0);
                 grid.show(ui, |ui| {
                     self.head(ui);
-                    rows.iter().for_each(|row| one(ui, cx, row));
+                    rows.iter().for_each(|row| row_ui(ui, cx, row));
                 });
             });
         });
@@ -84,7 +83,7 @@ impl Panel for Asked {
     }
 }
 
-impl Asked {
+impl ProbeTable {
     fn head(&mut self, ui: &mut Ui) {
         if ui.selectable_label(self.sort.is_none(), RichText::new("Probe").strong()).clicked() {
             self.sort = None;
@@ -105,13 +104,13 @@ fn names() -> impl Iterator<Item = String> {
     std::iter::once("Right (%)".to_owned()).chain(MEANS.iter().map(|measure| label(measure)))
 }
 
-fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row) {
+fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row) {
     let column = cx.state.columns.iter().find(|(_, c)| (c.probe, c.change) == (row.probe, row.change));
     let column = column.map(|(id, _)| *id);
     let chosen = column.is_some() && cx.focus == column;
     if ui.selectable_label(chosen, &row.name).clicked() {
         match column {
-            Some(column) => cx.wishes.push(UiAction::Focus(column)),
+            Some(column) => cx.actions.push(UiAction::Focus(column)),
             None => cx.send(Command::AddColumn { probe: row.probe, image: None, change: row.change }),
         }
     }
@@ -120,11 +119,6 @@ fn one(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row) {
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.label(text));
     }
     ui.end_row();
-}
-
-/// Whether any probe was asked.
-pub fn any(state: &State) -> bool {
-    subjects(state).any(|(probe, change)| state.survey(probe, change).is_some_and(|found| found.is_ok()))
 }
 
 /// Every probe as it was trained, and the columns in which one is changed.
@@ -162,11 +156,9 @@ fn values(survey: &Arc<Survey>) -> Vec<f64> {
 
 /// The table as text, a tab between columns; what is not known is empty.
 fn tsv(rows: &[Row]) -> String {
-    let mut text = format!("Probe\t{}\n", names().collect::<Vec<_>>().join("\t"));
-    for row in rows {
-        let cells: Vec<String> =
-            row.values.iter().map(|v| if v.is_nan() { String::new() } else { v.to_string() }).collect();
-        text += &format!("{}\t{}\n", row.name, cells.join("\t"));
-    }
-    text
+    let table = Table::default().words("Probe", rows.iter().map(|row| row.name.clone()));
+    let column = |table: Table, (at, name): (usize, String)| {
+        table.numbers(&name, rows.iter().map(|row| row.values[at]))
+    };
+    names().enumerate().fold(table, column).tsv()
 }

@@ -5,49 +5,48 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::Ui;
 
-use super::plot_view::Plotted;
-use super::{Panel, PanelContext, PanelPlace, placeholder};
+use super::plot_view::PlotView;
+use super::{Panel, PanelContext, placeholder};
 use crate::app::state::command::Command;
 use crate::model::explain::stability::Stability;
+use crate::model::trace::Routing;
 use crate::viz::draw::scale::number;
-use crate::viz::figures::stability::Steadiness;
+use crate::viz::figures::stability::StabilityPlot;
+use crate::viz::{Info, TabGroup};
 
-/// The pane.
 #[derive(Default)]
-pub struct Pane {
+pub struct StabilityPane {
     /// A stability is known by its address.
-    plotted: Plotted<usize, Steadiness>,
+    plot: PlotView<usize, StabilityPlot>,
 }
 
-impl Panel for Pane {
-    fn id(&self) -> &'static str {
-        "stability"
+impl Panel for StabilityPane {
+    fn info(&self) -> Info {
+        Info {
+            id: "stability",
+            title: "Stability",
+            about: "How much of the order stays under flips, crops, noise and brightness, and across seeds",
+            tab: TabGroup::Diagnostics.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Stability"
-    }
-
-    fn about(&self) -> &'static str {
-        "How much of the order stays under flips, crops, noise and brightness, and across seeds"
-    }
-
-    fn place(&self) -> PanelPlace {
-        PanelPlace::Middle
+    fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
+        // A fixed order does not hang on the image: there is nothing to measure.
+        let trace = cx.column().and_then(|column| column.shown.trace());
+        Some(trace.is_some_and(|trace| matches!(trace.routing, Routing::Plan(_))))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(column) = cx.focus else { return cx.hint(ui) };
         if let Some(job) = cx.state.steadying(column) {
-            let progress = cx.state.jobs.get(&job).and_then(|job| job.progress.as_ref());
-            return placeholder::busy(ui, "Reading changed pictures", progress);
+            return cx.busy(ui, "Reading changed pictures", Some(job));
         }
         match cx.state.stability_of(column) {
             Some(Ok(stability)) => {
                 let stability = stability.clone();
                 self.draw(ui, cx, &stability);
             }
-            Some(Err(fault)) => cx.failed(ui, fault),
+            Some(Err(error)) => cx.failed(ui, error),
             None => {
                 if cx.trace(ui).is_none() {
                     return;
@@ -61,10 +60,10 @@ impl Panel for Pane {
     }
 }
 
-impl Pane {
+impl StabilityPane {
     fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, stability: &Arc<Stability>) {
-        let (key, plot) = (Arc::as_ptr(stability).addr(), Steadiness(stability.clone()));
-        let Some((_, item, response)) = self.plotted.show(ui, cx, key, plot, Steadiness::clone) else {
+        let (key, plot) = (Arc::as_ptr(stability).addr(), StabilityPlot(stability.clone()));
+        let Some((_, item, response)) = self.plot.fill(ui, cx, key, plot, StabilityPlot::clone) else {
             return;
         };
         let Some(group) = stability.groups.get(item) else { return };

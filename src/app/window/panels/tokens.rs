@@ -1,19 +1,19 @@
 //! Every token of the shown image in numbers: where it lies, when it is read, what it counts. A click
-//! holds a token, the arrow keys move on from it, Ctrl+C copies the table.
+//! pins a token, the arrow keys move on from it, Ctrl+C copies the table.
 
 use std::sync::Arc;
 
 use eframe::egui;
 use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
 
-use super::{Panel, PanelContext, PanelPlace, placeholder};
+use super::{Panel, PanelContext, placeholder};
 use crate::app::window::style;
 use crate::model::trace::Trace;
-use crate::viz::draw::paint::color32;
-use crate::viz::draw::readout;
+use crate::viz::draw::{Table, color32, readout};
+use crate::viz::{Info, TabGroup};
 
 /// Height of a row.
-const ROW: f32 = 22.0;
+const ROW_PX: f32 = 22.0;
 
 /// What a column holds; the numbers are absent where the head has no such thing.
 const COLUMNS: [(&str, &str); WIDTH] = [
@@ -35,7 +35,6 @@ const WHOLE: usize = 5;
 /// The numbers of every token, one a column.
 type Rows = Vec<[f64; WIDTH]>;
 
-/// The panel.
 #[derive(Default)]
 pub struct Tokens {
     sort: usize,
@@ -43,25 +42,18 @@ pub struct Tokens {
     /// The trace, its numbers, and with how many places they are shown.
     kept: Option<(Arc<Trace>, Rows, [usize; WIDTH])>,
     sorted: Option<(usize, bool, Vec<usize>)>,
-    /// The held token that was last scrolled to.
+    /// The pinned token that was last scrolled to.
     shown: Option<usize>,
 }
 
 impl Panel for Tokens {
-    fn id(&self) -> &'static str {
-        "tokens"
-    }
-
-    fn title(&self) -> &'static str {
-        "Token table"
-    }
-
-    fn about(&self) -> &'static str {
-        "Every token in numbers: position, score, weight and evidence"
-    }
-
-    fn place(&self) -> PanelPlace {
-        PanelPlace::Middle
+    fn info(&self) -> Info {
+        Info {
+            id: "tokens",
+            title: "Token table",
+            about: "Every token in numbers: position, score, weight and evidence",
+            tab: TabGroup::Page.tab(),
+        }
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -96,27 +88,27 @@ impl Panel for Tokens {
         ui.spacing_mut().item_spacing.y = 0.0;
         step(ui, cx, order);
         let mut area = ScrollArea::both().auto_shrink(false);
-        // What is held anywhere is scrolled to, once.
-        if cx.lit.held != self.shown {
-            self.shown = cx.lit.held;
+        // What is pinned anywhere is scrolled to, once.
+        if cx.hover.pinned != self.shown {
+            self.shown = cx.hover.pinned;
             let at = self.shown.and_then(|token| order.iter().position(|t| *t == token));
             if let Some(at) = at {
-                let middle = 0.5 * (ui.available_height() - ROW);
-                area = area.vertical_scroll_offset((at as f32 * ROW - middle).max(0.0));
+                let middle = 0.5 * (ui.available_height() - ROW_PX);
+                area = area.vertical_scroll_offset((at as f32 * ROW_PX - middle).max(0.0));
             }
         }
         let rect = ui.available_rect_before_wrap();
         let text = || tsv(order, rows);
-        area.show_rows(ui, ROW, order.len(), |ui, shown| {
+        area.show_rows(ui, ROW_PX, order.len(), |ui, shown| {
             for at in shown {
                 let token = order[at];
-                let state = [cx.lit.held == Some(token), cx.lit.token == Some(token)];
+                let state = [cx.hover.pinned == Some(token), cx.hover.token == Some(token)];
                 let response = row(ui, width, &rows[token], places, state, at);
                 if response.hovered() {
-                    cx.lit.point(token);
+                    cx.hover.point(token);
                 }
                 if response.clicked() {
-                    cx.lit.click(token);
+                    cx.hover.click(token);
                     self.shown = Some(token); // it is in sight where it was clicked
                 }
                 response.context_menu(|ui| {
@@ -137,27 +129,27 @@ impl Panel for Tokens {
     }
 }
 
-/// Moves what is held to the row above or below.
+/// Moves what is pinned to the row above or below.
 fn step(ui: &Ui, cx: &mut PanelContext<'_>, order: &[usize]) {
-    let Some(at) = cx.lit.held.and_then(|held| order.iter().position(|token| *token == held)) else { return };
+    let Some(at) = cx.hover.pinned.and_then(|pinned| order.iter().position(|token| *token == pinned)) else {
+        return;
+    };
     if ui.ctx().egui_wants_keyboard_input() {
         return;
     }
     let pressed = |key| ui.input_mut(|i| i.consume_key(egui::Modifiers::NONE, key));
     let by = isize::from(pressed(egui::Key::ArrowDown)) - isize::from(pressed(egui::Key::ArrowUp));
     if let Some(token) = at.checked_add_signed(by).and_then(|at| order.get(at)).filter(|_| by != 0) {
-        cx.lit.click(*token);
+        cx.hover.click(*token);
     }
 }
 
 /// The table as text, a tab between columns; what is not known is empty.
 fn tsv(order: &[usize], rows: &Rows) -> String {
-    let mut text = COLUMNS.map(|(name, _)| name).join("\t") + "\n";
-    for token in order {
-        let cells = rows[*token].map(|v| if v.is_nan() { String::new() } else { v.to_string() });
-        text += &(cells.join("\t") + "\n");
-    }
-    text
+    let column = |table: Table, (at, (name, _)): (usize, &(&str, &str))| {
+        table.numbers(name, order.iter().map(|token| rows[*token][at]))
+    };
+    COLUMNS.iter().enumerate().fold(Table::default(), column).tsv()
 }
 
 /// The numbers of every token.
@@ -187,7 +179,7 @@ fn end(left: f32, width: f32, column: usize) -> f32 {
 
 /// The heads of the columns; the one clicked.
 fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
-    let size = Vec2::new(width * COLUMNS.len() as f32, ROW + 6.0);
+    let size = Vec2::new(width * COLUMNS.len() as f32, ROW_PX + 6.0);
     let (line, _) = ui.allocate_exact_size(size, Sense::hover());
     let mut clicked = None;
     for (i, (name, about)) in COLUMNS.iter().enumerate() {
@@ -226,20 +218,21 @@ fn row(
     width: f32,
     values: &[f64; WIDTH],
     places: &[usize; WIDTH],
-    [held, lit]: [bool; 2],
+    [pinned, hovered]: [bool; 2],
     at: usize,
 ) -> Response {
-    let size = Vec2::new(width * COLUMNS.len() as f32, ROW);
+    let size = Vec2::new(width * COLUMNS.len() as f32, ROW_PX);
     let (rect, response) = ui.allocate_exact_size(size, Sense::click());
-    response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, held, format!("Token {}", values[0])));
+    response
+        .widget_info(|| WidgetInfo::selected(Role::ListItem, true, pinned, format!("Token {}", values[0])));
     let theme = style::theme(ui);
-    if held || lit {
+    if pinned || hovered {
         ui.painter().rect_filled(rect, 3.0, ui.visuals().selection.bg_fill);
     } else if at % 2 == 1 {
         ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
     }
-    if held {
-        let stroke = egui::Stroke::new(1.5, color32(theme.held()));
+    if pinned {
+        let stroke = egui::Stroke::new(1.5, color32(theme.pinned()));
         ui.painter().rect_stroke(rect.shrink(0.5), 3.0, stroke, egui::StrokeKind::Inside);
     }
     for (i, value) in values.iter().enumerate() {

@@ -66,7 +66,7 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
 }
 
 /// Says that columns show evidence for different classes, which no scale can compare, and offers one.
-pub fn one_for_all(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let traces: Vec<&std::sync::Arc<Trace>> =
         cx.state.columns.values().filter_map(|c| c.shown.trace()).collect();
     let Some(first) = traces.first() else { return };

@@ -1,54 +1,50 @@
 //! One measure over the images of every class: median as a dot, the middle half as a bar, the middle
 //! nine tenths as a line; behind them what chance gives for a single image (5th to 95th percentile).
 
-use super::{Overview, View, label, measure};
+use super::{Control, Overview, View, label, measure};
 use crate::model::explain::survey::{ClassRow, Survey};
-use crate::viz::draw::font;
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::scale::{Scale, extent};
-use crate::viz::draw::scene::{Anchor, Box2, Identity, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Size};
+use crate::viz::draw::{
+    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend,
+};
+use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Height of one class.
-const ROW: f32 = 10.5;
+const ROW_PT: f32 = 10.5;
 /// Most classes drawn: the lowest and the highest of more.
-const MOST: usize = 40;
+const MAX_CLASSES: usize = 40;
 /// Room for key and axis.
-const AROUND: f32 = 38.0;
+const MARGINS_PT: f32 = 38.0;
 
-/// The overview.
 pub struct ClassDiagnostics;
 
 /// The classes that are drawn, highest median first, and how many lie between the two halves.
 fn rows(survey: &Survey, measure: &str) -> (Vec<ClassRow>, usize) {
     let mut rows = survey.by_class(measure);
     rows.sort_by(|a, b| b.quantiles[2].total_cmp(&a.quantiles[2]).then(a.class.cmp(&b.class)));
-    let left_out = rows.len().saturating_sub(MOST);
+    let left_out = rows.len().saturating_sub(MAX_CLASSES);
     if left_out > 0 {
-        rows.drain(MOST / 2..MOST / 2 + left_out);
+        rows.drain(MAX_CLASSES / 2..MAX_CLASSES / 2 + left_out);
     }
     (rows, left_out)
 }
 
 impl Overview for ClassDiagnostics {
-    fn id(&self) -> &'static str {
-        "class_diagnostics"
+    fn info(&self) -> Info {
+        Info {
+            id: "class_diagnostics",
+            title: "By class",
+            about: "A measure over the images of every class, beside what chance gives for one image",
+            tab: TabGroup::Classes.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "By class"
-    }
-
-    fn about(&self) -> &'static str {
-        "A measure over the images of every class, beside what chance gives for one image"
+    fn controls(&self) -> &'static [Control] {
+        &[Control::Measure]
     }
 
     fn height(&self, view: View<'_>, _: f32) -> f32 {
         let rows = rows(view.survey, measure(view.survey, &view.choice.measure)).0.len();
-        rows.max(3) as f32 * ROW + AROUND
+        rows.max(3) as f32 * ROW_PT + MARGINS_PT
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -69,35 +65,28 @@ impl Overview for ClassDiagnostics {
         if null.is_some() {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
         }
-        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
-        let text = |row: &ClassRow| survey.asked.classes[row.class].clone();
-        let widest = rows.iter().map(|row| font::width(&text(row), theme.tick)).fold(0.0, f32::max);
-        let names = widest.min(size.width * 0.32) + 6.0;
+        let below = legend::above(&mut scene, theme, size, &key);
+        let names: Vec<&str> = rows.iter().map(|row| survey.asked.classes[row.class].as_str()).collect();
         let axis = Axis::new(Scale::padded(lo, hi), label(name), 5);
-        let y = Axis::new(Scale::linear(0.0, 1.0), "", 0);
         // The last number may stand half beyond its axis.
-        let outer = Box2::new(names, top, size.width - names - 8.0, size.height - top);
-        let frame = Frame::fit(outer, axis, y, theme);
-        if let Some((from, to)) = null {
-            let (from, to) = (frame.x(from), frame.x(to));
-            scene.fill(Box2::new(from, frame.area.y, (to - from).max(1.0), frame.area.h), theme.band);
+        let chart = RowChart::new(below, axis, &names, (0.32, 8.0), theme);
+        let frame = &chart.frame;
+        if let Some(null) = null {
+            frame.band(&mut scene, null, theme.band);
         }
-        let step = frame.area.h / rows.len() as f32;
+        let step = chart.step;
         let thick = (step * 0.42).min(4.4);
         let color = theme.series(0);
         for (at, row) in rows.iter().enumerate() {
-            let y = frame.area.y + (at as f32 + 0.5) * step;
+            let y = chart.name(&mut scene, theme, at, names[at]);
             let [p5, p25, p50, p75, p95] = row.quantiles.map(|v| frame.x(v));
-            let fitted = font::fit(&text(row), theme.tick, names - 5.0);
-            scene.text_mid([names - 5.0, y], fitted, theme.tick, theme.ink, Anchor::End);
             scene.line(vec![[p5, y], [p95, y]], Stroke::new(theme.line, color));
             scene.fill(Box2::new(p25, y - thick / 2.0, (p75 - p25).max(0.5), thick), color.alpha(0.55));
             scene.dot([p50, y], (thick * 0.55).max(1.5), color, Some(Stroke::new(0.7, theme.ground)));
-            let whole = Box2::new(0.0, y - step / 2.0, size.width, step);
-            scene.target(whole, Identity::Item(row.class));
+            scene.target(Box2::new(0.0, y - step / 2.0, size.width, step), Identity::Item(row.class));
         }
         if left_out > 0 {
-            let y = frame.area.y + (MOST / 2) as f32 * step;
+            let y = frame.area.y + (MAX_CLASSES / 2) as f32 * step;
             let line = Stroke::new(theme.hair, theme.muted).dashed(2.0, 2.0);
             scene.line(vec![[frame.area.x, y], [frame.area.right(), y]], line);
             let text = format!("{left_out} classes between");

@@ -2,25 +2,21 @@
 //! share of the row. The last column, where there is one, is what the dataset has no class for. Of very
 //! many classes a cell is a block of them.
 
-use super::{Overview, View};
+use super::{Control, Overview, View};
 use crate::model::explain::survey::{Confusion, OTHER, Survey};
-use crate::viz::draw::font;
-use crate::viz::draw::frame::{self, Axis};
-use crate::viz::draw::legend;
-use crate::viz::draw::scale::{Scale, number};
-use crate::viz::draw::scene::{Anchor, Box2, Identity, Raster, Scene, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::{Color, Theme};
-use crate::viz::{Empty, Size};
+use crate::viz::draw::{
+    Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, font, frame, legend,
+    number,
+};
+use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Most classes whose names stand beside the matrix.
-const NAMED: usize = 60;
+const MAX_NAMED: usize = 60;
 /// Most rows: no picture shows more.
-const MOST: usize = 1024;
+const MAX_ROWS: usize = 1024;
 /// Most classes whose counts stand in the cells.
-const COUNTED: usize = 15;
+const MAX_COUNTED: usize = 15;
 
-/// The overview.
 pub struct ConfusionMatrix;
 
 /// The cells drawn.
@@ -34,9 +30,9 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(survey: &Survey) -> Self {
+    fn new(survey: &Survey) -> Self {
         let classes = survey.asked.classes.len();
-        let block = classes.div_ceil(MOST).max(1);
+        let block = classes.div_ceil(MAX_ROWS).max(1);
         let rows = classes.div_ceil(block);
         let other = (0..survey.len()).any(|at| survey.readable(at) && survey.predicted[at] == OTHER);
         Self { block, rows, columns: rows + usize::from(other) }
@@ -78,9 +74,9 @@ struct Layout {
 }
 
 fn layout(survey: &Survey, theme: &Theme, size: Size) -> Layout {
-    let Cells { rows, columns, .. } = Cells::of(survey);
-    let widest = survey.asked.classes.iter().map(|name| font::width(name, theme.tick)).fold(0.0, f32::max);
-    let named = rows <= NAMED;
+    let Cells { rows, columns, .. } = Cells::new(survey);
+    let widest = font::widest(&survey.asked.classes, theme.tick);
+    let named = rows <= MAX_NAMED;
     let left = if named { widest.min(size.width * 0.26) + 5.0 } else { theme.label + 4.0 };
     let bar = legend::bar_room(theme, &bar());
     let head = theme.label + 5.0;
@@ -95,16 +91,17 @@ fn bar() -> Axis {
 }
 
 impl Overview for ConfusionMatrix {
-    fn id(&self) -> &'static str {
-        "confusion"
+    fn info(&self) -> Info {
+        Info {
+            id: "confusion",
+            title: "Confusion",
+            about: "Which class is taken for which: rows are what images are, columns what they are taken for",
+            tab: TabGroup::Confusion.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Confusion"
-    }
-
-    fn about(&self) -> &'static str {
-        "Which class is taken for which: rows are what images are, columns what they are taken for"
+    fn controls(&self) -> &'static [Control] {
+        &[Control::Map]
     }
 
     fn height(&self, _: View<'_>, width: f32) -> f32 {
@@ -118,7 +115,7 @@ impl Overview for ConfusionMatrix {
             return Err(Empty("No image could be read".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, "Confusion matrix", theme.background);
-        let cells = Cells::of(survey);
+        let cells = Cells::new(survey);
         let Cells { rows, columns, .. } = cells;
         let Layout { area, named } = layout(survey, theme, size);
         let accuracy = title(survey);
@@ -135,7 +132,7 @@ impl Overview for ConfusionMatrix {
                 let name = font::fit(&survey.asked.classes[row], theme.tick, area.x - 4.0);
                 scene.text_mid([area.x - 4.0, y], name, theme.tick, theme.ink, Anchor::End);
             }
-            for column in (0..columns).filter(|_| rows <= COUNTED && w > 12.0 && h > 7.5) {
+            for column in (0..columns).filter(|_| rows <= MAX_COUNTED && w > 12.0 && h > 7.5) {
                 let count = confusion.count(row, column);
                 if count > 0 {
                     let x = area.x + (column as f32 + 0.5) * w;
@@ -149,19 +146,10 @@ impl Overview for ConfusionMatrix {
             let x = area.right() - w;
             scene.line(vec![[x, area.y], [x, area.bottom()]], Stroke::new(theme.hair, theme.axis));
         }
-        let base = area.bottom() + 3.0 + theme.label * font::CAP;
-        let across = if columns > rows {
-            "Taken for (same order; last: another class)"
-        } else {
-            "Taken for (same order)"
-        };
-        scene.text(
-            [area.center()[0], base],
-            font::fit(across, theme.label, area.w + 40.0),
-            theme.label,
-            theme.ink,
-            Anchor::Middle,
-        );
+        let at = [area.center()[0], area.bottom() + 3.0 + theme.label * font::CAP];
+        let other = if columns > rows { "; last: another class" } else { "" };
+        let across = font::fit(&format!("Taken for (same order{other})"), theme.label, area.w + 40.0);
+        scene.text(at, across, theme.label, theme.ink, Anchor::Middle);
         if !named {
             scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
         }
@@ -174,7 +162,7 @@ impl Overview for ConfusionMatrix {
         let classes = &survey.asked.classes;
         let name = |class: usize| classes.get(class).map_or("(another class)", String::as_str).to_owned();
         // All pairs of very many classes fill no table: those that occurred do.
-        if Cells::of(survey).block > 1 {
+        if Cells::new(survey).block > 1 {
             let (pairs, counts): (Vec<_>, Vec<_>) = confusion.counts.iter().unzip();
             return Table::default()
                 .words("true_class", pairs.iter().map(|(class, _)| name(*class)))
@@ -191,7 +179,7 @@ impl Overview for ConfusionMatrix {
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
         let survey = view.survey;
-        let (cells, classes) = (Cells::of(survey), &survey.asked.classes);
+        let (cells, classes) = (Cells::new(survey), &survey.asked.classes);
         let (row, column) = (item / cells.columns, item % cells.columns);
         let there = |at: &usize| {
             // `OTHER` is a larger number than that of any class.

@@ -7,17 +7,14 @@
 mod class_diagnostics;
 mod confusion;
 mod routing_maps;
-mod scatter;
+pub(crate) mod scatter;
 
 use serde::{Deserialize, Serialize};
 
 use super::diagnostics::words;
 use crate::model::explain::survey::{CONFIDENCE, OWN, Survey};
-use crate::viz::draw::colormap::Map;
-use crate::viz::draw::scene::Scene;
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Size};
+use crate::viz::draw::{Map, Scene, Table, Theme};
+use crate::viz::{Empty, Info, Size};
 
 /// What maps of classes show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +52,19 @@ impl Default for Choice {
     }
 }
 
+/// A setting that an overview heeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// [`Choice::measure`].
+    Measure,
+    /// [`Choice::against`], and whose measure that is.
+    Against,
+    /// [`Choice::maps`].
+    Maps,
+    /// [`Choice::map`].
+    Map,
+}
+
 /// What an overview is of.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
@@ -70,14 +80,21 @@ pub struct View<'a> {
 
 /// A kind of picture of a survey.
 pub trait Overview: Sync {
+    /// What it is called, and what it shows.
+    fn info(&self) -> Info;
+
     /// Its name on a command line.
-    fn id(&self) -> &'static str;
+    fn id(&self) -> &'static str {
+        self.info().id
+    }
 
-    /// Its name on the screen.
-    fn title(&self) -> &'static str;
+    /// The settings it heeds, in the order they are offered.
+    fn controls(&self) -> &'static [Control];
 
-    /// What it shows and how to read it.
-    fn about(&self) -> &'static str;
+    /// Whether it shows image by image, of two surveys where there are two.
+    fn is_by_image(&self) -> bool {
+        self.controls().contains(&Control::Against)
+    }
 
     /// A height that suits `width`, in points.
     fn height(&self, view: View<'_>, width: f32) -> f32;

@@ -4,29 +4,24 @@
 //!
 //! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine tokens of ten.
 
-use super::{MapOf, Overview, View};
+use super::{Control, MapOf, Overview, View};
 use crate::model::explain::survey::{ClassMaps, Survey};
 use crate::model::trace::Matrix;
-use crate::viz::draw::colormap::diverging;
-use crate::viz::draw::font;
-use crate::viz::draw::frame::Axis;
-use crate::viz::draw::legend;
-use crate::viz::draw::scale::{Scale, extent, number};
-use crate::viz::draw::scene::{Anchor, Box2, Identity, Raster, Scene};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::{Color, Theme};
-use crate::viz::{Empty, Size};
+use crate::viz::draw::{
+    Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Table, Theme, diverging, extent, font, legend,
+    number,
+};
+use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Most maps drawn beside that of all classes.
-const MOST: usize = 23;
+const MAX_MAPS: usize = 23;
 /// Width of a map where height does not matter, in points.
-const USUAL: f32 = 58.0;
+const DEFAULT_MAP_PT: f32 = 58.0;
 /// Widest map.
-const WIDE: f32 = 110.0;
+const MAX_MAP_PT: f32 = 110.0;
 /// Gap between maps.
-const GAP: f32 = 7.0;
+const GAP_PT: f32 = 7.0;
 
-/// The overview.
 pub struct RoutingMaps;
 
 /// The maps that are chosen, or why there are none.
@@ -46,9 +41,9 @@ fn classes(maps: &ClassMaps) -> Vec<usize> {
         maps.of(class).iter().zip(&all).map(|(a, b)| f64::from(a - b).powi(2)).sum()
     };
     let mut there: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
-    if there.len() > MOST {
+    if there.len() > MAX_MAPS {
         there.sort_by(|a, b| far(*b).total_cmp(&far(*a)));
-        there.truncate(MOST);
+        there.truncate(MAX_MAPS);
     }
     there
 }
@@ -72,8 +67,8 @@ fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
 fn tiles(count: usize, room: f32, height: f32, head: f32, aspect: f32) -> (usize, f32) {
     let width = |columns: usize| {
         let rows = count.div_ceil(columns) as f32;
-        let across = (room + GAP) / columns as f32 - GAP;
-        across.min((height / rows - GAP - head) / aspect).clamp(4.0, WIDE)
+        let across = (room + GAP_PT) / columns as f32 - GAP_PT;
+        across.min((height / rows - GAP_PT - head) / aspect).clamp(4.0, MAX_MAP_PT)
     };
     let best = |a: &usize, b: &usize| width(*a).total_cmp(&width(*b)).then(b.cmp(a));
     let columns = (1..=count.max(1)).max_by(best).unwrap_or(1);
@@ -85,16 +80,17 @@ fn aspect(survey: &Survey) -> f32 {
 }
 
 impl Overview for RoutingMaps {
-    fn id(&self) -> &'static str {
-        "routing_maps"
+    fn info(&self) -> Info {
+        Info {
+            id: "routing_maps",
+            title: "Routing by class",
+            about: "Where tokens come in the order, or what they count, on average over the images of every class",
+            tab: TabGroup::Routing.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Routing by class"
-    }
-
-    fn about(&self) -> &'static str {
-        "Where tokens come in the order, or what they count, on average over the images of every class"
+    fn controls(&self) -> &'static [Control] {
+        &[Control::Maps, Control::Map]
     }
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {
@@ -102,10 +98,10 @@ impl Overview for RoutingMaps {
         let Ok(maps) = maps(view) else { return 80.0 };
         let drawn = classes(maps);
         let room = width - legend::bar_room(&theme, &bar(maps, &drawn, view.choice.maps)) - 2.0;
-        let columns = (((room + GAP) / (USUAL + GAP)) as usize).clamp(1, drawn.len() + 1);
-        let side = ((room + GAP) / columns as f32 - GAP).min(WIDE);
+        let columns = (((room + GAP_PT) / (DEFAULT_MAP_PT + GAP_PT)) as usize).clamp(1, drawn.len() + 1);
+        let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
         let rows = (drawn.len() + 1).div_ceil(columns) as f32;
-        rows * (side * aspect(view.survey) + theme.tick + 3.0 + GAP) + theme.tick + 4.0
+        rows * (side * aspect(view.survey) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -127,8 +123,8 @@ impl Overview for RoutingMaps {
             let class = at.checked_sub(1).map(|at| drawn[at]);
             let values = class.map_or(all.as_slice(), |class| maps.of(class));
             let name = class.map_or("All classes", |class| survey.asked.classes[class].as_str());
-            let x = (at % columns) as f32 * (side + GAP);
-            let y = (at / columns) as f32 * (side * aspect(survey) + head + GAP);
+            let x = (at % columns) as f32 * (side + GAP_PT);
+            let y = (at / columns) as f32 * (side * aspect(survey) + head + GAP_PT);
             let rect = Box2::new(x, y + head, side, side * aspect(survey));
             let text = font::fit_middle(name, theme.tick, side);
             scene.text([x, y + theme.tick * font::CAP + 1.0], text, theme.tick, theme.ink, Anchor::Start);
@@ -137,17 +133,12 @@ impl Overview for RoutingMaps {
             scene.image(rect, raster, false, None);
             scene.target(rect, Identity::Item(class.unwrap_or(survey.asked.classes.len())));
         }
-        let tall = (rows as f32 * (side * aspect(survey) + head + GAP) - head - GAP).min(220.0);
-        let last = (columns.min(drawn.len() + 1)) as f32 * (side + GAP) - GAP;
+        let tall = (rows as f32 * (side * aspect(survey) + head + GAP_PT) - head - GAP_PT).min(220.0);
+        let last = (columns.min(drawn.len() + 1)) as f32 * (side + GAP_PT) - GAP_PT;
         legend::color_bar(&mut scene, theme, Box2::new(0.0, head, last, tall), &axis, color);
-        let base = rows as f32 * (side * aspect(survey) + head + GAP) + theme.tick * font::CAP;
-        scene.text(
-            [0.0, base],
-            font::fit(&note(view, maps, &drawn), theme.tick, size.width),
-            theme.tick,
-            theme.muted,
-            Anchor::Start,
-        );
+        let base = rows as f32 * (side * aspect(survey) + head + GAP_PT) + theme.tick * font::CAP;
+        let note = font::fit(&note(view, maps, &drawn), theme.tick, size.width);
+        scene.text([0.0, base], note, theme.tick, theme.muted, Anchor::Start);
         Ok(scene)
     }
 

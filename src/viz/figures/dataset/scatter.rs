@@ -1,17 +1,13 @@
 //! Any two measures against each other, a dot an image: of one probe, or one of each of two. Behind
 //! the dots what chance gives for a single image, where it says something.
 
-use super::{Overview, View, label, measure};
+use super::{Control, Overview, View, label, measure};
 use crate::model::explain::survey::spearman;
-use crate::viz::draw::frame::{Axis, Frame};
-use crate::viz::draw::legend::{self, Mark};
-use crate::viz::draw::scale::{Scale, extent, number};
-use crate::viz::draw::scene::{Box2, Identity, Scene, Shape, Stroke};
-use crate::viz::draw::table::Table;
-use crate::viz::draw::theme::Theme;
-use crate::viz::{Empty, Size};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Identity, Mark, Scale, Scene, Shape, Stroke, Table, Theme, extent, legend, number,
+};
+use crate::viz::{Empty, Info, Size, TabGroup};
 
-/// The overview.
 pub struct Scatter;
 
 /// Both columns with their names; the second probe's name where there are two.
@@ -37,16 +33,17 @@ fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
 }
 
 impl Overview for Scatter {
-    fn id(&self) -> &'static str {
-        "scatter"
+    fn info(&self) -> Info {
+        Info {
+            id: "scatter",
+            title: "Scatter",
+            about: "Two measures against each other, a dot an image; a click selects it",
+            tab: TabGroup::Images.tab(),
+        }
     }
 
-    fn title(&self) -> &'static str {
-        "Scatter"
-    }
-
-    fn about(&self) -> &'static str {
-        "Two measures against each other, a dot an image; a click selects it"
+    fn controls(&self) -> &'static [Control] {
+        &[Control::Measure, Control::Against]
     }
 
     fn height(&self, _: View<'_>, width: f32) -> f32 {
@@ -68,14 +65,13 @@ impl Overview for Scatter {
         if let Some(rank) = &rank {
             key.push((Mark::None, rank));
         }
-        let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
+        let below = legend::above(&mut scene, theme, size, &key);
         // The last number may stand half beyond its axis.
-        let outer = Box2::new(0.0, top, size.width - 8.0, size.height - top);
+        let outer = Box2 { w: size.width - 8.0, ..below };
         let frame = Frame::fit(outer, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
         let area = frame.area;
-        if let Some((from, to)) = x.2 {
-            let (from, to) = (frame.x(from), frame.x(to));
-            scene.fill(Box2::new(from, area.y, (to - from).max(1.0), area.h), theme.band.alpha(0.7));
+        if let Some(null) = x.2 {
+            frame.band(&mut scene, null, theme.band.alpha(0.7));
         }
         if let Some((from, to)) = y.2 {
             let (from, to) = (frame.y(to), frame.y(from));

@@ -1,4 +1,5 @@
-//! The curves of a run: loss on the left, accuracy on the right, one colour and dash a head.
+//! The curves of a run as they come, to zoom into and to read off (egui_plot): loss on the left, accuracy
+//! on the right, one colour and dash a head. `viz::figures::curves` draws them for a page, and has what both share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,17 +9,15 @@ use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
 use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints};
 
 use crate::app::jobs::history::{Curve, Measure, TrainHistory, smooth};
-use crate::app::window::panels::{PanelContext, UiAction};
-use crate::viz::draw::paint::color32;
-use crate::viz::draw::scale::{Scale, number};
-use crate::viz::draw::theme::Theme;
-use crate::viz::figures::curves::{Part, Training};
+use crate::app::window::panels::{PanelContext, UiAction, placeholder};
+use crate::viz::draw::{Scale, Theme, color32, number};
+use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 
 /// From this width on the plots stand side by side.
-const WIDE: f32 = 620.0;
+const SIDE_BY_SIDE_PX: f32 = 620.0;
 
 /// Round numbers along an axis.
-const MARKS: usize = 6;
+const MAX_MARKS: usize = 6;
 
 /// How curves are shown.
 pub struct Curves {
@@ -37,24 +36,24 @@ impl Default for Curves {
 
 impl Curves {
     /// Draws what they are shown by, and the plots in `height`.
-    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, course: &TrainHistory, height: f32) {
-        self.controls(ui, cx, course);
-        if !course.begun() {
+    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory, height: f32) {
+        self.controls(ui, cx, history);
+        if !history.begun() {
             let size = Vec2::new(ui.available_width(), height);
             ui.allocate_ui(size, |ui| {
                 ui.set_min_size(size);
-                crate::app::window::panels::placeholder::empty(ui, "No step has been trained yet");
+                placeholder::empty(ui, NO_STEP);
             });
             return;
         }
         let width = ui.available_width();
-        let (across, size) = match width >= WIDE {
+        let (across, size) = match width >= SIDE_BY_SIDE_PX {
             true => (true, Vec2::new((width - 12.0) / 2.0, height)),
             false => (false, Vec2::new(width, (height - 6.0) / 2.0)),
         };
         let both = |ui: &mut Ui| {
-            self.plot(ui, cx.theme, course, Measure::Loss, size);
-            self.plot(ui, cx.theme, course, self.accuracy, size);
+            self.plot(ui, cx.theme, history, Measure::Loss, size);
+            self.plot(ui, cx.theme, history, self.accuracy, size);
         };
         if across {
             ui.horizontal(|ui| {
@@ -67,13 +66,13 @@ impl Curves {
     }
 
     /// What is drawn of the epochs that are done, as a figure.
-    fn figure(&self, course: &TrainHistory) -> Arc<Training> {
-        let hidden = course.about.heads.iter().any(|head| self.hidden.contains(head));
-        let shown = course.about.heads.iter().filter(|head| hidden && !self.hidden.contains(*head));
-        Arc::new(course.figure(&shown.cloned().collect::<Vec<_>>(), Part::Both, self.log))
+    fn figure(&self, history: &TrainHistory) -> Arc<TrainingPlot> {
+        let hidden = history.about.heads.iter().any(|head| self.hidden.contains(head));
+        let shown = history.about.heads.iter().filter(|head| hidden && !self.hidden.contains(*head));
+        Arc::new(history.figure(&shown.cloned().collect::<Vec<_>>(), Part::Both, self.log))
     }
 
-    fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, course: &TrainHistory) {
+    fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory) {
         ui.horizontal_wrapped(|ui| {
             ui.checkbox(&mut self.log, "Log scale").on_hover_text("Of the loss");
             ui.add_space(8.0);
@@ -90,34 +89,34 @@ impl Curves {
             ] {
                 ui.selectable_value(&mut self.accuracy, measure, text).on_hover_text(about);
             }
-            if course.about.seeds.len() > 1 {
+            if history.about.seeds.len() > 1 {
                 ui.add_space(8.0);
                 let text = RichText::new("Mean over seeds, band of one standard deviation").small().weak();
                 ui.label(text);
             }
             ui.add_space(8.0);
-            let ready = course.done().0 > 0;
+            let ready = history.done().0 > 0;
             let export = ui.add_enabled(ready, Button::new("Export curves…"));
             if export.on_hover_text("Loss and accuracy after every epoch, as a figure").clicked() {
-                cx.wishes.push(UiAction::ExportPlot(self.figure(course)));
+                cx.actions.push(UiAction::Export(self.figure(history)));
             }
         });
     }
 
-    fn plot(&self, ui: &mut Ui, theme: &Theme, course: &TrainHistory, measure: Measure, size: Vec2) {
+    fn plot(&self, ui: &mut Ui, theme: &Theme, history: &TrainHistory, measure: Measure, size: Vec2) {
         let loss = measure == Measure::Loss;
         let log = loss && self.log;
-        let name = if loss { "Training loss" } else { "Accuracy (%)" };
-        let curves: Vec<(usize, Curve)> = course
+        let name = if loss { LOSS } else { ACCURACY };
+        let curves: Vec<(usize, Curve)> = history
             .about
             .heads
             .iter()
             .enumerate()
             .filter(|(_, head)| !self.hidden.contains(*head))
-            .map(|(head, _)| (head, course.curve(head, measure)))
+            .map(|(head, _)| (head, history.curve(head, measure)))
             .filter(|(_, curve)| !curve.at.is_empty())
             .collect();
-        let plot = Plot::new((&course.about.folder, loss))
+        let plot = Plot::new((&history.about.folder, loss))
             .width(size.x)
             .height(size.y)
             .show_background(false)
@@ -126,7 +125,7 @@ impl Curves {
             .y_axis_label(RichText::new(name).small())
             .y_axis_min_width(34.0)
             .include_x(0.0)
-            .include_x(course.about.epochs as f64)
+            .include_x(history.about.epochs as f64)
             .set_margin_fraction(Vec2::new(0.02, 0.06))
             .grid_color(color32(theme.faint))
             .cursor_color(color32(theme.band))
@@ -153,21 +152,18 @@ impl Curves {
                         plot.line(raw.width(1.0).allow_hover(false));
                     }
                     let Curve { mean, spread, .. } = match strength > 0.0 {
-                        true => course.curve_of(*head, measure, |points| averaged(&points, strength)),
+                        true => history.curve_of(*head, measure, |points| averaged(&points, strength)),
                         false => curve.clone(),
                     };
-                    let name = &course.about.heads[*head];
-                    if course.about.seeds.len() > 1 && spread.iter().any(|spread| *spread > 0.0) {
-                        let least = mean.iter().copied().filter(|m| *m > 0.0).fold(f64::INFINITY, f64::min);
-                        // A band below zero has no logarithm: it ends a little under the curve.
-                        let low =
-                            |(m, s): (&f64, &f64)| scale(if log { (m - s).max(least * 0.5) } else { m - s });
-                        let low: Vec<f64> = mean.iter().zip(&spread).map(low).collect();
-                        let high: Vec<f64> = mean.iter().zip(&spread).map(|(m, s)| scale(m + s)).collect();
+                    let name = &history.about.heads[*head];
+                    if let Some(edges) = band(&mean, &spread, log) {
+                        let [low, high] = edges.map(|edge| edge.into_iter().map(scale).collect::<Vec<f64>>());
                         let area = FilledArea::new("", &curve.at, &low, &high);
                         plot.add(area.fill_color(faint(color)).allow_hover(false));
                     }
-                    plot.line(Line::new(name, line(&mean)).color(color).width(1.8).style(dash(*head, theme)));
+                    plot.line(
+                        Line::new(name, line(&mean)).color(color).width(1.8).style(line_style(*head, theme)),
+                    );
                 }
             })
         });
@@ -177,13 +173,13 @@ impl Curves {
     }
 }
 
-/// Heads that share a colour differ by their dash.
-pub fn dash(head: usize, theme: &Theme) -> LineStyle {
-    match head / theme.series.len() {
-        0 => LineStyle::Solid,
-        1 => LineStyle::dashed_loose(),
-        2 => LineStyle::dashed_dense(),
-        _ => LineStyle::dotted_dense(),
+/// How egui_plot breaks the line of a head.
+pub fn line_style(head: usize, theme: &Theme) -> LineStyle {
+    match Dash::new(theme, head) {
+        Dash::Solid => LineStyle::Solid,
+        Dash::Loose => LineStyle::dashed_loose(),
+        Dash::Dense => LineStyle::dashed_dense(),
+        Dash::Dots => LineStyle::dotted_dense(),
     }
 }
 
@@ -212,7 +208,8 @@ fn marks(input: GridInput, log: bool) -> Vec<GridMark> {
     // Within a decade round numbers lie closer than its parts.
     let scale = Scale { lo, hi, log: log && high - low > 1.0 };
     let place = |value: f64| if log { value.log10() } else { value };
-    let places: Vec<f64> = scale.ticks(MARKS).into_iter().map(place).filter(|at| at.is_finite()).collect();
+    let places: Vec<f64> =
+        scale.ticks(MAX_MARKS).into_iter().map(place).filter(|at| at.is_finite()).collect();
     let gaps = places.windows(2).map(|pair| pair[1] - pair[0]);
     let step_size = gaps.fold(high - low, f64::min).max(f64::EPSILON);
     places.into_iter().map(|value| GridMark { value, step_size }).collect()

@@ -14,10 +14,10 @@ use crate::app::window::panels::{PanelContext, UiAction};
 use crate::viz::draw::font;
 
 /// Width of what is chosen from a list.
-const COMBO: f32 = 182.0;
+const COMBO_PX: f32 = 182.0;
 
 /// Room for the scroll bar.
-const SCROLL: f32 = 12.0;
+const SCROLL_BAR_PX: f32 = 12.0;
 
 /// What is being typed or dragged: the state hears of it once it is done.
 #[derive(Default)]
@@ -26,12 +26,11 @@ pub struct Form {
 }
 
 impl Form {
-    /// Draws it.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let draft = &cx.state.training.draft;
         let mut edited = self.editing.take().unwrap_or_else(|| draft.clone());
         ui.spacing_mut().item_spacing.y = 6.0;
-        ui.set_max_width(ui.available_width() - SCROLL);
+        ui.set_max_width(ui.available_width() - SCROLL_BAR_PX);
         Grid::new("source").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
             backbone(ui, cx, &mut edited);
             dataset(ui, cx, &mut edited);
@@ -69,7 +68,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
             None => name(Path::new(&draft.backbone)),
         };
         let combo =
-            ComboBox::from_id_salt("backbone").width(COMBO).selected_text(font::fit(&shown, 13.5, 160.0));
+            ComboBox::from_id_salt("backbone").width(COMBO_PX).selected_text(font::fit(&shown, 13.5, 160.0));
         let list = combo.show_ui(ui, |ui| {
             for backbone in library.values() {
                 let chosen = backbone.source == draft.backbone;
@@ -100,7 +99,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
     let label = ui.label("Dataset").id;
     ui.horizontal(|ui| {
         let shown = draft.data.as_deref().map_or("None chosen".to_owned(), name);
-        let combo = ComboBox::from_id_salt("dataset").width(COMBO).selected_text(font::fit(&shown, 13.5, 160.0));
+        let combo = ComboBox::from_id_salt("dataset").width(COMBO_PX).selected_text(font::fit(&shown, 13.5, 160.0));
         let recent = &cx.state.settings.recent.datasets;
         let list = combo.show_ui(ui, |ui| {
             for path in recent {
@@ -119,7 +118,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
         let button = ui.button("Folder…").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
         button.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, "Choose dataset"));
         if button.clicked() {
-            cx.wishes.push(UiAction::Prompt(Prompt::DatasetFolder));
+            cx.actions.push(UiAction::Prompt(Prompt::DatasetFolder));
         }
     });
     ui.end_row();
@@ -151,7 +150,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bo
         number(ui, "Seeds", "One training of all heads each; their spread is the curves' band", seeds);
         settled &= selection(ui, draft);
         let label = ui.label("Device").id;
-        let combo = ComboBox::from_id_salt("train on").width(COMBO).selected_text(&draft.device);
+        let combo = ComboBox::from_id_salt("train on").width(COMBO_PX).selected_text(&draft.device);
         let list = combo.show_ui(ui, |ui| {
             for (device, about) in DEVICES {
                 let text = format!("{device}: {}", about.to_lowercase());
@@ -199,14 +198,14 @@ fn folder(
     text: &str,
     hint: &str,
     path: &mut Option<std::path::PathBuf>,
-    wishes: &mut Vec<UiAction>,
+    actions: &mut Vec<UiAction>,
     ask: Prompt,
 ) -> bool {
     ui.label(text);
     let mut settled = true;
     ui.horizontal(|ui| {
         let mut typed = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO - 8.0);
+        let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO_PX - 8.0);
         let edit = ui.add(edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
         edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
         // Spaces around it go once it is typed: until then one may be in the middle of a name.
@@ -220,7 +219,7 @@ fn folder(
             WidgetInfo::labeled(egui::Role::Button, true, format!("Choose {}", text.to_lowercase()))
         });
         if button.clicked() {
-            wishes.push(UiAction::Prompt(ask));
+            actions.push(UiAction::Prompt(ask));
         }
     });
     ui.end_row();
@@ -232,7 +231,7 @@ fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool
         Outlook::Ready { facts, .. } => facts.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
     };
-    folder(ui, "Output folder", &suggested, &mut draft.out, cx.wishes, Prompt::RunOutput)
+    folder(ui, "Output folder", &suggested, &mut draft.out, cx.actions, Prompt::RunOutput)
 }
 
 /// What few people change.
@@ -242,7 +241,7 @@ fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool
         ui.label("Head settings");
         let edit = TextEdit::singleline(&mut draft.settings)
             .hint_text("sinkhorn.temperature=0.2")
-            .desired_width(COMBO);
+            .desired_width(COMBO_PX);
         let edit = ui.add(edit).on_hover_text(
             "KEY=VALUE for all heads that know it, HEAD.KEY=VALUE for one, with spaces between them",
         );
@@ -250,7 +249,7 @@ fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool
         settled &= !edit.has_focus();
         ui.end_row();
         let hint = "The user's cache folder";
-        settled &= folder(ui, "Token cache", hint, &mut draft.cache, cx.wishes, Prompt::CacheFolder);
+        settled &= folder(ui, "Token cache", hint, &mut draft.cache, cx.actions, Prompt::CacheFolder);
         ui.label("");
         ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
             "For datasets whose tokens fit on no disk: the backbone reads the images again in every epoch",

@@ -32,14 +32,14 @@ pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
         let shown = header.show(ui, |ui| {
             ui.spacing_mut().item_spacing.y = 2.0;
             for kind in kinds {
-                one(ui, kind, chosen, absent(kind));
+                head_ui(ui, kind, chosen, absent(kind));
             }
         });
         shown.header_response.on_hover_text(about);
     }
 }
 
-fn one(ui: &mut Ui, kind: &HeadSpec, chosen: &mut Vec<String>, absent: Option<&str>) {
+fn head_ui(ui: &mut Ui, kind: &HeadSpec, chosen: &mut Vec<String>, absent: Option<&str>) {
     ui.horizontal(|ui| {
         let mut ticked = chosen.iter().any(|id| id == kind.id);
         let width = ui.available_width();

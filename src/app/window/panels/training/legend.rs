@@ -7,24 +7,21 @@ use eframe::egui;
 use egui::{Align, Layout, Pos2, Rect, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
 use egui_plot::LineStyle;
 
-use super::curves::dash;
+use super::curves::line_style;
 use crate::app::jobs::ProbeId;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::state::Followed;
 use crate::app::state::command::Command;
-use crate::app::window::panels::{PanelContext, UiAction};
+use crate::app::window::panels::{COMPARE, PanelContext, UiAction};
 use crate::app::window::style;
 use crate::model::explain::intervention::Intervention;
 use crate::model::train::run::ProbeCheckpoint;
-use crate::viz::draw::font;
-use crate::viz::draw::paint::color32;
-use crate::viz::draw::scale::number;
-use crate::viz::draw::theme::Theme;
+use crate::viz::draw::{Theme, color32, font, number};
 
 /// Height of a row.
-pub const ROW: f32 = 26.0;
+pub const ROW_PX: f32 = 26.0;
 /// Height of the line above the rows.
-pub const HEAD: f32 = 30.0;
+pub const HEAD_PX: f32 = 30.0;
 
 /// Columns of numbers: name, width, what it is.
 const COLUMNS: [(&str, f32, &str); 4] = [
@@ -34,7 +31,7 @@ const COLUMNS: [(&str, f32, &str); 4] = [
     ("Test, best (%)", 104.0, "Test accuracy at the epoch that was best on the selection images, in percent"),
 ];
 /// Width of the name, its line included.
-const NAME: f32 = 190.0;
+const NAME_PX: f32 = 190.0;
 
 /// Draws the rows; `hidden` holds names of heads whose curves are not drawn.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, hidden: &mut HashSet<String>) {
@@ -42,7 +39,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, hidden: &mut H
     ui.spacing_mut().item_spacing.y = 0.0;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 0.0;
-        cell(ui, NAME, Align::Min, |ui| {
+        cell(ui, NAME_PX, Align::Min, |ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
             if ui.small_button("Show all").clicked() {
                 hidden.clear();
@@ -57,7 +54,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, hidden: &mut H
     });
     ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]).show_rows(
         ui,
-        ROW,
+        ROW_PX,
         heads.len(),
         |ui, rows| {
             for head in rows {
@@ -73,7 +70,7 @@ fn cell(ui: &mut Ui, width: f32, align: Align, add: impl FnOnce(&mut Ui)) {
         Align::Max => Layout::right_to_left(Align::Center),
         _ => Layout::left_to_right(Align::Center),
     };
-    ui.allocate_ui_with_layout(Vec2::new(width, ROW - 4.0), layout, |ui| {
+    ui.allocate_ui_with_layout(Vec2::new(width, ROW_PX - 4.0), layout, |ui| {
         ui.set_min_width(width);
         add(ui);
     });
@@ -84,10 +81,10 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: usize, hidd
     let shown = !hidden.contains(name);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 0.0;
-        cell(ui, NAME, Align::Min, |ui| {
+        cell(ui, NAME_PX, Align::Min, |ui| {
             swatch(ui, cx.theme, head, shown);
             ui.add_space(6.0);
-            let text = RichText::new(font::fit(name, 13.5, NAME - 60.0));
+            let text = RichText::new(font::fit(name, 13.5, NAME_PX - 60.0));
             let text = if shown { text } else { text.weak().strikethrough() };
             let about = if shown { "Click to hide its curve" } else { "Click to show its curve" };
             if ui.selectable_label(false, text).on_hover_text(about).clicked() && !hidden.remove(name) {
@@ -124,12 +121,12 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: usize, hidd
 
 /// The line as it is drawn in the plots.
 fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
-    let (rect, _) = ui.allocate_exact_size(Vec2::new(24.0, ROW - 6.0), Sense::hover());
+    let (rect, _) = ui.allocate_exact_size(Vec2::new(24.0, ROW_PX - 6.0), Sense::hover());
     let color = if shown { color32(theme.series(head)) } else { color32(theme.band) };
     let y = rect.center().y;
     let ends = [Pos2::new(rect.left(), y), Pos2::new(rect.right(), y)];
     let stroke = Stroke::new(2.4, color);
-    let shapes = match dash(head, theme) {
+    let shapes = match line_style(head, theme) {
         LineStyle::Solid => vec![Shape::line_segment(ends, stroke)],
         LineStyle::Dashed { length } => Shape::dashed_line(&ends, stroke, length, length * 0.5),
         LineStyle::Dotted { spacing } => Shape::dotted_line(&ends, color, spacing, 1.4),
@@ -138,8 +135,8 @@ fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
 }
 
 /// Why a head stopped before the end, with its first seed that did.
-fn failure(course: &TrainHistory, head: usize) -> Option<&str> {
-    course.lines(head).iter().find_map(|line| line.failure.as_deref())
+fn failure(history: &TrainHistory, head: usize) -> Option<&str> {
+    history.lines(head).iter().find_map(|line| line.failure.as_deref())
 }
 
 /// Shows the head's best probe of the first seed that has one beside the other columns.
@@ -162,8 +159,8 @@ fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: &str) {
 
 fn show(cx: &mut PanelContext<'_>, probe: ProbeId, column: Option<crate::app::jobs::ColumnId>) {
     match column {
-        Some(column) => cx.wishes.push(UiAction::Focus(column)),
+        Some(column) => cx.actions.push(UiAction::Focus(column)),
         None => cx.send(Command::AddColumn { probe, image: None, change: Intervention::None }),
     }
-    cx.wishes.push(UiAction::Show("compare"));
+    cx.actions.push(UiAction::Show(COMPARE));
 }

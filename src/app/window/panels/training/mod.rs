@@ -1,11 +1,11 @@
 //! Training: what is filled in and what it comes to, or the curves of a run that is open.
 
-mod course;
 mod curves;
 mod form;
 mod heads;
 mod legend;
 mod plan;
+mod run;
 
 use std::path::PathBuf;
 
@@ -14,17 +14,17 @@ use egui::{Frame, Margin, Rect, ScrollArea, Ui, UiBuilder, Vec2};
 
 use self::curves::Curves;
 use self::form::Form;
-use super::{Panel, PanelContext, PanelPlace};
+use super::{Panel, PanelContext};
 use crate::app::state::Phase;
+use crate::viz::{Info, TabGroup};
 
 /// Width of what is filled in.
-const FORM: f32 = 416.0;
+const FORM_PX: f32 = 416.0;
 /// Height of the plan below it.
-const PLAN: f32 = 420.0;
+const PLAN_PX: f32 = 420.0;
 /// From this width on, plan and curves stand beside it.
-const WIDE: f32 = 800.0;
+const SIDE_BY_SIDE_PX: f32 = 800.0;
 
-/// The panel.
 #[derive(Default)]
 pub struct Training {
     /// The run that is shown; none where the next one is filled in.
@@ -36,20 +36,13 @@ pub struct Training {
 }
 
 impl Panel for Training {
-    fn id(&self) -> &'static str {
-        "training"
-    }
-
-    fn title(&self) -> &'static str {
-        "Training"
-    }
-
-    fn about(&self) -> &'static str {
-        "Train probes on a dataset, and see how runs go"
-    }
-
-    fn place(&self) -> PanelPlace {
-        PanelPlace::Middle
+    fn info(&self) -> Info {
+        Info {
+            id: "training",
+            title: "Training",
+            about: "Train probes on a dataset, and see how runs go",
+            tab: TabGroup::Page.tab(),
+        }
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -64,7 +57,7 @@ impl Panel for Training {
             self.choose(ui, cx);
             ui.add_space(6.0);
             match self.shown.as_ref().and_then(|folder| cx.state.training.runs.get(folder)) {
-                Some(run) => course::ui(ui, cx, run, &mut self.curves),
+                Some(run) => run::ui(ui, cx, run, &mut self.curves),
                 None => self.next(ui, cx),
             }
         });
@@ -99,18 +92,18 @@ impl Training {
     /// What is filled in, and what it comes to: side by side where there is room.
     fn next(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let room = ui.available_rect_before_wrap();
-        if room.width() < WIDE {
+        if room.width() < SIDE_BY_SIDE_PX {
             ScrollArea::vertical().id_salt("next").auto_shrink(false).show(ui, |ui| {
                 self.form.ui(ui, cx);
                 ui.add_space(12.0);
                 // What is in the middle of nothing needs a height.
-                let size = Vec2::new(ui.available_width(), PLAN);
+                let size = Vec2::new(ui.available_width(), PLAN_PX);
                 ui.allocate_ui(size, |ui| plan::ui(ui, cx));
             });
             return;
         }
-        let left = Rect::from_min_size(room.min, Vec2::new(FORM, room.height()));
-        let right = Rect::from_min_max(room.min + Vec2::new(FORM + 28.0, 0.0), room.max);
+        let left = Rect::from_min_size(room.min, Vec2::new(FORM_PX, room.height()));
+        let right = Rect::from_min_max(room.min + Vec2::new(FORM_PX + 28.0, 0.0), room.max);
         ui.scope_builder(UiBuilder::new().max_rect(left).id_salt("form"), |ui| {
             ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| self.form.ui(ui, cx));
         });

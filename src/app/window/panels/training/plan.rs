@@ -13,10 +13,9 @@ use crate::model::train::run::Selection;
 use crate::viz::draw::paint::color32;
 
 /// What a person must know of a best epoch that the test images pick.
-const FLATTERS: &str = "A best epoch that is picked on the test images flatters the result. The last epoch does \
+const TEST_SELECTION_WARNING: &str = "A best epoch that is picked on the test images flatters the result. The last epoch does \
                         not, nor does picking on part of train";
 
-/// Draws it.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let training = &cx.state.training;
     if let Some(live) = &training.live {
@@ -25,9 +24,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 placeholder::empty(ui, "A training is running; the next one can begin when it is over");
             }
             None => {
-                let progress = cx.state.jobs.get(&live.job).and_then(|job| job.progress.as_ref());
-                placeholder::busy(ui, "Preparing the training", progress);
                 let job = live.job;
+                cx.busy(ui, "Preparing the training", Some(job));
                 ui.vertical_centered(|ui| {
                     if ui.button("Stop").on_hover_text("Tokens taken so far are kept").clicked() {
                         cx.send(Command::Cancel(job));
@@ -55,12 +53,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 ready(ui, cx, &facts, estimate, timing);
             });
         }
-        Outlook::Failed(fault) => cx.failed(ui, &fault.clone()),
-        Outlook::Asked(job) => {
-            let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
-            placeholder::busy(ui, "Looking at the dataset and the backbone", progress);
-        }
-        Outlook::Unknown => placeholder::busy(ui, "Looking at the dataset and the backbone", None),
+        Outlook::Failed(error) => cx.failed(ui, error),
+        Outlook::Asked(job) => cx.busy(ui, "Looking at the dataset and the backbone", Some(*job)),
+        Outlook::Unknown => cx.busy(ui, "Looking at the dataset and the backbone", None),
     }
 }
 
@@ -89,7 +84,7 @@ fn ready(
     });
     if facts.selection == Selection::Test {
         ui.add_space(4.0);
-        let text = RichText::new(FLATTERS).small().color(color32(cx.theme.series(1)));
+        let text = RichText::new(TEST_SELECTION_WARNING).small().color(color32(cx.theme.series(1)));
         ui.add(egui::Label::new(text).wrap());
     }
     for note in &facts.notes {

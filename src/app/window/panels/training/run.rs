@@ -12,7 +12,6 @@ use crate::app::window::panels::{PanelContext, placeholder};
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
-/// Draws it.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, curves: &mut Curves) {
     head(ui, cx, run);
     if run.course.lines(0).is_empty() {
@@ -20,7 +19,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, curves: &mut C
     }
     ui.add_space(6.0);
     let rows = run.course.about.heads.len() as f32;
-    let table = (rows * legend::ROW + legend::HEAD).min((ui.available_height() * 0.4).max(120.0));
+    let table = (rows * legend::ROW_PX + legend::HEAD_PX).min((ui.available_height() * 0.4).max(120.0));
     let height = (ui.available_height() - table - 44.0).max(150.0);
     curves.ui(ui, cx, &run.course, height);
     ui.add_space(4.0);
@@ -52,17 +51,15 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed) {
         s(about.seeds.len()),
     );
     ui.add(Label::new(RichText::new(facts).small().weak()).truncate());
-    if let Phase::Failed(fault) = &run.phase {
+    if let Phase::Failed(error) = &run.phase {
         let color = color32(style::failed(cx.theme));
-        for line in &fault.lines {
-            ui.add(Label::new(RichText::new(line).color(color)).selectable(true).wrap());
+        for line in &error.lines {
+            placeholder::selectable(ui, RichText::new(line).color(color));
         }
-        if let Some(remedy) = &fault.remedy {
-            ui.add(Label::new(remedy).selectable(true).wrap());
+        if let Some(remedy) = &error.remedy {
+            placeholder::selectable(ui, RichText::new(remedy));
         }
-        if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
-            ui.ctx().copy_text(fault.to_string());
-        }
+        placeholder::copy_button(ui, error);
     }
     progress(ui, cx, run, live.as_ref());
 }
