@@ -23,13 +23,13 @@ impl UserError {
     }
 
     /// The chain of an error.
-    pub fn of(error: impl Into<anyhow::Error>) -> Self {
+    pub fn from_error(error: impl Into<anyhow::Error>) -> Self {
         let chain = |error: anyhow::Error| Self { lines: lines(&error), remedy: None };
         error.into().downcast().unwrap_or_else(chain)
     }
 
     /// A panic that said this.
-    pub fn of_panic(said: String) -> Self {
+    pub fn from_panic(said: String) -> Self {
         Self {
             lines: vec!["Stopped by a fault of the program or its driver".into(), cut(said)],
             remedy: None,

@@ -116,7 +116,7 @@ pub fn run(
         let Some((_, known)) = &known else { continue };
         let result = match ask(engine, spec, at, known, reporter) {
             Ok(survey) => Ok(Arc::new(survey)),
-            Err(JobError::Failed(error)) => Err(UserError::of(error)),
+            Err(JobError::Failed(error)) => Err(UserError::from_error(error)),
             Err(JobError::Cancelled) => return Err(JobError::Cancelled),
         };
         let answer = EvalAnswer { subject: *subject, part: spec.part.clone(), result };

@@ -159,7 +159,7 @@ fn read(
     let reader = &open.reader;
     let prepare = |(place, _): &(&ImageSource, Key)| -> Result<Pixels, UserError> {
         let photo = (env.photo)(place).map_err(|error| JobError::of_file(&place.path, error))?;
-        reader.prepare(&photo).map_err(UserError::of)
+        reader.prepare(&photo).map_err(UserError::from_error)
     };
     for (batch, files) in fresh.chunks(BATCH).enumerate() {
         reporter.cancel().check()?;
@@ -169,7 +169,7 @@ fn read(
         }
         let prepared = files.par_iter().map(prepare).collect();
         reporter.cancel().check()?;
-        let read = reader.read(prepared, |error| Ok::<_, JobError>(UserError::of(error)))?;
+        let read = reader.read(prepared, |error| Ok::<_, JobError>(UserError::from_error(error)))?;
         for ((place, key), read) in files.iter().zip(read) {
             let known = read.map(|(tokens, pixels)| {
                 let known = Arc::new(CachedTokens { tokens, seen: reader.preprocessor.seen(&pixels) });
@@ -198,7 +198,7 @@ impl Shared<'_> {
         };
         let class = match &spec.class {
             ClassChoice::Predicted => None,
-            ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(UserError::of)?),
+            ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(UserError::from_error)?),
         };
         let question = Question {
             image: asked.image.to_string(),
@@ -210,6 +210,6 @@ impl Shared<'_> {
             top: TOP,
         };
         explain_changed(&loaded.probe, asked.change, &known.tokens, known.seen.clone(), question)
-            .map_err(UserError::of)
+            .map_err(UserError::from_error)
     }
 }

@@ -22,7 +22,7 @@ impl JobError {
 
     /// The fault of a file, with what to do if it has vanished.
     pub fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> UserError {
-        let fault = UserError::of(error);
+        let fault = UserError::from_error(error);
         match path.try_exists() {
             Ok(false) => fault.remedy("The file is no longer there: put it back, or close its entry"),
             _ => fault,

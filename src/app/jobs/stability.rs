@@ -54,7 +54,7 @@ pub fn run(
 ) -> Result<StabilityAnswer, JobError> {
     let result = match measure(engine, spec, reporter) {
         Ok(stability) => Ok(Arc::new(stability)),
-        Err(JobError::Failed(error)) => Err(UserError::of(error)),
+        Err(JobError::Failed(error)) => Err(UserError::from_error(error)),
         Err(JobError::Cancelled) => return Err(JobError::Cancelled),
     };
     Ok(StabilityAnswer { subject: spec.subject, image: spec.image, result })

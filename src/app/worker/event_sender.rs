@@ -53,8 +53,8 @@ impl EventSender {
         match guard(|| work(events)) {
             Ok(Ok(())) => self.tell(Event::Finished(job)),
             Ok(Err(JobError::Cancelled)) => self.tell(Event::Cancelled(job)),
-            Ok(Err(JobError::Failed(error))) => self.tell(Event::Failed(job, UserError::of(error))),
-            Err(said) => return Err(UserError::of_panic(said)),
+            Ok(Err(JobError::Failed(error))) => self.tell(Event::Failed(job, UserError::from_error(error))),
+            Err(said) => return Err(UserError::from_panic(said)),
         }
         Ok(())
     }

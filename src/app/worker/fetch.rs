@@ -37,8 +37,8 @@ pub(super) fn fetch(
             let _ = to_compute.send(Some(Task::Do(Job { id, kind, cancel })));
             return;
         }
-        Ok(Err(error)) => UserError::of(error),
-        Err(said) => UserError::of_panic(said),
+        Ok(Err(error)) => UserError::from_error(error),
+        Err(said) => UserError::from_panic(said),
     };
     outbox.tell(Event::Failed(id, fault));
 }

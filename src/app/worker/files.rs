@@ -117,7 +117,7 @@ impl FileReader {
     fn run_folder(&self, job: JobId, folder: &Path) -> Result<(), JobError> {
         let trained = folder.join("run.json").is_file();
         if trained {
-            let reading = disk::read(folder).map(Arc::new).map_err(UserError::of);
+            let reading = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
             self.outbox.tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
         }
         let folder = if trained { folder.join("probes") } else { folder.to_owned() };
@@ -156,7 +156,7 @@ impl FileReader {
         match made {
             Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
             Ok(Err(error)) => Event::ThumbnailFailed { image, fault: JobError::of_file(&place.path, error) },
-            Err(said) => Event::ThumbnailFailed { image, fault: UserError::of_panic(said) },
+            Err(said) => Event::ThumbnailFailed { image, fault: UserError::from_panic(said) },
         }
     }
 }

@@ -133,7 +133,7 @@ impl Worker {
         let (Some(to_compute), outbox) = (self.compute.sender(), self.outbox.clone()) else { return };
         let fetching = Builder::new().name("fetch".into());
         if let Err(error) = fetching.spawn(move || fetch::fetch(&outbox, &to_compute, job, kind, cancel)) {
-            self.outbox.try_tell(Event::Failed(job, UserError::of(error)));
+            self.outbox.try_tell(Event::Failed(job, UserError::from_error(error)));
         }
     }
 

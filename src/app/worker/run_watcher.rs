@@ -60,8 +60,8 @@ impl Follower {
             }
             // What is written while it is read changes the stamp, and is read again.
             let reading = match guard(|| read(folder)) {
-                Ok(reading) => reading.map(Arc::new).map_err(UserError::of),
-                Err(said) => Err(UserError::of_panic(said)),
+                Ok(reading) => reading.map(Arc::new).map_err(UserError::from_error),
+                Err(said) => Err(UserError::from_panic(said)),
             };
             *known = Some(stamp);
             self.outbox.tell(Event::RunRead { job: None, folder: folder.clone(), reading });
