@@ -12,21 +12,21 @@ use crate::model::pretrain::Plan;
 use crate::model::train::TrainConfig;
 
 /// Names the folder of assets where it lies elsewhere.
-pub const VARIABLE: &str = "SSMPROBE_ASSETS";
+pub const ASSETS_VARIABLE: &str = "SSMPROBE_ASSETS";
 
-/// The folder of the bundled demo: `demo` in the folder that [`VARIABLE`] names; else in `assets`
+/// The folder of the bundled demo: `demo` in the folder that [`ASSETS_VARIABLE`] names; else in `assets`
 /// beside the program, or above it as in a checkout, or in `share/ssmprobe` as installed; else in
 /// the sources it was built from.
 pub fn demo() -> anyhow::Result<PathBuf> {
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let named = std::env::var_os(ASSETS_VARIABLE).map(PathBuf::from);
     let places = places(named.as_deref(), std::env::current_exe().ok().as_deref());
-    if let Some(found) = places.iter().find(|place| place.join(About::FILE).is_file()) {
+    if let Some(found) = places.iter().find(|place| place.join(DemoInfo::FILE).is_file()) {
         return Ok(found.clone());
     }
     let tried: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
     bail!(
-        "the bundled demo is not there; looked for {} in {}. Set {VARIABLE} to the folder `assets`, or make it again: ssmprobe demo build --out assets/demo",
-        About::FILE,
+        "the bundled demo is not there; looked for {} in {}. Set {ASSETS_VARIABLE} to the folder `assets`, or make it again: ssmprobe demo build --out assets/demo",
+        DemoInfo::FILE,
         tried.join(", ")
     )
 }
@@ -42,16 +42,16 @@ fn places(named: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// Heads of the demo that are shown at first, side by side.
-const FIRST: [&str; 4] = ["sinkhorn", "neuralsort", "raster", "gap"];
+const SHOWN_FIRST: [&str; 4] = ["sinkhorn", "neuralsort", "raster", "gap"];
 
 /// What opens the bundled demo: its first backbone with all probes, and its scenes as a dataset, which
 /// have classes and masks. Nothing where there is no demo: the empty window says what to do.
 pub fn opening() -> Vec<Command> {
     let Ok(folder) = demo() else { return Vec::new() };
-    let Ok(about) = About::open(&folder) else { return Vec::new() };
+    let Ok(about) = DemoInfo::open(&folder) else { return Vec::new() };
     let Some(backbone) = about.backbones.first() else { return Vec::new() };
     let mut heads: Vec<&str> = backbone.heads.iter().map(|head| head.id.as_str()).collect();
-    heads.sort_by_key(|id| FIRST.iter().position(|first| first == id).unwrap_or(FIRST.len()));
+    heads.sort_by_key(|id| SHOWN_FIRST.iter().position(|first| first == id).unwrap_or(SHOWN_FIRST.len()));
     let probes: Vec<PathBuf> = heads.iter().map(|head| backbone.probe(&folder, head)).collect();
     vec![
         Command::OpenBackbone(backbone.folder(&folder).display().to_string()),
@@ -62,7 +62,7 @@ pub fn opening() -> Vec<Command> {
 
 /// What `demo.json` says: how the demo was made and what came out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct About {
+pub struct DemoInfo {
     /// Version of the program that made it.
     pub made_by: String,
     /// Version of the scenes.
@@ -77,23 +77,23 @@ pub struct About {
     /// How the probes were trained.
     pub protocol: TrainConfig,
     /// The backbones.
-    pub backbones: Vec<BackboneAbout>,
+    pub backbones: Vec<DemoBackbone>,
 }
 
 /// A backbone of the demo and its probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BackboneAbout {
+pub struct DemoBackbone {
     /// Its folder, below which its weights lie; its probes are in `probes/<id>`.
     pub id: String,
     /// How it was pre-trained.
     pub plan: Plan,
     /// Its heads, in the order of the list.
-    pub heads: Vec<HeadAbout>,
+    pub heads: Vec<DemoHead>,
 }
 
 /// What became of one head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HeadAbout {
+pub struct DemoHead {
     /// Head id; its probe is `probes/<backbone>/<id>.safetensors`.
     pub id: String,
     /// Number of trained values.
@@ -107,16 +107,16 @@ pub struct HeadAbout {
     pub auc: Option<f64>,
 }
 
-impl About {
+impl DemoInfo {
     /// Its file in the demo's folder.
     pub const FILE: &str = "demo.json";
     /// It is no longer than this, in bytes.
-    const LARGEST: u64 = 1 << 20;
+    const MAX_BYTES: u64 = 1 << 20;
 
     /// Reads it from the demo's folder.
     pub fn open(demo: &Path) -> anyhow::Result<Self> {
         let path = demo.join(Self::FILE);
-        let text = atomic_file::read(&path, Self::LARGEST)
+        let text = atomic_file::read(&path, Self::MAX_BYTES)
             .with_context(|| format!("cannot read {}", path.display()))?;
         serde_json::from_slice(&text).with_context(|| {
             format!("{} is not the description of a demo; make the demo again", path.display())
@@ -131,7 +131,7 @@ impl About {
     }
 }
 
-impl BackboneAbout {
+impl DemoBackbone {
     /// Its folder.
     pub fn folder(&self, demo: &Path) -> PathBuf {
         demo.join(&self.id)

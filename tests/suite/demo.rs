@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use burn::tensor::Device;
-use ssmprobe::app::demo::{self, About};
+use ssmprobe::app::demo::{self, DemoInfo};
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::preprocess::Preprocessor;
 use ssmprobe::model::data::image::Photo;
@@ -20,7 +20,7 @@ use crate::close::assert_close;
 
 fn program() -> Command {
     let mut program = Command::cargo_bin("ssmprobe").unwrap();
-    program.env_remove(demo::VARIABLE);
+    program.env_remove(demo::ASSETS_VARIABLE);
     program
 }
 
@@ -41,9 +41,9 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn demo() -> (PathBuf, About) {
+fn demo() -> (PathBuf, DemoInfo) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
-    let about = About::open(&folder).unwrap();
+    let about = DemoInfo::open(&folder).unwrap();
     (folder, about)
 }
 
@@ -182,10 +182,13 @@ fn results_of_the_demo_are_written_without_a_display() {
 fn a_demo_that_is_elsewhere_or_nowhere() {
     let empty = tempfile::tempdir().unwrap();
     let mut command = program();
-    command.env(demo::VARIABLE, empty.path()).args(["demo", "results", "--out"]).arg(empty.path().join("x"));
+    command
+        .env(demo::ASSETS_VARIABLE, empty.path())
+        .args(["demo", "results", "--out"])
+        .arg(empty.path().join("x"));
     let told = command.assert().code(1);
     let text = String::from_utf8_lossy(&told.get_output().stderr).into_owned();
-    assert!(text.contains("demo build") && text.contains(demo::VARIABLE), "{text}");
+    assert!(text.contains("demo build") && text.contains(demo::ASSETS_VARIABLE), "{text}");
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn a_demo_is_built_and_built_again_to_the_same_bytes() {
     std::fs::remove_dir_all(out.path().join("vit")).unwrap(); // made again; the other is kept
     let second = build();
     assert!(first == second);
-    let about = About::open(out.path()).unwrap();
+    let about = DemoInfo::open(out.path()).unwrap();
     assert_eq!(about.backbones.len(), 2);
     assert!(about.backbones.iter().all(|backbone| backbone.heads.len() == HEADS.len()));
 }

@@ -349,7 +349,7 @@ fn plotted(plot: &dyn Plot) {
 }
 
 fn demo(room: &Room) -> Outcome {
-    demo::About::open(&room.root)?;
+    demo::DemoInfo::open(&room.root)?;
     Ok(())
 }
 

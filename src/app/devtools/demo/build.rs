@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::MultiProgress;
 
 use super::{backbones, heads};
-use crate::app::demo::{About, BackboneAbout};
+use crate::app::demo::{DemoBackbone, DemoInfo};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::model::data::scenes;
@@ -90,7 +90,7 @@ impl Build {
         Set { train: 0, val: SHIPPED, ..scenes }.write(&self.out.join("scenes"), &|| ())?;
         let protocol =
             TrainConfig { epochs: self.epochs as usize, batch: self.batch as usize, rate: self.rate };
-        let mut about = About {
+        let mut about = DemoInfo {
             made_by: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(),
             scenes_version: scenes::VERSION,
             seed: self.seed,
@@ -100,8 +100,8 @@ impl Build {
             backbones: Vec::new(),
         };
         let made = self.backbones(&about, &device)?;
-        if let Ok(earlier) = About::open(&self.out)
-            && (About { backbones: Vec::new(), ..earlier.clone() }) == about
+        if let Ok(earlier) = DemoInfo::open(&self.out)
+            && (DemoInfo { backbones: Vec::new(), ..earlier.clone() }) == about
         {
             about.backbones = earlier.backbones;
         }
@@ -109,7 +109,7 @@ impl Build {
         about.backbones.extend(made);
         about.backbones.sort_by(|a, b| a.id.cmp(&b.id));
         let text = serde_json::to_string_pretty(&about)? + "\n";
-        whole(&self.out.join(About::FILE), text.as_bytes())?;
+        whole(&self.out.join(DemoInfo::FILE), text.as_bytes())?;
         stdout::text(table(&about))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -123,10 +123,10 @@ impl Build {
                 return Err(error).with_context(|| format!("{}: cannot be read", self.out.display()));
             }
         };
-        if entries.next().is_none() || self.out.join(About::FILE).is_file() {
+        if entries.next().is_none() || self.out.join(DemoInfo::FILE).is_file() {
             return Ok(());
         }
-        let (out, file) = (self.out.display(), About::FILE);
+        let (out, file) = (self.out.display(), DemoInfo::FILE);
         Err(Usage(format!(
             "--out {out}: the folder holds files and no {file}, so it is no earlier demo; give a new or an empty one"
         ))
@@ -134,14 +134,14 @@ impl Build {
     }
 
     /// Makes the backbones and their probes, each on a thread: one alone leaves processors idle.
-    fn backbones(&self, about: &About, device: &Device) -> anyhow::Result<Vec<BackboneAbout>> {
+    fn backbones(&self, about: &DemoInfo, device: &Device) -> anyhow::Result<Vec<DemoBackbone>> {
         let bars = MultiProgress::new();
-        let one = &|id: &str, plan: Plan| -> anyhow::Result<BackboneAbout> {
+        let one = &|id: &str, plan: Plan| -> anyhow::Result<DemoBackbone> {
             backbones::make(&self.out.join(id), &plan, device, &bars)?;
             clear(&self.out.join("probes").join(id))?;
-            let backbone = BackboneAbout { id: id.to_owned(), plan, heads: Vec::new() };
+            let backbone = DemoBackbone { id: id.to_owned(), plan, heads: Vec::new() };
             let heads = heads::train_all(&self.out, &backbone, about, device, &bars)?;
-            Ok(BackboneAbout { heads, ..backbone })
+            Ok(DemoBackbone { heads, ..backbone })
         };
         let wanted = |id: &str| self.backbone.as_deref().is_none_or(|asked| asked == id);
         std::thread::scope(|scope| {
@@ -151,7 +151,7 @@ impl Build {
             };
             let plans = self.plans().into_iter().filter(|(id, _)| wanted(id));
             let running = plans.map(start).collect::<anyhow::Result<Vec<_>>>()?;
-            let join = |thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<BackboneAbout>>| {
+            let join = |thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<DemoBackbone>>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             running.into_iter().map(join).collect()
@@ -175,7 +175,7 @@ impl Build {
 }
 
 /// What every head reached, as a Markdown table.
-fn table(about: &About) -> String {
+fn table(about: &DemoInfo) -> String {
     let mut text =
         String::from("| backbone | head | parameters | train | val | AUC |\n|---|---|--:|--:|--:|--:|\n");
     for backbone in &about.backbones {

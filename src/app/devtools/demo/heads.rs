@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use serde_json::json;
 
-use crate::app::demo::{About, BackboneAbout, HeadAbout};
+use crate::app::demo::{DemoBackbone, DemoHead, DemoInfo};
 use crate::app::terminal::stdout::say;
 use crate::model::backbone::Backbone;
 use crate::model::backbone::preprocess::Preprocessor;
@@ -32,11 +32,11 @@ const BATCH: usize = 48;
 /// is saved is each head as it was after the last epoch: nothing is picked on validation scenes.
 pub fn train_all(
     out: &Path,
-    backbone: &BackboneAbout,
-    about: &About,
+    backbone: &DemoBackbone,
+    about: &DemoInfo,
     device: &Device,
     bars: &MultiProgress,
-) -> anyhow::Result<Vec<HeadAbout>> {
+) -> anyhow::Result<Vec<DemoHead>> {
     let opened = Backbone::open(&backbone.folder(out), device)?;
     let preprocessor = Preprocessor::open(backbone.folder(out))?;
     let folder = tempfile::tempdir().context("no folder for tokens can be made")?;
@@ -85,7 +85,7 @@ pub fn train_all(
         let classes = (0..CLASSES).map(class_name).collect();
         let probe = learner.model.to_probe(meta.clone(), classes, Some(training));
         probe.save(backbone.probe(out, &learner.name))?;
-        heads.push(HeadAbout {
+        heads.push(DemoHead {
             id: learner.name.clone(),
             parameters: learner.model.parameters(),
             train: last.train,
@@ -169,7 +169,7 @@ fn run(id: &str, task: &Task, learners: &mut [HeadTrainer], bars: &MultiProgress
 }
 
 /// Mean AUC of the probe's token weights finding the object, over the first validation scenes.
-fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &About) -> anyhow::Result<Option<f64>> {
+fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &DemoInfo) -> anyhow::Result<Option<f64>> {
     let patch = scenes::SIDE / tokens.grid().cols;
     let each = (0..about.auc_scenes as usize)
         .into_par_iter()

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use crate::app::demo::{self, About, BackboneAbout};
+use crate::app::demo::{self, DemoBackbone, DemoInfo};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::viz::Figure;
@@ -42,7 +42,7 @@ pub type Program = fn(Vec<String>) -> anyhow::Result<ExitCode>;
 impl Results {
     pub fn run(self, program: Program) -> anyhow::Result<ExitCode> {
         let demo = demo::demo()?;
-        let about = About::open(&demo)?;
+        let about = DemoInfo::open(&demo)?;
         let mut images = about.images(&demo);
         images.truncate(usize::from(self.scenes));
         images.first().with_context(|| format!("{} holds no scenes", demo.display()))?;
@@ -60,7 +60,7 @@ impl Results {
     fn write(
         &self,
         demo: &Path,
-        backbone: &BackboneAbout,
+        backbone: &DemoBackbone,
         images: &[PathBuf],
         program: Program,
     ) -> anyhow::Result<()> {

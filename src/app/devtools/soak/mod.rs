@@ -68,7 +68,7 @@ impl Soak {
         let mut app = App::new(ctx, Box::new(worker), None);
         demo::opening().into_iter().for_each(|command| app.dispatch(command));
         if app.state.library.probes.is_empty() {
-            bail!("the bundled demo is not there: set {} to the folder `assets`", demo::VARIABLE);
+            bail!("the bundled demo is not there: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
         }
         let watch = Watch::new(Duration::from_secs(self.seconds))?;
         Ok(Soaking {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tempfile::TempDir;
 
-use crate::app::demo::{self, About};
+use crate::app::demo::{self, DemoInfo};
 use crate::app::state::command::Command;
 
 /// Images in one folder of the crowd.
@@ -29,7 +29,7 @@ impl Crowd {
     /// Makes the files, and says what opens them. They go with the folder.
     pub fn make(self) -> anyhow::Result<(TempDir, Vec<Command>)> {
         let demo = demo::demo()?;
-        let about = About::open(&demo)?;
+        let about = DemoInfo::open(&demo)?;
         let folder = tempfile::tempdir().context("cannot make a folder for the crowd")?;
         let images = about.images(&demo);
         for at in 0..self.images {
