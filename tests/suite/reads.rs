@@ -77,19 +77,22 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     // Two that differ change nothing; the silent one is told apart, and says how it would be read.
     assert_eq!(open(&mut state, &["silent.safetensors"]), None);
     let silent = id(&state, "silent");
-    let (why, wanted) = state.library.misread(silent).expect("it reads other tokens");
+    let (why, wanted) = state.library.token_mismatch(silent).expect("it reads other tokens");
     assert!(why.contains("does not say") && why.contains("layer 1") && why.contains("224"), "{why}");
     assert_eq!(wanted, BackboneOptions::default());
     assert_eq!(state.library.fit(silent), Some(Compatibility::Doubtful(why)));
     // The one that reads rightly goes: the other one is read as it was trained.
     let deep = id(&state, "deep");
     assert_eq!(does(&mut state, Command::CloseProbe(deep)), Some(BackboneOptions::default()));
-    assert_eq!((state.library.misread(silent), state.library.fit(silent)), (None, Some(Compatibility::Fits)));
+    assert_eq!(
+        (state.library.token_mismatch(silent), state.library.fit(silent)),
+        (None, Some(Compatibility::Fits))
+    );
     // It comes back, images are read as before it went, and what is shown agrees with that.
     assert_eq!(does(&mut state, Command::Undo), Some(DEEP));
     let column = *state.columns.iter().find(|(_, column)| column.probe == silent).expect("a column").0;
     assert_eq!(does(&mut state, Command::RemoveColumn(column)), None);
-    assert!(state.library.misread(deep).is_none() && state.training.draft.taking == DEEP.taking());
+    assert!(state.library.token_mismatch(deep).is_none() && state.training.form.taking == DEEP.taking());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use serde_json::json;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use ssmprobe::app::jobs::train::TrainForm;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainResult,
     ExplainSettings, Fetch, Files, JobId, PathKind, ProbeId, Progress, Request, Unit,
@@ -231,7 +232,7 @@ fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
         panic!("{requests:?}")
     };
     assert_eq!((*cancelled, device.as_str()), (first, "cpu"));
-    assert_eq!(state.training.draft.device, "cpu", "the next training is computed there too");
+    assert_eq!(state.training.form.device, "cpu", "the next training is computed there too");
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     let requests = state.dispatch(Command::SetBackboneOptions(options));
     assert!(
@@ -259,7 +260,7 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
             _ => None,
         });
         play(&mut state, requests);
-        (options, state.library.fit(entry), state.training.draft.taking)
+        (options, state.library.fit(entry), state.training.form.taking)
     };
     let deep = TokenSpec { layer: Some(1), size: Some(160), ..TokenSpec::default() };
     let options = BackboneOptions { layer: Some(1), pixels: Some(160), ..BackboneOptions::default() };
@@ -379,7 +380,7 @@ fn errors_stay_until_they_are_read() {
     let fault = UserError::new("bad.safetensors: is empty").remedy("Fetch it again");
     state.apply(Event::Started(*job));
     state.apply(Event::Failed(*job, fault.clone()));
-    assert_eq!(state.jobs[job].fault, Some(fault.clone()));
+    assert_eq!(state.jobs[job].error, Some(fault.clone()));
     assert_eq!(state.library.probes[entry].status, Status::Failed(fault));
     for command in [Command::Step(1), Command::Undo, Command::Cancel(*job), Command::CancelAll] {
         assert!(state.dispatch(command).is_empty());
@@ -471,17 +472,17 @@ fn settings_are_taken_back_and_a_slider_is_one_step() {
         let options = Options { opacity: step as f32 / 100.0, ..Options::default() };
         state.dispatch(Command::SetOptions("tokens".into(), options));
     }
-    assert_eq!(state.views.of("tokens").opacity, 0.5);
+    assert_eq!(state.views.figure_options("tokens").opacity, 0.5);
     state.dispatch(Command::SetShared(false));
     state.dispatch(Command::Undo);
-    assert!(state.views.shared && state.views.of("tokens").opacity == 0.5);
+    assert!(state.views.shared && state.views.figure_options("tokens").opacity == 0.5);
     state.dispatch(Command::Undo);
-    assert_eq!(state.views.of("tokens"), Options::default());
+    assert_eq!(state.views.figure_options("tokens"), Options::default());
     assert_eq!(state.undo_text(), None);
     state.dispatch(Command::Redo);
-    assert_eq!(state.views.of("tokens").opacity, 0.5);
+    assert_eq!(state.views.figure_options("tokens").opacity, 0.5);
     let look = ExplainSettings { rho: Some(0.9), ..ExplainSettings::default() };
-    let asked = does(&mut state, Command::SetLook(look)).expect("a look");
+    let asked = does(&mut state, Command::SetExplainSettings(look)).expect("a look");
     assert_eq!(asked.1.settings, look);
     for number in 0..200 {
         state.dispatch(Command::SetShared(number % 2 == 0));
@@ -641,6 +642,69 @@ fn a_workspace_comes_back_as_it_was() {
     does(&mut again, Command::ReopenProbe(first));
     assert!(again.library.probes[&first].status.ready().is_some());
     assert_eq!(told(&again), 1, "{}", again.log_text());
+}
+
+#[test]
+fn a_folder_that_is_listed_in_parts_is_looked_at_once() {
+    let list = |state: &mut State, job: JobId, first: usize| {
+        let paths = (first..first + 3).map(|number| PathBuf::from(format!("many/{number}.png")));
+        state.apply(Event::ImagesListed { job, paths: paths.collect() });
+    };
+    let shown = |state: &State| state.current_image().map(ssmprobe::app::state::Image::name);
+    let asked =
+        |state: &mut State| state.dispatch(Command::OpenImages(vec!["many".into()]))[0].job().expect("a job");
+    let mut state = story();
+    let job = asked(&mut state);
+    list(&mut state, job, 0);
+    assert_eq!(shown(&state).as_deref(), Some("0.png"));
+    list(&mut state, job, 3);
+    assert_eq!(shown(&state).as_deref(), Some("0.png"), "the first of all parts");
+    state.apply(Event::Finished(job));
+    // What a person chose meanwhile stays.
+    let job = asked(&mut state);
+    state.dispatch(Command::Step(1));
+    list(&mut state, job, 6);
+    assert_eq!(shown(&state).as_deref(), Some("1.png"));
+}
+
+#[test]
+fn a_workspace_moves_with_all_of_its_folder() {
+    let folder = TempDir::new().expect("a folder");
+    let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+    for kind in ["tiny", "birds", "tokens", "runs/one"] {
+        std::fs::create_dir_all(old.join(kind)).expect("a folder");
+    }
+    let training = TrainForm {
+        backbone: old.join("tiny").display().to_string(),
+        data: Some(old.join("birds")),
+        out: Some(old.join("runs/two")),
+        cache: Some(old.join("tokens")),
+        ..TrainForm::default()
+    };
+    let runs = vec![old.join("runs/one"), old.join("runs/lost"), folder.path().join("elsewhere")];
+    let saved = Workspace { training, runs, ..Workspace::default() };
+    saved.save(&old.join("w.ssmprobe")).expect("saved");
+    std::fs::rename(&old, &new).expect("moved");
+    let mut loaded = Workspace::load(&new.join("w.ssmprobe")).expect("loaded");
+    let TrainForm { backbone, data, out, cache, .. } = &loaded.training;
+    assert_eq!(Path::new(backbone), new.join("tiny"));
+    let paths = [data, out, cache].map(|path| path.clone().expect("a path"));
+    assert_eq!(paths, ["birds", "runs/two", "tokens"].map(|name| new.join(name)));
+    assert_eq!(loaded.runs[..2], ["one", "lost"].map(|name| new.join("runs").join(name)));
+    // Runs that are gone are missing, and located.
+    let missing = loaded.missing();
+    assert_eq!(
+        missing.iter().map(|missing| missing.entry).collect::<Vec<_>>(),
+        [Entry::Run(1), Entry::Run(2)]
+    );
+    let found = new.join("runs/one");
+    assert_eq!(loaded.locate(Entry::Run(2), &found), 1);
+    assert_eq!((&loaded.runs[2], loaded.missing().len()), (&found, 1));
+    // An id of the Hub is no path.
+    let training = TrainForm { backbone: "org/name".into(), ..TrainForm::default() };
+    Workspace { training, ..Workspace::default() }.save(&new.join("w.ssmprobe")).expect("saved");
+    let loaded = Workspace::load(&new.join("w.ssmprobe")).expect("loaded");
+    assert_eq!(loaded.training.backbone, "org/name");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use ssmprobe::app::App;
 use ssmprobe::app::demo;
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::{ColumnState, Outlook, Phase, State};
+use ssmprobe::app::state::{ColumnState, Phase, PreflightState, State};
 use ssmprobe::app::worker::{Worker, WorkerEnv};
 
 use crate::run;
@@ -100,9 +100,9 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     let opening = demo::opening();
     assert_eq!(opening.len(), 3, "the bundled demo is there");
     opening.into_iter().for_each(|command| sitting.0.state_mut().dispatch(command));
-    sitting.0.state_mut().dispatch(Command::AskProbes { all: false });
+    sitting.0.state_mut().dispatch(Command::Evaluate { all: false });
     sitting.until("the demo is shown", Sitting::all_shown);
-    let asked = |s: &Sitting| s.state().columns.keys().all(|id| s.state().survey_of(*id).is_some());
+    let asked = |s: &Sitting| s.state().columns.keys().all(|id| s.state().evaluation_of(*id).is_some());
     sitting.until("the probes are asked about its scenes", asked);
     sitting.click("Dataset");
     assert!(sitting.has("Confusion") && !sitting.has("Open a dataset"), "there is something to see");
@@ -152,23 +152,23 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     sitting.fill(Role::SpinButton, "Epochs", "4000");
     sitting.fill(Role::SpinButton, "Batch", "16");
     sitting.until("the plan is there", |s| {
-        matches!(&s.state().training.outlook, Outlook::Ready { estimate: Some(_), .. })
+        matches!(&s.state().training.preflight, PreflightState::Ready { estimate: Some(_), .. })
     });
     assert!(sitting.has("24 to train on, 12 to test on"), "the plan says what it is");
     let probes = sitting.state().library.probes.len();
     sitting.click("Start training");
     sitting.until("a curve is drawn", |s| s.has("Training loss of 3 heads"));
-    let epochs = |s: &Sitting| s.state().training.live_run().map_or(0, |run| run.course.done().0);
+    let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
     sitting.until("some epochs are done", move |s| epochs(s) > 6);
 
     // An image is looked at while it trains.
     let third = sitting.state().library.images.values().nth(2).expect("images").name();
     sitting.click(&third);
     sitting.until("the image is looked at beside the training", Sitting::all_shown);
-    assert!(sitting.state().training.live.is_some(), "the training went on");
+    assert!(sitting.state().training.active.is_some(), "the training went on");
 
     sitting.click("Stop and keep");
-    sitting.until("it is stopped", |s| s.state().training.live.is_none());
+    sitting.until("it is stopped", |s| s.state().training.active.is_none());
     assert!(sitting.has("Stopped and saved"));
     let run = disk.path("run");
     assert_eq!(sitting.state().training.runs[&run].phase, Phase::Stopped);
@@ -181,7 +181,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     let file = disk.path("sitting.ssmprobe");
     let title =
         |s: &Sitting| s.state().columns.keys().map(|id| s.state().column_title(*id)).collect::<Vec<_>>();
-    let (columns, done) = (title(&sitting), sitting.state().training.runs[&run].course.done());
+    let (columns, done) = (title(&sitting), sitting.state().training.runs[&run].history.done());
     sitting.state().workspace(Value::Null).save(&file).expect("saved");
     drop(sitting);
     let mut sitting = Sitting::new(&settings);
@@ -190,7 +190,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     assert_eq!(title(&sitting), columns);
     assert_eq!(sitting.state().current_image().expect("an image").name(), third);
     sitting.until("the run is read again", |s| !s.state().training.runs.is_empty());
-    assert_eq!(sitting.state().training.runs[&run].course.done(), done);
+    assert_eq!(sitting.state().training.runs[&run].history.done(), done);
     sitting.click("Training");
     sitting.click("run");
     assert!(sitting.has("Training loss of 3 heads") && sitting.has("Resume"));

@@ -356,7 +356,7 @@ fn with_dataset() -> (State, Arc<EvalSplit>) {
 
 /// What is asked about the dataset of the story's first probes.
 fn asked(state: &mut State) -> (JobId, EvalRequest) {
-    let requests = state.dispatch(Command::AskProbes { all: false });
+    let requests = state.dispatch(Command::Evaluate { all: false });
     requests
         .into_iter()
         .find_map(
@@ -391,25 +391,28 @@ fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
     let [first, second] = [0, 1].map(|at| state::column(&state, at));
     let ask = asked(&mut state);
     told(&mut state, &ask, &part);
-    assert!(state.survey_of(first).is_some() && state.survey_of(second).is_some());
+    assert!(state.evaluation_of(first).is_some() && state.evaluation_of(second).is_some());
     rewritten(&mut state, first);
-    assert!(state.survey_of(first).is_none(), "figures of the file as it was");
-    assert!(state.survey_of(second).is_some());
+    assert!(state.evaluation_of(first).is_none(), "figures of the file as it was");
+    assert!(state.evaluation_of(second).is_some());
     // An answer under way is of neither file for certain.
     let ask = asked(&mut state);
     rewritten(&mut state, first);
     told(&mut state, &ask, &part);
-    assert!(state.survey_of(first).is_none() && state.survey_of(second).is_some());
-    let ask = asked(&mut state);
-    told(&mut state, &ask, &part);
-    assert!(state.survey_of(first).is_some());
+    assert!(state.evaluation_of(first).is_none() && state.evaluation_of(second).is_some());
+    // Nor is one of a job that another has replaced.
+    let [older, newer] = [asked(&mut state), asked(&mut state)];
+    told(&mut state, &older, &part);
+    assert!(state.evaluation_of(first).is_none() && state.evaluations.job == Some(newer.0));
+    told(&mut state, &newer, &part);
+    assert!(state.evaluation_of(first).is_some());
     // Bands of chance from another seed, or of more draws, are others.
-    let before = state.look;
+    let before = state.explain;
     for look in [ExplainSettings { seed: 7, ..before }, ExplainSettings { null_draws: 7, ..before }] {
-        state.dispatch(Command::SetLook(look));
-        assert!(state.survey_of(first).is_none() && state.survey_of(second).is_none(), "{look:?}");
-        state.dispatch(Command::SetLook(before));
-        assert!(state.survey_of(first).is_some() && state.survey_of(second).is_some());
+        state.dispatch(Command::SetExplainSettings(look));
+        assert!(state.evaluation_of(first).is_none() && state.evaluation_of(second).is_none(), "{look:?}");
+        state.dispatch(Command::SetExplainSettings(before));
+        assert!(state.evaluation_of(first).is_some() && state.evaluation_of(second).is_some());
     }
     // The backbone reads another layer now; then it holds other weights.
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
@@ -425,7 +428,7 @@ fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
             ..state::backbone("one", 24, Grid::new(2, 2))
         };
         state.apply(Event::BackboneOpened { job: *job, entry: *entry, facts });
-        assert!(state.survey_of(first).is_none() && state.survey_of(second).is_none(), "{weights}");
+        assert!(state.evaluation_of(first).is_none() && state.evaluation_of(second).is_none(), "{weights}");
     }
 }
 
@@ -462,10 +465,10 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     let ask = measure(&mut state);
     steadied(&mut state, &ask);
     assert!(state.stability_of(column).is_some());
-    let before = state.look;
-    state.dispatch(Command::SetLook(ExplainSettings { seed: 7, ..before }));
+    let before = state.explain;
+    state.dispatch(Command::SetExplainSettings(ExplainSettings { seed: 7, ..before }));
     assert!(state.stability_of(column).is_none(), "of changes drawn from another seed");
-    state.dispatch(Command::SetLook(before));
+    state.dispatch(Command::SetExplainSettings(before));
     assert!(state.stability_of(column).is_some());
     rewritten(&mut state, column);
     assert!(state.stability_of(column).is_none());
@@ -473,6 +476,15 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     rewritten(&mut state, column);
     steadied(&mut state, &ask);
     assert!(state.stability_of(column).is_none(), "too late");
+    // Another measurement, with other changes, has taken its place.
+    let older = measure(&mut state);
+    state.dispatch(Command::SetExplainSettings(ExplainSettings { seed: 7, ..ExplainSettings::default() }));
+    let newer = measure(&mut state);
+    assert_ne!(older.1.seed, newer.1.seed);
+    steadied(&mut state, &older);
+    assert!(state.stability_of(column).is_none(), "measured with other changes");
+    steadied(&mut state, &newer);
+    assert!(state.stability_of(column).is_some());
 }
 
 #[test]
@@ -554,7 +566,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         window.wire.borrow_mut().events.push_back(Event::Failed(job, fault));
         window.harness.run();
         assert!(window.has("The disk is full") && window.has("Free some"), "{id}");
-        window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+        window.harness.state_mut().dispatch(Command::Evaluate { all: false });
         surveyed(&mut window, &part);
         let title = plot_of(*overview, &part).caption().title;
         assert!(window.has(&title) && !window.has("The disk is full"), "{id} is not there");
@@ -572,25 +584,29 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     let part = part();
     let mut window = Window::ready();
     opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     surveyed(&mut window, &part);
     let focus = window.harness.state().state.columns.keys().next().copied();
-    let sieved = |window: &mut Window, sieve: GalleryFilter| -> Vec<String> {
-        window.harness.state_mut().dispatch(Command::SetSieve(Box::new(sieve)));
+    let gallery_images = |window: &mut Window, sieve: GalleryFilter| -> Vec<String> {
+        window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(sieve)));
         let state = &window.harness.state().state;
-        state.sieved(focus).iter().map(|id| state.library.images[id].name()).collect()
+        state.gallery_images(focus).iter().map(|id| state.library.images[id].name()).collect()
     };
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
-    assert_eq!(sieved(&mut window, wrong), ["0.png", "4.png", "8.png"]);
+    assert_eq!(gallery_images(&mut window, wrong), ["0.png", "4.png", "8.png"]);
     let class =
         GalleryFilter { class: Some(1), sort: Sort::Measure(CONFIDENCE.into()), ..GalleryFilter::default() };
-    assert_eq!(sieved(&mut window, class), ["5.png", "4.png", "3.png"]);
+    assert_eq!(gallery_images(&mut window, class), ["5.png", "4.png", "3.png"]);
     let other = window.harness.state().state.columns.keys().nth(1).copied().unwrap();
     let differ =
         GalleryFilter { class: Some(2), sort: Sort::Disagreement(other), ..GalleryFilter::default() };
-    assert_eq!(sieved(&mut window, differ), ["8.png", "6.png", "7.png"], "what has no number comes last");
+    assert_eq!(
+        gallery_images(&mut window, differ),
+        ["8.png", "6.png", "7.png"],
+        "what has no number comes last"
+    );
     // The confusion matrix: churches (row 0) taken for churches are images 1 and 2.
-    sieved(&mut window, GalleryFilter::default());
+    gallery_images(&mut window, GalleryFilter::default());
     window.harness.state_mut().window.show("confusion");
     window.harness.run();
     let figure = window.place("Confusion matrix");
@@ -613,9 +629,9 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     window.harness.run();
     let state = &window.harness.state().state;
     assert_eq!(state.current_image().unwrap().name(), "1.png");
-    assert_eq!(state.sieved(focus).len(), 2);
+    assert_eq!(state.gallery_images(focus).len(), 2);
     window.click("Show all");
-    assert!(window.harness.state().state.sieve.is_open());
+    assert!(window.harness.state().state.gallery_filter.is_open());
 }
 
 #[test]
@@ -623,7 +639,7 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     let part = part();
     let mut window = Window::ready();
     opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     // The first probe is wrong on images 0, 4 and 8, the second on 2 alone.
     let first = survey(&part, "sinkhorn");
     let second = Survey { predicted: vec![0, 0, 1, 1, 1, 1, 2, OTHER, 2], ..(*survey(&part, "gap")).clone() };
@@ -639,7 +655,7 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
         other => window::good(other),
     });
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
-    window.harness.state_mut().dispatch(Command::SetSieve(Box::new(wrong)));
+    window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(wrong)));
     window.harness.run();
     let shown = |window: &Window| ["0.png", "2.png", "4.png", "8.png"].map(|name| window.has(name));
     assert_eq!(shown(&window), [true, false, true, true]);
@@ -652,7 +668,7 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     let part = part();
     let mut window = Window::ready();
     opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     surveyed(&mut window, &part);
     window.harness.state_mut().window.show("asked");
     window.harness.run();
@@ -690,7 +706,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
         "as trained it was not asked yet"
     );
     window.harness.state_mut().dispatch(Command::Undo);
-    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     surveyed(&mut window, &part);
     window.harness.state_mut().dispatch(add);
     let asked = window.wire.borrow().asked.clone();
@@ -703,7 +719,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     surveyed(&mut window, &part);
     window.click("Compare");
     assert!(window.has("against as trained") && window.has("Not retrained"));
-    assert!(window.harness.state().state.survey_of(column).is_some());
+    assert!(window.harness.state().state.evaluation_of(column).is_some());
 }
 
 #[test]
@@ -767,7 +783,7 @@ fn surveys_stay_for_who_takes_the_last_closing_back() {
     let id = *state.library.datasets.keys().next().unwrap();
     state.dispatch(Command::CloseDataset(id));
     state.dispatch(Command::Undo);
-    assert!(state.survey_of(column).is_some());
+    assert!(state.evaluation_of(column).is_some());
     state.dispatch(Command::CloseDataset(id));
     state.dispatch(Command::OpenDataset("others".into(), None));
     let other = *state.library.datasets.keys().next().unwrap();
@@ -775,7 +791,7 @@ fn surveys_stay_for_who_takes_the_last_closing_back() {
     state.dispatch(Command::Undo);
     state.dispatch(Command::Undo);
     state.dispatch(Command::UseDataset(id));
-    assert!(state.dataset().is_some() && state.survey_of(column).is_none());
+    assert!(state.dataset().is_some() && state.evaluation_of(column).is_none());
 }
 
 #[test]

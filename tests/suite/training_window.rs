@@ -92,7 +92,7 @@ impl Pane {
 
     fn filled() -> Self {
         let mut pane = Self::new();
-        pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(filled())));
+        pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(filled())));
         pane.0.harness.run();
         pane
     }
@@ -141,9 +141,9 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
     let mut pane = Pane::new();
     assert!(pane.0.has("Choose a backbone, whose tokens are read"));
     pane.0.click("Hilbert");
-    assert!(pane.0.harness.state().state.training.draft.heads.contains(&"hilbert".to_owned()));
+    assert!(pane.0.harness.state().state.training.form.heads.contains(&"hilbert".to_owned()));
     pane.0.click("The paper's");
-    assert_eq!(pane.0.harness.state().state.training.draft.heads.len(), 19);
+    assert_eq!(pane.0.harness.state().state.training.form.heads.len(), 19);
     for group in Group::ALL {
         let (name, about) = group.text();
         let kinds = || HEADS.iter().filter(|kind| kind.group == group);
@@ -162,7 +162,7 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
     pane.0
         .harness
         .state_mut()
-        .dispatch(Command::SetDraft(Box::new(TrainForm { heads: Vec::new(), ..filled() })));
+        .dispatch(Command::SetTrainForm(Box::new(TrainForm { heads: Vec::new(), ..filled() })));
     pane.0.harness.run();
     assert!(pane.0.has("Choose at least one head"));
     assert!(pane.0.idle());
@@ -180,7 +180,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
         _ => Vec::new(),
     });
     let chosen = |pane: &Pane, head: &str| {
-        pane.0.harness.state().state.training.draft.heads.iter().any(|known| known == head)
+        pane.0.harness.state().state.training.form.heads.iter().any(|known| known == head)
     };
     pane.0.click("CLS");
     assert!(!chosen(&pane, "cls"));
@@ -188,7 +188,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     assert!(chosen(&pane, "attention") && !chosen(&pane, "cls"));
     // Chosen for another backbone, it can be left out.
     let heads = vec!["cls".into(), "gap".into()];
-    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(TrainForm { heads, ..filled() })));
+    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(TrainForm { heads, ..filled() })));
     pane.0.harness.run();
     pane.0.click("CLS");
     assert!(!chosen(&pane, "cls") && chosen(&pane, "gap"));
@@ -223,13 +223,13 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     assert!(pane.0.has("8 min for the training") && pane.0.has("About 10 min"));
     // More epochs change the figures, not the plan.
     let draft = TrainForm { epochs: 20, ..filled() };
-    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(draft)));
+    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
     pane.0.harness.run();
     assert!(pane.0.has("940 steps of 2 heads"));
     assert_eq!(plans(&pane), 1);
     // Another batch does.
     let draft = TrainForm { batch: 64, ..filled() };
-    pane.0.harness.state_mut().dispatch(Command::SetDraft(Box::new(draft)));
+    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
     pane.0.harness.run();
     assert_eq!(plans(&pane), 2);
 }

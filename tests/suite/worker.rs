@@ -145,7 +145,7 @@ pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
 /// Hands events to the state and its requests to the worker until no job is left.
 fn settle(desk: &mut Desk, state: &mut State) {
     let begun = Instant::now();
-    while state.jobs.values().any(|job| job.fault.is_none()) {
+    while state.jobs.values().any(|job| job.error.is_none()) {
         while let Some(event) = desk.worker.event() {
             let requests = state.apply(event);
             desk.worker.send_all(requests);
@@ -168,7 +168,7 @@ fn a_window_sees_what_inspect_writes() {
     let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
     let draws = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     for command in [
-        Command::SetLook(draws),
+        Command::SetExplainSettings(draws),
         Command::OpenBackbone(fixture("backbone").display().to_string()),
         Command::OpenRun(fixture("probes")),
         Command::OpenImages(vec![fixture("images")]),
@@ -442,8 +442,8 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     let names: Vec<_> = state.library.images.values().map(|image| image.place.path.clone()).collect();
     assert!(names.is_sorted());
     let sieve = ssmprobe::app::state::GalleryFilter { text: "B".into(), ..Default::default() };
-    state.dispatch(Command::SetSieve(Box::new(sieve)));
-    assert_eq!(state.sieved(None).len(), 5000);
+    state.dispatch(Command::SetGalleryFilter(Box::new(sieve)));
+    assert_eq!(state.gallery_images(None).len(), 5000);
 
     let one = fixture("images/one.png");
     let mut desk = Desk::new(WorkerEnv::default());

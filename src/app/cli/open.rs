@@ -53,7 +53,7 @@ impl Open {
             let nothing = self.backbone.is_none() && paths.is_empty();
             // It is small enough to be asked about at once.
             let demo = if nothing { demo::opening() } else { Vec::new() };
-            let ask = (!demo.is_empty()).then_some(Command::AskProbes { all: false });
+            let ask = (!demo.is_empty()).then_some(Command::Evaluate { all: false });
             let demo = demo.into_iter().chain(ask);
             let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =
                 paths.into_iter().partition(|path| is_workspace(path));

@@ -194,7 +194,7 @@ impl ProbeInfo {
                 self.backbone, backbone.id
             ));
         }
-        self.misread(backbone).map_or(Compatibility::Fits, Compatibility::Doubtful)
+        self.token_mismatch(backbone).map_or(Compatibility::Fits, Compatibility::Doubtful)
     }
 
     /// Whether its tokens are as wide as those of `backbone`, with a CLS token where it reads one:
@@ -212,7 +212,7 @@ impl ProbeInfo {
     }
 
     /// On which other tokens it was trained than `backbone` gives as it reads images now, in words.
-    pub fn misread(&self, backbone: &BackboneInfo) -> Option<String> {
+    pub fn token_mismatch(&self, backbone: &BackboneInfo) -> Option<String> {
         let taking =
             |options: BackboneOptions| options.taking().settled(backbone.layers, &backbone.model_type);
         let differences = taking(self.wants()).differences(&taking(backbone.options));

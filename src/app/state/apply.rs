@@ -4,17 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::jobs::Severity;
-use super::library::{Image, Status};
-use super::settings::remember;
+use super::library::{Image, Label, Status};
 use super::thumbnails::Thumbnail;
 use super::{Column, State};
-use crate::app::jobs::{ColumnId, Event, ImageId, JobId, PathKind, Request};
+use crate::app::jobs::evaluate::EvalSplit;
+use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
+use crate::app::jobs::{BackboneId, ColumnId, DatasetId, Event, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 
 /// Probes that become columns by themselves; more are added by hand.
-const COLUMNS: usize = 4;
+const MAX_OWN_COLUMNS: usize = 4;
 
 impl State {
     /// Takes what the worker says; answers with what to ask it for next.
@@ -22,98 +23,35 @@ impl State {
         if self.is_late(&event) {
             return Vec::new();
         }
-        self.see(&event);
-        self.follow(&event);
+        self.explain_event(&event);
+        self.job_event(&event);
         match event {
-            Event::BackboneOpened { job, entry, facts } => {
-                let Some(backbone) = self.library.backbones.get_mut(&entry) else { return Vec::new() };
-                if backbone.status != Status::Opening(job) {
-                    return Vec::new();
-                }
-                let expected = backbone.expected.take();
-                let changed = expected.is_some_and(|expected| expected != facts.fingerprint);
-                let name = facts.id.clone();
-                backbone.status = Status::Ready(Arc::new(facts));
-                if self.training.draft.backbone.is_empty() {
-                    self.training.draft.backbone.clone_from(&backbone.source);
-                }
-                if changed {
-                    self.note(
-                        Severity::Warning,
-                        format!("{name}: other weights than when the workspace was saved"),
-                    );
-                }
-                self.relook()
-            }
-            Event::ProbeOpened { job, entry, facts } => {
-                let Some(probe) = self.library.probes.get_mut(&entry) else { return Vec::new() };
-                if probe.status != Status::Opening(job) {
-                    return Vec::new();
-                }
-                let expected = probe.expected.take();
-                let changed = expected.is_some_and(|expected| expected != facts.fingerprint);
-                probe.status = Status::Ready(Arc::new(facts));
-                let show = std::mem::take(&mut probe.show);
-                let name = probe.name();
-                if changed {
-                    self.note(
-                        Severity::Warning,
-                        format!("{name}: has changed since the workspace was saved"),
-                    );
-                }
-                if show && self.columns.len() < COLUMNS && self.columns.values().all(|c| c.probe != entry) {
-                    let id = ColumnId(self.fresh());
-                    self.columns.insert(id, Column::new(entry, None, Intervention::None));
-                }
-                self.relook()
-            }
-            Event::ProbesListed { paths, .. } => self.open_probes(paths),
-            Event::ImagesListed { paths, .. } => self.add_images(paths),
-            Event::DatasetOpened { job, entry, part } => self.dataset_opened(job, entry, part),
-            Event::Steadied { answer, .. } => {
-                self.steadied(answer);
-                Vec::new()
-            }
-            Event::Surveyed { answer, .. } => {
-                self.surveyed(answer);
-                Vec::new()
-            }
-            Event::Recognised { found, .. } => self.open_recognised(found),
-            Event::ThumbnailReady { image, picture } => {
-                if self.library.images.contains_key(&image) {
-                    self.thumbnails.put(image, Thumbnail::Ready(picture));
-                }
-                Vec::new()
-            }
+            Event::BackboneOpened { job, entry, facts } => return self.backbone_opened(job, entry, facts),
+            Event::ProbeOpened { job, entry, facts } => return self.probe_opened(job, entry, facts),
+            Event::ProbesListed { paths, .. } => return self.open_probes(paths),
+            Event::ImagesListed { job, paths } => return self.add_images(job, paths),
+            Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
+            Event::Steadied { job, answer } => self.stability_measured(job, answer),
+            Event::Surveyed { job, answer } => self.evaluated(job, answer),
+            Event::Recognised { found, .. } => return self.open_recognised(found),
+            Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
             Event::ThumbnailFailed { image, fault } => {
-                if self.library.images.contains_key(&image) {
-                    self.thumbnails.put(image, Thumbnail::Failed(fault.lines.join(": ")));
-                }
-                Vec::new()
+                self.put_thumbnail(image, Thumbnail::Failed(fault.lines.join(": ")));
             }
-            Event::Training { job, news } => self.hear(job, news),
-            Event::RunRead { folder, reading, .. } => self.read_run(folder, reading),
-            Event::Failed(job, fault) => {
-                self.settle(job, Some(&fault));
-                self.end_training(job, Some(&fault));
-                self.read_as_agreed()
-            }
-            Event::Cancelled(job) => {
-                self.settle(job, None);
-                self.end_training(job, None);
-                self.read_as_agreed()
-            }
-            // Told by the job itself.
-            Event::Started(_) | Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => {
-                Vec::new()
-            }
+            Event::Training { job, news } => return self.training_event(job, news),
+            Event::RunRead { folder, reading, .. } => return self.read_run(folder, reading),
+            Event::Failed(job, error) => return self.end_job(job, Some(&error)),
+            Event::Cancelled(job) => return self.end_job(job, None),
             Event::Finished(job) => {
                 self.end_training(job, None);
-                self.end_survey(job, None);
+                self.end_evaluation(job, None);
                 self.end_stability(job, None);
-                self.ask_changes()
+                return self.evaluate_changes();
             }
+            // Told by the job itself.
+            Event::Started(_) | Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => {}
         }
+        Vec::new()
     }
 
     /// Whether an event was on its way still when the workspace it was for was gone.
@@ -127,81 +65,97 @@ impl State {
         }
     }
 
-    /// Entries that `job` was opening are failed, or closed where there is no fault.
-    fn settle(&mut self, job: JobId, fault: Option<&UserError>) {
-        for backbone in self.library.backbones.values_mut() {
-            if backbone.status == Status::Opening(job) {
-                backbone.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
-            }
-        }
-        self.end_survey(job, fault);
-        self.end_stability(job, fault);
-        for dataset in self.library.datasets.values_mut() {
-            if dataset.status == Status::Opening(job) {
-                dataset.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
-            }
-        }
-        for probe in self.library.probes.values_mut() {
-            if probe.status == Status::Opening(job) {
-                probe.status = fault.map_or(Status::Closed, |fault| Status::Failed(fault.clone()));
-            }
-        }
+    /// A job is over without its result: `error` says why, nothing that it was ended early.
+    fn end_job(&mut self, job: JobId, error: Option<&UserError>) -> Vec<Request> {
+        self.library.settle(job, error);
+        self.end_evaluation(job, error);
+        self.end_stability(job, error);
+        self.end_training(job, error);
+        self.read_as_trained()
     }
 
-    /// Adds images that are not in the library; the first that was named becomes the current one.
-    fn add_images(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
-        let mut first = None;
-        for place in paths.into_iter().map(ImageSource::from) {
-            let id = self.library.images.at(&place).unwrap_or_else(|| {
-                let id = ImageId(self.fresh());
-                self.library.images.insert(id, Image::new(place));
-                id
-            });
-            first.get_or_insert(id);
-        }
-        if first.is_none() || self.selection.image == first {
+    fn backbone_opened(&mut self, job: JobId, id: BackboneId, info: BackboneInfo) -> Vec<Request> {
+        let backbone = self.library.backbones.get_mut(&id);
+        let Some(backbone) = backbone.filter(|backbone| backbone.status == Status::Opening(job)) else {
             return Vec::new();
-        }
-        self.selection.image = first;
-        self.relook()
-    }
-
-    /// Opens what was dropped, each by its kind.
-    fn open_recognised(&mut self, found: Vec<(PathBuf, PathKind)>) -> Vec<Request> {
-        let of = |kind: PathKind| -> Vec<PathBuf> {
-            found.iter().filter(|(_, found)| *found == kind).map(|(path, _)| path.clone()).collect()
         };
-        let mut requests = Vec::new();
-        for folder in of(PathKind::Backbone) {
-            requests.extend(self.open_backbone(&folder.display().to_string()));
+        let changed = backbone.expected.take().is_some_and(|expected| expected != info.fingerprint);
+        let text = format!("{}: other weights than when the workspace was saved", info.id);
+        backbone.status = Status::Ready(Arc::new(info));
+        if self.training.form.backbone.is_empty() {
+            self.training.form.backbone.clone_from(&backbone.source);
         }
-        let probes = of(PathKind::Probe);
-        if !probes.is_empty() {
-            requests.extend(self.open_probes(probes));
-        }
-        for run in of(PathKind::Run) {
-            requests.extend(self.open_run(run));
-        }
-        for path in of(PathKind::Dataset) {
-            requests.extend(self.open_dataset(path, None));
-        }
-        let images = of(PathKind::Images);
-        if !images.is_empty() {
-            requests.extend(self.open_images(images));
-        }
-        for path in of(PathKind::Workspace) {
-            remember(&mut self.settings.recent.workspaces, path.clone());
-            let text =
-                format!("{}: a workspace replaces all that is open; use Open workspace", path.display());
-            self.note(Severity::Info, text);
-        }
-        for path in of(PathKind::Missing) {
-            self.note(Severity::Warning, format!("{}: there is no such file or folder", path.display()));
-        }
-        for path in of(PathKind::Unknown) {
-            let text = format!("{}: neither backbone, probe, dataset, image nor workspace", path.display());
+        if changed {
             self.note(Severity::Warning, text);
         }
-        requests
+        self.explain_columns()
+    }
+
+    fn probe_opened(&mut self, job: JobId, id: ProbeId, info: ProbeInfo) -> Vec<Request> {
+        let probe = self.library.probes.get_mut(&id);
+        let Some(probe) = probe.filter(|probe| probe.status == Status::Opening(job)) else {
+            return Vec::new();
+        };
+        let changed = probe.expected.take().is_some_and(|expected| expected != info.fingerprint);
+        let text = format!("{}: has changed since the workspace was saved", probe.name());
+        probe.status = Status::Ready(Arc::new(info));
+        let show = std::mem::take(&mut probe.show) && self.columns.len() < MAX_OWN_COLUMNS;
+        if changed {
+            self.note(Severity::Warning, text);
+        }
+        if show && self.columns.values().all(|column| column.probe != id) {
+            let column = ColumnId(self.fresh());
+            self.columns.insert(column, Column::new(id, None, Intervention::None));
+        }
+        self.explain_columns()
+    }
+
+    /// Adds images that are not in the library. The first that a job lists becomes the current one, unless
+    /// another was chosen since it began.
+    fn add_images(&mut self, job: JobId, paths: Vec<PathBuf>) -> Vec<Request> {
+        let images: Vec<ImageId> = paths.into_iter().map(|path| self.add_image(path.into())).collect();
+        let Some(&first) = images.first() else { return Vec::new() };
+        let selects = self.jobs.get_mut(&job).is_some_and(|job| std::mem::take(&mut job.selects));
+        if !selects && self.selection.image.is_some() || self.selection.image == Some(first) {
+            return Vec::new();
+        }
+        self.selection.image = Some(first);
+        self.explain_columns()
+    }
+
+    /// A dataset is there: its images join the library, each with its class.
+    fn dataset_opened(&mut self, job: JobId, id: DatasetId, part: Arc<EvalSplit>) -> Vec<Request> {
+        let dataset = self.library.datasets.get_mut(&id);
+        let Some(dataset) = dataset.filter(|dataset| dataset.status == Status::Opening(job)) else {
+            return Vec::new();
+        };
+        dataset.status = Status::Ready(part.clone());
+        self.evaluations.dataset = Some(id);
+        self.evaluations.forget(id);
+        self.train_on(id);
+        // Images of another split go; those that stood in the library by themselves stay.
+        self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != id));
+        let mut images = Vec::with_capacity(part.samples.len());
+        for (at, sample) in part.samples.iter().enumerate() {
+            let image = self.add_image(part.dataset.samples[*sample].source.place());
+            self.library.images.label(image, Label { dataset: id, at, class: part.asked.class[at] });
+            images.push(image);
+        }
+        let first = images.first().copied();
+        self.library.datasets[&id].images = images;
+        let known = |id: &ImageId| self.library.images.contains_key(id);
+        self.selection.image = self.selection.image.filter(known).or(first);
+        // Columns of images that went show the current one.
+        self.columns.values_mut().for_each(|column| column.image = column.image.filter(known));
+        self.explain_columns()
+    }
+
+    /// The image at a place, which joins the library if it is not there.
+    fn add_image(&mut self, place: ImageSource) -> ImageId {
+        self.library.images.at(&place).unwrap_or_else(|| {
+            let id = ImageId(self.fresh());
+            self.library.images.insert(id, Image::new(place));
+            id
+        })
     }
 }

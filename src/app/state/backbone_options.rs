@@ -22,8 +22,8 @@ pub(super) enum CommonOptions {
 impl State {
     /// What all shown probes were trained on.
     fn agreement(&self) -> CommonOptions {
-        let facts = |column: &Column| self.library.probes.get(&column.probe)?.status.ready();
-        let mut wanted = self.columns.values().filter_map(facts).map(|facts| ProbeInfo::wants(facts));
+        let info = |column: &Column| self.library.probes.get(&column.probe)?.status.ready();
+        let mut wanted = self.columns.values().filter_map(info).map(|info| ProbeInfo::wants(info));
         match wanted.next() {
             Some(first) if wanted.all(|other| other == first) => CommonOptions::On(first),
             _ => CommonOptions::Nothing,
@@ -32,17 +32,17 @@ impl State {
 
     /// Lets backbones read images as the shown probes were trained, as soon as those agree on something
     /// else than before, and the backbones can.
-    pub(super) fn read_as_agreed(&mut self) -> Vec<Request> {
+    pub(super) fn read_as_trained(&mut self) -> Vec<Request> {
         let mut probes = self.library.probes.values();
-        let agreed = self.agreement();
-        if agreed == self.agreed || probes.any(|probe| matches!(probe.status, Status::Opening(_))) {
+        let common = self.agreement();
+        if common == self.common_options || probes.any(|probe| probe.status.is_opening()) {
             return Vec::new();
         }
-        let CommonOptions::On(wanted) = agreed else {
-            self.agreed = agreed;
+        let CommonOptions::On(wanted) = common else {
+            self.common_options = common;
             return Vec::new();
         };
-        let before = std::mem::replace(&mut self.agreed, agreed);
+        let before = std::mem::replace(&mut self.common_options, common);
         let deep = |backbone: &BackboneInfo| wanted.layer.is_none_or(|layer| layer <= backbone.layers);
         let able = self.library.open_backbones().all(|(_, backbone)| deep(backbone));
         if wanted == self.backbone_options || before == CommonOptions::Restored || !able {
@@ -56,7 +56,7 @@ impl State {
     /// Lets the backbones in use, and the next training, read images so.
     pub(super) fn read_as(&mut self, options: BackboneOptions) -> Vec<Request> {
         self.backbone_options = options;
-        self.training.draft.taking = options.taking();
+        self.training.form.taking = options.taking();
         self.reload_backbone()
     }
 

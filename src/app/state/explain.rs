@@ -31,12 +31,12 @@ impl State {
     }
 
     /// Whether a look is under way.
-    pub fn is_looking(&self) -> bool {
-        self.looking.is_some()
+    pub fn is_explaining(&self) -> bool {
+        self.explaining.is_some()
     }
 
     /// How many looks were answered so far.
-    pub fn looks_answered(&self) -> u64 {
+    pub fn explained_count(&self) -> u64 {
         self.answered
     }
 
@@ -53,7 +53,7 @@ impl State {
         }
         if self.library.backbone().is_none() {
             let mut all = self.library.backbones.values();
-            return match all.any(|backbone| matches!(backbone.status, Status::Opening(_))) {
+            return match all.any(|backbone| backbone.status.is_opening()) {
                 true => "The backbone is being opened".into(),
                 false => "Open the backbone whose tokens the probe reads".into(),
             };
@@ -66,10 +66,16 @@ impl State {
 
     /// Reads images as the shown probes agree on, and asks for every column that does not show what it
     /// should.
-    pub(super) fn relook(&mut self) -> Vec<Request> {
-        let mut requests = self.read_as_agreed();
-        requests.extend(self.ask_columns());
-        requests.extend(self.ask_waiting());
+    pub(super) fn explain_columns(&mut self) -> Vec<Request> {
+        let mut requests = self.read_as_trained();
+        requests.extend(self.look());
+        requests
+    }
+
+    /// Asks for every column that does not show what it should.
+    pub(super) fn look(&mut self) -> Vec<Request> {
+        let mut requests = self.ask_columns();
+        requests.extend(self.evaluate_waiting());
         requests
     }
 
@@ -77,8 +83,8 @@ impl State {
         if self.library.backbone().is_none() {
             return Vec::new();
         }
-        let (class, settings) = (self.selection.class.clone(), self.look);
-        let mut asked = Vec::new();
+        let (class, settings) = (self.selection.class.clone(), self.explain);
+        let mut items = Vec::new();
         let mut fresh = false;
         let library = &self.library;
         for (&id, column) in &mut self.columns {
@@ -116,24 +122,25 @@ impl State {
             let draw = key.draw;
             column.key = Some(key);
             let (probe, change) = (column.probe, column.change);
-            asked.push(ExplainItem { column: id, image: file.place.clone(), backbone, probe, change, draw });
+            items.push(ExplainItem { column: id, image: file.place.clone(), backbone, probe, change, draw });
         }
-        if asked.is_empty() || (!fresh && self.looking.is_some()) {
+        if items.is_empty() || (!fresh && self.explaining.is_some()) {
             return Vec::new();
         }
-        let mut requests = Vec::new();
-        if let Some(old) = self.looking.take() {
-            self.jobs.shift_remove(&old);
-            requests.push(Request::Cancel(old));
-        }
-        let images = asked.iter().map(|asked| &asked.image).collect::<std::collections::HashSet<_>>().len();
+        let older = self.explaining.take();
+        let mut requests: Vec<Request> = older.map(|older| self.replace_job(older)).into_iter().collect();
+        let images = items
+            .iter()
+            .map(|item: &ExplainItem| &item.image)
+            .collect::<std::collections::HashSet<_>>()
+            .len();
         let title = match images {
-            1 => format!("Looking at {}", asked[0].image.short()),
+            1 => format!("Looking at {}", items[0].image.short()),
             several => format!("Looking at {several} images"),
         };
-        let job = self.begin(JobKind::Look, title);
-        self.looking = Some(job);
-        requests.push(Request::Compute(job, Compute::Explain(Explain { asked, class, settings })));
+        let job = self.begin(JobKind::Explain, title);
+        self.explaining = Some(job);
+        requests.push(Request::Compute(job, Compute::Explain(Explain { asked: items, class, settings })));
         requests
     }
 
@@ -144,17 +151,17 @@ impl State {
         {
             (column.shown, column.key) = (ColumnState::Nothing, None);
         }
-        self.relook()
+        self.explain_columns()
     }
 
     /// What an event says of the look under way. Answers to older looks are too late.
-    pub(super) fn see(&mut self, event: &Event) {
+    pub(super) fn explain_event(&mut self, event: &Event) {
         match event {
-            Event::Looked { job, seen } if self.looking == Some(*job) => {
+            Event::Looked { job, seen } if self.explaining == Some(*job) => {
                 self.answered += 1;
                 for answer in seen {
-                    if let Err(fault) = &answer.result {
-                        let text = format!("{}: {fault}", self.column_title(answer.column));
+                    if let Err(error) = &answer.result {
+                        let text = format!("{}: {error}", self.column_title(answer.column));
                         self.record(Severity::Error, text);
                     }
                     // A column that waits no more has been given something else to show.
@@ -162,33 +169,33 @@ impl State {
                     if let Some(column) = column.filter(|c| matches!(c.shown, ColumnState::Waiting(_))) {
                         column.shown = match &answer.result {
                             Ok(trace) => ColumnState::Ready(trace.clone()),
-                            Err(fault) => ColumnState::Failed(fault.clone()),
+                            Err(error) => ColumnState::Failed(error.clone()),
                         };
                     }
                 }
             }
-            Event::Failed(job, fault) => self.end_look(*job, fault),
+            Event::Failed(job, error) => self.end_explaining(*job, error),
             Event::Cancelled(job) => {
-                self.end_look(*job, &UserError::new("Cancelled").remedy("Look again to see it"));
+                self.end_explaining(*job, &UserError::new("Cancelled").remedy("Look again to see it"));
             }
             Event::Finished(job) => {
-                let fault = UserError::new("The worker gave no answer").remedy("Look again");
-                self.end_look(*job, &fault);
+                let error = UserError::new("The worker gave no answer").remedy("Look again");
+                self.end_explaining(*job, &error);
             }
             _ => {}
         }
     }
 
     /// The look `job` is over: whatever still waits has failed.
-    fn end_look(&mut self, job: JobId, fault: &UserError) {
-        if self.looking != Some(job) {
+    fn end_explaining(&mut self, job: JobId, error: &UserError) {
+        if self.explaining != Some(job) {
             return;
         }
-        self.looking = None;
+        self.explaining = None;
         self.jobs.shift_remove(&job);
         for column in self.columns.values_mut() {
             if matches!(column.shown, ColumnState::Waiting(_)) {
-                column.shown = ColumnState::Failed(fault.clone());
+                column.shown = ColumnState::Failed(error.clone());
             }
         }
     }

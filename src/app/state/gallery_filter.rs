@@ -57,31 +57,31 @@ impl GalleryFilter {
 
 impl State {
     /// The images that pass, in order. `focus` is the column whose probe is asked.
-    pub fn sieved(&self, focus: Option<ColumnId>) -> Vec<ImageId> {
-        let sieve = &self.sieve;
+    pub fn gallery_images(&self, focus: Option<ColumnId>) -> Vec<ImageId> {
+        let filter = &self.gallery_filter;
         let dataset = self.dataset().map(|(id, _)| id);
-        let survey = |column: ColumnId| self.survey_of(column).and_then(Result::ok);
-        let own = focus.and_then(survey);
-        let text = sieve.text.trim().to_lowercase();
+        let evaluation = |column: ColumnId| self.evaluation_of(column).and_then(Result::ok);
+        let own = focus.and_then(evaluation);
+        let text = filter.text.trim().to_lowercase();
         let only: Option<HashSet<ImageId>> =
-            sieve.only.as_ref().map(|(_, images)| images.iter().copied().collect());
+            filter.only.as_ref().map(|(_, images)| images.iter().copied().collect());
         let label = |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset);
         let passes = |id: &ImageId, image: &Image| {
             only.as_ref().is_none_or(|only| only.contains(id))
                 && (text.is_empty()
                     || image.name().to_lowercase().contains(&text)
                     || image.folder().to_lowercase().contains(&text))
-                && sieve.class.is_none_or(|class| label(image).is_some_and(|label| label.class == class))
-                && came_out(sieve.outcome, label(image), own)
+                && filter.class.is_none_or(|class| label(image).is_some_and(|label| label.class == class))
+                && came_out(filter.outcome, label(image), own)
         };
         let passed = self.library.images.iter().filter(|(id, image)| passes(id, image));
-        let other = match sieve.sort {
-            Sort::Disagreement(column) => survey(column),
+        let other = match filter.sort {
+            Sort::Disagreement(column) => evaluation(column),
             _ => None,
         };
         let value = |label: Option<Label>| -> f32 {
             let Some((label, own)) = label.zip(own) else { return f32::NAN };
-            match &sieve.sort {
+            match &filter.sort {
                 Sort::Opened => f32::NAN,
                 Sort::Measure(name) => {
                     own.values(name).and_then(|v| v.get(label.at).copied()).unwrap_or(f32::NAN)
@@ -90,9 +90,9 @@ impl State {
             }
         };
         let mut keyed: Vec<(f32, ImageId)> = passed.map(|(id, image)| (value(label(image)), *id)).collect();
-        if sieve.sort != Sort::Opened {
+        if filter.sort != Sort::Opened {
             // What has no number comes last either way.
-            let sign = if sieve.rising { 1.0 } else { -1.0 };
+            let sign = if filter.rising { 1.0 } else { -1.0 };
             let key = |value: f32| if value.is_nan() { f32::INFINITY } else { sign * value };
             keyed.sort_by(|a, b| key(a.0).total_cmp(&key(b.0)));
         }
@@ -101,8 +101,8 @@ impl State {
 }
 
 /// Whether an image came out so; those nobody was asked about only where it does not matter.
-fn came_out(outcome: Outcome, label: Option<Label>, survey: Option<&std::sync::Arc<Survey>>) -> bool {
-    let right = || survey?.right(label?.at);
+fn came_out(outcome: Outcome, label: Option<Label>, evaluation: Option<&std::sync::Arc<Survey>>) -> bool {
+    let right = || evaluation?.right(label?.at);
     match outcome {
         Outcome::Any => true,
         Outcome::Right => right() == Some(true),

@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use indexmap::IndexMap;
 
+use super::entries::{self, Entries};
 use super::library::{Image, Label};
 use crate::app::jobs::ImageId;
 use crate::model::data::ImageSource;
@@ -32,13 +33,23 @@ impl Images {
 
     /// Adds an image as the last.
     pub(super) fn insert(&mut self, id: ImageId, image: Image) {
-        self.insert_before(self.all.len(), id, image);
+        self.at.entry(image.place.clone()).or_insert(id);
+        self.all.insert(id, image);
     }
 
-    /// Adds an image before that at the index `index`.
-    pub(super) fn insert_before(&mut self, index: usize, id: ImageId, image: Image) {
-        self.at.entry(image.place.clone()).or_insert(id);
-        self.all.shift_insert(index.min(self.all.len()), id, image);
+    /// Exchanges some of them; these as they were.
+    pub(super) fn swap(&mut self, wanted: Entries<ImageId, Image>) -> Entries<ImageId, Image> {
+        let names: Vec<ImageId> = wanted.keys().copied().collect();
+        let was = entries::swap(&mut self.all, wanted);
+        for (id, (_, gone)) in was.iter().filter_map(|(id, gone)| Some((id, gone.as_ref()?))) {
+            if self.at.get(&gone.place) == Some(id) {
+                self.at.remove(&gone.place);
+            }
+        }
+        for (id, image) in names.into_iter().filter_map(|id| Some((id, self.all.get(&id)?))) {
+            self.at.entry(image.place.clone()).or_insert(id);
+        }
+        was
     }
 
     /// Says which image of a dataset one is.
@@ -79,7 +90,9 @@ mod tests {
         assert_eq!((images.at(&a), images.at(&b)), (Some(ImageId(1)), Some(ImageId(2))));
         images.retain(|id, _| id != ImageId(1));
         assert_eq!((images.at(&a), images.len()), (None, 1));
-        images.insert_before(0, ImageId(3), Image::new(a.clone()));
+        let gone = images.swap([(ImageId(3), Some((0, Image::new(a.clone()))))].into_iter().collect());
         assert_eq!((images.at(&a), images.get_index_of(&ImageId(3))), (Some(ImageId(3)), Some(0)));
+        images.swap(gone);
+        assert_eq!((images.at(&a), images.at(&b)), (None, Some(ImageId(2))));
     }
 }

@@ -1,13 +1,13 @@
 //! Jobs under way or failed, short notes, and the log.
 
 use super::State;
-use crate::app::jobs::{Event, JobId, Progress};
+use crate::app::jobs::{Event, JobId, Progress, Request};
 use crate::app::user_error::UserError;
 
 /// Notes shown at once; older ones are in the log.
-const TOASTS: usize = 5;
+const MAX_TOASTS: usize = 5;
 /// Entries of the log that are kept.
-const LOGGED: usize = 1000;
+const MAX_LOG: usize = 1000;
 
 /// Something the worker does, or failed to do.
 #[derive(Clone, Debug)]
@@ -21,9 +21,11 @@ pub struct Job {
     /// How far it is.
     pub progress: Option<Progress>,
     /// Why it failed.
-    pub fault: Option<UserError>,
+    pub error: Option<UserError>,
     /// Whether it was asked to end early.
     pub cancelling: bool,
+    /// Whether the first image it lists becomes the current one: not once another was chosen.
+    pub(super) selects: bool,
 }
 
 /// What kind of thing a job does.
@@ -34,18 +36,18 @@ pub enum JobKind {
     /// Lists or recognises files.
     List,
     /// Explains the columns.
-    Look,
+    Explain,
     /// Says what a training would come to.
     Plan,
     /// Trains.
     Train,
-    /// Asks probes about a dataset.
-    Survey,
+    /// Evaluates probes on a dataset.
+    Evaluate,
     /// Measures how stable an order is.
     Stability,
 }
 
-/// How much a note weighs.
+/// How serious a note is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Good to know.
@@ -61,17 +63,17 @@ pub enum Severity {
 pub struct Toast {
     /// Its number.
     pub id: u64,
-    /// How much it weighs.
-    pub weight: Severity,
+    /// How serious it is.
+    pub severity: Severity,
     /// What it says.
     pub text: String,
 }
 
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logged {
-    /// How much it weighs.
-    pub weight: Severity,
+pub struct LogEntry {
+    /// How serious it is.
+    pub severity: Severity,
     /// What it says, all of it.
     pub text: String,
 }
@@ -79,44 +81,58 @@ pub struct Logged {
 impl State {
     /// The log as text, the oldest entry first.
     pub fn log_text(&self) -> String {
-        let word = |weight| match weight {
+        let word = |severity| match severity {
             Severity::Info => "note",
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        self.log.iter().map(|entry| format!("{}: {}\n", word(entry.weight), entry.text)).collect()
+        self.log.iter().map(|entry| format!("{}: {}\n", word(entry.severity), entry.text)).collect()
     }
 
     /// Begins a job. That the same failed before is no longer news.
     pub(super) fn begin(&mut self, kind: JobKind, title: impl Into<String>) -> JobId {
         let id = JobId(self.fresh());
-        let (title, started, progress, fault, cancelling) = (title.into(), false, None, None, false);
-        self.jobs.retain(|_, job| job.fault.is_none() || job.title != title);
-        self.jobs.insert(id, Job { title, kind, started, progress, fault, cancelling });
+        let (title, started, progress, error) = (title.into(), false, None, None);
+        self.jobs.retain(|_, job| job.error.is_none() || job.title != title);
+        let (cancelling, selects) = (false, true);
+        self.jobs.insert(id, Job { title, kind, started, progress, error, cancelling, selects });
         id
     }
 
+    /// Ends a job in whose place another one comes.
+    pub(super) fn replace_job(&mut self, old: JobId) -> Request {
+        self.jobs.shift_remove(&old);
+        Request::Cancel(old)
+    }
+
+    /// Asks the worker to end a job early.
+    pub(super) fn cancel(&mut self, id: JobId) -> Option<Request> {
+        let job = self.jobs.get_mut(&id).filter(|job| job.error.is_none())?;
+        job.cancelling = true;
+        Some(Request::Cancel(id))
+    }
+
     /// Notes something, for a moment and in the log.
-    pub fn note(&mut self, weight: Severity, text: impl Into<String>) {
+    pub fn note(&mut self, severity: Severity, text: impl Into<String>) {
         let text = text.into();
-        self.record(weight, text.clone());
-        if self.toasts.len() >= TOASTS {
+        self.record(severity, text.clone());
+        if self.toasts.len() >= MAX_TOASTS {
             self.toasts.remove(0);
         }
         let id = self.fresh();
-        self.toasts.push(Toast { id, weight, text });
+        self.toasts.push(Toast { id, severity, text });
     }
 
     /// Notes something in the log alone.
-    pub(super) fn record(&mut self, weight: Severity, text: String) {
-        if self.log.len() >= LOGGED {
-            self.log.drain(..LOGGED / 10);
+    pub(super) fn record(&mut self, severity: Severity, text: String) {
+        if self.log.len() >= MAX_LOG {
+            self.log.drain(..MAX_LOG / 10);
         }
-        self.log.push(Logged { weight, text });
+        self.log.push(LogEntry { severity, text });
     }
 
     /// What an event says of its job.
-    pub(super) fn follow(&mut self, event: &Event) {
+    pub(super) fn job_event(&mut self, event: &Event) {
         match event {
             Event::Started(job) => {
                 if let Some(job) = self.jobs.get_mut(job) {
@@ -131,10 +147,10 @@ impl State {
             Event::Finished(job) | Event::Cancelled(job) => {
                 self.jobs.shift_remove(job);
             }
-            Event::Failed(job, fault) => {
+            Event::Failed(job, error) => {
                 if let Some(job) = self.jobs.get_mut(job) {
-                    job.fault = Some(fault.clone());
-                    let text = format!("{}: {fault}", job.title);
+                    job.error = Some(error.clone());
+                    let text = format!("{}: {error}", job.title);
                     self.record(Severity::Error, text);
                 }
             }

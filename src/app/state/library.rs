@@ -14,24 +14,45 @@ use crate::model::data::{ImageSource, Split};
 
 /// Whether an entry can be used.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Status<Facts> {
+pub enum Status<Info> {
     /// The worker is opening it.
     Opening(JobId),
     /// It is open.
-    Ready(Arc<Facts>),
+    Ready(Arc<Info>),
     /// It is known, but not open.
     Closed,
     /// It could not be opened.
     Failed(UserError),
 }
 
-impl<Facts> Status<Facts> {
+impl<Info> Status<Info> {
     /// What it is, once it is open.
-    pub fn ready(&self) -> Option<&Arc<Facts>> {
+    pub fn ready(&self) -> Option<&Arc<Info>> {
         match self {
-            Self::Ready(facts) => Some(facts),
+            Self::Ready(info) => Some(info),
             _ => None,
         }
+    }
+
+    /// Whether the worker is opening it.
+    pub fn is_opening(&self) -> bool {
+        matches!(self, Self::Opening(_))
+    }
+
+    /// The job that was opening it is over without it: it is failed, or closed where there is no error.
+    fn settle(&mut self, job: JobId, error: Option<&UserError>) {
+        if matches!(self, Self::Opening(opening) if *opening == job) {
+            *self = error.map_or(Self::Closed, |error| Self::Failed(error.clone()));
+        }
+    }
+
+    /// What was open, or being opened, is closed now; whether it was.
+    pub(super) fn lapse(&mut self) -> bool {
+        let open = matches!(self, Self::Opening(_) | Self::Ready(_));
+        if open {
+            *self = Self::Closed;
+        }
+        open
     }
 }
 
@@ -130,7 +151,7 @@ impl Backbone {
     /// What the library calls it.
     pub fn name(&self) -> String {
         match &self.status {
-            Status::Ready(facts) => facts.id.clone(),
+            Status::Ready(info) => info.id.clone(),
             _ => self.source.clone(),
         }
     }
@@ -151,6 +172,11 @@ impl Probe {
 }
 
 impl Image {
+    /// Of no dataset.
+    pub fn new(place: impl Into<ImageSource>) -> Self {
+        Self { place: place.into(), label: None }
+    }
+
     /// What the library calls it.
     pub fn name(&self) -> String {
         self.place.short()
@@ -159,13 +185,6 @@ impl Image {
     /// The folder it lies in: its class, in a folder of classes.
     pub fn folder(&self) -> String {
         self.place.path.parent().map(name).unwrap_or_default()
-    }
-}
-
-impl Image {
-    /// Of no dataset.
-    pub fn new(place: impl Into<ImageSource>) -> Self {
-        Self { place: place.into(), label: None }
     }
 }
 
@@ -185,6 +204,20 @@ impl Dataset {
 }
 
 impl Library {
+    /// Whether anything is being opened.
+    pub(super) fn is_opening(&self) -> bool {
+        self.backbones.values().any(|backbone| backbone.status.is_opening())
+            || self.probes.values().any(|probe| probe.status.is_opening())
+            || self.datasets.values().any(|dataset| dataset.status.is_opening())
+    }
+
+    /// Entries that `job` was opening are failed, or closed where there is no error.
+    pub(super) fn settle(&mut self, job: JobId, error: Option<&UserError>) {
+        self.backbones.values_mut().for_each(|backbone| backbone.status.settle(job, error));
+        self.probes.values_mut().for_each(|probe| probe.status.settle(job, error));
+        self.datasets.values_mut().for_each(|dataset| dataset.status.settle(job, error));
+    }
+
     /// The open backbones.
     pub fn open_backbones(&self) -> impl Iterator<Item = (BackboneId, &Arc<BackboneInfo>)> {
         self.backbones.iter().filter_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
@@ -193,12 +226,12 @@ impl Library {
     /// The open backbone whose tokens a probe reads: of those that fit the one it was trained on, else
     /// one it may have been, else the first.
     pub fn backbone_of(&self, probe: ProbeId) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
-        let facts = self.probes.get(&probe)?.status.ready()?;
-        let rank = |backbone: &BackboneInfo| match facts.fits(backbone) {
-            Compatibility::Fits if facts.backbone_fingerprint.as_ref() == Some(&backbone.fingerprint) => {
+        let info = self.probes.get(&probe)?.status.ready()?;
+        let rank = |backbone: &BackboneInfo| match info.fits(backbone) {
+            Compatibility::Fits if info.backbone_fingerprint.as_ref() == Some(&backbone.fingerprint) => {
                 Some(0)
             }
-            Compatibility::Fits if facts.backbone == backbone.id => Some(1),
+            Compatibility::Fits if info.backbone == backbone.id => Some(1),
             Compatibility::Fits => Some(2),
             Compatibility::Doubtful(_) => Some(3),
             Compatibility::DoesNot(_) => None,
@@ -210,8 +243,8 @@ impl Library {
     /// What reads when `probe` does, as it is open now.
     pub fn reader(&self, probe: ProbeId) -> Option<Reader> {
         let file = self.probes.get(&probe)?.status.ready()?.fingerprint.clone();
-        let (backbone, facts) = self.backbone_of(probe)?;
-        let (weights, options) = (facts.fingerprint.clone(), facts.options);
+        let (backbone, info) = self.backbone_of(probe)?;
+        let (weights, options) = (info.fingerprint.clone(), info.options);
         Some(Reader { probe, file, backbone, weights, options })
     }
 
@@ -231,15 +264,15 @@ impl Library {
 
     /// Whether a probe fits an open backbone; absent until there is one, and the probe is open.
     pub fn fit(&self, probe: ProbeId) -> Option<Compatibility> {
-        let facts = self.probes.get(&probe)?.status.ready()?;
+        let info = self.probes.get(&probe)?.status.ready()?;
         if let Some((_, backbone)) = self.backbone_of(probe) {
-            return Some(facts.fits(backbone));
+            return Some(info.fits(backbone));
         }
-        let first = facts.fits(self.backbone()?.1);
+        let first = info.fits(self.backbone()?.1);
         Some(match (first, self.open_backbones().count()) {
             (Compatibility::DoesNot(_), many) if many > 1 => Compatibility::DoesNot(format!(
                 "Fits none of the {many} open backbones. Open the one it was trained on{}",
-                if facts.backbone.is_empty() { String::new() } else { format!(" ({})", facts.backbone) }
+                if info.backbone.is_empty() { String::new() } else { format!(" ({})", info.backbone) }
             )),
             (fit, _) => fit,
         })
@@ -247,11 +280,11 @@ impl Library {
 
     /// Where a probe reads other tokens than it was trained on: how they differ, and how images would
     /// have to be read for it.
-    pub fn misread(&self, probe: ProbeId) -> Option<(String, BackboneOptions)> {
-        let facts = self.probes.get(&probe)?.status.ready()?;
-        let suits = || self.open_backbones().map(|(_, backbone)| backbone).find(|one| facts.suits(one));
+    pub fn token_mismatch(&self, probe: ProbeId) -> Option<(String, BackboneOptions)> {
+        let info = self.probes.get(&probe)?.status.ready()?;
+        let suits = || self.open_backbones().map(|(_, backbone)| backbone).find(|one| info.suits(one));
         let backbone = self.backbone_of(probe).map(|(_, backbone)| backbone).or_else(suits)?;
-        Some((facts.misread(backbone)?, facts.wants()))
+        Some((info.token_mismatch(backbone)?, info.wants()))
     }
 
     /// What a probe is called; with its run or folder where another one has the same name.
@@ -270,10 +303,10 @@ impl Library {
         let ready = self.probes.values().filter_map(|probe| probe.status.ready());
         let mut known: Vec<Arc<[String]>> = Vec::new();
         let mut names = indexmap::IndexSet::new();
-        for facts in ready {
-            if !known.contains(&facts.classes) {
-                names.extend(facts.classes.iter().cloned());
-                known.push(facts.classes.clone());
+        for info in ready {
+            if !known.contains(&info.classes) {
+                names.extend(info.classes.iter().cloned());
+                known.push(info.classes.clone());
             }
         }
         names.into_iter().collect()

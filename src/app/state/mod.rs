@@ -4,21 +4,23 @@
 
 mod apply;
 mod backbone_options;
+mod columns;
 pub mod command;
-mod dispatch;
+mod entries;
+mod evaluation;
 mod explain;
 mod gallery_filter;
 mod images;
 mod jobs;
 mod library;
-mod recent;
+mod open;
 mod restore;
 pub mod settings;
 mod stability;
-mod survey;
 mod thumbnails;
 mod training;
 mod undo;
+mod watched_run;
 pub mod workspace;
 
 use std::collections::BTreeMap;
@@ -28,19 +30,19 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::columns::{Column, ColumnState};
+pub use self::evaluation::Evaluations;
 pub use self::gallery_filter::{GalleryFilter, Outcome, Sort};
 pub use self::images::Images;
-pub use self::jobs::{Job, JobKind, Logged, Severity, Toast};
+pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
-pub use self::stability::Stabilities;
-pub use self::survey::Surveys;
+pub use self::stability::{RunningStability, Stabilities};
 pub use self::thumbnails::{Thumbnail, Thumbnails};
-pub use self::training::{ActiveRun, Followed, Outlook, Phase, Training};
+pub use self::training::{ActiveRun, PreflightState, Training};
 use self::undo::Undo;
-use super::jobs::{BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId, ProbeId};
-use super::user_error::UserError;
+pub use self::watched_run::{Phase, WatchedRun};
+use super::jobs::{BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId};
 use crate::app::state::settings::Settings;
-use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
@@ -58,7 +60,7 @@ pub struct State {
     /// How figures are drawn.
     pub views: Views,
     /// What explanations depend on.
-    pub look: ExplainSettings,
+    pub explain: ExplainSettings,
     /// How backbones read images.
     pub backbone_options: BackboneOptions,
     /// What is remembered from day to day.
@@ -68,15 +70,15 @@ pub struct State {
     /// Short notes, the oldest first.
     pub toasts: Vec<Toast>,
     /// Everything that went wrong or was noted, the oldest first; bounded.
-    pub log: Vec<Logged>,
+    pub log: Vec<LogEntry>,
     /// Small pictures of images.
     pub thumbnails: Thumbnails,
-    /// Training: the draft, its plan, the one that runs, and runs that are open.
+    /// Training: its form, what that comes to, the one that runs, and runs that are open.
     pub training: Training,
     /// Which images the gallery shows.
-    pub sieve: GalleryFilter,
+    pub gallery_filter: GalleryFilter,
     /// What probes made of datasets.
-    pub surveys: Surveys,
+    pub evaluations: Evaluations,
     /// How stable orders are.
     pub stabilities: Stabilities,
     /// How the panes stand, as the window says it, where something was changed.
@@ -85,9 +87,9 @@ pub struct State {
     pub arranged: u64,
     undo: Undo,
     /// What the shown probes were trained on, as far as they agreed last.
-    agreed: backbone_options::CommonOptions,
+    common_options: backbone_options::CommonOptions,
     /// The look that is under way.
-    looking: Option<JobId>,
+    explaining: Option<JobId>,
     /// Looks that were answered.
     answered: u64,
     /// The next id of anything.
@@ -131,54 +133,8 @@ impl Default for Views {
 
 impl Views {
     /// The options of a figure.
-    pub fn of(&self, figure: &str) -> Options {
+    pub fn figure_options(&self, figure: &str) -> Options {
         self.options.get(figure).cloned().unwrap_or_default()
-    }
-}
-
-/// One image through one probe.
-#[derive(Clone, Debug)]
-pub struct Column {
-    /// The probe.
-    pub probe: ProbeId,
-    /// The image; the current one where absent.
-    pub image: Option<ImageId>,
-    /// What is changed in the probe's reading.
-    pub change: Intervention,
-    /// What there is to see.
-    pub shown: ColumnState,
-    /// What the trace, or the waiting, is for.
-    key: Option<explain::Key>,
-}
-
-/// What a column has to show.
-#[derive(Clone, Debug, Default)]
-pub enum ColumnState {
-    /// Nothing yet; [`State::why_nothing`] says what is missing.
-    #[default]
-    Nothing,
-    /// A look is under way; the trace shown before stays.
-    Waiting(Option<Arc<Trace>>),
-    /// This.
-    Ready(Arc<Trace>),
-    /// No trace; why.
-    Failed(UserError),
-}
-
-impl ColumnState {
-    /// The trace to draw: an earlier one while a look is under way.
-    pub fn trace(&self) -> Option<&Arc<Trace>> {
-        match self {
-            Self::Ready(trace) | Self::Waiting(Some(trace)) => Some(trace),
-            Self::Nothing | Self::Waiting(None) | Self::Failed(_) => None,
-        }
-    }
-}
-
-impl Column {
-    /// A column with nothing to show yet.
-    pub fn new(probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Self {
-        Self { probe, image, change, shown: ColumnState::Nothing, key: None }
     }
 }
 
@@ -186,7 +142,7 @@ impl State {
     /// An empty state with remembered settings.
     pub fn new(settings: Settings) -> Self {
         let mut state = Self { settings, next: 1, ..Self::default() };
-        state.training.draft.device.clone_from(&state.settings.device);
+        state.training.form.device.clone_from(&state.settings.device);
         state
     }
 
@@ -210,7 +166,7 @@ impl State {
         // Probes of several backbones often share a name.
         let several = self.library.open_backbones().count() > 1;
         let backbone = self.library.backbone_of(column.probe).filter(|_| several);
-        let backbone = backbone.map(|(_, facts)| facts.id.clone());
+        let backbone = backbone.map(|(_, info)| info.id.clone());
         [Some(probe), backbone, image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 

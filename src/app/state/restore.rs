@@ -23,18 +23,14 @@ impl State {
             fingerprint: backbone
                 .status
                 .ready()
-                .map(|facts| facts.fingerprint.clone())
+                .map(|info| info.fingerprint.clone())
                 .or(backbone.expected.clone()),
             open: matches!(backbone.status, Status::Ready(_) | Status::Opening(_)),
         };
         let probes = self.library.probes.iter().map(|(id, probe)| SavedProbe {
             id: *id,
             path: probe.path.clone(),
-            fingerprint: probe
-                .status
-                .ready()
-                .map(|facts| facts.fingerprint.clone())
-                .or(probe.expected.clone()),
+            fingerprint: probe.status.ready().map(|info| info.fingerprint.clone()).or(probe.expected.clone()),
         });
         // Images of a dataset come back with it; those that are spoken of keep their names.
         let mut named: HashSet<ImageId> = self.columns.values().filter_map(|column| column.image).collect();
@@ -62,10 +58,10 @@ impl State {
             columns: columns.collect(),
             selection: self.selection.clone(),
             views: self.views.clone(),
-            look: self.look,
+            explain: self.explain,
             backbone_options: self.backbone_options,
             runs: self.training.runs.keys().cloned().collect(),
-            training: self.training.draft.clone(),
+            training: self.training.form.clone(),
             layout,
         }
     }
@@ -87,7 +83,7 @@ impl State {
             columns,
             selection,
             views,
-            look,
+            explain,
             backbone_options,
             runs,
             training,
@@ -95,10 +91,11 @@ impl State {
         } = workspace;
         self.jobs = kept;
         requests.extend(self.training.restore(training, runs));
-        self.looking = None;
+        self.explaining = None;
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();
-        (self.sieve, self.surveys) = (super::GalleryFilter::default(), super::Surveys::default());
+        (self.gallery_filter, self.evaluations) =
+            (super::GalleryFilter::default(), super::Evaluations::default());
         self.stabilities = super::Stabilities::default();
         let open: Vec<BackboneId> =
             backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();
@@ -124,9 +121,10 @@ impl State {
         let there = self.selection.image.filter(|id| self.library.images.contains_key(id));
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
-        (self.views, self.look, self.backbone_options) = (views, look, backbone_options);
-        self.training.draft.taking = backbone_options.taking();
-        self.agreed = if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
+        (self.views, self.explain, self.backbone_options) = (views, explain, backbone_options);
+        self.training.form.taking = backbone_options.taking();
+        self.common_options =
+            if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));
         for SavedDataset { id, path, split } in datasets {
             let split = split.and_then(|name| Split::ALL.into_iter().find(|split| split.name() == name));

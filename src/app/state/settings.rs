@@ -104,6 +104,11 @@ pub fn remember<T: PartialEq>(list: &mut VecDeque<T>, item: T) {
     list.truncate(RECENT);
 }
 
+/// A size of everything that a person can work with.
+pub(super) fn bounded_scale(scale: f32) -> f32 {
+    if scale.is_finite() { scale.clamp(0.5, 4.0) } else { 1.0 }
+}
+
 /// Where settings are kept; absent where the user has no home.
 pub fn path() -> Option<PathBuf> {
     let dirs = directories::ProjectDirs::from("", "", "ssmprobe")?;
@@ -137,7 +142,7 @@ impl Settings {
 
     /// With values a person can work with, whatever a file says.
     fn bounded(mut self) -> Self {
-        self.scale = if self.scale.is_finite() { self.scale.clamp(0.5, 4.0) } else { 1.0 };
+        self.scale = bounded_scale(self.scale);
         let Recent { backbones, probes, runs, images, datasets, workspaces } = &mut self.recent;
         backbones.truncate(RECENT);
         [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(RECENT));

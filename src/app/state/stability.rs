@@ -11,25 +11,35 @@ use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::stability::Stability;
 
-/// Measurements kept.
-const KEPT: usize = 64;
+/// Measurements that are kept.
+const MAX_MEASUREMENTS: usize = 64;
 
 /// Measurements, and the one under way.
 #[derive(Default)]
 pub struct Stabilities {
-    /// The job that measures, and what.
-    pub asking: Option<(JobId, EvalProbe, ImageId)>,
+    /// The one under way.
+    pub running: Option<RunningStability>,
     /// Why the last one gave nothing, and what it was of.
-    fault: Option<(EvalProbe, ImageId, UserError)>,
+    error: Option<(EvalProbe, ImageId, UserError)>,
     /// Each with who reads, and the seed of the changes.
     known: Vec<(Reader, u64, StabilityAnswer)>,
-    /// Who reads in the one under way.
-    asked: Option<(Reader, u64)>,
+}
+
+/// A measurement under way.
+pub struct RunningStability {
+    /// Its job.
+    pub job: JobId,
+    subject: EvalProbe,
+    image: ImageId,
+    /// Who reads, as it was when this was asked for.
+    reader: Reader,
+    /// The seed of the changes.
+    seed: u64,
 }
 
 impl State {
     /// The probe and the image of a column.
-    fn subject_of(&self, column: ColumnId) -> Option<(EvalProbe, ImageId)> {
+    fn stability_subject(&self, column: ColumnId) -> Option<(EvalProbe, ImageId)> {
         let column = self.columns.get(&column)?;
         let (backbone, _) = self.library.backbone_of(column.probe)?;
         let image = column.image.or(self.selection.image)?;
@@ -38,38 +48,35 @@ impl State {
 
     /// How stable the order of a column is, where it was measured as probe and backbone are now.
     pub fn stability_of(&self, column: ColumnId) -> Option<Result<&Arc<Stability>, &UserError>> {
-        let wanted = self.subject_of(column)?;
+        let wanted = self.stability_subject(column)?;
         let reader = self.library.reader(wanted.0.probe)?;
         let known = self.stabilities.known.iter().find(|(own, seed, answer)| {
-            (answer.subject, answer.image) == wanted && *own == reader && *seed == self.look.seed
+            (answer.subject, answer.image) == wanted && *own == reader && *seed == self.explain.seed
         });
-        let failed = self.stabilities.fault.as_ref().filter(|fault| (fault.0, fault.1) == wanted);
-        known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(.., fault)| Err(fault)))
+        let failed = self.stabilities.error.as_ref().filter(|error| (error.0, error.1) == wanted);
+        known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(.., error)| Err(error)))
     }
 
     /// The job that measures a column.
-    pub fn steadying(&self, column: ColumnId) -> Option<JobId> {
-        let wanted = self.subject_of(column)?;
-        let asking = self.stabilities.asking.filter(|(_, subject, image)| (*subject, *image) == wanted);
-        asking.map(|(job, ..)| job)
+    pub fn measuring_stability(&self, column: ColumnId) -> Option<JobId> {
+        let wanted = self.stability_subject(column)?;
+        let running = self.stabilities.running.as_ref()?;
+        ((running.subject, running.image) == wanted).then_some(running.job)
     }
 
     /// Measures the order of a column; a newer measurement ends an older one.
     pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
-        let Some((subject, image)) = self.subject_of(column) else { return Vec::new() };
-        let Some(place) = self.library.images.get(&image).map(|image| image.place.clone()) else {
+        let Some((subject, image)) = self.stability_subject(column) else { return Vec::new() };
+        let place = self.library.images.get(&image).map(|image| image.place.clone());
+        let (Some(place), Some(reader)) = (place, self.library.reader(subject.probe)) else {
             return Vec::new();
         };
-        let mut requests = Vec::new();
-        if let Some((old, ..)) = self.stabilities.asking.take() {
-            self.jobs.shift_remove(&old);
-            requests.push(Request::Cancel(old));
-        }
-        let title = format!("Changing {} a little", place.short());
-        let job = self.begin(JobKind::Stability, title);
-        (self.stabilities.asking, self.stabilities.fault) = (Some((job, subject, image)), None);
-        let (seed, draw) = (self.look.seed, self.library.draw(image));
-        self.stabilities.asked = self.library.reader(subject.probe).map(|reader| (reader, seed));
+        let older = self.stabilities.running.take();
+        let mut requests: Vec<Request> = older.map(|older| self.replace_job(older.job)).into_iter().collect();
+        let job = self.begin(JobKind::Stability, format!("Changing {} a little", place.short()));
+        let (seed, draw) = (self.explain.seed, self.library.draw(image));
+        self.stabilities.running = Some(RunningStability { job, subject, image, reader, seed });
+        self.stabilities.error = None;
         requests.push(Request::Compute(
             job,
             Compute::Stability(StabilityRequest { subject, image, place, seed, draw }),
@@ -77,25 +84,28 @@ impl State {
         requests
     }
 
-    /// It was measured; too late where probe or backbone have been opened anew since.
-    pub(super) fn steadied(&mut self, answer: StabilityAnswer) {
-        let Some((reader, seed)) = self.stabilities.asked.clone() else { return };
-        if self.library.reader(answer.subject.probe).as_ref() != Some(&reader) {
+    /// It was measured; too late where another measurement has taken its place, or probe or backbone have
+    /// been opened anew since.
+    pub(super) fn stability_measured(&mut self, job: JobId, answer: StabilityAnswer) {
+        let Some(running) = self.stabilities.running.as_ref().filter(|running| running.job == job) else {
+            return;
+        };
+        if self.library.reader(answer.subject.probe).as_ref() != Some(&running.reader) {
             return;
         }
+        let (reader, seed) = (running.reader.clone(), running.seed);
         let known = &mut self.stabilities.known;
         known.retain(|(.., old)| (old.subject, old.image) != (answer.subject, answer.image));
-        if known.len() >= KEPT {
+        if known.len() >= MAX_MEASUREMENTS {
             known.remove(0);
         }
         known.push((reader, seed, answer));
     }
 
     /// The job that measures is over.
-    pub(super) fn end_stability(&mut self, job: JobId, fault: Option<&UserError>) {
-        let Some((_, subject, image)) = self.stabilities.asking.take_if(|asking| asking.0 == job) else {
-            return;
-        };
-        self.stabilities.fault = fault.map(|fault| (subject, image, fault.clone()));
+    pub(super) fn end_stability(&mut self, job: JobId, error: Option<&UserError>) {
+        if let Some(ended) = self.stabilities.running.take_if(|running| running.job == job) {
+            self.stabilities.error = error.map(|error| (ended.subject, ended.image, error.clone()));
+        }
     }
 }

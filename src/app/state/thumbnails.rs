@@ -10,11 +10,11 @@ use crate::model::data::ImageSource;
 use crate::model::trace::Picture;
 
 /// Longest side, in pixels.
-const SIDE: u32 = 112;
+const SIDE_PX: u32 = 112;
 /// Pictures kept: 40 MB at most.
-const KEPT: usize = 1024;
+const MAX_THUMBNAILS: usize = 1024;
 /// Pictures asked for at once.
-const ASKED: usize = 256;
+const MAX_REQUESTED: usize = 256;
 
 /// A small picture, or that there is none.
 #[derive(Clone, Debug)]
@@ -50,8 +50,8 @@ impl Thumbnails {
         self.known.is_empty()
     }
 
-    pub(super) fn put(&mut self, image: ImageId, thumbnail: Thumbnail) {
-        if self.known.len() >= KEPT {
+    fn put(&mut self, image: ImageId, thumbnail: Thumbnail) {
+        if self.known.len() >= MAX_THUMBNAILS {
             self.known.shift_remove_index(0);
         }
         self.known.insert(image, thumbnail);
@@ -64,11 +64,18 @@ impl Thumbnails {
 }
 
 impl State {
+    /// Takes the picture of an image that is still there.
+    pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
+        if self.library.images.contains_key(&image) {
+            self.thumbnails.put(image, thumbnail);
+        }
+    }
+
     /// These images are in sight: asks for what is not known of them, if that has changed.
     pub(super) fn show_thumbnails(&mut self, images: &[ImageId]) -> Vec<Request> {
         let thumbnails = &mut self.thumbnails;
         let unknown = |image: &&ImageId| !thumbnails.known.contains_key(*image);
-        let wanted: Vec<ImageId> = images.iter().filter(unknown).take(ASKED).copied().collect();
+        let wanted: Vec<ImageId> = images.iter().filter(unknown).take(MAX_REQUESTED).copied().collect();
         for image in images {
             if let Some(index) = thumbnails.known.get_index_of(image) {
                 // Kept longest from now on.
@@ -81,6 +88,6 @@ impl State {
         thumbnails.wanted.clone_from(&wanted);
         let path = |image: ImageId| Some((image, self.library.images.get(&image)?.place.clone()));
         let wanted: Vec<(ImageId, ImageSource)> = wanted.into_iter().filter_map(path).collect();
-        vec![Request::Thumbnails { wanted, side: SIDE }]
+        vec![Request::Thumbnails { wanted, side: SIDE_PX }]
     }
 }

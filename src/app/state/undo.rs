@@ -1,69 +1,81 @@
-//! Taking back: closings and settings, as changes that know their own opposite.
+//! Undo: a step keeps those parts of the state that it changed as they were, and nothing else. Going
+//! over a step puts them back and keeps what stood there instead, for the way on.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::backbone_options::CommonOptions;
-use super::library::{Backbone, Dataset, Image, Probe, Status};
+use super::entries::{Entries, swap};
+use super::library::{Backbone, Dataset, Image, Library, Probe, Status};
 use super::settings::ThemeChoice;
-use super::{Column, Followed, GalleryFilter, Selection, State, Views};
+use super::{Column, ColumnState, GalleryFilter, Selection, State, Views, WatchedRun};
 use crate::app::jobs::{
     BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId, Request,
 };
 
 /// Steps that can be taken back.
-const KEPT: usize = 64;
+const MAX_STEPS: usize = 64;
 
-/// Something that was changed, so that it can be changed back.
-pub(super) enum Change {
-    BackboneIn(usize, BackboneId, Backbone),
-    BackboneOut(BackboneId),
-    ProbeIn(usize, ProbeId, Probe, Columns),
-    ProbeOut(ProbeId),
-    DatasetIn(usize, DatasetId, Dataset, Vec<Placed>, Columns, Sight),
-    DatasetOut(DatasetId),
-    ImagesIn(Vec<Placed>, Columns),
-    ImagesOut(Vec<ImageId>),
-    Columns(Columns),
-    Views(Views),
-    Layout(Value),
-    RunIn(usize, PathBuf, Followed),
-    RunOut(PathBuf),
-    Look(ExplainSettings),
-    Options(BackboneOptions),
-    /// Theme and size of everything.
-    Settings(ThemeChoice, f32),
+/// Parts of the state, as they were or are to be; those that are empty stay as they are.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub backbones: Entries<BackboneId, Backbone>,
+    pub probes: Entries<ProbeId, Probe>,
+    pub datasets: Entries<DatasetId, Dataset>,
+    pub images: Entries<ImageId, Image>,
+    pub columns: Entries<ColumnId, Column>,
+    pub runs: Entries<PathBuf, WatchedRun>,
+    pub selection: Option<Selection>,
+    pub layout: Option<Value>,
+    pub preferences: Option<Preferences>,
+    pub options: Option<BackboneOptions>,
     /// The device, and that of the next training where it follows.
-    Device(String, Option<String>),
+    pub device: Option<(String, Option<String>)>,
+    /// The dataset that is looked at, and which of its images.
+    sight: Option<(Option<DatasetId>, GalleryFilter)>,
+    /// What the shown probes were trained on, as far as they agreed.
+    common_options: Option<CommonOptions>,
 }
 
-/// The comparison: what is shown beside what.
-pub(super) type Columns = (IndexMap<ColumnId, Column>, Selection);
+/// Settings that nothing but a person changes.
+#[derive(Clone, PartialEq)]
+pub(super) struct Preferences {
+    pub views: Views,
+    pub explain: ExplainSettings,
+    pub theme: ThemeChoice,
+    pub scale: f32,
+}
 
-/// An image and its place in the library.
-type Placed = (usize, ImageId, Image);
-
-/// The dataset that is looked at, and which of its images.
-type Sight = (Option<DatasetId>, GalleryFilter);
-
-/// A change and what a menu calls it.
+/// What a menu calls a step, and the parts on its other side.
 struct Step {
     text: String,
-    change: Change,
-    /// On what the shown probes agreed where this leads; nothing known of a new step.
-    agreed: Option<CommonOptions>,
-    /// How images are read there, where another agreement changed that with the step.
-    options: Option<BackboneOptions>,
+    /// Whether several of the same name in a row are one.
+    slides: bool,
+    parts: Parts,
 }
 
 /// What can be taken back, and done again.
 #[derive(Default)]
 pub(super) struct Undo {
     back: VecDeque<Step>,
-    forth: Vec<Step>,
+    forth: VecDeque<Step>,
+}
+
+impl Undo {
+    /// Keeps a step as the latest. Traces are kept by that one alone.
+    fn keep(steps: &mut VecDeque<Step>, step: Step) {
+        for (_, column) in
+            steps.back_mut().iter_mut().flat_map(|last| last.parts.columns.values_mut()).flatten()
+        {
+            (column.shown, column.key) = (ColumnState::Nothing, None);
+        }
+        if steps.len() >= MAX_STEPS {
+            steps.pop_front();
+        }
+        steps.push_back(step);
+    }
 }
 
 impl State {
@@ -74,304 +86,231 @@ impl State {
 
     /// What Redo would do again.
     pub fn redo_text(&self) -> Option<&str> {
-        self.undo.forth.last().map(|step| step.text.as_str())
+        self.undo.forth.back().map(|step| step.text.as_str())
     }
 
-    /// Changes something so that it can be taken back.
-    pub(super) fn change(&mut self, text: impl Into<String>, change: Change) -> Vec<Request> {
-        let step = Step { text: text.into(), change, agreed: None, options: None };
-        let (opposite, requests) = self.turn(step);
+    /// Changes the parts of the state that `name` fills in, so that it can be taken back.
+    pub(super) fn change(&mut self, text: impl Into<String>, name: impl FnOnce(&mut Parts)) -> Vec<Request> {
+        self.take_step(text.into(), false, name)
+    }
+
+    /// Changes a setting so that it can be taken back: one step for a slider that moves, not one for
+    /// each of its places.
+    pub(super) fn slide(&mut self, text: impl Into<String>, name: impl FnOnce(&mut Parts)) -> Vec<Request> {
+        self.take_step(text.into(), true, name)
+    }
+
+    /// Edits the preferences so that it can be taken back; nothing if nothing comes of it.
+    pub(super) fn prefer(
+        &mut self,
+        text: impl Into<String>,
+        edit: impl FnOnce(&mut Preferences),
+    ) -> Vec<Request> {
+        let Self { views, explain, settings, .. } = self;
+        let now = Preferences {
+            views: views.clone(),
+            explain: *explain,
+            theme: settings.theme,
+            scale: settings.scale,
+        };
+        let mut wanted = now.clone();
+        edit(&mut wanted);
+        if wanted == now {
+            return Vec::new();
+        }
+        self.slide(text, |p| p.preferences = Some(wanted))
+    }
+
+    fn take_step(&mut self, text: String, slides: bool, name: impl FnOnce(&mut Parts)) -> Vec<Request> {
+        let mut wanted = Parts::default();
+        name(&mut wanted);
+        let (parts, requests) = self.swap(wanted);
         self.undo.forth.clear();
-        // One step for a slider that moves, not one for each of its places.
-        let slides = |last: &Step| {
-            last.text == opposite.text && opposite.change.is_setting() && last.change.is_setting()
-        };
-        if self.undo.back.back().is_none_or(|last| !slides(last)) {
-            self.keep(opposite);
+        let last = self.undo.back.back();
+        if !last.is_some_and(|last| slides && last.slides && last.text == text) {
+            Undo::keep(&mut self.undo.back, Step { text, slides, parts });
         }
         requests
     }
 
-    /// Goes over a step; the step back, and what to ask for.
-    fn turn(&mut self, Step { text, change, agreed, options }: Step) -> (Step, Vec<Request>) {
-        let before = (self.agreed, self.backbone_options);
-        let chosen = matches!(change, Change::Options(_));
-        self.agreed = agreed.unwrap_or(self.agreed);
-        let mut requests = options.map_or_else(Vec::new, |options| self.read_as(options));
-        let (change, more) = self.make(change);
-        requests.extend(more);
-        // Back or forth, images are read as they were there, whatever the shown probes agree on by now.
-        if let Some(agreed) = agreed {
-            self.agreed = agreed;
-            let there = options.unwrap_or(before.1);
-            if !chosen && self.backbone_options != there {
-                requests.extend(self.read_as(there));
-            }
-        }
-        let options = (!chosen && self.backbone_options != before.1).then_some(before.1);
-        (Step { text, change, agreed: Some(before.0), options }, requests)
-    }
-
-    fn keep(&mut self, step: Step) {
-        if self.undo.back.len() >= KEPT {
-            self.undo.back.pop_front();
-        }
-        self.undo.back.push_back(step);
-    }
-
-    pub(super) fn take_back(&mut self) -> Vec<Request> {
+    pub(super) fn undo_step(&mut self) -> Vec<Request> {
         let Some(step) = self.undo.back.pop_back() else { return Vec::new() };
-        let (step, requests) = self.turn(step);
-        self.undo.forth.push(step);
+        let (parts, requests) = self.swap(step.parts);
+        Undo::keep(&mut self.undo.forth, Step { parts, ..step });
         requests
     }
 
-    pub(super) fn do_again(&mut self) -> Vec<Request> {
-        let live = self.training.live.as_ref().and_then(|live| live.folder.as_ref());
-        let possible = |step: &Step| !matches!(&step.change, Change::RunOut(folder) if Some(folder) == live);
-        if !self.undo.forth.last().is_some_and(possible) {
-            return Vec::new(); // nothing, or a run that is trained now
-        }
-        let Some(step) = self.undo.forth.pop() else { return Vec::new() };
-        let (step, requests) = self.turn(step);
-        self.keep(step);
+    pub(super) fn redo_step(&mut self) -> Vec<Request> {
+        let active = self.training.active.as_ref().and_then(|active| active.folder.as_ref());
+        let Some(step) = self.undo.forth.pop_back_if(|step| {
+            // A run that is trained now stays.
+            !active.is_some_and(|active| step.parts.runs.contains_key(active))
+        }) else {
+            return Vec::new();
+        };
+        let (parts, requests) = self.swap(step.parts);
+        Undo::keep(&mut self.undo.back, Step { parts, ..step });
         requests
     }
 
-    /// Makes a change; its opposite, and what to ask for.
-    fn make(&mut self, change: Change) -> (Change, Vec<Request>) {
-        let mut requests = Vec::new();
-        let opposite = match change {
-            Change::BackboneIn(at, id, backbone) => {
-                let was_open = !matches!(backbone.status, Status::Failed(_) | Status::Closed);
-                let backbone = Backbone { status: Status::Closed, ..backbone };
-                self.library.backbones.shift_insert(at.min(self.library.backbones.len()), id, backbone);
-                if was_open {
-                    requests.extend(self.load_backbone(id));
-                }
-                Change::BackboneOut(id)
+    /// Puts parts in the place of what is there; what was there, and what to ask the worker for.
+    fn swap(&mut self, mut wanted: Parts) -> (Parts, Vec<Request>) {
+        self.add_what_goes_along(&mut wanted);
+        let (mut was, mut requests) = (Parts::default(), Vec::new());
+        let (common_options, options) = (self.common_options, self.backbone_options);
+        let compared = wanted.selection.is_some()
+            || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
+            || !(wanted.images.is_empty() && wanted.columns.is_empty());
+        let mut looks = compared || !wanted.backbones.is_empty();
+        if let Some(new) = wanted.preferences {
+            let views = std::mem::replace(&mut self.views, new.views);
+            let explain = std::mem::replace(&mut self.explain, new.explain);
+            let theme = std::mem::replace(&mut self.settings.theme, new.theme);
+            let scale = std::mem::replace(&mut self.settings.scale, new.scale);
+            looks |= explain != self.explain;
+            was.preferences = Some(Preferences { views, explain, theme, scale });
+        }
+        if let Some(layout) = wanted.layout {
+            self.arranged += 1;
+            was.layout = Some(std::mem::replace(&mut self.layout, layout));
+        }
+        if let Some((device, next)) = wanted.device {
+            let before = std::mem::replace(&mut self.settings.device, device);
+            let form = &mut self.training.form.device;
+            let next = next.filter(|_| *form == before).map(|next| std::mem::replace(form, next));
+            was.device = Some((before, next));
+            requests.extend(self.reload_backbone());
+        }
+        // One that was opened again meanwhile, and perhaps trained, stays as it is.
+        let runs = &mut self.training.runs;
+        wanted.runs.retain(|folder, run| run.is_none() || !runs.contains_key(folder));
+        was.runs = swap(runs, wanted.runs);
+        was.backbones = swap(&mut self.library.backbones, wanted.backbones);
+        was.probes = swap(&mut self.library.probes, wanted.probes);
+        was.datasets = swap(&mut self.library.datasets, wanted.datasets);
+        if compared {
+            self.swap_comparison(wanted.images, wanted.columns, wanted.selection, &mut was);
+        }
+        if let Some((dataset, filter)) = wanted.sight {
+            let filter = std::mem::replace(&mut self.gallery_filter, filter);
+            was.sight = Some((std::mem::replace(&mut self.evaluations.dataset, dataset), filter));
+            self.evaluations.revision += 1;
+        }
+        // Images are read as they were there, whatever the shown probes agree on by now.
+        self.common_options = wanted.common_options.unwrap_or(common_options);
+        requests.extend(wanted.options.map_or_else(Vec::new, |options| self.read_as(options)));
+        let opened = self.open_and_close(&was, &mut requests);
+        // What is opened again is looked at once it is there.
+        if looks && !opened {
+            if wanted.common_options.is_none() {
+                requests.extend(self.read_as_trained());
             }
-            Change::BackboneOut(id) => match self.library.backbones.shift_remove_full(&id) {
-                Some((at, id, backbone)) => {
-                    requests.extend(self.stop(&backbone.status));
-                    requests.push(Request::CloseBackbone(id));
-                    requests.extend(self.relook());
-                    Change::BackboneIn(at, id, backbone)
-                }
-                None => Change::BackboneOut(id),
-            },
-            Change::ProbeIn(at, id, probe, columns) => {
-                let failed = matches!(probe.status, Status::Failed(_));
-                let probe = Probe { status: if failed { probe.status } else { Status::Closed }, ..probe };
-                self.library.probes.shift_insert(at.min(self.library.probes.len()), id, probe);
-                self.add_columns(columns);
-                if !failed {
-                    requests.extend(self.load_probe(id));
-                }
-                Change::ProbeOut(id)
-            }
-            Change::ProbeOut(id) => {
-                let columns = self.columns();
-                match self.library.probes.shift_remove_full(&id) {
-                    Some((at, id, probe)) => {
-                        requests.extend(self.stop(&probe.status));
-                        requests.push(Request::CloseProbe(id));
-                        self.columns.retain(|_, column| column.probe != id);
-                        self.drop_lost_reference();
-                        requests.extend(self.relook());
-                        Change::ProbeIn(at, id, probe, columns)
-                    }
-                    None => Change::ProbeOut(id),
-                }
-            }
-            Change::DatasetIn(at, id, dataset, images, columns, sight) => {
-                // What was being opened was cancelled when it went: it is opened again.
-                let was_opening = matches!(dataset.status, Status::Opening(_));
-                let status = if was_opening { Status::Closed } else { dataset.status };
-                let (split, dataset) = (dataset.split, Dataset { status, ..dataset });
-                self.library.datasets.shift_insert(at.min(self.library.datasets.len()), id, dataset);
-                if was_opening {
-                    requests.extend(self.load_dataset(id, split));
-                }
-                self.put_images(images);
-                self.add_columns(columns);
-                (self.surveys.dataset, self.sieve) = sight;
-                self.surveys.revision += 1;
-                requests.extend(self.relook());
-                Change::DatasetOut(id)
-            }
-            Change::DatasetOut(id) => match self.library.datasets.shift_remove_full(&id) {
-                Some((at, id, dataset)) => {
-                    requests.extend(self.stop(&dataset.status));
-                    let own = |image: &Image| image.label.is_some_and(|label| label.dataset == id);
-                    let images = self.library.images.iter();
-                    let ids: Vec<ImageId> =
-                        images.filter(|(_, image)| own(image)).map(|(id, _)| *id).collect();
-                    let (images, columns) = self.take_images(&ids);
-                    let sight = (self.surveys.dataset, self.sieve.clone());
-                    self.forget_dataset(id);
-                    requests.extend(self.relook());
-                    Change::DatasetIn(at, id, dataset, images, columns, sight)
-                }
-                None => Change::DatasetOut(id),
-            },
-            Change::ImagesIn(images, columns) => {
-                let ids = images.iter().map(|(_, id, _)| *id).collect();
-                self.put_images(images);
-                self.add_columns(columns);
-                requests.extend(self.relook());
-                Change::ImagesOut(ids)
-            }
-            Change::ImagesOut(ids) => {
-                let (removed, columns) = self.take_images(&ids);
-                requests.extend(self.relook());
-                Change::ImagesIn(removed, columns)
-            }
-            Change::Columns(columns) => {
-                let before = self.columns();
-                self.put_columns(columns);
-                requests.extend(self.relook());
-                Change::Columns(before)
-            }
-            Change::Views(views) => Change::Views(std::mem::replace(&mut self.views, views)),
-            Change::Layout(layout) => {
-                self.arranged += 1;
-                Change::Layout(std::mem::replace(&mut self.layout, layout))
-            }
-            // Opened again meanwhile, and perhaps trained: it stays as it is.
-            Change::RunIn(_, ref folder, _) if self.training.runs.contains_key(folder) => change,
-            Change::RunIn(at, folder, run) => {
-                let runs = &mut self.training.runs;
-                runs.shift_insert(at.min(runs.len()), folder.clone(), run);
-                requests.push(self.follow_runs());
-                Change::RunOut(folder)
-            }
-            Change::RunOut(folder) => match self.training.runs.shift_remove_full(&folder) {
-                Some((at, folder, run)) => {
-                    requests.push(self.follow_runs());
-                    Change::RunIn(at, folder, run)
-                }
-                None => Change::RunOut(folder),
-            },
-            Change::Look(look) => {
-                let before = std::mem::replace(&mut self.look, look);
-                requests.extend(self.relook());
-                Change::Look(before)
-            }
-            Change::Options(options) => {
-                let before = self.backbone_options;
-                requests.extend(self.read_as(options));
-                Change::Options(before)
-            }
-            Change::Settings(theme, scale) => {
-                let settings = &mut self.settings;
-                let theme = std::mem::replace(&mut settings.theme, theme);
-                Change::Settings(theme, std::mem::replace(&mut settings.scale, scale))
-            }
-            Change::Device(device, next) => {
-                let before = std::mem::replace(&mut self.settings.device, device);
-                let draft = &mut self.training.draft.device;
-                let next = next.filter(|_| *draft == before).map(|next| std::mem::replace(draft, next));
-                requests.extend(self.reload_backbone());
-                Change::Device(before, next)
-            }
-        };
-        (opposite, requests)
+            requests.extend(self.look());
+        }
+        was.common_options = looks.then_some(common_options);
+        was.options = (self.backbone_options != options).then_some(options);
+        (was, requests)
     }
 
-    /// Puts images back where they were, the first first.
-    fn put_images(&mut self, images: Vec<Placed>) {
-        for (at, id, image) in images {
-            self.library.images.insert_before(at, id, image);
+    /// Names what goes with what goes: the images of a dataset, the columns of a probe or an image.
+    fn add_what_goes_along(&self, parts: &mut Parts) {
+        let Library { datasets, images, .. } = &self.library;
+        let gone = |id: &DatasetId| parts.datasets.get(id).is_some_and(Option::is_none);
+        if datasets.keys().any(gone) {
+            let own =
+                images.iter().filter(|(_, image)| image.label.is_some_and(|label| gone(&label.dataset)));
+            own.for_each(|(id, _)| _ = parts.images.entry(*id).or_insert(None));
+            let open = |id: &DatasetId| !gone(id);
+            let next = self.evaluations.dataset.filter(open).or_else(|| datasets.keys().copied().rfind(open));
+            parts.sight.get_or_insert((next, GalleryFilter::default()));
+        }
+        for (id, column) in &self.columns {
+            let probe_goes = parts.probes.get(&column.probe).is_some_and(Option::is_none);
+            let image = column.image.and_then(|image| parts.images.get(&image));
+            if probe_goes || image.is_some_and(Option::is_none) {
+                parts.columns.insert(*id, None);
+            }
         }
     }
 
-    /// Takes images away, and the columns that show them; with the comparison as it was.
-    fn take_images(&mut self, ids: &[ImageId]) -> (Vec<Placed>, Columns) {
-        let columns = self.columns();
-        let at = |id: &ImageId| self.library.images.get_index_of(id);
-        let mut places: Vec<usize> = ids.iter().filter_map(at).collect();
-        places.sort_unstable();
-        places.dedup();
-        let next = self.neighbour(&places);
-        let image = |place: &usize| {
-            let (id, image) = self.library.images.get_index(*place).expect("an image at its place");
-            (*place, *id, image.clone())
-        };
-        let removed: Vec<_> = places.iter().map(image).collect();
-        let gone: std::collections::HashSet<ImageId> = removed.iter().map(|(_, id, _)| *id).collect();
-        self.library.images.retain(|id, _| !gone.contains(&id));
-        gone.iter().for_each(|id| self.thumbnails.forget(*id));
-        self.columns.retain(|_, column| column.image.is_none_or(|id| !gone.contains(&id)));
-        self.drop_lost_reference();
-        if self.selection.image.is_some_and(|id| gone.contains(&id)) {
-            self.selection.image = next;
-        }
-        (removed, columns)
-    }
-
-    /// The comparison as it stands.
-    pub(super) fn columns(&self) -> Columns {
-        (self.columns.clone(), self.selection.clone())
-    }
-
-    /// Puts a comparison back, but for what has been closed since. What columns show already stays.
-    fn put_columns(&mut self, (columns, selection): Columns) {
-        let now = std::mem::take(&mut self.columns);
-        for (id, mut column) in columns {
-            if !self.library.probes.contains_key(&column.probe) {
-                continue;
-            }
+    /// Exchanges images, columns and what is pointed at. What columns show already stays.
+    fn swap_comparison(
+        &mut self,
+        images: Entries<ImageId, Image>,
+        mut columns: Entries<ColumnId, Column>,
+        selection: Option<Selection>,
+        was: &mut Parts,
+    ) {
+        let library = &mut self.library.images;
+        let current = self.selection.image.and_then(|id| library.get_index_of(&id));
+        was.images = library.swap(images);
+        let is_gone =
+            |(id, image): &(&ImageId, &Option<(usize, Image)>)| image.is_some() && !library.contains_key(*id);
+        was.images.iter().filter(is_gone).for_each(|(id, _)| self.thumbnails.forget(*id));
+        for (id, (_, column)) in columns.iter_mut().filter_map(|(id, column)| Some((id, column.as_mut()?))) {
             // Where its image has gone with another split, it shows the current one.
-            column.image = column.image.filter(|image| self.library.images.contains_key(image));
-            match now.get(&id) {
-                Some(shown) => (column.shown, column.key) = (shown.shown.clone(), shown.key.clone()),
+            column.image = column.image.filter(|image| library.contains_key(image));
+            match self.columns.get(id) {
+                Some(now) => (column.shown, column.key) = (now.shown.clone(), now.key.clone()),
                 // A look that was under way when it went is over.
-                None if matches!(column.shown, super::ColumnState::Waiting(_)) => column.key = None,
+                None if matches!(column.shown, ColumnState::Waiting(_)) => column.key = None,
                 None => {}
             }
-            self.columns.insert(id, column);
         }
-        let known = |image: &ImageId| self.library.images.contains_key(image);
-        let image = selection.image.filter(known).or(self.selection.image);
-        self.selection = Selection { image, hover: self.selection.hover, ..selection };
-        self.drop_lost_reference();
+        was.columns = swap(&mut self.columns, columns);
+        was.selection = Some(self.selection.clone());
+        let wanted = selection.unwrap_or_else(|| self.selection.clone());
+        let known = |id: &ImageId| library.contains_key(id);
+        // In the place of an image that goes the next one that stays is looked at, or the last.
+        let before = |place: &usize| was.images.values().flatten().filter(|(gone, _)| gone < place).count();
+        let next = || library.get_index(current? - before(&current?)).or(library.last()).map(|(id, _)| *id);
+        let image = wanted.image.filter(known).or(self.selection.image.filter(known)).or_else(next);
+        let reference = wanted.reference.filter(|id| self.columns.contains_key(id));
+        self.selection = Selection { image, reference, hover: self.selection.hover, ..wanted };
     }
 
-    /// Puts back the columns that went with something; those that came since stay, behind the others.
-    fn add_columns(&mut self, columns: Columns) {
-        let now = self.columns.clone();
-        self.put_columns(columns);
-        for (id, column) in now {
-            self.columns.entry(id).or_insert(column);
+    /// Tells the worker what came back and what went; whether a backbone or a probe is opened again.
+    fn open_and_close(&mut self, was: &Parts, requests: &mut Vec<Request>) -> bool {
+        let mut opened = false;
+        for (id, backbone) in &was.backbones {
+            if let Some((_, backbone)) = backbone {
+                requests.extend(self.stop(&backbone.status));
+                requests.push(Request::CloseBackbone(*id));
+            } else if self.library.backbones.get_mut(id).is_some_and(|backbone| backbone.status.lapse()) {
+                opened = true;
+                requests.extend(self.load_backbone(*id));
+            }
         }
-    }
-
-    fn drop_lost_reference(&mut self) {
-        let columns = &self.columns;
-        self.selection.reference = self.selection.reference.filter(|id| columns.contains_key(id));
-    }
-
-    /// The image to look at when those at `places` are gone: the next one that stays, or the last.
-    fn neighbour(&self, places: &[usize]) -> Option<ImageId> {
-        let from = self.selection.image.and_then(|id| self.library.images.get_index_of(&id)).unwrap_or(0);
-        let count = self.library.images.len();
-        let stays = |place: &usize| places.binary_search(place).is_err();
-        let place = (from..count).find(stays).or_else(|| (0..from).rev().find(stays))?;
-        self.library.images.get_index(place).map(|(id, _)| *id)
+        for (id, probe) in &was.probes {
+            if let Some((_, probe)) = probe {
+                requests.extend(self.stop(&probe.status));
+                requests.push(Request::CloseProbe(*id));
+            } else if self.library.probes.get_mut(id).is_some_and(|probe| probe.status.lapse()) {
+                opened = true;
+                requests.extend(self.load_probe(*id));
+            }
+        }
+        for (id, dataset) in &was.datasets {
+            if let Some((_, dataset)) = dataset {
+                requests.extend(self.stop(&dataset.status));
+                self.forget_evaluations(*id);
+            } else if let Some(dataset) = self.library.datasets.get_mut(id)
+                && dataset.status.is_opening()
+                && dataset.status.lapse()
+            {
+                let split = dataset.split;
+                requests.extend(self.load_dataset(*id, split));
+            }
+        }
+        if !was.runs.is_empty() {
+            requests.push(self.follow_runs());
+        }
+        opened
     }
 
     /// Ends the job that opens an entry.
-    fn stop<Facts>(&mut self, status: &Status<Facts>) -> Option<Request> {
+    fn stop<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
         let Status::Opening(job) = status else { return None };
-        self.jobs.shift_remove(job);
-        Some(Request::Cancel(*job))
-    }
-}
-
-impl Change {
-    /// Whether it is a setting, which sliders change many times in a row.
-    fn is_setting(&self) -> bool {
-        matches!(self, Self::Views(_) | Self::Look(_) | Self::Options(_) | Self::Settings(..))
+        Some(self.replace_job(*job))
     }
 }

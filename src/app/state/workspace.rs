@@ -9,7 +9,7 @@
 //! folder of the workspace are kept relative to it: the folder can move. The layout belongs to the
 //! window and is kept as it comes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,8 @@ pub struct Workspace {
     #[serde(default)]
     pub views: Views,
     /// What explanations depend on.
-    #[serde(default)]
-    pub look: ExplainSettings,
+    #[serde(default, rename = "look")]
+    pub explain: ExplainSettings,
     /// How backbones read images.
     #[serde(default)]
     pub backbone_options: BackboneOptions,
@@ -192,6 +192,8 @@ pub enum Entry {
     Image(ImageId),
     /// A dataset's folder.
     Dataset(DatasetId),
+    /// The folder of the run at this place of the list.
+    Run(usize),
 }
 
 /// Whether a file is a workspace, by its name.
@@ -232,11 +234,13 @@ impl Workspace {
             }
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        workspace.each_path(&mut |path| {
+        let from_folder = |path: &mut PathBuf| {
             if path.is_relative() {
                 *path = folder.join(&*path);
             }
-        });
+        };
+        workspace.each_path(&mut |_, path| from_folder(path));
+        workspace.each_form_path(&from_folder);
         Ok(workspace)
     }
 
@@ -261,9 +265,13 @@ impl Workspace {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute(path).parent().map(Path::to_owned).unwrap_or_default();
         let mut stored = Self { format: FORMAT, ..self.clone() };
-        stored.each_path(&mut |path| {
+        stored.each_path(&mut |_, path| {
             let whole = absolute(path);
             *path = whole.strip_prefix(&folder).map_or(whole.clone(), Path::to_owned);
+        });
+        stored.each_form_path(&|path| {
+            let whole = absolute(path);
+            *path = whole.strip_prefix(&folder).map_or(whole.clone(), |below| Path::new(".").join(below));
         });
         atomic_file::write_with(path, |file| {
             serde_json::to_writer_pretty(&mut *file, &stored)
@@ -273,26 +281,14 @@ impl Workspace {
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })
     }
 
-    /// Files and folders that are not where they were, by name.
+    /// Files and folders of its entries that are not where they were.
     pub fn missing(&self) -> Vec<Missing> {
-        let gone = |path: &Path| !path.exists();
         let mut missing = Vec::new();
-        for SavedBackbone { id, source, .. } in &self.backbones {
-            // An id of the Hub is fetched again.
-            if is_path(source) && gone(Path::new(source)) {
-                missing.push(Missing { entry: Entry::Backbone(*id), path: source.into() });
+        self.clone().each_path(&mut |entry, path| {
+            if !path.exists() {
+                missing.push(Missing { entry, path: path.clone() });
             }
-        }
-        let probes = self.probes.iter().map(|probe| (Entry::Probe(probe.id), &probe.path));
-        let images = self.images.iter().map(|image| (Entry::Image(image.id), &image.place.path));
-        let datasets = self.datasets.iter().map(|dataset| (Entry::Dataset(dataset.id), &dataset.path));
-        missing.extend(
-            probes
-                .chain(images)
-                .chain(datasets)
-                .filter(|(_, path)| gone(path))
-                .map(|(entry, path)| Missing { entry, path: path.clone() }),
-        );
+        });
         missing
     }
 
@@ -301,51 +297,49 @@ impl Workspace {
     pub fn locate(&mut self, entry: Entry, now: &Path) -> usize {
         let missing = self.missing();
         let Some(first) = missing.iter().find(|missing| missing.entry == entry) else { return 0 };
-        let (from, to) = (first.path.parent(), now.parent());
-        let mut found = vec![(entry, now.to_owned())];
-        for Missing { entry: other, path } in missing.iter().filter(|missing| missing.entry != entry) {
-            let (Some(from), Some(to)) = (from, to) else { break };
-            if let Some(there) = path.strip_prefix(from).ok().map(|rest| to.join(rest)).filter(|p| p.exists())
-            {
-                found.push((*other, there));
+        let beside = |path: &Path| {
+            let there = now.parent()?.join(path.strip_prefix(first.path.parent()?).ok()?);
+            Some(there).filter(|there| there.exists())
+        };
+        let others = missing.iter().filter(|missing| missing.entry != entry);
+        let found = others.filter_map(|missing| Some((missing.entry, beside(&missing.path)?)));
+        let found: HashMap<Entry, PathBuf> = found.chain([(entry, now.to_owned())]).collect();
+        self.each_path(&mut |entry, path| {
+            if let Some(there) = found.get(&entry) {
+                path.clone_from(there);
             }
-        }
-        for (entry, path) in &found {
-            match entry {
-                Entry::Backbone(id) => {
-                    let all = self.backbones.iter_mut().filter(|backbone| backbone.id == *id);
-                    all.for_each(|backbone| backbone.source = path.display().to_string());
-                }
-                Entry::Probe(id) => {
-                    let all = self.probes.iter_mut().filter(|probe| probe.id == *id);
-                    all.for_each(|probe| probe.path.clone_from(path));
-                }
-                Entry::Dataset(id) => {
-                    let all = self.datasets.iter_mut().filter(|dataset| dataset.id == *id);
-                    all.for_each(|dataset| dataset.path.clone_from(path));
-                }
-                Entry::Image(id) => {
-                    let all = self.images.iter_mut().filter(|image| image.id == *id);
-                    all.for_each(|image| image.place.path.clone_from(path));
-                }
-            }
-        }
+        });
         found.len()
     }
 
-    /// Every path it holds.
-    fn each_path(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
+    /// Every path of its entries. A backbone's id on the Hub is none.
+    fn each_path(&mut self, change: &mut dyn FnMut(Entry, &mut PathBuf)) {
         for backbone in self.backbones.iter_mut().filter(|backbone| is_path(&backbone.source)) {
             let mut path = PathBuf::from(&backbone.source);
-            change(&mut path);
+            change(Entry::Backbone(backbone.id), &mut path);
             // `./` tells a folder beside the workspace from an id of the Hub.
             let bare = path.is_relative() && !path.starts_with(".");
             backbone.source = if bare { Path::new(".").join(path) } else { path }.display().to_string();
         }
-        self.probes.iter_mut().for_each(|probe| change(&mut probe.path));
-        self.images.iter_mut().for_each(|image| change(&mut image.place.path));
-        self.runs.iter_mut().for_each(&mut *change);
-        self.datasets.iter_mut().for_each(|dataset| change(&mut dataset.path));
+        self.probes.iter_mut().for_each(|probe| change(Entry::Probe(probe.id), &mut probe.path));
+        self.images.iter_mut().for_each(|image| change(Entry::Image(image.id), &mut image.place.path));
+        for dataset in &mut self.datasets {
+            change(Entry::Dataset(dataset.id), &mut dataset.path);
+        }
+        self.runs.iter_mut().enumerate().for_each(|(place, run)| change(Entry::Run(place), run));
+    }
+
+    /// Every path of the training's form that is absolute, or begins with `./` for the folder of the
+    /// workspace; others stay as they were typed.
+    fn each_form_path(&mut self, change: &dyn Fn(&mut PathBuf)) {
+        let TrainForm { backbone, data, out, cache, .. } = &mut self.training;
+        let is_told = |path: &Path| path.is_absolute() || path.starts_with(".");
+        [data, out, cache].into_iter().flatten().filter(|path| is_told(path)).for_each(change);
+        if is_told(Path::new(backbone)) {
+            let mut path = PathBuf::from(&*backbone);
+            change(&mut path);
+            *backbone = path.display().to_string();
+        }
     }
 }
 

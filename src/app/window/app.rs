@@ -91,7 +91,7 @@ impl App {
     /// no frame shows the one before.
     fn await_look(&mut self) {
         let begun = Instant::now();
-        while self.state.is_looking() {
+        while self.state.is_explaining() {
             let left = EXPLAIN_WAIT.saturating_sub(begun.elapsed());
             let Some(event) = self.engine.soon(left) else { return };
             self.hear(event);
@@ -184,9 +184,9 @@ impl App {
         }
         // What they change is seen in the next frame.
         ui.ctx().request_repaint();
-        let before = self.state.looks_answered();
+        let before = self.state.explained_count();
         orders.into_iter().for_each(|order| self.carry_out(order));
-        if self.state.looks_answered() != before {
+        if self.state.explained_count() != before {
             // Or in this one: what it shows is no longer what is asked for.
             ui.ctx().request_discard("a look was answered at once");
         }

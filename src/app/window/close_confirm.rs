@@ -24,7 +24,7 @@ pub enum CloseConfirm {
 impl CloseConfirm {
     /// Holds the window where a training would end with it, and asks.
     pub fn ui(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
-        let training = state.training.live.is_some();
+        let training = state.training.active.is_some();
         let closing = ui.input(|i| i.viewport().close_requested());
         if closing && training && *self != Self::Going {
             ui.ctx().send_viewport_cmd(ViewportCommand::CancelClose);

@@ -20,8 +20,8 @@ impl MainWindow {
         orders: &mut Vec<WindowOrder>,
     ) {
         let first = paths.first().cloned().unwrap_or_default();
-        let draft = |draft: TrainForm| Command::SetDraft(Box::new(draft));
-        let filled = state.training.draft.clone();
+        let draft = |draft: TrainForm| Command::SetTrainForm(Box::new(draft));
+        let filled = state.training.form.clone();
         orders.push(WindowOrder::Command(match what {
             FileRequest::Export(_) => {
                 if let Some(export) = &mut self.export {

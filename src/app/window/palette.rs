@@ -112,7 +112,7 @@ fn lines(state: &State, focus: Option<ColumnId>, panels: &[Box<dyn Panel>], text
     let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
         text: action.text().to_owned(),
         about: action.tooltip().to_owned(),
-        words: synonyms(*action),
+        words: action.synonyms(),
         key: action.shortcut().map(Shortcut::text).unwrap_or_default(),
         enabled: action.enabled(state),
         chosen: Chosen::Action(*action),
@@ -146,19 +146,6 @@ fn chosen(action: UiAction) -> Chosen {
     Chosen::UiAction(Box::new(action))
 }
 
-/// Words a person may know an action by.
-fn synonyms(action: Action) -> &'static str {
-    match action {
-        Action::AskShown | Action::AskAll => "evaluate accuracy test",
-        Action::Quit => "exit close",
-        Action::Retry => "refresh reload",
-        Action::ScaleUp | Action::ScaleDown | Action::ScaleReset => "size font larger smaller",
-        Action::OpenHub => "hugging face download",
-        Action::Arrange => "panes default",
-        _ => "",
-    }
-}
-
 fn themes() -> impl Iterator<Item = Line> {
     let all = [("Light", ThemeChoice::Light), ("Dark", ThemeChoice::Dark), ("System", ThemeChoice::System)];
     all.into_iter().map(|(name, choice)| {
@@ -176,7 +163,7 @@ fn figures(state: &State, focus: Option<ColumnId>) -> impl Iterator<Item = Line>
             .flat_map(|figure| {
                 let (id, title) = (figure.id(), figure.title());
                 let about = format!("{} through {}", trace.image, trace.probe);
-                let options = state.views.of(id).within(state.shared_limits(id));
+                let options = state.views.figure_options(id).within(state.shared_limits(id));
                 let plot = Arc::new(TracePlot::new(*figure, &trace, options));
                 let export = chosen(UiAction::Export(plot.clone()));
                 let copy = chosen(UiAction::CopyImage(plot));

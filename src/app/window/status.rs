@@ -56,8 +56,8 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 
 /// What goes on, and how much failed.
 fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let failed = cx.state.jobs.values().filter(|job| job.fault.is_some()).count();
-    let warned = cx.state.log.iter().filter(|entry| entry.weight == Severity::Warning).count();
+    let failed = cx.state.jobs.values().filter(|job| job.error.is_some()).count();
+    let warned = cx.state.log.iter().filter(|entry| entry.severity == Severity::Warning).count();
     let s = if warned == 1 { "" } else { "s" };
     let text = match failed {
         0 if warned == 0 => RichText::new("Jobs and log").small(),
@@ -68,7 +68,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if response.clicked() {
         cx.actions.push(UiAction::Jobs);
     }
-    let running = cx.state.jobs.iter().filter(|(_, job)| job.fault.is_none());
+    let running = cx.state.jobs.iter().filter(|(_, job)| job.error.is_none());
     // A look takes a moment; a job that shows how far it is says more.
     let Some((id, job)) = running.max_by_key(|(_, job)| (job.progress.is_some(), job.started)) else {
         return;

@@ -42,7 +42,7 @@ impl Toasts {
         area.show(ui.ctx(), |ui| {
             for toast in &state.toasts {
                 let since = *self.since.entry(toast.id).or_insert(now);
-                let stays = match toast.weight {
+                let stays = match toast.severity {
                     Severity::Info => Some(INFO_SECS),
                     Severity::Warning => Some(WARNING_SECS),
                     Severity::Error => None,
@@ -55,7 +55,7 @@ impl Toasts {
                         ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
                     }
                 }
-                if note(ui, &toast.text, toast.weight, &theme) {
+                if note(ui, &toast.text, toast.severity, &theme) {
                     actions.push(UiAction::Command(Command::DismissToast(toast.id)));
                 }
             }

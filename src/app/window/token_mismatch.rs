@@ -15,7 +15,7 @@ const BUTTON_PX: f32 = 180.0;
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let Some(column) = cx.column() else { return };
     let library = &cx.state.library;
-    let (why, wanted) = match (library.misread(column.probe), library.fit(column.probe)) {
+    let (why, wanted) = match (library.token_mismatch(column.probe), library.fit(column.probe)) {
         (Some((why, wanted)), _) => (why, Some(wanted)),
         (None, Some(Compatibility::Doubtful(why))) => (why, None),
         _ => return,

@@ -114,7 +114,7 @@ fn workspace(desk: &Path) -> Workspace {
                 map: colormap::Map::Viridis,
             },
         },
-        look: ExplainSettings { rho: Some(0.75), null_draws: 33, seed: 4 },
+        explain: ExplainSettings { rho: Some(0.75), null_draws: 33, seed: 4 },
         backbone_options: options,
         runs: vec![desk.join("run")],
         training: TrainForm {

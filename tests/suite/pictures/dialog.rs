@@ -162,7 +162,7 @@ fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
     let mut window = showing(&[small::planned()]);
     let part = survey::part();
     survey::opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     survey::surveyed(&mut window, &part);
     for (pane, title) in [
         ("confusion", "Confusion matrix"),

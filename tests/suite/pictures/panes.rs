@@ -27,7 +27,7 @@ fn full() -> Window {
     let mut window = showing(&[small::planned()]);
     let part = survey::part();
     survey::opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::AskProbes { all: false });
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     survey::surveyed(&mut window, &part);
     let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
     for column in columns {

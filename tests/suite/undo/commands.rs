@@ -55,12 +55,12 @@ macro_rules! commands {
 
 commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
-    CloseDataset: Step, AskProbes: Aside, MeasureStability: Aside, SetSieve: Around, SetOverview: Slide, OpenAny: Aside,
+    CloseDataset: Step, Evaluate: Aside, MeasureStability: Aside, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbe: Step, CloseImages: Step, SelectImage: Around,
     Step: Around, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
-    Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetLook: Slide,
+    Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
-    CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, SetDraft: Around, PlanTraining: Aside,
+    CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, SetTrainForm: Around, PlanTraining: Aside,
     StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, CloseRun: Step, Arrange: Step, Undo: History,
     Redo: History,
 }
@@ -111,11 +111,11 @@ impl Kind {
             ),
             Self::UseDataset => Command::UseDataset(dataset),
             Self::CloseDataset => Command::CloseDataset(dataset),
-            Self::AskProbes => Command::AskProbes { all: a.is_multiple_of(2) },
+            Self::Evaluate => Command::Evaluate { all: a.is_multiple_of(2) },
             Self::MeasureStability => Command::MeasureStability(column),
-            Self::SetSieve => {
+            Self::SetGalleryFilter => {
                 let outcome = if a.is_multiple_of(2) { Outcome::Wrong } else { Outcome::Any };
-                Command::SetSieve(Box::new(GalleryFilter {
+                Command::SetGalleryFilter(Box::new(GalleryFilter {
                     text: (b % 3).to_string(),
                     outcome,
                     ..GalleryFilter::default()
@@ -158,9 +158,10 @@ impl Kind {
             }
             Self::SetShared => Command::SetShared(a.is_multiple_of(2)),
             Self::SetDifference => Command::SetDifference(a.is_multiple_of(2)),
-            Self::SetLook => {
-                Command::SetLook(ExplainSettings { seed: u64::from(a % 4), ..ExplainSettings::default() })
-            }
+            Self::SetExplainSettings => Command::SetExplainSettings(ExplainSettings {
+                seed: u64::from(a % 4),
+                ..ExplainSettings::default()
+            }),
             Self::SetBackboneOptions => Command::SetBackboneOptions(BackboneOptions {
                 layer: [None, Some(1), Some(2)][usize::from(a) % 3],
                 pixels: [None, Some(160)][usize::from(b) % 2],
@@ -177,7 +178,7 @@ impl Kind {
             Self::Dismiss => Command::Dismiss(job),
             Self::DismissToast => Command::DismissToast(state.toasts.first().map_or(0, |toast| toast.id)),
             Self::ShowThumbnails => Command::ShowThumbnails(library.images.keys().copied().collect()),
-            Self::SetDraft => Command::SetDraft(Box::new(TrainForm {
+            Self::SetTrainForm => Command::SetTrainForm(Box::new(TrainForm {
                 backbone: "one".into(),
                 data: Some("birds".into()),
                 heads: vec!["gap".into()],

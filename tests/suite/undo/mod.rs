@@ -1,6 +1,7 @@
 //! Undo and redo: every command, in any order, with the worker's events between them. What is known of the steps is kept
 //! beside the program, as whole states, and compared after every move.
 
+mod bounds;
 mod commands;
 mod plain;
 mod worker;
@@ -166,7 +167,10 @@ impl Sitting {
         };
         let text = format!("{way:?} {:?}", step.text);
         if step.text.starts_with("Close the run") && found == now && says == self.says() {
-            return assert!(forth && self.state.training.live.is_some(), "{text}: it is trained, and stays");
+            return assert!(
+                forth && self.state.training.active.is_some(),
+                "{text}: it is trained, and stays"
+            );
         }
         let known = if forth { step.after.clone() } else { step.before.clone() };
         self.done = if forth { at + 1 } else { at };

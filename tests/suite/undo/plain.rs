@@ -24,7 +24,7 @@ pub struct Plain {
     reference: Option<ColumnId>,
     class: ClassChoice,
     views: Views,
-    look: ExplainSettings,
+    explain: ExplainSettings,
     options: BackboneOptions,
     taking: TokenSpec,
     theme: ThemeChoice,
@@ -33,20 +33,23 @@ pub struct Plain {
     draft_device: String,
     layout: Value,
     dataset: Option<DatasetId>,
-    sieve: GalleryFilter,
+    gallery_filter: GalleryFilter,
 }
 
 impl Plain {
     /// What `state` holds; panics where that does not hang together.
     pub fn of(state: &State) -> Self {
-        let State { library, columns, selection, settings, training, surveys, .. } = state;
+        let State { library, columns, selection, settings, training, evaluations, .. } = state;
         for column in columns.values() {
             assert!(library.probes.contains_key(&column.probe), "a column of no probe");
             assert!(column.image.is_none_or(|id| library.images.contains_key(&id)), "a column of no image");
         }
         assert!(selection.reference.is_none_or(|id| columns.contains_key(&id)), "no column is pinned");
         assert!(selection.image.is_none_or(|id| library.images.contains_key(&id)), "no image is shown");
-        assert!(surveys.dataset.is_none_or(|id| library.datasets.contains_key(&id)), "no dataset is shown");
+        assert!(
+            evaluations.dataset.is_none_or(|id| library.datasets.contains_key(&id)),
+            "no dataset is shown"
+        );
         let dataset = |(id, dataset): (&DatasetId, &ssmprobe::app::state::Dataset)| {
             (*id, dataset.path.clone(), dataset.split, dataset.images.clone())
         };
@@ -61,21 +64,21 @@ impl Plain {
             reference: selection.reference,
             class: selection.class.clone(),
             views: state.views.clone(),
-            look: state.look,
+            explain: state.explain,
             options: state.backbone_options,
-            taking: training.draft.taking,
+            taking: training.form.taking,
             theme: settings.theme,
             scale: settings.scale,
             device: settings.device.clone(),
-            draft_device: training.draft.device.clone(),
+            draft_device: training.form.device.clone(),
             layout: state.layout.clone(),
-            dataset: surveys.dataset,
-            sieve: state.sieve.clone(),
+            dataset: evaluations.dataset,
+            gallery_filter: state.gallery_filter.clone(),
         }
     }
 
     /// Without what a person may have looked at between a step and its undoing.
     pub fn without_sight(self) -> Self {
-        Self { image: None, dataset: None, sieve: GalleryFilter::default(), ..self }
+        Self { image: None, dataset: None, gallery_filter: GalleryFilter::default(), ..self }
     }
 }

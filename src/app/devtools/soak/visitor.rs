@@ -17,7 +17,7 @@ use crate::app::jobs::train::TrainForm;
 use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId};
 use crate::app::state::command::Command;
 use crate::app::state::settings::ThemeChoice;
-use crate::app::state::{Outlook, Phase, Severity, State};
+use crate::app::state::{Phase, PreflightState, Severity, State};
 use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
@@ -81,9 +81,9 @@ impl Visitor {
 
     /// What was done so far, and what went wrong.
     pub fn done(&self, app: &App) -> Done {
-        let wrong = app.state.log.iter().find(|entry| entry.weight == Severity::Error);
+        let wrong = app.state.log.iter().find(|entry| entry.severity == Severity::Error);
         Done {
-            looks: app.state.looks_answered(),
+            looks: app.state.explained_count(),
             surveys: self.surveys,
             trainings: self.trainings,
             error: wrong.map(|entry| entry.text.clone()),
@@ -92,7 +92,7 @@ impl Visitor {
 
     /// Whether nothing could be looked at yet.
     pub fn idle(app: &App) -> bool {
-        app.state.looks_answered() == 0
+        app.state.explained_count() == 0
     }
 
     /// What the pointer does in the next frame: it wanders, and turns the wheel at times.
@@ -181,7 +181,7 @@ impl Visitor {
 
     /// Asks the probes of the columns about all images, again and again.
     fn ask(&mut self, app: &mut App) {
-        let busy = app.state.surveys.asking.is_some();
+        let busy = app.state.evaluations.job.is_some();
         if self.asking && !busy {
             self.surveys += 1;
             self.asked = Instant::now();
@@ -195,7 +195,7 @@ impl Visitor {
         let known = app.state.library.datasets.values().map(|dataset| dataset.path.clone()).next();
         if let Some(path) = known {
             app.dispatch(Command::OpenDataset(path, None));
-            app.dispatch(Command::AskProbes { all: false });
+            app.dispatch(Command::Evaluate { all: false });
         }
     }
 
@@ -219,22 +219,22 @@ impl Visitor {
                     cache: Some(self.folder.path().join("tokens")),
                     ..TrainForm::default()
                 };
-                app.dispatch(Command::SetDraft(Box::new(draft)));
+                app.dispatch(Command::SetTrainForm(Box::new(draft)));
                 app.dispatch(Command::PlanTraining);
                 self.training = Training::Planned(out, Instant::now());
             }
-            Training::Planned(out, since) => match &state.training.outlook {
-                Outlook::Ready { timing: None, .. } if state.training.can_start() => {
+            Training::Planned(out, since) => match &state.training.preflight {
+                PreflightState::Ready { timing: None, .. } if state.training.can_start() => {
                     let (out, since) = (out.clone(), Instant::now());
                     app.dispatch(Command::StartTraining);
                     self.training = Training::Goes { since, out, paused: false, cancelled: false };
                 }
-                Outlook::Failed(error) => anyhow::bail!("a training could not be planned: {error}"),
+                PreflightState::Failed(error) => anyhow::bail!("a training could not be planned: {error}"),
                 _ if since.elapsed() > PATIENCE => anyhow::bail!("a training took too long to be planned"),
                 _ => {}
             },
             Training::Goes { since, out, paused, cancelled } => {
-                let live = state.training.live.clone();
+                let live = state.training.active.clone();
                 let goes = live.as_ref().is_some_and(|live| live.folder.is_some());
                 let phase = state.training.runs.get(out).map(|run| run.phase.clone());
                 match phase {

@@ -91,7 +91,7 @@ fn shown(state: &State) -> bool {
 fn quiet(state: &State) -> bool {
     let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
     !state.library.probes.values().any(|probe| opening(&probe.status))
-        && state.jobs.values().all(|job| job.fault.is_some())
+        && state.jobs.values().all(|job| job.error.is_some())
 }
 
 impl Driver {

@@ -1,21 +1,25 @@
-//! What a person can want. A [`Command`] carries all it needs to [`State::dispatch`]; those that need
-//! nothing stand in menus, palette and keys as an [`Action`].
-//!
-//! [`State::dispatch`]: super::State::dispatch
+//! What a person can want, and what comes of it: a [`Command`] carries all it needs to
+//! [`State::dispatch`]; those that need nothing stand in menus, palette and keys as an [`Action`].
 
 mod action;
+mod menu;
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-pub use self::action::{Action, Effect, Menu, Prompt, Shortcut};
+pub use self::action::{Action, Effect, Prompt};
+pub use self::menu::{Menu, Shortcut};
 
-use super::GalleryFilter;
-use super::settings::ThemeChoice;
+use super::entries::gone;
+use super::jobs::JobKind;
+use super::library::{Backbone, Dataset, Probe};
+use super::settings::{ThemeChoice, bounded_scale};
+use super::{GalleryFilter, State};
 use crate::app::jobs::train::TrainForm;
 use crate::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, JobId, ProbeId,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, Files, ImageId, JobId,
+    ProbeId, Request,
 };
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
@@ -41,14 +45,14 @@ pub enum Command {
     /// Forget a dataset and its images.
     CloseDataset(DatasetId),
     /// Prompt probes about the dataset: those of the columns, or all that fit.
-    AskProbes {
+    Evaluate {
         /// All that fit.
         all: bool,
     },
     /// Measure how stable the order of a column is.
     MeasureStability(ColumnId),
     /// Show these images in the gallery.
-    SetSieve(Box<GalleryFilter>),
+    SetGalleryFilter(Box<GalleryFilter>),
     /// Set what overviews of a dataset show.
     SetOverview(Box<Choice>),
     /// Open whatever these are: dropped files.
@@ -97,7 +101,7 @@ pub enum Command {
     /// Whether columns show differences from the pinned one.
     SetDifference(bool),
     /// Set what explanations depend on.
-    SetLook(ExplainSettings),
+    SetExplainSettings(ExplainSettings),
     /// Set how backbones read images; the open one is opened again.
     SetBackboneOptions(BackboneOptions),
     /// Set the device; the open backbone moves there.
@@ -119,7 +123,7 @@ pub enum Command {
     /// These images are in sight, in this order: their thumbnails are wanted.
     ShowThumbnails(Vec<ImageId>),
     /// Fill in the next training.
-    SetDraft(Box<TrainForm>),
+    SetTrainForm(Box<TrainForm>),
     /// Find out what the training that is filled in comes to.
     PlanTraining,
     /// Begin the training that was planned.
@@ -143,4 +147,114 @@ pub enum Command {
     Undo,
     /// Do again what was taken back.
     Redo,
+}
+
+impl State {
+    /// Does what a person wants; answers with what to ask the worker for.
+    pub fn dispatch(&mut self, command: Command) -> Vec<Request> {
+        match command {
+            Command::OpenBackbone(source) => self.open_backbone(&source),
+            Command::OpenProbes(paths) => {
+                self.remember_probes(&paths);
+                self.open_probes(paths)
+            }
+            Command::OpenRun(folder) => self.open_run(folder),
+            Command::OpenImages(paths) => self.open_images(paths),
+            Command::OpenDataset(path, split) => self.open_dataset(path, split),
+            Command::UseDataset(id) => self.use_dataset(id),
+            Command::CloseDataset(id) => match self.library.datasets.get(&id).map(Dataset::name) {
+                Some(name) => self.change(format!("Close the dataset {name}"), |p| p.datasets = gone([id])),
+                None => Vec::new(),
+            },
+            Command::MeasureStability(column) => self.measure_stability(column),
+            Command::Evaluate { all } => self.evaluate_probes(all),
+            Command::SetGalleryFilter(filter) => {
+                self.gallery_filter = *filter;
+                Vec::new()
+            }
+            Command::SetOverview(choice) => self.prefer("Set overview", |p| p.views.overview = *choice),
+            Command::OpenAny(paths) => {
+                let job = self.begin(JobKind::List, "Finding out what to open");
+                vec![Request::Files(job, Files::Recognise { paths })]
+            }
+            Command::UseBackbone(id) => self.load_backbone(id),
+            Command::ReopenProbe(id) => self.load_probe(id),
+            Command::CloseBackbone(id) => match self.library.backbones.get(&id).map(Backbone::name) {
+                Some(name) => self.change(format!("Close the backbone {name}"), |p| p.backbones = gone([id])),
+                None => Vec::new(),
+            },
+            Command::CloseProbe(id) => match self.library.probes.get(&id).map(Probe::name) {
+                Some(name) => self.change(format!("Close the probe {name}"), |p| p.probes = gone([id])),
+                None => Vec::new(),
+            },
+            Command::CloseImages(ids) => self.close_images(ids),
+            Command::SelectImage(id) => self.select_image(id),
+            Command::Step(by) => self.step(by),
+            Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
+            Command::RemoveColumn(id) if !self.columns.contains_key(&id) => Vec::new(),
+            Command::RemoveColumn(id) => self.change(self.naming("Remove", id), |p| p.columns = gone([id])),
+            Command::MoveColumn(id, to) => {
+                let last = self.columns.len().saturating_sub(1);
+                self.edit_column(self.naming("Move", id), id, |place, _| *place = to.min(last))
+            }
+            Command::SetImage(_, Some(image)) if !self.library.images.contains_key(&image) => Vec::new(),
+            Command::SetImage(id, image) => {
+                self.edit_column(self.naming("Change the image of", id), id, |_, column| column.image = image)
+            }
+            Command::SetChange(id, change) => self.set_change(id, change),
+            Command::Pin(id) => self.pin(id),
+            Command::SetClass(class) => self.set_class(class),
+            Command::Hover(hover) => {
+                self.selection.hover = hover;
+                Vec::new()
+            }
+            Command::SetOptions(figure, options) => self.set_options(figure, options),
+            Command::SetShared(shared) => self.prefer("Share limits", |p| p.views.shared = shared),
+            Command::SetDifference(on) => self.prefer("Show differences", |p| p.views.difference = on),
+            Command::SetExplainSettings(settings) => self.prefer("Set explanation", |p| p.explain = settings),
+            Command::SetTheme(theme) => self.prefer("Change theme", |p| p.theme = theme),
+            Command::SetScale(scale) => self.prefer("Change size", |p| p.scale = bounded_scale(scale)),
+            Command::SetBackboneOptions(options) if options == self.backbone_options => Vec::new(),
+            Command::SetBackboneOptions(options) => {
+                self.slide("Set how the backbone reads", |p| p.options = Some(options))
+            }
+            Command::SetDevice(device) if device == self.settings.device => Vec::new(),
+            Command::SetDevice(device) => {
+                let device = Some((device.clone(), Some(device)));
+                self.change("Choose device", |p| p.device = device)
+            }
+            Command::Retry => self.retry(),
+            Command::Cancel(job) => self.cancel(job).into_iter().collect(),
+            Command::CancelAll => {
+                let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+                jobs.into_iter().filter_map(|job| self.cancel(job)).collect()
+            }
+            Command::Dismiss(job) => {
+                if self.jobs.get(&job).is_some_and(|job| job.error.is_some()) {
+                    self.jobs.shift_remove(&job);
+                }
+                Vec::new()
+            }
+            Command::DismissToast(id) => {
+                self.toasts.retain(|toast| toast.id != id);
+                Vec::new()
+            }
+            Command::ShowThumbnails(images) => self.show_thumbnails(&images),
+            Command::SetTrainForm(form) => {
+                self.set_train_form(*form);
+                Vec::new()
+            }
+            Command::PlanTraining => self.plan_training(),
+            Command::StartTraining => self.start_training(),
+            Command::ResumeTraining(folder) => self.resume_training(folder),
+            Command::PauseTraining(rest) => self.pause_training(rest),
+            Command::CloseRun(folder) => self.close_run(&folder),
+            Command::Arrange { text, before, after } => {
+                self.layout = before;
+                self.change(text, |p| p.layout = Some(after))
+            }
+            Command::Undo => self.undo_step(),
+            Command::Redo => self.redo_step(),
+        }
+    }
 }

@@ -142,7 +142,8 @@ impl Compare {
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
             let rows = FIGURES.iter().copied().filter(|figure| self.rows.contains(&figure.id()));
             let figures: Vec<&dyn Figure> = rows.collect();
-            let options = figures.first().map(|figure| cx.state.views.of(figure.id())).unwrap_or_default();
+            let options =
+                figures.first().map(|figure| cx.state.views.figure_options(figure.id())).unwrap_or_default();
             cx.actions.push(UiAction::Export(Arc::new(TracePlot { figures, traces, options })));
         }
     }
@@ -302,11 +303,11 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
 /// How much of the dataset a column gets right, and against the same probe as it was trained.
 fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     let column = cx.state.columns.get(&id)?;
-    let own = cx.state.survey_of(id)?.ok()?.accuracy();
+    let own = cx.state.evaluation_of(id)?.ok()?.accuracy();
     if column.change == Intervention::None {
         return Some(format!("Dataset: {own:.1} % right"));
     }
-    let trained = cx.state.survey(column.probe, Intervention::None).and_then(Result::ok);
+    let trained = cx.state.evaluation(column.probe, Intervention::None).and_then(Result::ok);
     Some(match trained {
         Some(trained) => {
             let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");

@@ -26,7 +26,7 @@ pub fn show(
     if controls.is_empty() {
         return;
     }
-    let before = cx.state.views.of(figure.id());
+    let before = cx.state.views.figure_options(figure.id());
     let mut options = before.clone();
     let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
     egui::Frame::new().inner_margin(edge).show(ui, |ui| {

@@ -42,7 +42,7 @@ impl Panel for FigurePane {
         controls::show(ui, cx, self.figure, &trace, &mut self.playing);
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         // One probe fills its own scale; columns side by side share theirs.
-        let options = cx.state.views.of(self.figure.id());
+        let options = cx.state.views.figure_options(self.figure.id());
         self.view.show(ui, cx, (self.figure, &trace, options), rect, zoom(rect.width()));
     }
 }

@@ -62,14 +62,14 @@ impl Gallery {
         let (count, last) = (images.len(), images.last().map(|(id, _)| *id));
         gallery_filter::ui(ui, cx, self.passed.as_ref().map_or(count, |(_, ids)| ids.len()));
         let key = FilterKey {
-            filter: cx.state.sieve.clone(),
+            filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
-            surveys: cx.state.surveys.revision,
+            surveys: cx.state.evaluations.revision,
             count,
             last,
         };
         if self.passed.as_ref().is_none_or(|(known, _)| *known != key) {
-            self.passed = Some((key, cx.state.sieved(cx.focus)));
+            self.passed = Some((key, cx.state.gallery_images(cx.focus)));
         }
         let passed = self.passed.take();
         if let Some((_, ids)) = &passed {

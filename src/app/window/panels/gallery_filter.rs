@@ -12,7 +12,7 @@ use crate::viz::figures::dataset::label;
 
 /// Draws them; `shown` images pass now. What a survey has to answer is offered once there is one.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
-    let before = &cx.state.sieve;
+    let before = &cx.state.gallery_filter;
     let mut filter = before.clone();
     let all = cx.state.library.images.len();
     ui.spacing_mut().item_spacing.y = 4.0;
@@ -41,7 +41,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
         });
     }
     if filter != *before {
-        cx.send(Command::SetSieve(Box::new(filter)));
+        cx.send(Command::SetGalleryFilter(Box::new(filter)));
     }
 }
 
@@ -68,7 +68,7 @@ fn outcome(ui: &mut Ui, outcome: &mut Outcome, width: f32) {
 
 /// What they are sorted by: measures of the chosen probe, and how far it is from another.
 fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
-    let found = |column| cx.state.survey_of(column).and_then(Result::ok);
+    let found = |column| cx.state.evaluation_of(column).and_then(Result::ok);
     let Some(survey) = cx.focus.and_then(found) else { return };
     let name = |sort: &Sort| match sort {
         Sort::Opened => "As opened".to_owned(),

@@ -49,7 +49,7 @@ impl Panel for Jobs {
         }
         ScrollArea::vertical().auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
             for entry in &cx.state.log {
-                let color = match entry.weight {
+                let color = match entry.severity {
                     Severity::Error => style::failed(cx.theme),
                     Severity::Warning => cx.theme.ink,
                     Severity::Info => cx.theme.muted,
@@ -67,7 +67,7 @@ impl Panel for Jobs {
 fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
     ui.horizontal(|ui| {
         ui.label(&job.title);
-        if job.fault.is_some() {
+        if job.error.is_some() {
             ui.label(RichText::new("Failed").color(color32(style::failed(cx.theme))));
             if ui.small_button("Dismiss").clicked() {
                 cx.actions.push(UiAction::Command(Command::Dismiss(id)));

@@ -71,9 +71,11 @@ fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if cx.state.dataset().is_some() {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
-            for (action, text) in [(Action::AskShown, "Evaluate shown"), (Action::AskAll, "Evaluate all")] {
+            for (action, text) in
+                [(Action::EvaluateShown, "Evaluate shown"), (Action::EvaluateAll, "Evaluate all")]
+            {
                 let button = egui::Button::new(text).small();
-                let enabled = action.enabled(cx.state) && cx.state.surveys.asking.is_none();
+                let enabled = action.enabled(cx.state) && cx.state.evaluations.job.is_none();
                 if ui.add_enabled(enabled, button).on_hover_text(action.tooltip()).clicked() {
                     cx.choose(action);
                 }
@@ -86,8 +88,8 @@ fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let Some((id, dataset)) = cx.state.library.datasets.get_index(at) else { return };
     let (mut about, dot) = words(ui, cx, &dataset.status, &dataset.path.display(), EvalSplit::summary);
-    let used = cx.state.surveys.dataset == Some(*id);
-    let asking = cx.state.surveys.asking.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
+    let used = cx.state.evaluations.dataset == Some(*id);
+    let asking = cx.state.evaluations.job.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
     if let Some(progress) = asking.and_then(|job| job.progress.as_ref()) {
         about = format!("{}: {}", progress.what, progress.amounts());
     }

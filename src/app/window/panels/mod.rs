@@ -170,7 +170,7 @@ impl<'a> PanelContext<'a> {
 
     /// What the column's probe made of the dataset, where it was evaluated.
     pub fn survey(&self) -> Option<&'a Arc<Survey>> {
-        self.state.survey_of(self.focus?)?.ok()
+        self.state.evaluation_of(self.focus?)?.ok()
     }
 
     /// The backbone whose tokens the focused column's probe reads; the first that is open where there is
@@ -188,7 +188,7 @@ impl<'a> PanelContext<'a> {
             }
             Some(ColumnState::Nothing) | None => self.hint(ui),
             Some(ColumnState::Waiting(None)) => {
-                let look = self.state.jobs.iter().find(|(_, job)| job.kind == JobKind::Look);
+                let look = self.state.jobs.iter().find(|(_, job)| job.kind == JobKind::Explain);
                 self.busy(ui, "Looking…", look.map(|(id, _)| *id));
             }
             Some(ColumnState::Failed(error)) => self.failed(ui, error),
@@ -205,8 +205,8 @@ impl<'a> PanelContext<'a> {
     /// Says why something failed; the processor tries again if a person wants that.
     pub fn failed(&mut self, ui: &mut Ui, error: &UserError) {
         if placeholder::failed(ui, error) {
-            let draft = TrainForm { device: "cpu".to_owned(), ..self.state.training.draft.clone() };
-            self.send(Command::SetDraft(Box::new(draft)));
+            let draft = TrainForm { device: "cpu".to_owned(), ..self.state.training.form.clone() };
+            self.send(Command::SetTrainForm(Box::new(draft)));
             self.send(Command::SetDevice("cpu".to_owned()));
             self.send(Command::Retry);
         }
@@ -223,6 +223,6 @@ impl<'a> PanelContext<'a> {
 
     /// How a figure is drawn, limits shared by all columns included.
     pub fn options(&self, figure: &str) -> Options {
-        self.state.views.of(figure).within(self.state.shared_limits(figure))
+        self.state.views.figure_options(figure).within(self.state.shared_limits(figure))
     }
 }

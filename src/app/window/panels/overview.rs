@@ -47,7 +47,7 @@ impl Panel for OverviewPane {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some((dataset, survey)) = survey(ui, cx) else { return };
-        let other = self.against.and_then(|column| cx.state.survey_of(column)).and_then(Result::ok);
+        let other = self.against.and_then(|column| cx.state.evaluation_of(column)).and_then(Result::ok);
         let other = other.unwrap_or(&survey).clone();
         ui.add_space(6.0);
         self.controls(ui, cx, &survey, &other);
@@ -135,7 +135,7 @@ impl OverviewPane {
         let list = |ui: &mut Ui| {
             ui.selectable_value(&mut self.against, None, name(None));
             for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
-                if cx.state.survey_of(*column).is_some_and(|found| found.is_ok()) {
+                if cx.state.evaluation_of(*column).is_some_and(|found| found.is_ok()) {
                     ui.selectable_value(&mut self.against, Some(*column), name(Some(*column)));
                 }
             }
@@ -187,15 +187,15 @@ pub fn survey(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<
         }
         return None;
     };
-    let found = cx.focus.and_then(|column| state.survey_of(column));
+    let found = cx.focus.and_then(|column| state.evaluation_of(column));
     if let Some(Ok(survey)) = found {
         return Some((dataset, survey.clone()));
     }
-    if let Some(job) = state.surveys.asking {
+    if let Some(job) = state.evaluations.job {
         cx.busy(ui, "Asking…", Some(job));
         return None;
     }
-    match (found, &state.surveys.fault) {
+    match (found, &state.evaluations.error) {
         (Some(Err(error)), _) | (None, Some(error)) => cx.failed(ui, error),
         _ if state.columns.is_empty() => cx.hint(ui),
         _ => {
@@ -205,8 +205,8 @@ pub fn survey(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<
                 part.asked.split,
                 part.asked.dataset
             );
-            if placeholder::invite(ui, &hint, Action::AskShown.text()) {
-                cx.choose(Action::AskShown);
+            if placeholder::invite(ui, &hint, Action::EvaluateShown.text()) {
+                cx.choose(Action::EvaluateShown);
             }
         }
     }
@@ -219,7 +219,7 @@ fn lead(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[u
     let Some(first) = ids.first().copied() else { return };
     if ids.len() > 1 {
         let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::default() };
-        cx.send(Command::SetSieve(Box::new(filter)));
+        cx.send(Command::SetGalleryFilter(Box::new(filter)));
     }
     cx.send(Command::SelectImage(first));
 }

@@ -47,7 +47,8 @@ impl Panel for ProbeTable {
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
         let mut subjects = subjects(cx.state);
         Some(
-            subjects.any(|(probe, change)| cx.state.survey(probe, change).is_some_and(|found| found.is_ok())),
+            subjects
+                .any(|(probe, change)| cx.state.evaluation(probe, change).is_some_and(|found| found.is_ok())),
         )
     }
 
@@ -131,7 +132,7 @@ fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
 fn rows(state: &State) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (probe, change) in subjects(state) {
-        let Some(Ok(survey)) = state.survey(probe, change) else { continue };
+        let Some(Ok(survey)) = state.evaluation(probe, change) else { continue };
         if rows.iter().any(|row| (row.probe, row.change) == (probe, change)) {
             continue;
         }

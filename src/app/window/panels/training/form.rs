@@ -7,7 +7,7 @@ use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, 
 
 use super::heads;
 use crate::app::jobs::train::{MOST_SEEDS, TrainForm};
-use crate::app::state::Outlook;
+use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction};
@@ -27,7 +27,7 @@ pub struct Form {
 
 impl Form {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let draft = &cx.state.training.draft;
+        let draft = &cx.state.training.form;
         let mut edited = self.editing.take().unwrap_or_else(|| draft.clone());
         ui.spacing_mut().item_spacing.y = 6.0;
         ui.set_max_width(ui.available_width() - SCROLL_BAR_PX);
@@ -42,11 +42,11 @@ impl Form {
         let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
         let without_cls = known.and_then(|known| known.status.ready()).filter(|facts| !facts.cls);
         heads::ui(ui, &mut edited.heads, without_cls.map(|facts| facts.id.as_str()));
-        if edited == cx.state.training.draft {
+        if edited == cx.state.training.form {
             return;
         }
         match settled {
-            true => cx.send(Command::SetDraft(Box::new(edited))),
+            true => cx.send(Command::SetTrainForm(Box::new(edited))),
             false => self.editing = Some(edited),
         }
     }
@@ -227,8 +227,8 @@ fn folder(
 }
 
 fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool {
-    let suggested = match &cx.state.training.outlook {
-        Outlook::Ready { facts, .. } => facts.out.display().to_string(),
+    let suggested = match &cx.state.training.preflight {
+        PreflightState::Ready { preflight, .. } => preflight.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
     };
     folder(ui, "Output folder", &suggested, &mut draft.out, cx.actions, Prompt::RunOutput)

@@ -10,7 +10,7 @@ use egui_plot::LineStyle;
 use super::curves::line_style;
 use crate::app::jobs::ProbeId;
 use crate::app::jobs::history::TrainHistory;
-use crate::app::state::Followed;
+use crate::app::state::WatchedRun;
 use crate::app::state::command::Command;
 use crate::app::window::panels::{COMPARE, PanelContext, UiAction};
 use crate::app::window::style;
@@ -34,8 +34,8 @@ const COLUMNS: [(&str, f32, &str); 4] = [
 const NAME_PX: f32 = 190.0;
 
 /// Draws the rows; `hidden` holds names of heads whose curves are not drawn.
-pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, hidden: &mut HashSet<String>) {
-    let heads = &run.course.about.heads;
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut HashSet<String>) {
+    let heads = &run.history.about.heads;
     ui.spacing_mut().item_spacing.y = 0.0;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 0.0;
@@ -76,8 +76,8 @@ fn cell(ui: &mut Ui, width: f32, align: Align, add: impl FnOnce(&mut Ui)) {
     });
 }
 
-fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: usize, hidden: &mut HashSet<String>) {
-    let Some(name) = run.course.about.heads.get(head) else { return };
+fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hidden: &mut HashSet<String>) {
+    let Some(name) = run.history.about.heads.get(head) else { return };
     let shown = !hidden.contains(name);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 0.0;
@@ -91,7 +91,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: usize, hidd
                 hidden.insert(name.clone());
             }
         });
-        let score = run.course.score(head);
+        let score = run.history.score(head);
         let spread = |(mean, deviation): (f64, f64), seeds: usize| match seeds {
             1 => format!("{mean:.1}"),
             _ => format!("{mean:.1} ± {deviation:.1}"),
@@ -111,7 +111,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: usize, hidd
         ui.add_space(16.0);
         ui.spacing_mut().item_spacing.x = 8.0;
         compare(ui, cx, run, name);
-        if let Some(why) = failure(&run.course, head) {
+        if let Some(why) = failure(&run.history, head) {
             let text =
                 RichText::new(format!("Stopped: {why}")).small().color(color32(style::failed(cx.theme)));
             ui.add(egui::Label::new(text).truncate()).on_hover_text(why);
@@ -140,8 +140,8 @@ fn failure(history: &TrainHistory, head: usize) -> Option<&str> {
 }
 
 /// Shows the head's best probe of the first seed that has one beside the other columns.
-fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, head: &str) {
-    let about = &run.course.about;
+fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: &str) {
+    let about = &run.history.about;
     let path = |seed: &u64| {
         about.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", ProbeCheckpoint::Best.name()))
     };

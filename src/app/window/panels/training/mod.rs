@@ -47,7 +47,7 @@ impl Panel for Training {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let training = &cx.state.training;
-        let live = training.live.as_ref().and_then(|live| live.folder.clone());
+        let live = training.active.as_ref().and_then(|live| live.folder.clone());
         if live.is_some() && live != self.met {
             self.shown.clone_from(&live);
             self.met = live;
@@ -74,13 +74,13 @@ impl Training {
             }
             let training = &cx.state.training;
             for (folder, run) in &training.runs {
-                let paused = training.live.as_ref().is_some_and(|live| live.paused);
+                let paused = training.active.as_ref().is_some_and(|live| live.paused);
                 let mark = match run.phase {
-                    Phase::Live if paused => " (paused)",
-                    Phase::Live => " (running)",
+                    Phase::Running if paused => " (paused)",
+                    Phase::Running => " (running)",
                     _ => "",
                 };
-                let text = format!("{}{mark}", run.course.about.name());
+                let text = format!("{}{mark}", run.history.about.name());
                 let label = ui.selectable_label(self.shown.as_ref() == Some(folder), text);
                 if label.on_hover_text(folder.display().to_string()).clicked() {
                     self.shown = Some(folder.clone());

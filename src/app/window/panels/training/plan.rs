@@ -5,7 +5,7 @@ use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
 use crate::app::format;
 use crate::app::jobs::train::{Estimate, Preflight, TrainForm};
-use crate::app::state::Outlook;
+use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, placeholder};
 use crate::model::train::TrainConfig;
@@ -18,7 +18,7 @@ const TEST_SELECTION_WARNING: &str = "A best epoch that is picked on the test im
 
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let training = &cx.state.training;
-    if let Some(live) = &training.live {
+    if let Some(live) = &training.active {
         return match live.folder {
             Some(_) => {
                 placeholder::empty(ui, "A training is running; the next one can begin when it is over");
@@ -34,8 +34,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         };
     }
-    if let Some(missing) = training.draft.missing() {
-        if training.draft.backbone.is_empty() || training.draft.data.is_some() {
+    if let Some(missing) = training.form.missing() {
+        if training.form.backbone.is_empty() || training.form.data.is_some() {
             return placeholder::empty(ui, missing);
         }
         if placeholder::invite(ui, missing, Action::ChooseDataset.text()) {
@@ -46,31 +46,31 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if training.outdated() {
         cx.send(Command::PlanTraining);
     }
-    match &training.outlook {
-        Outlook::Ready { facts, estimate, timing } => {
-            let (facts, estimate, timing) = (facts.clone(), *estimate, timing.is_some());
+    match &training.preflight {
+        PreflightState::Ready { preflight, estimate, timing } => {
+            let (preflight, estimate, timing) = (preflight.clone(), *estimate, timing.is_some());
             ScrollArea::vertical().id_salt("plan").auto_shrink(false).show(ui, |ui| {
-                ready(ui, cx, &facts, estimate, timing);
+                ready(ui, cx, &preflight, estimate, timing);
             });
         }
-        Outlook::Failed(error) => cx.failed(ui, error),
-        Outlook::Asked(job) => cx.busy(ui, "Looking at the dataset and the backbone", Some(*job)),
-        Outlook::Unknown => cx.busy(ui, "Looking at the dataset and the backbone", None),
+        PreflightState::Failed(error) => cx.failed(ui, error),
+        PreflightState::Asked(job) => cx.busy(ui, "Looking at the dataset and the backbone", Some(*job)),
+        PreflightState::Unknown => cx.busy(ui, "Looking at the dataset and the backbone", None),
     }
 }
 
 fn ready(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,
-    facts: &Preflight,
+    preflight: &Preflight,
     estimate: Option<Estimate>,
     timing: bool,
 ) {
-    let draft = &cx.state.training.draft;
-    ui.label(RichText::new(format!("{} through {}", facts.dataset, facts.backbone)).heading());
+    let draft = &cx.state.training.form;
+    ui.label(RichText::new(format!("{} through {}", preflight.dataset, preflight.backbone)).heading());
     ui.add_space(6.0);
     Grid::new("plan").num_columns(2).spacing([16.0, 9.0]).min_col_width(92.0).show(ui, |ui| {
-        for (name, first, second) in rows(draft, facts, estimate, timing) {
+        for (name, first, second) in rows(draft, preflight, estimate, timing) {
             ui.with_layout(egui::Layout::left_to_right(egui::Align::Min), |ui| ui.weak(name));
             ui.vertical(|ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
@@ -82,12 +82,12 @@ fn ready(
             ui.end_row();
         }
     });
-    if facts.selection == Selection::Test {
+    if preflight.selection == Selection::Test {
         ui.add_space(4.0);
         let text = RichText::new(TEST_SELECTION_WARNING).small().color(color32(cx.theme.series(1)));
         ui.add(egui::Label::new(text).wrap());
     }
-    for note in &facts.notes {
+    for note in &preflight.notes {
         ui.add(egui::Label::new(RichText::new(sentence(note)).small().weak()).wrap());
     }
     ui.add_space(10.0);
@@ -104,29 +104,34 @@ fn ready(
 /// Name, what is so, and more about it.
 fn rows(
     draft: &TrainForm,
-    facts: &Preflight,
+    preflight: &Preflight,
     estimate: Option<Estimate>,
     timing: bool,
 ) -> Vec<(&'static str, String, String)> {
     let protocol = TrainConfig { epochs: draft.epochs, batch: draft.batch, rate: draft.rate };
-    let steps = facts.steps(&protocol, draft.seeds);
-    let grid = facts.dims.grid;
+    let steps = preflight.steps(&protocol, draft.seeds);
+    let grid = preflight.dims.grid;
     let s = |count: usize| if count == 1 { "" } else { "s" };
-    let cached = match facts.cached {
-        _ if facts.recompute => "None is kept: the backbone reads the images again in every epoch".to_owned(),
-        done if done == facts.images => "All of them are there already".to_owned(),
-        0 => format!("None is there yet; the backbone reads {} images first", count(facts.images)),
-        done => format!("Those of {} of {} images are there already", count(done), count(facts.images)),
+    let cached = match preflight.cached {
+        _ if preflight.recompute => {
+            "None is kept: the backbone reads the images again in every epoch".to_owned()
+        }
+        done if done == preflight.images => "All of them are there already".to_owned(),
+        0 => format!("None is there yet; the backbone reads {} images first", count(preflight.images)),
+        done => format!("Those of {} of {} images are there already", count(done), count(preflight.images)),
     };
-    let free = facts.free.map_or(String::new(), |free| format!(", {} free on the disk", format::bytes(free)));
-    let picked = match facts.selection {
+    let free =
+        preflight.free.map_or(String::new(), |free| format!(", {} free on the disk", format::bytes(free)));
+    let picked = match preflight.selection {
         Selection::Test => "The best epoch is picked on the test images".to_owned(),
-        Selection::Val => format!("The best epoch is picked on {} validation images", count(facts.select)),
+        Selection::Val => {
+            format!("The best epoch is picked on {} validation images", count(preflight.select))
+        }
         Selection::PartOfTrain(_) => {
-            format!("The best epoch is picked on {} images kept aside from train", count(facts.select))
+            format!("The best epoch is picked on {} images kept aside from train", count(preflight.select))
         }
     };
-    let time = match estimate.map(|estimate| facts.cost(&estimate, &protocol, draft.seeds)) {
+    let time = match estimate.map(|estimate| preflight.cost(&estimate, &protocol, draft.seeds)) {
         Some(cost) if cost.tokens.is_zero() => (
             format!("About {}", format::roughly(cost.whole())),
             "As a few steps took here just now".to_owned(),
@@ -146,9 +151,9 @@ fn rows(
             "Images",
             format!(
                 "{} to train on, {} to test on, {} classes",
-                count(facts.train),
-                count(facts.test),
-                count(facts.dims.classes)
+                count(preflight.train),
+                count(preflight.test),
+                count(preflight.dims.classes)
             ),
             picked,
         ),
@@ -159,7 +164,7 @@ fn rows(
                 "{} epoch{} of {} steps, {} seed{}",
                 count(draft.epochs),
                 s(draft.epochs),
-                count(facts.train.div_ceil(draft.batch)),
+                count(preflight.train.div_ceil(draft.batch)),
                 draft.seeds,
                 s(draft.seeds)
             ),
@@ -171,14 +176,14 @@ fn rows(
                 grid.len(),
                 grid.rows,
                 grid.cols,
-                format::bytes(facts.bytes)
+                format::bytes(preflight.bytes)
             ),
-            if facts.recompute { cached } else { format!("{cached}, in {}", facts.cache.display()) },
+            if preflight.recompute { cached } else { format!("{cached}, in {}", preflight.cache.display()) },
         ),
         ("Time", time.0, time.1),
         (
             "Writes to",
-            facts.out.display().to_string(),
+            preflight.out.display().to_string(),
             "Probes, curves and results; stopping keeps what there is".to_owned(),
         ),
     ]

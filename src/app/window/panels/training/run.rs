@@ -7,28 +7,28 @@ use super::curves::Curves;
 use super::legend;
 use crate::app::format;
 use crate::app::state::command::Command;
-use crate::app::state::{ActiveRun, Followed, Phase};
+use crate::app::state::{ActiveRun, Phase, WatchedRun};
 use crate::app::window::panels::{PanelContext, placeholder};
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
 
-pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, curves: &mut Curves) {
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut Curves) {
     head(ui, cx, run);
-    if run.course.lines(0).is_empty() {
+    if run.history.lines(0).is_empty() {
         return placeholder::empty(ui, "This run trains no head");
     }
     ui.add_space(6.0);
-    let rows = run.course.about.heads.len() as f32;
+    let rows = run.history.about.heads.len() as f32;
     let table = (rows * legend::ROW_PX + legend::HEAD_PX).min((ui.available_height() * 0.4).max(120.0));
     let height = (ui.available_height() - table - 44.0).max(150.0);
-    curves.ui(ui, cx, &run.course, height);
+    curves.ui(ui, cx, &run.history, height);
     ui.add_space(4.0);
     legend::ui(ui, cx, run, &mut curves.hidden);
 }
 
-fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed) {
-    let about = &run.course.about;
-    let live = cx.state.training.live.clone().filter(|live| live.folder.as_ref() == Some(&about.folder));
+fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
+    let about = &run.history.about;
+    let live = cx.state.training.active.clone().filter(|live| live.folder.as_ref() == Some(&about.folder));
     ui.horizontal(|ui| {
         ui.label(RichText::new(about.name()).heading()).on_hover_text(about.folder.display().to_string());
         let (text, color) = standing(cx, run, live.as_ref());
@@ -67,15 +67,15 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed) {
 /// Where it stands, in a word and its colour.
 fn standing(
     cx: &PanelContext<'_>,
-    run: &Followed,
+    run: &WatchedRun,
     live: Option<&ActiveRun>,
 ) -> (&'static str, egui::Color32) {
     let (fine, muted) = (color32(style::fine(cx.theme)), color32(cx.theme.muted));
     match (&run.phase, live) {
-        (Phase::Live, Some(live)) if cancelling(cx, live) => ("Stopping after this step", muted),
-        (Phase::Live, Some(ActiveRun { paused: true, .. })) => ("Paused", color32(cx.theme.series(4))),
-        (Phase::Live, Some(ActiveRun { pausing: true, .. })) => ("Pausing after this step", muted),
-        (Phase::Live, _) => ("Running", fine),
+        (Phase::Running, Some(live)) if cancelling(cx, live) => ("Stopping after this step", muted),
+        (Phase::Running, Some(ActiveRun { paused: true, .. })) => ("Paused", color32(cx.theme.series(4))),
+        (Phase::Running, Some(ActiveRun { pausing: true, .. })) => ("Pausing after this step", muted),
+        (Phase::Running, _) => ("Running", fine),
         (Phase::Open { growing: true }, _) => ("Runs elsewhere", fine),
         (Phase::Open { growing: false }, _) => ("Not finished", muted),
         (Phase::Stopped, _) => ("Stopped and saved", muted),
@@ -89,7 +89,7 @@ fn cancelling(cx: &PanelContext<'_>, live: &ActiveRun) -> bool {
 }
 
 /// From right to left.
-fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, live: Option<&ActiveRun>) {
+fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
     if let Some(live) = live {
         let going = !cancelling(cx, live);
         let stop = ui.add_enabled(going, Button::new("Stop and keep"));
@@ -108,7 +108,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, live: Option<
         }
         return;
     }
-    let folder = &run.course.about.folder;
+    let folder = &run.history.about.folder;
     if ui.button("Close run").on_hover_text("Takes the curves away; the files and open probes stay").clicked()
     {
         cx.send(Command::CloseRun(folder.clone()));
@@ -116,7 +116,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, live: Option<
     if run.phase == Phase::Done {
         return;
     }
-    let free = cx.state.training.live.is_none();
+    let free = cx.state.training.active.is_none();
     let about = match run.phase {
         Phase::Open { .. } => "Goes on from where it was saved. No other program may be training it now",
         _ => "Goes on from where it was saved",
@@ -127,8 +127,8 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &Followed, live: Option<
 }
 
 /// How far it is; of the one that runs here also how fast, and how long the rest takes.
-fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &Followed, live: Option<&ActiveRun>) {
-    let (done, all) = run.course.done();
+fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
+    let (done, all) = run.history.done();
     let known = live.and_then(|live| cx.state.jobs.get(&live.job)?.progress.as_ref());
     let (fraction, text) = match (live, known) {
         (Some(live), Some(progress)) => {
@@ -138,7 +138,7 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &Followed, live: Option<&Ac
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
         }
-        _ if run.course.finished() => return,
+        _ if run.history.finished() => return,
         _ => {
             let part = done as f32 / all.max(1) as f32;
             (part, format!("{:.0} % of all epochs are done", 100.0 * part))

@@ -1,0 +1,69 @@
+//! The menus, and the keys that stand in them.
+
+/// The menus, from left to right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Menu {
+    /// What opens and closes.
+    File,
+    /// What changes and takes back.
+    Edit,
+    /// What moves between images and columns.
+    View,
+    /// What begins and ends a training.
+    Train,
+    /// Which panes are open.
+    Panes,
+}
+
+impl Menu {
+    /// All, in order.
+    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::View, Self::Train, Self::Panes];
+
+    /// What stands in the bar.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::File => "File",
+            Self::Edit => "Edit",
+            Self::View => "View",
+            Self::Train => "Train",
+            Self::Panes => "Panes",
+        }
+    }
+}
+
+/// A key with modifiers; `key` as [`egui::Key::from_name`] reads it.
+///
+/// [`egui::Key::from_name`]: eframe::egui::Key::from_name
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shortcut {
+    /// Ctrl, or Cmd on a Mac.
+    pub ctrl: bool,
+    /// Shift.
+    pub shift: bool,
+    /// The key's name.
+    pub key: &'static str,
+}
+
+pub(super) const fn plain(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: false, shift: false, key }
+}
+
+pub(super) const fn ctrl(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: true, shift: false, key }
+}
+
+pub(super) const fn ctrl_shift(key: &'static str) -> Shortcut {
+    Shortcut { ctrl: true, shift: true, key }
+}
+
+impl Shortcut {
+    /// As a menu shows it: `Ctrl+Shift+O`.
+    pub fn text(self) -> String {
+        let Self { ctrl, shift, key } = self;
+        let signs =
+            [("ArrowRight", "Right"), ("ArrowLeft", "Left"), ("Period", "."), ("Plus", "+"), ("Minus", "−")];
+        let key = signs.iter().find(|(name, _)| *name == key).map_or(key, |(_, sign)| sign);
+        let command = if cfg!(target_os = "macos") { "Cmd+" } else { "Ctrl+" };
+        format!("{}{}{key}", if ctrl { command } else { "" }, if shift { "Shift+" } else { "" })
+    }
+}

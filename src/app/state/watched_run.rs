@@ -1,0 +1,149 @@
+//! Runs that are open: each with its history, told by the training of this window or read from its folder.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::jobs::Severity;
+use super::{ColumnState, State};
+use crate::app::jobs::Request;
+use crate::app::jobs::history::TrainHistory;
+use crate::app::jobs::training::Reading;
+use crate::app::user_error::UserError;
+
+/// A run that is open.
+#[derive(Clone, Debug)]
+pub struct WatchedRun {
+    /// How it went so far.
+    pub history: TrainHistory,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Its probes, and when each was written as the library has it.
+    probes: HashMap<PathBuf, SystemTime>,
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// It runs in this window.
+    Running,
+    /// It has not come to its end, as its folder says; another program may be at it.
+    Open {
+        /// Whether its folder has changed since it was opened.
+        growing: bool,
+    },
+    /// It was stopped in this window, and saved.
+    Stopped,
+    /// It has come to its end.
+    Done,
+    /// It failed in this window.
+    Failed(UserError),
+}
+
+impl WatchedRun {
+    /// As its folder holds it.
+    pub(super) fn new(reading: &Reading) -> Self {
+        let probes = reading.probes.iter().cloned().collect();
+        let mut run = Self {
+            history: TrainHistory::new(reading.about.clone()),
+            phase: Phase::Open { growing: false },
+            probes,
+        };
+        run.take(reading);
+        if run.history.finished() {
+            run.phase = Phase::Done;
+        }
+        run
+    }
+
+    /// Takes what its folder holds.
+    pub(super) fn take(&mut self, reading: &Reading) {
+        if self.history.about != reading.about {
+            self.history = TrainHistory::new(reading.about.clone()); // another run has taken its place
+        }
+        self.history.epochs(&reading.epochs);
+        reading.losses.iter().for_each(|losses| self.history.losses(losses));
+        self.history.failures(&reading.failures);
+    }
+}
+
+impl State {
+    /// Takes a run away; its folder and its probes stay.
+    pub(super) fn close_run(&mut self, folder: &Path) -> Vec<Request> {
+        let active = self.training.active.as_ref().and_then(|active| active.folder.as_deref());
+        match self.training.runs.get(folder) {
+            Some(run) if active != Some(folder) => {
+                let runs = [(folder.to_owned(), None)].into_iter().collect();
+                let text = format!("Close the run {}", run.history.about.name());
+                self.change(text, |p| p.runs = runs)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The runs to follow on disk: those that may still change.
+    pub(super) fn follow_runs(&self) -> Request {
+        let open = self.training.runs.iter().filter(|(_, run)| matches!(run.phase, Phase::Open { .. }));
+        Request::Follow(open.map(|(folder, _)| folder.clone()).collect())
+    }
+
+    /// A run's folder was read.
+    pub(super) fn read_run(
+        &mut self,
+        folder: PathBuf,
+        reading: Result<Arc<Reading>, UserError>,
+    ) -> Vec<Request> {
+        let reading = match reading {
+            Ok(reading) => reading,
+            Err(error) => {
+                if let Some(run) = self.training.runs.get_mut(&folder) {
+                    run.phase = Phase::Failed(error.clone());
+                }
+                self.note(Severity::Warning, error.lines.join(": "));
+                return vec![self.follow_runs()];
+            }
+        };
+        let Some(run) = self.training.runs.get_mut(&folder) else {
+            self.training.runs.insert(folder, WatchedRun::new(&reading));
+            return vec![self.follow_runs()];
+        };
+        if !matches!(run.phase, Phase::Open { .. }) {
+            return Vec::new(); // what it says is known already, or comes late
+        }
+        let before = run.history.clone();
+        run.take(&reading);
+        let growing = run.history != before || run.phase == Phase::Open { growing: true };
+        run.phase = if run.history.finished() { Phase::Done } else { Phase::Open { growing } };
+        let done = run.phase == Phase::Done;
+        let mut requests = self.refresh_probes(&folder, reading.probes.clone());
+        requests.extend(done.then(|| self.follow_runs()));
+        requests
+    }
+
+    /// Opens the probes of a run that are new, and again those that were written again.
+    pub(super) fn refresh_probes(
+        &mut self,
+        folder: &Path,
+        probes: Vec<(PathBuf, SystemTime)>,
+    ) -> Vec<Request> {
+        let Some(run) = self.training.runs.get_mut(folder) else { return Vec::new() };
+        let changed =
+            probes.into_iter().filter(|(path, time)| run.probes.insert(path.clone(), *time) != Some(*time));
+        let changed: Vec<PathBuf> = changed.map(|(path, _)| path).collect();
+        let mut requests = Vec::new();
+        for path in changed {
+            let known = self.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id);
+            let Some(id) = known else {
+                requests.extend(self.open_probes(vec![path]));
+                continue;
+            };
+            for column in self.columns.values_mut().filter(|column| column.probe == id) {
+                // What it shows is of the file as it was.
+                (column.shown, column.key) = (ColumnState::Waiting(column.shown.trace().cloned()), None);
+            }
+            requests.extend(self.load_probe(id));
+        }
+        requests
+    }
+}

@@ -1,0 +1,48 @@
+//! What the steps hold on to, and how long they take where a library is large.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ssmprobe::app::jobs::{Event, ImageId};
+use ssmprobe::app::state::State;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::Settings;
+
+use crate::state::{column, story};
+
+#[test]
+fn the_latest_step_alone_keeps_traces_alive() {
+    let mut state = story();
+    let id = column(&state, 0);
+    let trace = Arc::downgrade(state.columns[&id].shown.trace().expect("a trace"));
+    state.dispatch(Command::RemoveColumn(id));
+    assert!(trace.upgrade().is_some(), "to be shown at once when this is taken back");
+    state.dispatch(Command::SetScale(2.0));
+    assert!(trace.upgrade().is_none(), "of an older step");
+    state.dispatch(Command::Undo);
+    let requests = state.dispatch(Command::Undo);
+    assert_eq!(column(&state, 0), id);
+    assert_eq!(requests.len(), 1, "explained again: {requests:?}");
+}
+
+#[test]
+fn closing_half_of_many_images_is_taken_back_within_seconds() {
+    const MANY: usize = 200_000;
+    let mut state = State::new(Settings::default());
+    let job = state.dispatch(Command::OpenImages(vec!["many".into()]))[0].job().expect("a job");
+    let paths = (0..MANY).map(|number| PathBuf::from(format!("many/{number}.png"))).collect();
+    state.apply(Event::ImagesListed { job, paths });
+    let ids: Vec<ImageId> = state.library.images.keys().copied().collect();
+    let begun = Instant::now();
+    state.dispatch(Command::CloseImages(ids.iter().copied().step_by(2).collect()));
+    assert_eq!(state.library.images.len(), MANY / 2);
+    for _ in 0..2 {
+        state.dispatch(Command::Undo);
+        assert!(state.library.images.keys().eq(&ids), "in their order");
+        state.dispatch(Command::Redo);
+        assert_eq!(state.library.images.len(), MANY / 2);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    assert!(seconds < 20.0, "{seconds} s");
+}
