@@ -86,12 +86,12 @@ fn kernels(c: &mut Criterion) {
     let mut group = c.benchmark_group("S4 kernel");
     group.sample_size(20);
     group.bench_function("host", |bench| {
-        bench.iter(|| s4::System::new(&a, STATES, 0.05).kernel(&b, &output, TOKENS));
+        bench.iter(|| s4::HostKernel::new(a.clone(), b.clone(), output.clone(), 0.05, TOKENS).values());
     });
     let wide = 768;
     let (many_b, many_c) = (values(STATES * wide), values(STATES * wide));
     group.bench_function("host, 768 channels", |bench| {
-        bench.iter(|| s4::System::new(&a, STATES, 0.05).kernel_channels(&many_b, &many_c, wide, TOKENS));
+        bench.iter(|| s4::HostKernel::new(a.clone(), many_b.clone(), many_c.clone(), 0.05, TOKENS).values());
     });
     let device = Device::flex().autodiff();
     let a = tensor(&a, [STATES, STATES], &device).require_grad();

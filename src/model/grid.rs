@@ -13,7 +13,7 @@ pub struct Grid {
 }
 
 /// Most tokens of a grid in a file.
-const LARGEST: usize = 1 << 20;
+const MAX_TOKENS: usize = 1 << 20;
 
 /// A grid as a file has it: its sides may be any numbers.
 #[derive(Deserialize)]
@@ -26,9 +26,9 @@ impl TryFrom<Sides> for Grid {
     type Error = String;
 
     fn try_from(Sides { rows, cols }: Sides) -> Result<Self, String> {
-        let fits = rows.checked_mul(cols).is_some_and(|n| n <= LARGEST);
+        let fits = rows.checked_mul(cols).is_some_and(|n| n <= MAX_TOKENS);
         fits.then_some(Self { rows, cols })
-            .ok_or_else(|| format!("a patch grid of {rows} x {cols}; expected up to {LARGEST} tokens"))
+            .ok_or_else(|| format!("a patch grid of {rows} x {cols}; expected up to {MAX_TOKENS} tokens"))
     }
 }
 

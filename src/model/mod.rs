@@ -1,8 +1,8 @@
 //! The maths: from pixels to routing. No window, no threads of its own, no printing.
 //!
-//! Reading order: a backbone turns an image into [`tokens::Tokens`]; a [`head`] reads them, most
-//! often through a [`router`] (who comes late) and an S4 (what is remembered), and leaves a
-//! [`head_output::Reading`]; [`explain`] works out what it means, and [`trace`] carries it to whoever
+//! Reading order: a backbone turns an image into [`tokens::Tokens`]; a [`probe::head`] reads them, most
+//! often through a [`probe::router`] (in which order) and an S4 (what of them is remembered), and leaves a
+//! [`probe::head_output::HeadOutput`]; [`explain`] works out what it means, and [`trace`] carries it to whoever
 //! draws.
 
 pub mod backbone;
@@ -11,6 +11,7 @@ pub mod device;
 pub mod explain;
 pub mod grid;
 pub mod io;
+mod memo;
 pub mod ops;
 pub mod pretrain;
 pub mod probe;

@@ -77,7 +77,7 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
         probe: name,
         class: None,
         rho: None,
-        draw: IMAGE,
+        image_seed: IMAGE,
         nulls: None,
         top: CLASSES,
     };
@@ -208,7 +208,7 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
 fn only_what_applies_is_asked() {
     for kind in HEADS {
         let probe = probe(kind.id, Sharing::Shared);
-        let ways = Ablation::of(&probe);
+        let ways = Ablation::all_of(&probe);
         assert_eq!(ways[0], Ablation::Normal, "{}", kind.id);
         let expected = match kind.id {
             "gap" | "cls" | "attention" | "content" | "topk" | "transformer" | "deepsets" | "linear-bn"
@@ -279,14 +279,14 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
         let question = Question {
             tokens: &cache,
             images: &images,
-            draws: &draws,
+            image_seeds: &draws,
             ablations: true,
             seed: SEED,
             covers: &[],
             nulls: None,
         };
         let found = evaluate(&probe, &question, &go_on).unwrap().unwrap();
-        assert_eq!(found.ablations.len(), Ablation::of(&probe).len());
+        assert_eq!(found.ablations.len(), Ablation::all_of(&probe).len());
         for outcome in &found.ablations {
             let change = outcome.ablation.change(SEED);
             let survey = survey(&probe, change, &cache, &draws, &images.classes);
@@ -328,7 +328,7 @@ fn of_equal_logits_the_first_class_is_predicted_everywhere() {
     let question = Question {
         tokens: &cache,
         images: &images,
-        draws: &draws,
+        image_seeds: &draws,
         ablations: false,
         seed: SEED,
         covers: &[],
@@ -377,7 +377,7 @@ fn without_routing_every_seed_reads_row_by_row() {
     let against = |change: Intervention| {
         let peers = vec![("other".to_owned(), &other)];
         let (image, name) = (String::new(), String::new());
-        let measurement = Measurement { image, name, probe: &one, change, draw: IMAGE, peers };
+        let measurement = Measurement { image, name, probe: &one, change, image_seed: IMAGE, peers };
         let found = measurement.take(&[tokens(1)], &[]).unwrap();
         assert_eq!(found.groups.len(), 1, "{found:?}");
         found.groups[0].taus[0].1
@@ -399,7 +399,7 @@ fn an_evaluation_sums_up_its_images() {
     let question = Question {
         tokens: &cache,
         images: &images,
-        draws: &draws,
+        image_seeds: &draws,
         ablations: true,
         seed: SEED,
         covers: &covers,

@@ -105,7 +105,7 @@ fn check(case: &str, sizes: &[(usize, usize)], device: &Device) {
             let stages = stages.iter().enumerate().map(|(l, tokens)| (l.to_string(), tokens));
             for (stage, tokens) in stages.chain([("last".to_owned(), last)]) {
                 let array = &expected[&format!("{height}x{width}.{stage}")]; // [2, T, d]
-                assert_eq!(backbone.config().lead() + tokens.grid.len(), array.shape[1]);
+                assert_eq!(backbone.config().prefix_tokens() + tokens.grid.len(), array.shape[1]);
                 let (d, registers) = (backbone.width(), backbone.config().registers);
                 let lengths = (tokens.registers.len(), tokens.patches.len());
                 assert_eq!(lengths, (registers * d, tokens.grid.len() * d), "{case}");

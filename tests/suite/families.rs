@@ -24,11 +24,11 @@ fn a_vision_model_is_found_in_the_config_of_both() {
     // As google/siglip-base-patch16-224 has it: everything is left out.
     let siglip =
         config(r#"{"model_type": "siglip", "vision_config": {"model_type": "siglip_vision_model"}}"#);
-    assert_eq!((siglip.width, siglip.grid().len(), siglip.lead()), (768, 196, 0));
+    assert_eq!((siglip.width, siglip.grid().len(), siglip.prefix_tokens()), (768, 196, 0));
     assert_eq!((siglip.activation, siglip.epsilon, siglip.final_norm), (Activation::GeluTanh, 1e-6, true));
     assert_eq!(config(r#"{"model_type": "siglip_vision_model"}"#).width, 768);
     let clip = config(r#"{"model_type": "clip", "hidden_size": 5, "vision_config_dict": null}"#);
-    assert_eq!((clip.width, clip.grid().len(), clip.lead()), (768, 49, 1));
+    assert_eq!((clip.width, clip.grid().len(), clip.prefix_tokens()), (768, 49, 1));
     assert_eq!((clip.activation, clip.epsilon, clip.final_norm), (Activation::QuickGelu, 1e-5, false));
     // Older files say it twice; transformers takes the first, and nothing of the second.
     let twice = config(

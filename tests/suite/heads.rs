@@ -75,7 +75,7 @@ fn batch(images: &[Tokens], device: &Device) -> Batch {
         patches: Tensor::from_data(TensorData::new(patches, [images.len(), grid.len(), d]), device),
         cls: Some(Tensor::from_data(TensorData::new(cls, [images.len(), d]), device)),
         grid,
-        draws: (0..images.len() as u64).collect(),
+        image_seeds: (0..images.len() as u64).collect(),
         training: false,
     }
 }
@@ -128,8 +128,8 @@ fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Ve
 #[test]
 pub fn readings_give_the_reference_logits_in_float64() {
     each_case(|case, probe, images, expected| {
-        let logits = images.iter().enumerate().flat_map(|(draw, tokens)| {
-            let reading = probe.reading(tokens, draw as u64).expect("tokens that fit");
+        let logits = images.iter().enumerate().flat_map(|(image_seed, tokens)| {
+            let reading = probe.reading(tokens, image_seed as u64).expect("tokens that fit");
             readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)
         });
         assert_near(case, &logits.collect::<Vec<_>>(), &expected[&format!("{case}/logits")], 1e-9);
@@ -275,7 +275,7 @@ fn parameter_counts_are_the_papers() {
     let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
     let count = |id: &str, sharing| {
         let config = Config { sharing: Some(sharing), ..Config::default() };
-        let head = (head::find(id).expect("a head").build)(&config).expect("settings");
+        let head = head::find(id).expect("a head").build(&config).expect("settings");
         cost::parameters(&*head, &dims)
     };
     let plain = |id| count(id, Sharing::Shared);
@@ -311,7 +311,7 @@ fn operations_are_counted_by_hand() {
     let dims = Dims { width: 768, grid: Grid::new(14, 14), classes: 1000 };
     let flops = |id: &str, sharing| {
         let config = Config { sharing: Some(sharing), ..Config::default() };
-        let head = (head::find(id).expect("a head").build)(&config).expect("settings");
+        let head = head::find(id).expect("a head").build(&config).expect("settings");
         cost::flops(&*head, &dims)
     };
     let classifier = 2 * 768 * 1000;

@@ -8,9 +8,10 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::ops::cpu::{flex, host};
+use ssmprobe::model::ops::pooling::Pooling;
 use ssmprobe::model::ops::pooling::pass::{Gradient, Pass, PoolRequest};
 use ssmprobe::model::ops::pooling::weight_rule::{AttentionWeights, FixedWeights};
-use ssmprobe::model::ops::pooling::{Pooling, flex, host};
 use ssmprobe::model::probe::head::{Batch, Config, Dims, HEADS, HeadSpec};
 use ssmprobe::model::probe::router::ROUTERS;
 use ssmprobe::model::probe::router::channelwise::{Channelwise, Order};
@@ -30,7 +31,7 @@ fn batch(images: usize, grid: Grid, width: usize, device: &Device) -> Batch {
         patches: Tensor::from_data(data, device),
         cls: None,
         grid,
-        draws: (10..10 + images as u64).collect(),
+        image_seeds: (10..10 + images as u64).collect(),
         training: true,
     }
 }
@@ -110,9 +111,9 @@ pub fn a_weight_for_every_channel_and_its_gradients_are_those_of_elementary_oper
         let backwards = (0..images * n).map(|at| n - 1 - at % n).collect();
         let mut orders = vec![("given", Order::Given), ("placed", Order::Placed(Arc::new(backwards)))];
         for kind in ROUTERS {
-            for draws in [None, Some((0..images as u64).collect())] {
+            for image_seeds in [None, Some((0..images as u64).collect())] {
                 let router = Arc::from((kind.build)(&Config::default()).expect("defaults are right"));
-                orders.push((kind.id, Order::Learned { router, draws }));
+                orders.push((kind.id, Order::Learned { router, image_seeds }));
             }
         }
         for (name, order) in orders {
@@ -141,13 +142,13 @@ fn threads_and_neighbours_change_no_bit() {
             PoolRequest {
                 queries: values(width, 5),
                 gains: vec![],
-                route: Arc::new(ContentWeights { best: None }),
+                rule: Arc::new(ContentWeights { best: None }),
             },
-            PoolRequest { queries: vec![], gains: gains.clone(), route: Arc::new(FixedWeights) },
+            PoolRequest { queries: vec![], gains: gains.clone(), rule: Arc::new(FixedWeights) },
             PoolRequest {
                 queries: values(5 * width, 6),
                 gains: vec![],
-                route: Arc::new(AttentionWeights { queries: 5, scale: 0.3 }),
+                rule: Arc::new(AttentionWeights { queries: 5, scale: 0.3 }),
             },
         ]
     };
@@ -175,10 +176,10 @@ fn tokens_in_float16_are_read_as_they_are() {
     let half = Tensor::<3>::from_data(data, &Device::flex()).cast(burn::tensor::DType::F16);
     let whole = half.clone().cast(burn::tensor::DType::F32);
     let run = |tokens: Tensor<3>| {
-        let route = Arc::new(AttentionWeights { queries: 2, scale: 1.0 });
+        let rule = Arc::new(AttentionWeights { queries: 2, scale: 1.0 });
         let (pooled, pass) = Pass::forward(
             &flex(tokens),
-            vec![PoolRequest { queries: values(2 * width, 5), gains: vec![], route }],
+            vec![PoolRequest { queries: values(2 * width, 5), gains: vec![], rule }],
             true,
         );
         let gradients = pass.backward(&[Some(pooled[0].clone())]);

@@ -124,7 +124,7 @@ fn evaluate(run: &Run) {
         head: head.to_owned(),
         seed,
         which: "best".to_owned(),
-        file: Some(sha256::of(head.as_bytes())),
+        file: Some(sha256::of_bytes(head.as_bytes())),
         draws: Some(0),
         evaluation: Evaluation {
             images: IMAGES,
@@ -376,7 +376,7 @@ fn evaluations_of_another_day_are_kept() {
     assert_eq!((all.probes[0].evaluation.accuracy, all.probes[0].evaluation.ablations.len()), (77.0, 4));
     // Disturbed orders of another file, or of other draws, are not those of this one.
     for other in [
-        Evaluated { file: Some(sha256::of(b"trained on")), ..all.probes[0].clone() },
+        Evaluated { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },
         Evaluated { draws: Some(7), ..all.probes[0].clone() },
     ] {
         let mut all = all.clone();

@@ -136,8 +136,8 @@ impl Router for Kept {
         self.scores.lock().expect("no panic").push(scores.to_vec());
         Box::new(self.router.plan(scores))
     }
-    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed> {
-        self.router.route(scores, draw)
+    fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
+        self.router.route(scores, image_seed)
     }
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
         self.router.plans(scores)

@@ -147,10 +147,10 @@ fn a_survey_says_of_every_image_what_a_look_says() {
     }
     let positions = surveys[0].positions.as_ref().expect("an order");
     assert_eq!(positions.counts, [2, 3, 3]);
-    let mean: f32 = positions.of(1).iter().sum::<f32>() / positions.of(1).len() as f32;
+    let mean: f32 = positions.of_class(1).iter().sum::<f32>() / positions.of_class(1).len() as f32;
     assert!((mean - 0.5).abs() < 0.02, "positions are 0 to 1 and every one is somebody's: {mean}");
     assert!(surveys[1].positions.is_none() && surveys[1].nulls.is_empty());
-    assert_eq!(surveys[1].weights.as_ref().expect("even weights").of(0)[0], 1.0);
+    assert_eq!(surveys[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
     // A second time the tokens are there.
     assert!(!told(&desk.job(request), "Taking tokens"));
 }
@@ -200,7 +200,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
             sum / own.len() as f32
         };
         let expected: Vec<f32> = (0..16).map(mean).collect();
-        assert_close(format!("class {class}"), maps.of(class), expected, 1e-6);
+        assert_close(format!("class {class}"), maps.of_class(class), expected, 1e-6);
     }
     let image = folder.path().join("val/crane/00.png");
     for draw in [0, 9, 12] {

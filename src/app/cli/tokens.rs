@@ -13,7 +13,7 @@ use crate::app::terminal::error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::order::MaeOrder;
-use crate::model::backbone::token_spec::{TokenSpec, Trained, said};
+use crate::model::backbone::token_spec::{TokenSpec, Trained, describe_differences};
 use crate::model::data::token_cache::Precision;
 use crate::model::probe::Probe;
 use crate::model::train::run::Run;
@@ -102,7 +102,7 @@ impl TakingFlags {
         let mut first: Option<(&Path, TokenSpec)> = None;
         let mut silent = false;
         for (path, probe) in probes {
-            let trained = Trained::of(probe.meta.training.as_ref()).map(|trained| trained.taking);
+            let trained = Trained::from_training(probe.meta.training.as_ref()).map(|trained| trained.taking);
             silent |= trained.is_none();
             let taking = settled(self.over(trained.unwrap_or_default()));
             let (before, known) = *first.get_or_insert((path, taking));
@@ -117,7 +117,7 @@ impl TakingFlags {
                      say which with --layer, --size or --mae-order",
                     before.display(),
                     path.display(),
-                    said(&differences)
+                    describe_differences(&differences)
                 ))
                 .into());
             }
@@ -137,9 +137,10 @@ pub fn doubt(probe: &Probe, weights: &str, taking: &TokenSpec, preprocessing: &s
     if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
         return Some(format!("was trained on other weights ({})", trained.id));
     }
-    let own = Trained::of(probe.meta.training.as_ref())?;
+    let own = Trained::from_training(probe.meta.training.as_ref())?;
     let differences = own.differences(taking, preprocessing);
-    (!differences.is_empty()).then(|| format!("was trained on other tokens ({})", said(&differences)))
+    (!differences.is_empty())
+        .then(|| format!("was trained on other tokens ({})", describe_differences(&differences)))
 }
 
 fn arithmetic(text: &str) -> Result<Arithmetic, String> {

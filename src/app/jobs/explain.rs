@@ -205,7 +205,7 @@ impl Shared<'_> {
             probe: loaded.path.display().to_string(),
             class,
             rho: spec.settings.rho,
-            draw: asked.draw,
+            image_seed: asked.draw,
             nulls: Some(self.nulls),
             top: TOP,
         };

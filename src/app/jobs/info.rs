@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BackboneOptions;
 use crate::model::backbone::Backbone;
-use crate::model::backbone::token_spec::{Trained, said};
+use crate::model::backbone::token_spec::{Trained, describe_differences};
 use crate::model::grid::Grid;
 use crate::model::probe::Probe;
 use crate::model::probe::head;
@@ -143,7 +143,7 @@ impl ProbeInfo {
             class_count: probe.classes(),
             backbone: probe.meta.backbone.id.clone(),
             backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
-            trained: Trained::of(probe.meta.training.as_ref()).map(Box::new),
+            trained: Trained::from_training(probe.meta.training.as_ref()).map(Box::new),
             accuracy: probe.meta.training.as_ref().and_then(|said| said.pointer("/epoch/test")?.as_f64()),
             fingerprint,
         }
@@ -220,7 +220,7 @@ impl ProbeInfo {
             Some(_) => "Trained on",
             None => "Its file does not say on which tokens it was trained; it is read as if on",
         };
-        (!differences.is_empty()).then(|| format!("{known} {}", said(&differences)))
+        (!differences.is_empty()).then(|| format!("{known} {}", describe_differences(&differences)))
     }
 
     /// Its settings and where it stands, in a line: `temperature 0.1, iterations 20`.

@@ -86,7 +86,7 @@ fn measure(
     // Open probes that differ in their seed alone, by their names.
     let peers = engine.probes.values().map(|peer| (peer.name(), &peer.probe)).collect();
     let (image, name) = (spec.place.short(), loaded.name());
-    let measurement = Measurement { image, name, probe: &loaded.probe, change, draw: spec.draw, peers };
+    let measurement = Measurement { image, name, probe: &loaded.probe, change, image_seed: spec.draw, peers };
     measurement.take(&tokens, &kinds).map_err(JobError::of)
 }
 

@@ -49,7 +49,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
 }
 
 fn row(variant: &Variant, dims: &Dims) -> Option<Row> {
-    let head = (head::find(&variant.head)?.build)(&variant.config).ok()?;
+    let head = head::find(&variant.head)?.build(&variant.config).ok()?;
     let paper = head::find(&variant.head)?.paper_cost;
     let grid = Grid { rows: 14, cols: 14 };
     let theirs = Dims { width: 768, grid, classes: 1000 };

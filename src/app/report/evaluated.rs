@@ -75,8 +75,8 @@ impl Evaluations {
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
         let is_stale = |probe: &Evaluated| {
             let Some(asked) = &probe.file else { return false };
-            let now =
-                ProbeCheckpoint::of(&probe.which).map(|which| run.probe(&probe.head, probe.seed, which));
+            let now = ProbeCheckpoint::from_name(&probe.which)
+                .map(|which| run.probe(&probe.head, probe.seed, which));
             now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
         };
         let (stale, current) = std::mem::take(&mut self.probes).into_iter().partition::<Vec<_>, _>(is_stale);

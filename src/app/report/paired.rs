@@ -6,6 +6,7 @@
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
+use crate::model::probe::router::sinkhorn;
 use crate::model::stats::{bootstrap_mean, mcnemar, mean_and_deviation};
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Variant};
 
@@ -27,7 +28,7 @@ fn table(source: &Source) -> Option<Table> {
     let called = |name: &str| variants.iter().copied().find(|variant| variant.name == name);
     let reference = match &source.reference {
         Some(name) => called(name)?,
-        None => called("sinkhorn").or_else(best)?,
+        None => called(sinkhorn::SPEC.id).or_else(best)?,
     };
     let rows: Vec<Row> = variants
         .iter()

@@ -4,7 +4,7 @@
 
 use super::Source;
 use super::table::{Cell, Column, Row, Table};
-use crate::model::probe::head;
+use crate::model::probe::head::{self, mean};
 use crate::model::stats::mean_and_deviation;
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
@@ -87,7 +87,7 @@ fn those(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
 }
 
 fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Table {
-    let gap = source.accuracies("gap", ProbeCheckpoint::Best);
+    let gap = source.accuracies(mean::GAP.id, ProbeCheckpoint::Best);
     let gap = (!gap.is_empty()).then(|| mean_and_deviation(&gap).0);
     let row = |point: &&Point| {
         let best = source.accuracies(&point.variant.name, ProbeCheckpoint::Best);
@@ -98,7 +98,9 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
         Row { ruled: false, cells }
     };
     let mut rows: Vec<Row> = points.iter().map(row).collect();
-    for (index, baseline) in source.plain().filter(|v| v.head == "gap" || v.head == "cls").enumerate() {
+    for (index, baseline) in
+        source.plain().filter(|v| [mean::GAP.id, mean::CLS.id].contains(&v.head.as_str())).enumerate()
+    {
         let mut cells = vec![Cell::text(super::title(baseline))];
         cells.extend(vec![Cell::text(""); fields.len() - 1]);
         cells.extend(source.accuracy_cells(&baseline.name));

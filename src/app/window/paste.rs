@@ -76,7 +76,7 @@ fn decoded(address: &str) -> String {
 fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let [width, height] = picture.size;
     let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
-    let path = folder.join(format!("pasted-{:.12}.png", sha256::of(&bytes)));
+    let path = folder.join(format!("pasted-{:.12}.png", sha256::of_bytes(&bytes)));
     let image = image::RgbaImage::from_raw(width as u32, height as u32, bytes).context("no picture")?;
     atomic_file::make_folder(folder).with_context(|| format!("{}", folder.display()))?;
     let write = |file: &mut std::io::BufWriter<atomic_file::Pending>| {

@@ -1,20 +1,20 @@
 //! How many images a GPU reads at once: as many as fit.
 
 use super::config::Config;
-use crate::model::device::Room;
+use crate::model::device::FreeMemory;
 
-/// Images of so many `tokens` and `pixels` each that `room` holds in one forward pass, at least 1.
+/// Images of so many `tokens` and `pixels` each that `memory` holds in one forward pass, at least 1.
 ///
 /// The largest tensors of a layer are the attention's logits, `[heads, T, T]`, and the feed-forward
-/// network's inside, `[T, feed]`; about three of each live at a time. Weights, and what the device
+/// network's inside, `[T, mlp_dim]`; about three of each live at a time. Weights, and what the device
 /// keeps for later, have the other half of the memory.
-pub(super) fn images_at_once(config: &Config, tokens: usize, pixels: usize, room: Room) -> usize {
-    let Config { width, heads, feed, .. } = *config;
+pub(super) fn images_at_once(config: &Config, tokens: usize, pixels: usize, memory: FreeMemory) -> usize {
+    let Config { width, heads, mlp_dim, .. } = *config;
     let logits = 4 * (heads * tokens * tokens) as u64;
-    let inside = 4 * (tokens * (3 * width).max(feed * (1 + usize::from(config.gated)))) as u64;
+    let inside = 4 * (tokens * (3 * width).max(mlp_dim * (1 + usize::from(config.gated)))) as u64;
     let pixels = 4 * pixels as u64;
-    let by_tensor = room.tensor / logits.max(inside).max(pixels);
-    let by_all = room.all.map_or(u64::MAX, |all| all / 2 / (3 * logits + 3 * inside + 2 * pixels));
+    let by_tensor = memory.tensor / logits.max(inside).max(pixels);
+    let by_all = memory.all.map_or(u64::MAX, |all| all / 2 / (3 * logits + 3 * inside + 2 * pixels));
     usize::try_from(by_tensor.min(by_all)).unwrap_or(usize::MAX).max(1)
 }
 
@@ -26,13 +26,15 @@ mod tests {
     fn the_tighter_bound_counts_and_one_image_is_always_tried() {
         let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/backbones/vit");
         let tiny = Config::open(tiny.as_ref()).unwrap();
-        let config = Config { width: 768, heads: 12, feed: 3072, ..tiny };
-        let at_once = |tokens, room| images_at_once(&config, tokens, 3 * 224 * 224, room);
-        let room =
-            |tensor: u64, all: Option<u64>| Room { tensor: tensor << 20, all: all.map(|all| all << 20) };
-        assert_eq!(at_once(197, room(128, None)), 55); // inside: 4 x 197 x 3072 bytes
-        assert_eq!(at_once(577, room(128, None)), 8); // logits: 4 x 12 x 577^2 bytes
-        assert_eq!(at_once(197, room(20_480, Some(512))), 19);
-        assert_eq!(at_once(4097, room(16, Some(64))), 1);
+        let config = Config { width: 768, heads: 12, mlp_dim: 3072, ..tiny };
+        let at_once = |tokens, memory| images_at_once(&config, tokens, 3 * 224 * 224, memory);
+        let memory = |tensor: u64, all: Option<u64>| FreeMemory {
+            tensor: tensor << 20,
+            all: all.map(|all| all << 20),
+        };
+        assert_eq!(at_once(197, memory(128, None)), 55); // inside: 4 x 197 x 3072 bytes
+        assert_eq!(at_once(577, memory(128, None)), 8); // logits: 4 x 12 x 577^2 bytes
+        assert_eq!(at_once(197, memory(20_480, Some(512))), 19);
+        assert_eq!(at_once(4097, memory(16, Some(64))), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! One pre-norm transformer layer: `x += s1 * attention(norm1(x))`, `x += s2 * feed(norm2(x))`.
+//! One pre-norm transformer layer: `x += s1 * attention(norm1(x))`, `x += s2 * mlp(norm2(x))`.
 //!
 //! Tokens of a batch lie in one `[B * T, d]` matrix, so every linear map is one matrix product.
 //! Queries, keys and values are one product of width 3d. The layer scales `s1`, `s2` of BEiT, DINOv2
@@ -145,19 +145,19 @@ impl Norm {
 }
 
 /// The feed-forward network of a layer.
-enum Feed {
+enum Mlp {
     /// `down(f(up(x)))`.
     Perceptron(Linear, Activation, Linear),
     /// `down(f(a) * b)` with `[a b] = in(x)` (Shazeer, 2020).
     Gated(Linear, Activation, Linear),
 }
 
-impl Feed {
+impl Mlp {
     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Perceptron(up, activation, down) => down.forward(activation.apply(up.forward(x))),
             Self::Gated(both, activation, down) => {
-                let mut halves = both.forward(x).chunk(2, 1); // [M, feed] twice
+                let mut halves = both.forward(x).chunk(2, 1); // [M, mlp_dim] twice
                 let value = halves.remove(1);
                 down.forward(activation.apply(halves.remove(0)) * value)
             }
@@ -196,14 +196,14 @@ pub struct Block {
     qkv: Linear,
     out: Linear,
     norm2: Norm,
-    feed: Feed,
+    mlp: Mlp,
 }
 
 impl Block {
     /// Layer `i`.
     pub fn read(reader: &Reader, config: &Config, i: usize) -> Result<Self, WeightsError> {
         let layer = keys::layer(config, i);
-        let Config { width, feed, biases, .. } = *config;
+        let Config { width, mlp_dim, biases, .. } = *config;
         let names = config.family.names;
         let scale = |name: &str| match config.layer_scale {
             true => reader.values(&format!("{layer}{name}")).map(Some),
@@ -215,17 +215,17 @@ impl Block {
             Linear::read(reader, &[part(name, bias)], rows, scale)
         };
         let qkv: Vec<_> = names.qkv.iter().zip(biases.qkv).map(|(name, bias)| part(name, bias)).collect();
-        let feed = match config.gated {
+        let mlp = match config.gated {
             true => {
-                let gate: Vec<_> = names.gate.iter().map(|name| part(name, biases.feed)).collect();
-                let both = Linear::read(reader, &gate, 2 * feed / gate.len(), None)?;
-                let down = one(names.gated_down, width, biases.feed, scale2.as_deref())?;
-                Feed::Gated(both, config.activation, down)
+                let gate: Vec<_> = names.gate.iter().map(|name| part(name, biases.mlp)).collect();
+                let both = Linear::read(reader, &gate, 2 * mlp_dim / gate.len(), None)?;
+                let down = one(names.gated_down, width, biases.mlp, scale2.as_deref())?;
+                Mlp::Gated(both, config.activation, down)
             }
-            false => Feed::Perceptron(
-                one(names.up, feed, biases.feed, None)?,
+            false => Mlp::Perceptron(
+                one(names.up, mlp_dim, biases.mlp, None)?,
                 config.activation,
-                one(names.down, width, biases.feed, scale2.as_deref())?,
+                one(names.down, width, biases.mlp, scale2.as_deref())?,
             ),
         };
         Ok(Self {
@@ -234,7 +234,7 @@ impl Block {
             qkv: Linear::read(reader, &qkv, width, None)?,
             out: one(names.out, width, biases.out, scale1.as_deref())?,
             norm2: Norm::read(reader, &format!("{layer}{}", names.norm2), config.epsilon)?,
-            feed,
+            mlp,
         })
     }
 
@@ -248,7 +248,7 @@ impl Block {
         rotation: Option<&Rotation>,
     ) -> Tensor<2> {
         let x = self.attend(self.norm1.forward(x.clone()), batch, bias, rotation).cast(DType::F32) + x;
-        self.feed.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
+        self.mlp.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
     }
 
     fn attend(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::family::{ConfigSchema, Extra, Family, Positions};
+use super::family::{ConfigSchema, Family, Positions, PrefixKind};
 use super::fields::Fields;
 use super::position::Kernel;
 use super::{FAMILIES, find};
@@ -82,7 +82,7 @@ pub struct Biases {
     /// The projection after attention.
     pub out: bool,
     /// The feed-forward network.
-    pub feed: bool,
+    pub mlp: bool,
 }
 
 /// A vision transformer, up to its weights.
@@ -97,7 +97,7 @@ pub struct Config {
     /// Attention heads per layer.
     pub heads: usize,
     /// Width between the two layers of the feed-forward network.
-    pub feed: usize,
+    pub mlp_dim: usize,
     /// `down(f(gate(x)) * up(x))` instead of `down(f(up(x)))`.
     pub gated: bool,
     /// The nonlinearity f.
@@ -172,15 +172,15 @@ impl Config {
             ConfigSchema::Dinov3 => fields.flag("use_gated_mlp", false)?,
             ConfigSchema::Vit | ConfigSchema::Beit | ConfigSchema::Clip => false,
         };
-        let feed = match dialect {
+        let mlp_dim = match dialect {
             ConfigSchema::Dinov2 => {
                 let wide = (width as f64 * fields.number("mlp_ratio", 4.0, 0.0..=64.0)?) as usize;
                 // SwiGLU keeps two thirds, rounded up to a multiple of 8.
                 if gated { ((wide * 2) / 3).next_multiple_of(8) } else { wide }
             }
-            _ => fields.count("intermediate_size", defaults.feed, 1..=262_144)?,
+            _ => fields.count("intermediate_size", defaults.mlp_dim, 1..=262_144)?,
         };
-        if feed == 0 {
+        if mlp_dim == 0 {
             return Err(fields.error("mlp_ratio", format!("at least one unit for hidden_size = {width}")));
         }
         let patch = fields.size("patch_size", defaults.patch, 1..=1024)?;
@@ -202,7 +202,7 @@ impl Config {
             width,
             layers: fields.count("num_hidden_layers", 12, 1..=512)?,
             heads,
-            feed,
+            mlp_dim,
             gated,
             activation: match dialect {
                 // Whatever `hidden_act` says.
@@ -212,10 +212,10 @@ impl Config {
             epsilon: fields.number("layer_norm_eps", defaults.epsilon, 0.0..=1.0)?,
             image,
             patch,
-            registers: match family.extra {
-                Extra::None => 0,
-                Extra::Registers(count) => fields.count("num_register_tokens", count, 0..=1024)?,
-                Extra::Distillation => 1,
+            registers: match family.prefix_kind {
+                PrefixKind::None => 0,
+                PrefixKind::Registers(count) => fields.count("num_register_tokens", count, 0..=1024)?,
+                PrefixKind::Distillation => 1,
             },
             biases: biases(fields, dialect)?,
             absolute: match family.positions {
@@ -238,15 +238,15 @@ impl Config {
     }
 
     /// Tokens before the patches: CLS where there is one, registers.
-    pub fn lead(&self) -> usize {
+    pub fn prefix_tokens(&self) -> usize {
         usize::from(self.family.cls) + self.registers
     }
 
     /// How many of them have a place in the table of absolute positions.
     pub fn placed(&self) -> usize {
-        match self.family.extra {
-            Extra::Distillation => self.lead(),
-            Extra::None | Extra::Registers(_) => usize::from(self.family.cls),
+        match self.family.prefix_kind {
+            PrefixKind::Distillation => self.prefix_tokens(),
+            PrefixKind::None | PrefixKind::Registers(_) => usize::from(self.family.cls),
         }
     }
 
@@ -271,7 +271,7 @@ fn activation(fields: &Fields, default: Activation) -> Result<Activation, Config
 }
 
 fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError> {
-    let all = Biases { qkv: [true; 3], out: true, feed: true };
+    let all = Biases { qkv: [true; 3], out: true, mlp: true };
     Ok(match dialect {
         ConfigSchema::Vit | ConfigSchema::Dinov2 => {
             Biases { qkv: [fields.flag("qkv_bias", true)?; 3], ..all }
@@ -284,7 +284,7 @@ fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError>
                 fields.flag("value_bias", true)?,
             ],
             out: fields.flag("proj_bias", true)?,
-            feed: fields.flag("mlp_bias", true)?,
+            mlp: fields.flag("mlp_bias", true)?,
         },
         ConfigSchema::Clip => all,
     })

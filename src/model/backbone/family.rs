@@ -3,16 +3,20 @@
 //! stands in [`super::names`]; the list of families is [`super::FAMILIES`].
 
 use super::config::Activation;
+use super::encoder::Architecture;
 use super::names::{self, Names};
 use super::position::Kernel;
+use super::vit;
 
-/// A family of backbones; one encoder serves them all.
-#[derive(Debug, PartialEq)]
+/// A family of backbones.
+#[derive(Debug)]
 pub struct Family {
     /// `model_type` of its `config.json`.
     pub model_type: &'static str,
     /// What it is called on the screen.
     pub name: &'static str,
+    /// What computes its tokens.
+    pub architecture: Architecture,
     /// What its weights' names begin with where something stands beside it in the file.
     pub prefix: &'static str,
     /// How the names of what stands beside it begin, other than the heads of [`super::keys`].
@@ -26,13 +30,19 @@ pub struct Family {
     /// Whether a CLS token stands before all others.
     pub cls: bool,
     /// What stands between CLS and the patches.
-    pub extra: Extra,
+    pub prefix_kind: PrefixKind,
     /// How it knows where a patch lies.
     pub positions: Positions,
     /// Whether the projection of patches has a bias.
     pub patch_bias: bool,
     /// What `config.json` may leave out.
     pub defaults: Defaults,
+}
+
+impl PartialEq for Family {
+    fn eq(&self, other: &Self) -> bool {
+        self.model_type == other.model_type
+    }
 }
 
 /// In which words `config.json` says how layers are built; what each says stands in [`super::config`].
@@ -52,7 +62,7 @@ pub enum ConfigSchema {
 
 /// What stands between CLS and the patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extra {
+pub enum PrefixKind {
     /// Nothing.
     None,
     /// Register tokens, without a position; so many where `config.json` leaves `num_register_tokens` out.
@@ -80,7 +90,7 @@ pub struct Defaults {
     /// `num_attention_heads`.
     pub heads: usize,
     /// `intermediate_size`.
-    pub feed: usize,
+    pub mlp_dim: usize,
     /// `patch_size`.
     pub patch: usize,
     /// `hidden_act`.
@@ -89,21 +99,28 @@ pub struct Defaults {
     pub epsilon: f64,
 }
 
-const BASE: Defaults =
-    Defaults { width: 768, heads: 12, feed: 3072, patch: 16, activation: Activation::Gelu, epsilon: 1e-12 };
+const BASE: Defaults = Defaults {
+    width: 768,
+    heads: 12,
+    mlp_dim: 3072,
+    patch: 16,
+    activation: Activation::Gelu,
+    epsilon: 1e-12,
+};
 
 /// Dosovitskiy et al., 2021; also DINO (Caron et al., 2021), MoCo v3 (Chen et al., 2021) and others
 /// converted to it.
 pub const VIT: Family = Family {
     model_type: "vit",
     name: "ViT",
+    architecture: vit::VIT,
     prefix: "vit.",
     beside: &[],
     within: &[],
     dialect: ConfigSchema::Vit,
     names: &names::VIT,
     cls: true,
-    extra: Extra::None,
+    prefix_kind: PrefixKind::None,
     positions: Positions::Absolute(Kernel::Bicubic),
     patch_bias: true,
     defaults: BASE,
@@ -138,7 +155,7 @@ pub const DINOV2_REGISTERS: Family = Family {
     model_type: "dinov2_with_registers",
     name: "DINOv2 with registers",
     prefix: "dinov2_with_registers.",
-    extra: Extra::Registers(4),
+    prefix_kind: PrefixKind::Registers(4),
     positions: Positions::Absolute(Kernel::BicubicAntialiased),
     defaults: Defaults { epsilon: 1e-6, ..BASE },
     ..DINOV2
@@ -151,9 +168,9 @@ pub const DINOV3: Family = Family {
     prefix: "",
     dialect: ConfigSchema::Dinov3,
     names: &names::DINOV3,
-    extra: Extra::Registers(0),
+    prefix_kind: PrefixKind::Registers(0),
     positions: Positions::Rotary,
-    defaults: Defaults { width: 384, heads: 6, feed: 1536, epsilon: 1e-5, ..BASE },
+    defaults: Defaults { width: 384, heads: 6, mlp_dim: 1536, epsilon: 1e-5, ..BASE },
     ..VIT
 };
 
@@ -208,7 +225,7 @@ pub const DEIT: Family = Family {
     prefix: "deit.",
     beside: &["cls_classifier.", "distillation_classifier."],
     names: &names::DEIT,
-    extra: Extra::Distillation,
+    prefix_kind: PrefixKind::Distillation,
     ..VIT
 };
 

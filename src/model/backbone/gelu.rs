@@ -4,11 +4,11 @@ use burn::backend::Flex;
 use burn::tensor::{DType, Tensor, activation};
 use rayon::prelude::*;
 
-use crate::model::ops::pooling::{flex, on_cpu};
+use crate::model::ops::cpu::{flex, on_cpu};
 use crate::model::ops::simd::{exp_single, multiply_add, vectorised};
 
 /// Values a thread takes at once.
-const PART: usize = 1 << 13;
+const CHUNK: usize = 1 << 13;
 
 /// GELU of every value; in place on the CPU where nobody else holds them.
 pub(super) fn gelu(x: Tensor<2>) -> Tensor<2> {
@@ -27,7 +27,7 @@ pub(super) fn in_parts(
         return elementary(x);
     }
     let mut x = flex(x).to_contiguous();
-    x.storage_mut::<f32>().par_chunks_mut(PART).for_each(each);
+    x.storage_mut::<f32>().par_chunks_mut(CHUNK).for_each(each);
     Tensor::from_primitive::<Flex>(x)
 }
 
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
     use crate::close::assert_close;
-    use crate::model::ops::pooling::host;
+    use crate::model::ops::cpu::host;
 
     #[test]
     fn it_is_that_of_elementary_operations() {

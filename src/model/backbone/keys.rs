@@ -3,7 +3,7 @@
 
 use super::FAMILIES;
 use super::config::Config;
-use super::family::Extra;
+use super::family::PrefixKind;
 use super::position::relative_len;
 
 /// Names outside the encoder: heads, decoders and necks of the models that contain it.
@@ -39,7 +39,7 @@ pub fn layer(config: &Config, i: usize) -> String {
 
 /// Every key the encoder reads, with its shape.
 pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
-    let Config { width, heads, feed, biases, .. } = *config;
+    let Config { width, heads, mlp_dim, biases, .. } = *config;
     let names = config.family.names;
     let mut keys = Vec::new();
     let mut key = |name: String, shape: Vec<usize>| keys.push((format!("{prefix}{name}"), shape));
@@ -47,8 +47,8 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
         key(names.cls.into(), if names.bare { vec![width] } else { vec![1, 1, width] });
     }
     // DINOv2 and DINOv3 keep the key where there are none of them.
-    if config.family.extra != Extra::None {
-        key(names.extra.into(), vec![1, config.registers, width]);
+    if config.family.prefix_kind != PrefixKind::None {
+        key(names.extra_prefix.into(), vec![1, config.registers, width]);
     }
     if config.absolute.is_some() {
         let tokens = config.placed() + config.grid().len();
@@ -75,11 +75,14 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
         }
         linear(names.out, width, width, biases.out);
         if config.gated {
-            names.gate.iter().for_each(|name| linear(name, 2 * feed / names.gate.len(), width, biases.feed));
-            linear(names.gated_down, width, feed, biases.feed);
+            names
+                .gate
+                .iter()
+                .for_each(|name| linear(name, 2 * mlp_dim / names.gate.len(), width, biases.mlp));
+            linear(names.gated_down, width, mlp_dim, biases.mlp);
         } else {
-            linear(names.up, feed, width, biases.feed);
-            linear(names.down, width, feed, biases.feed);
+            linear(names.up, mlp_dim, width, biases.mlp);
+            linear(names.down, width, mlp_dim, biases.mlp);
         }
         for norm in [names.norm1, names.norm2] {
             key(format!("{layer}{norm}.weight"), vec![width]);

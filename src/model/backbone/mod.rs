@@ -1,16 +1,17 @@
 //! Frozen backbones: from pixels to tokens (docs/definitions.md, section 7), and the one list of their families.
 //!
 //! A backbone is a folder as the Hugging Face Hub lays it out: `config.json` ([`config`]) and the
-//! weights ([`weights`]), checked key by key against [`keys`]. One encoder ([`vit`], built of
-//! [`block`]s) serves every family; [`family`] and [`names`] hold what tells them apart, [`position`]
-//! and `rotary` how they know where a patch lies. The tokens equal `last_hidden_state` of transformers
-//! for the same files and pixels: after the final layer norm (`post_layernorm` in SigLIP), except in BEiT
+//! weights ([`weights`]), checked key by key against [`keys`]. The network behind it is an
+//! [`encoder::Encoder`]; one ([`vit`], built of [`block`]s) serves every family of today; [`family`] and [`names`]
+//! hold what tells them apart, [`position`] and `rotary` how they know where a patch lies. The tokens equal
+//! `last_hidden_state` of transformers for the same files and pixels: after the final layer norm (`post_layernorm` in SigLIP), except in BEiT
 //! and data2vec with mean pooling and in CLIP, which have none on their tokens.
 
 pub mod arithmetic;
 mod batch;
 pub mod block;
 pub mod config;
+pub mod encoder;
 mod error;
 pub mod family;
 mod fields;
@@ -28,7 +29,6 @@ pub mod vit;
 pub mod weights;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -36,10 +36,10 @@ use rayon::prelude::*;
 use self::arithmetic::Arithmetic;
 use self::block::Reader;
 use self::config::Config;
+use self::encoder::{Encoder, GridEncoder};
 pub use self::error::BackboneError;
 use self::family::Family;
 use self::order::MaeOrder;
-use self::vit::{Layout, Vit};
 use self::weights::Weights;
 use super::device;
 use super::grid::Grid;
@@ -88,7 +88,8 @@ pub const PATCH_LIMIT: usize = 1 << 13;
 pub struct Backbone {
     id: String,
     fingerprint: String,
-    vit: Vit,
+    config: Config,
+    encoder: Box<dyn Encoder>,
     device: Device,
     order: MaeOrder,
 }
@@ -105,13 +106,14 @@ impl Backbone {
         let config = Config::open(dir)?;
         let weights = Weights::open(dir)?;
         let prefix = keys::prefix(&config, |name| weights.contains(name));
-        let expected = keys::expected(&config, prefix);
+        let expected = (config.family.architecture.keys)(&config, prefix);
         weights.check(&expected, &|name| keys::ignored(&config, prefix, name))?;
         let reader = Reader { weights: &weights, prefix, device, arithmetic };
         Ok(Self {
             id: id(dir),
             fingerprint: weights.fingerprint().to_owned(),
-            vit: Vit::read(config, &reader)?,
+            encoder: (config.family.architecture.read)(&config, &reader)?,
+            config,
             device: device.clone(),
             order: MaeOrder::default(),
         })
@@ -155,7 +157,7 @@ impl Backbone {
 
     /// Everything its `config.json` says of it.
     pub fn config(&self) -> &Config {
-        self.vit.config()
+        &self.config
     }
 
     /// The patch grid of an image, if it can be cut into patches.
@@ -191,44 +193,51 @@ impl Backbone {
         for group in pixels.chunk_by(|a, b| (a.height, a.width) == (b.height, b.width)) {
             let (height, width) = (group[0].height, group[0].width);
             let grid = self.grid(height, width)?;
-            let layout = self.vit.layout(grid, &self.device);
-            let tokens = self.config().lead() + grid.len();
-            let fit = |room| batch::images_at_once(self.config(), tokens, 3 * height * width, room);
-            let most = device::room(&self.device).map_or(usize::MAX, fit);
+            let encoder = self.encoder.prepare(grid, &self.device);
+            let fit = |memory| self.encoder.images_at_once(height, width, grid, memory);
+            let most = device::free_memory(&self.device).map_or(usize::MAX, fit);
             let batch = group.len().div_ceil(cores).min(most);
-            batches.extend(group.chunks(batch).map(|batch| (layout.clone(), batch)));
+            batches.extend(group.chunks(batch).map(|batch| (grid, encoder.clone(), batch)));
         }
-        let run = |(layout, batch): (Arc<Layout>, &[Pixels])| self.run(batch, &layout, layers, normed);
+        let run = |(grid, encoder, batch): (Grid, GridEncoder, &[Pixels])| {
+            let stages = |pixels| encoder(pixels, layers, normed);
+            self.run(batch, grid, stages)
+        };
         Ok(match cores {
             1 => batches.into_iter().flat_map(run).collect(),
             _ => batches.into_par_iter().flat_map_iter(run).collect(),
         })
     }
 
-    /// [`Self::forward_layers`] for images of one size.
-    fn run(&self, batch: &[Pixels], layout: &Layout, layers: &[usize], normed: bool) -> Vec<Vec<Tokens>> {
+    /// [`Self::forward_layers`] for images of one size, whose `stages` are `[B, T, d]` each.
+    fn run(
+        &self,
+        batch: &[Pixels],
+        grid: Grid,
+        stages: impl FnOnce(Tensor<4>) -> Vec<Tensor<3>>,
+    ) -> Vec<Vec<Tokens>> {
         failpoint::device_step();
         let (height, width) = (batch[0].height, batch[0].width);
         let values: Vec<f32> = batch.iter().flat_map(|image| &image.values).copied().collect();
         let data = TensorData::new(values, [batch.len(), 3, height, width]);
-        let stages = self.vit.forward(Tensor::from_data(data, &self.device), layout, layers, normed);
-        let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(layers.len()); batch.len()];
-        let (grid, d) = (layout.grid(), self.width());
-        let (cls, lead) = (usize::from(self.config().family.cls) * d, self.config().lead() * d);
+        let stages = stages(Tensor::from_data(data, &self.device));
+        let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(stages.len()); batch.len()];
+        let d = self.width();
+        let (cls, prefix) = (usize::from(self.config().family.cls) * d, self.config().prefix_tokens() * d);
         for stage in stages {
             let values = stage.into_data().try_into_vec::<f32>().expect("tokens are float32"); // [B, T, d]
             for ((all, image), pixels) in
-                values.chunks_exact(lead + grid.len() * d).zip(&mut images).zip(batch)
+                values.chunks_exact(prefix + grid.len() * d).zip(&mut images).zip(batch)
             {
                 let patches = match *self.config().family == family::VIT_MAE {
-                    true => self.order.apply(&all[lead..], d, pixels),
-                    false => all[lead..].to_vec(),
+                    true => self.order.apply(&all[prefix..], d, pixels),
+                    false => all[prefix..].to_vec(),
                 };
                 image.push(Tokens {
                     grid,
                     width: d,
                     cls: self.config().family.cls.then(|| all[..cls].to_vec()),
-                    registers: all[cls..lead].to_vec(),
+                    registers: all[cls..prefix].to_vec(),
                     patches,
                 });
             }

@@ -6,7 +6,7 @@ pub struct Names {
     /// The CLS token.
     pub cls: &'static str,
     /// The tokens between CLS and the patches.
-    pub extra: &'static str,
+    pub extra_prefix: &'static str,
     /// The projection of patches.
     pub patches: &'static str,
     /// The table of absolute positions.
@@ -44,7 +44,7 @@ pub struct Names {
 /// As ViT's.
 pub const VIT: Names = Names {
     cls: "embeddings.cls_token",
-    extra: "embeddings.register_tokens",
+    extra_prefix: "embeddings.register_tokens",
     patches: "embeddings.patch_embeddings.projection",
     positions: "embeddings.position_embeddings",
     bare: false,
@@ -112,4 +112,4 @@ pub const CLIP: Names = Names {
 pub const SIGLIP: Names = Names { first: None, last: Some("post_layernorm"), ..CLIP };
 
 /// As DeiT's.
-pub const DEIT: Names = Names { extra: "embeddings.distillation_token", ..VIT };
+pub const DEIT: Names = Names { extra_prefix: "embeddings.distillation_token", ..VIT };

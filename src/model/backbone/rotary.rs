@@ -19,11 +19,11 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// For `lead` tokens and those of `grid`, with heads of width `part`, a multiple of 4.
-    pub fn new(grid: Grid, lead: usize, part: usize, base: f64, device: &Device) -> Self {
+    /// For `prefix` tokens and those of `grid`, with heads of width `part`, a multiple of 4.
+    pub fn new(grid: Grid, prefix: usize, part: usize, base: f64, device: &Device) -> Self {
         let (half, quarter) = (part / 2, part / 4);
-        let mut cos = vec![1.0; lead * part];
-        let mut sin = vec![0.0; lead * part];
+        let mut cos = vec![1.0; prefix * part];
+        let mut sin = vec![0.0; prefix * part];
         let place = |i: usize, of: usize| 2.0 * (i as f64 + 0.5) / of as f64 - 1.0;
         for patch in 0..grid.len() {
             let (y, x) = (place(patch / grid.cols, grid.rows), place(patch % grid.cols, grid.cols));
@@ -35,7 +35,7 @@ impl Rotation {
                 sin.push(if channel < half { -angle.sin() } else { angle.sin() } as f32);
             }
         }
-        let shape = [1, 1, lead + grid.len(), part];
+        let shape = [1, 1, prefix + grid.len(), part];
         let tensor = |values| Tensor::from_data(TensorData::new(values, shape), device);
         Self { cos: tensor(cos), sin: tensor(sin) }
     }

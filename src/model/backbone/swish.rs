@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::close::assert_close;
-    use crate::model::ops::pooling::host;
+    use crate::model::ops::cpu::host;
 
     #[test]
     fn it_is_that_of_elementary_operations() {

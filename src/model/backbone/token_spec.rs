@@ -63,15 +63,15 @@ impl TokenSpec {
     /// In what `other` takes other tokens, in words: of these, then of `other`. The numbers a backbone
     /// multiplies in are none: they change a token's last digits.
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
-        let layer = |taking: &Self| match taking.layer {
+        let layer = |spec: &Self| match spec.layer {
             Some(layer) => format!("tokens after layer {layer}"),
             None => "tokens after the last layer".to_owned(),
         };
-        let size = |taking: &Self| match taking.size {
+        let size = |spec: &Self| match spec.size {
             Some(size) => format!("images of {size} pixels"),
             None => "images of the backbone's own size".to_owned(),
         };
-        let order = |taking: &Self| match taking.mae_order {
+        let order = |spec: &Self| match spec.mae_order {
             MaeOrder::Kept => "patch tokens in their order".to_owned(),
             MaeOrder::Shuffled(seed) => format!("patch tokens shuffled by seed {seed}"),
         };
@@ -91,7 +91,7 @@ pub struct Trained {
 
 impl Trained {
     /// From the `training` of a probe file; absent where it does not say.
-    pub fn of(training: Option<&Value>) -> Option<Self> {
+    pub fn from_training(training: Option<&Value>) -> Option<Self> {
         let training = training?;
         let tokens = training.get("tokens")?;
         let size = training.get("size").and_then(Value::as_u64).map(|size| size as usize);
@@ -117,7 +117,7 @@ impl Trained {
 }
 
 /// Differences in one sentence's end: `tokens after layer 6, not after the last layer`.
-pub fn said(differences: &[(String, String)]) -> String {
+pub fn describe_differences(differences: &[(String, String)]) -> String {
     let one = |(own, other): &(String, String)| format!("{own}, not {other}");
     differences.iter().map(one).collect::<Vec<_>>().join("; ")
 }
@@ -152,18 +152,21 @@ mod tests {
     #[test]
     fn a_probe_says_what_it_was_trained_on() {
         let training = serde_json::json!({"tokens": {"layer": "6", "preprocessing": "p"}, "size": 160});
-        let trained = Trained::of(Some(&training)).unwrap();
+        let trained = Trained::from_training(Some(&training)).unwrap();
         let used = TokenSpec { layer: Some(6), size: Some(160), ..TokenSpec::default() };
         assert_eq!(trained.differences(&used, "p"), []);
         let differences = trained.differences(&TokenSpec::default(), "q");
         assert_eq!(differences.len(), 2);
-        assert!(said(&differences).starts_with("tokens after layer 6, not tokens after the last layer; "));
+        assert!(
+            describe_differences(&differences)
+                .starts_with("tokens after layer 6, not tokens after the last layer; ")
+        );
         let own_size = TokenSpec { size: None, ..used };
         assert_eq!(trained.differences(&own_size, "p"), []); // the same pixels by another name
         assert_eq!(trained.differences(&used, "q").len(), 1);
         let shuffled = TokenSpec { mae_order: MaeOrder::Shuffled(7), ..used };
-        let text = said(&trained.differences(&shuffled, "p"));
+        let text = describe_differences(&trained.differences(&shuffled, "p"));
         assert_eq!(text, "patch tokens in their order, not patch tokens shuffled by seed 7");
-        assert_eq!(Trained::of(Some(&serde_json::json!({"seed": 0}))), None);
+        assert_eq!(Trained::from_training(Some(&serde_json::json!({"seed": 0}))), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Patches are projected, positions added, CLS and registers put before them, where there are any; in
 //! CLIP a layer norm follows. [`Block`]s come next, then a layer norm, but in CLIP. `x_0` is what the
-//! first block reads and `x_l` the tokens after layer `l`, `[B, T, d]` with T = lead + N: CLS, registers,
+//! first block reads and `x_l` the tokens after layer `l`, `[B, T, d]` with T = prefix + N: CLS, registers,
 //! patches. What follows from the grid (resampled positions, relative biases, angles) is kept for the
 //! grid seen last.
 
@@ -10,20 +10,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
+use super::batch;
 use super::block::{Block, Linear, Norm, Reader};
 use super::config::Config;
+use super::encoder::{Architecture, Encoder, GridEncoder};
 use super::keys::{self, RELATIVE};
 use super::position::{relative_index, relative_len, resample_relative};
 use super::rotary::Rotation;
 use super::weights::WeightsError;
+use crate::model::device::FreeMemory;
 use crate::model::grid::Grid;
 
 /// A vision transformer on a device.
 pub struct Vit {
     config: Config,
     projection: Linear,
-    /// CLS and registers, `[lead, d]`.
-    lead: Vec<f32>,
+    /// CLS and registers, `[prefix, d]`.
+    prefix: Vec<f32>,
     /// Position table, that of CLS first, `[placed + N, d]`.
     positions: Option<Vec<f32>>,
     /// The shared table of relative biases, `[offsets, heads]`.
@@ -36,10 +39,28 @@ pub struct Vit {
     layout: Mutex<Option<Arc<Layout>>>,
 }
 
+/// The vision transformer, for the families of the list.
+pub const VIT: Architecture = Architecture {
+    keys: keys::expected,
+    read: |config, reader| Ok(Box::new(Vit::read(config.clone(), reader)?)),
+};
+
+impl Encoder for Vit {
+    fn prepare(&self, grid: Grid, device: &Device) -> GridEncoder<'_> {
+        let layout = self.layout(grid, device);
+        Arc::new(move |pixels, layers, normed| self.forward(pixels, &layout, layers, normed))
+    }
+
+    fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize {
+        let tokens = self.config.prefix_tokens() + grid.len();
+        batch::images_at_once(&self.config, tokens, 3 * height * width, memory)
+    }
+}
+
 /// What follows from the grid.
-pub struct Layout {
+struct Layout {
     grid: Grid,
-    lead: Option<Tensor<3>>,       // [1, lead, d], positions added
+    prefix: Option<Tensor<3>>,     // [1, prefix, d], positions added
     positions: Option<Tensor<3>>,  // [1, N, d]
     shared: Option<Tensor<4>>,     // [1, heads, T, T]
     relative: Vec<Tensor<2>>,      // [heads, offsets] per layer
@@ -47,23 +68,16 @@ pub struct Layout {
     rotation: Option<Rotation>,
 }
 
-impl Layout {
-    /// The grid.
-    pub fn grid(&self) -> Grid {
-        self.grid
-    }
-}
-
 impl Vit {
     /// Reads the weights; [`keys::expected`] has been checked before.
-    pub fn read(config: Config, reader: &Reader) -> Result<Self, WeightsError> {
+    fn read(config: Config, reader: &Reader) -> Result<Self, WeightsError> {
         let names = config.family.names;
-        let mut lead = Vec::with_capacity(config.lead() * config.width);
+        let mut prefix = Vec::with_capacity(config.prefix_tokens() * config.width);
         if config.family.cls {
-            lead.extend(reader.values(names.cls)?);
+            prefix.extend(reader.values(names.cls)?);
         }
         if config.registers > 0 {
-            lead.extend(reader.values(names.extra)?);
+            prefix.extend(reader.values(names.extra_prefix)?);
         }
         let when = |on: bool, name: &str| match on {
             true => reader.values(name).map(Some),
@@ -77,7 +91,7 @@ impl Vit {
         let norm = |name: Option<&str>| name.map(|name| Norm::read(reader, name, config.epsilon)).transpose();
         Ok(Self {
             projection: Linear::new(reader, weight, bias, config.width),
-            lead,
+            prefix,
             positions: when(config.absolute.is_some(), names.positions)?,
             shared: when(config.shared_relative, &format!("encoder.{RELATIVE}"))?,
             relative: (0..tables).map(table).collect::<Result<_, _>>()?,
@@ -89,24 +103,13 @@ impl Vit {
         })
     }
 
-    /// What it is, up to its weights.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// The tokens `x_l` of each of `layers`, `[B, T, d]`, for `pixels` `[B, 3, H, W]` and the layout
     /// of their grid. `normed` applies the final layer norm, where the model has one; `x_L` normed
     /// is transformers' `last_hidden_state`.
     ///
     /// # Panics
     /// If a layer is past the last, or the pixels have another grid: [`super::Backbone`] checks both.
-    pub fn forward(
-        &self,
-        pixels: Tensor<4>,
-        layout: &Layout,
-        layers: &[usize],
-        normed: bool,
-    ) -> Vec<Tensor<3>> {
+    fn forward(&self, pixels: Tensor<4>, layout: &Layout, layers: &[usize], normed: bool) -> Vec<Tensor<3>> {
         let last = layers.iter().copied().max().unwrap_or(0);
         let batch = pixels.dims()[0];
         let embedded = self.embed(pixels, layout); // [B, T, d]
@@ -144,10 +147,10 @@ impl Vit {
             Some(positions) => patches + positions.clone(),
             None => patches,
         };
-        let tokens = match &layout.lead {
-            Some(lead) => {
-                let [_, count, width] = lead.dims();
-                Tensor::cat(vec![lead.clone().expand([batch, count, width]), patches], 1)
+        let tokens = match &layout.prefix {
+            Some(prefix) => {
+                let [_, count, width] = prefix.dims();
+                Tensor::cat(vec![prefix.clone().expand([batch, count, width]), patches], 1)
             }
             None => patches,
         };
@@ -170,7 +173,7 @@ impl Vit {
     }
 
     /// What follows from `grid`, on `device`; remembered for the grid asked for last.
-    pub fn layout(&self, grid: Grid, device: &Device) -> Arc<Layout> {
+    fn layout(&self, grid: Grid, device: &Device) -> Arc<Layout> {
         // Never computed under the lock: a tensor operation may run other work on this thread
         // while it waits for its own, and that work may come here. Whatever panicked while it
         // held the lock left the old layout or the new one, both whole.
@@ -185,12 +188,12 @@ impl Vit {
 
     fn lay_out(&self, grid: Grid, device: &Device) -> Layout {
         let Config { width, heads, rotary, .. } = self.config;
-        let count = self.config.lead();
+        let count = self.config.prefix_tokens();
         let trained = self.config.grid();
-        let mut lead = self.lead.clone(); // [lead, d]
+        let mut prefix = self.prefix.clone(); // [prefix, d]
         let positions = self.positions.as_ref().zip(self.config.absolute).map(|(table, kernel)| {
             let (placed, patches) = table.split_at(self.config.placed() * width);
-            lead.iter_mut().zip(placed).for_each(|(x, p)| *x += p);
+            prefix.iter_mut().zip(placed).for_each(|(x, p)| *x += p);
             let patches = match grid == trained {
                 true => patches.to_vec(),
                 false => kernel.resample(patches, trained, grid, width),
@@ -212,7 +215,8 @@ impl Vit {
         };
         Layout {
             grid,
-            lead: (count > 0).then(|| Tensor::from_data(TensorData::new(lead, [1, count, width]), device)),
+            prefix: (count > 0)
+                .then(|| Tensor::from_data(TensorData::new(prefix, [1, count, width]), device)),
             positions,
             shared: self.shared.as_ref().map(spread),
             relative: self.relative.iter().map(by_head).collect(),

@@ -83,5 +83,5 @@ fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Res
     if !empty.is_empty() {
         notes.push(format!("folders without an image were left out: {}", empty.join(", ")));
     }
-    Ok(Dataset { skipped, notes, ..Dataset::of(root, layout, &[], found) })
+    Ok(Dataset { skipped, notes, ..Dataset::from_images(root, layout, &[], found) })
 }

@@ -88,7 +88,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     }
     // Every class of the labels counts, so that a part of the images keeps the numbering.
     let labels: Vec<String> = labels.into_values().collect();
-    Ok(Dataset { skipped, notes, ..Dataset::of(root, LAYOUT.id, &labels, found) })
+    Ok(Dataset { skipped, notes, ..Dataset::from_images(root, LAYOUT.id, &labels, found) })
 }
 
 /// Kaggle's list: `ImageId,PredictionString`, the string beginning with the WordNet id. By image stem.

@@ -10,7 +10,7 @@ use flate2::read::ZlibDecoder;
 /// Bytes all compressed parts of a file may hold once decompressed.
 const BYTE_LIMIT: usize = 1 << 28;
 /// How deep cells and structures may be nested.
-const DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// A MATLAB array; elements lie column by column.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +100,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
             kind => (kind, Cow::Borrowed(data)),
         };
         if kind == 14 {
-            variables.push(Stream { bytes: &data, little }.array(DEPTH)?);
+            variables.push(Stream { bytes: &data, little }.array(MAX_DEPTH)?);
         }
     }
     Ok(variables)

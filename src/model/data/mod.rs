@@ -189,7 +189,12 @@ fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Sample>, D::Error> 
 impl Dataset {
     /// One of images found with the names of their classes, which are numbered by name; those of `more`
     /// count without an image, too.
-    fn of(root: &Path, layout: &'static str, more: &[String], found: Vec<(String, Split, PathBuf)>) -> Self {
+    fn from_images(
+        root: &Path,
+        layout: &'static str,
+        more: &[String],
+        found: Vec<(String, Split, PathBuf)>,
+    ) -> Self {
         let names: BTreeSet<&String> = more.iter().chain(found.iter().map(|(class, ..)| class)).collect();
         let classes: Vec<String> = names.into_iter().cloned().collect();
         let sample = |(class, split, image): (String, Split, PathBuf)| {
@@ -311,7 +316,7 @@ impl Default for Options {
 }
 
 /// A folder with more folders in it is no archive around a dataset.
-const NESTED: usize = 16;
+const MAX_NESTING: usize = 16;
 
 /// Opens a dataset: the folder itself, or the only one in it that is of a known layout, because
 /// archives often hold one folder.
@@ -324,7 +329,7 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
     let path = path.as_ref();
     std::fs::metadata(path).map_err(|source| DataError::Read { path: path.into(), source })?;
     let mut nested = if path.is_dir() { walk::folders(path)? } else { Vec::new() };
-    if nested.len() > NESTED {
+    if nested.len() > MAX_NESTING {
         nested.clear();
     }
     for layout in LAYOUTS {

@@ -133,11 +133,11 @@ impl fmt::Display for Report {
                 self.shared.len()
             )?;
         }
-        const SHOWN: usize = 20;
-        for (_, why) in self.unreadable.iter().take(SHOWN) {
+        const MAX_LISTED: usize = 20;
+        for (_, why) in self.unreadable.iter().take(MAX_LISTED) {
             writeln!(f, "  {}", shown(why))?;
         }
-        if let more @ 1.. = self.unreadable.len().saturating_sub(SHOWN) {
+        if let more @ 1.. = self.unreadable.len().saturating_sub(MAX_LISTED) {
             writeln!(f, "  and {more} more (`--json` names all)")?;
         }
         for note in &self.notes {

@@ -13,7 +13,7 @@ const TEXT_LIMIT: u64 = 1 << 28;
 /// A folder of more entries holds images or classes, not the parts of a dataset.
 const CROWD: usize = 100;
 /// How deep folders inside a class folder are followed.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> DataError + '_ {
     |source| DataError::Read { path: path.into(), source }
@@ -75,7 +75,7 @@ pub(super) fn images(folder: &Path, skipped: &mut usize) -> Result<Vec<PathBuf>,
         Ok(())
     }
     let mut out = Vec::new();
-    collect(folder, DEPTH, &mut out, skipped)?;
+    collect(folder, MAX_DEPTH, &mut out, skipped)?;
     Ok(out)
 }
 

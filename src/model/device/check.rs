@@ -16,7 +16,7 @@ use super::{Found, Type};
 use crate::model::io::catch_panic::guard;
 
 /// Above this a product is wrong, not rounded. Float32 gives about 1e-7, tensor cores about 1e-4.
-const LARGEST_ERROR: f64 = 1e-2;
+const MAX_ERROR: f64 = 1e-2;
 /// How long the speed is measured.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -39,7 +39,7 @@ pub enum CheckError {
     Failed(String),
     /// The device computes something else.
     #[error(
-        "a product of {size} x {size} matrices is off by {error:.1e} of its largest value; below {LARGEST_ERROR:.0e} was expected. Update the driver, or use another device"
+        "a product of {size} x {size} matrices is off by {error:.1e} of its largest value; below {MAX_ERROR:.0e} was expected. Update the driver, or use another device"
     )]
     Wrong {
         /// Rows and columns of the matrices.
@@ -62,7 +62,7 @@ fn judge(size: usize, product: &[f32], gflops: f64) -> Result<Check, CheckError>
     let [a, b] = operands(size);
     let error = largest_error(product, &expected(&a, &b, size));
     // A NaN fails too.
-    if error <= LARGEST_ERROR {
+    if error <= MAX_ERROR {
         Ok(Check { size, error, gflops })
     } else {
         Err(CheckError::Wrong { size, error })

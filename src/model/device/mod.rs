@@ -24,7 +24,7 @@ mod silence_drivers;
 
 pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose};
-pub use free_memory::{Room, room};
+pub use free_memory::{FreeMemory, free_memory};
 pub use silence_drivers::quiet_drivers;
 
 use burn::tensor::Device;

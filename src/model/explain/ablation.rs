@@ -54,7 +54,7 @@ impl Ablation {
     /// What can be asked of a probe, [`Normal`](Self::Normal) first: heads with a learned order have
     /// all of it, those with a fixed one can be read in a random one, and those that read tokens as
     /// a set have nothing to disturb.
-    pub fn of(probe: &Probe) -> &'static [Self] {
+    pub fn all_of(probe: &Probe) -> &'static [Self] {
         match probe.head() {
             head if head.router().is_some() => &Self::ALL,
             head if head.has_fixed_order() => &[Self::Normal, Self::RandomOrder],
@@ -63,7 +63,7 @@ impl Ablation {
     }
 }
 
-/// The logits of one image in every way of [`Ablation::of`], in that order. `reading`: how the probe
+/// The logits of one image in every way of [`Ablation::all_of`], in that order. `reading`: how the probe
 /// reads it undisturbed; `image`: its index in its dataset, which seeds what is drawn.
 pub fn logits(
     probe: &Probe,
@@ -72,7 +72,7 @@ pub fn logits(
     seed: u64,
     image: u64,
 ) -> Result<Vec<(Ablation, Vec<f64>)>, InterventionError> {
-    let ways = Ablation::of(probe).iter().map(|&ablation| {
+    let ways = Ablation::all_of(probe).iter().map(|&ablation| {
         let reading = ablation.change(seed).change(probe, tokens, reading.clone(), image)?;
         Ok((ablation, readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)))
     });

@@ -25,7 +25,7 @@ pub struct Question<'a> {
     pub images: &'a Labelled,
     /// For each of `images`, what seeds random orders: its index in the whole dataset, so that the
     /// answers do not depend on which part of it is asked about.
-    pub draws: &'a [u64],
+    pub image_seeds: &'a [u64],
     /// Whether the order is disturbed too.
     pub ablations: bool,
     /// Seed of the disturbed orders.
@@ -38,7 +38,7 @@ pub struct Question<'a> {
 }
 
 /// Images of up to 256 tokens that untrained scorers are asked about: their mean needs no more.
-const SAMPLE: usize = 64;
+const UNTRAINED_IMAGES: usize = 64;
 
 /// A diagnostic of a router's plans over the images, beside what nothing learnt gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,9 +104,9 @@ pub fn evaluate(
     let has_cls = cache.cls(&[]).is_some();
     probe.fits(cache.width(), cache.grid().len(), has_cls)?;
     let ask = |at: usize| -> Result<Answer, InterventionError> {
-        let (image, class, draw) = (images.images[at], images.classes[at], question.draws[at]);
+        let (image, class, image_seed) = (images.images[at], images.classes[at], question.image_seeds[at]);
         let tokens = cache.tokens(image);
-        let reading = probe.reading(&tokens, draw)?;
+        let reading = probe.reading(&tokens, image_seed)?;
         let classifier = &probe.classifier;
         let features = classifier.weight.len() / classifier.bias.len().max(1);
         let truth = question.covers.get(at).and_then(Option::as_ref).map(|cover| {
@@ -117,7 +117,7 @@ pub fn evaluate(
         let plan = plan.and_then(|router| plan_of(&reading, Some(router)));
         let measures = plan.map(|plan| measure(&*plan, tokens.grid));
         let ways = match question.ablations {
-            true => ablation::logits(probe, &tokens, &reading, question.seed, draw)?,
+            true => ablation::logits(probe, &tokens, &reading, question.seed, image_seed)?,
             false => {
                 let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
                 vec![(Ablation::Normal, logits)]
@@ -152,7 +152,7 @@ fn diagnostics(probe: &Probe, answers: &[Answer], question: &Question) -> Vec<Me
     let images = &question.images.images;
     // A plan is N x N: of longer sequences fewer images.
     let n = question.tokens.grid().len();
-    let count = (SAMPLE * 256 * 256 / (n * n)).clamp(1, SAMPLE);
+    let count = (UNTRAINED_IMAGES * 256 * 256 / (n * n)).clamp(1, UNTRAINED_IMAGES);
     let some = (0..images.len()).step_by(images.len().div_ceil(count));
     let fresh: Vec<_> = some.map(|at| nulls.untrained(router, &question.tokens.tokens(images[at]))).collect();
     let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;

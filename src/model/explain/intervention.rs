@@ -100,7 +100,7 @@ impl Intervention {
             }
         }
         let kind = crate::model::probe::head::find(&head).expect("a probe has a head of the list");
-        if let Err(error) = (kind.build)(&meta.config) {
+        if let Err(error) = kind.build(&meta.config) {
             return Err(InterventionError::Value(error.to_string()));
         }
         Ok(Cow::Owned(Probe::new(meta, probe.arrays.clone(), probe.classifier.clone())))
@@ -129,7 +129,7 @@ impl Intervention {
             Form::Scan(directions) => {
                 directions.iter_mut().for_each(|direction| self.reorder(direction, &pi));
             }
-            Form::Opaque { .. } if matches!(self, Self::Random(_)) && probe.meta.head == "bi-gru" => {
+            Form::Opaque { .. } if matches!(self, Self::Random(_)) && probe.head().is_recurrent() => {
                 return Ok(probe.reading(&moved(tokens, &pi), image)?);
             }
             _ => return Err(InterventionError::NoOrder { head: probe.meta.head.clone() }),

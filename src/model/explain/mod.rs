@@ -26,11 +26,12 @@ use crate::model::explain::evidence::{exact, proxy, raster};
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
 use crate::model::explain::null_model::NullBands;
 use crate::model::explain::readout::{logits, token_weight};
+use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
 use crate::model::probe::router::Router;
 
 /// Shares that are worth a thread of their own.
-const SHARES: usize = 1 << 16;
+const SHARES_PER_THREAD: usize = 1 << 16;
 
 /// What is asked of one image and one probe.
 pub struct Question<'a> {
@@ -43,7 +44,7 @@ pub struct Question<'a> {
     /// What the proxy decays by, instead of the spectral radius.
     pub rho: Option<f64>,
     /// Seeds random orders: the image's index in its dataset.
-    pub draw: u64,
+    pub image_seed: u64,
     /// Where null bands come from, if they are wanted.
     pub nulls: Option<&'a NullBands>,
     /// How many predictions to keep.
@@ -97,7 +98,7 @@ pub fn explain_changed(
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
         return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
     }
-    let reading = change.read(probe, tokens, question.draw)?;
+    let reading = change.read(probe, tokens, question.image_seed)?;
     let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
     let logits = logits(&reading, tokens, weight, bias);
     if !logits.iter().all(|x| x.is_finite()) {
@@ -113,7 +114,7 @@ pub fn explain_changed(
 
     let router = probe.head().router().filter(|_| !change.unroutes());
     let plan = plan_of(&reading, router);
-    let sketch = plan.as_deref().map(|plan| PlanStats::of(plan, tokens.grid));
+    let sketch = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
     let diagnostics = match &sketch {
         Some(sketch) => diagnose(sketch, tokens, router, &question),
         None => IndexMap::new(),
@@ -143,9 +144,9 @@ pub fn explain_changed(
         logits: narrow(&logits),
         top: predictions.into_iter().take(question.top).collect(),
         evidence,
-        routing: match probe.meta.head.as_str() {
-            "bi-gru" => both_ways(change, question.draw, tokens.grid.len()),
-            _ => routing(&reading, plan.as_deref()),
+        routing: match probe.head().is_recurrent() {
+            true => both_ways(change, question.image_seed, tokens.grid.len()),
+            false => routing(&reading, plan.as_deref()),
         },
         diagnostics,
     })
@@ -165,16 +166,15 @@ pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls
 
 /// Every class, best first; ties to the lower index.
 fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
-    let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = logits.iter().map(|x| (x - top).exp()).sum();
     let mut all: Vec<Prediction> = logits
         .iter()
+        .zip(softmax(logits))
         .enumerate()
-        .map(|(index, &logit)| Prediction {
+        .map(|(index, (&logit, probability))| Prediction {
             index,
             name: classes.get(index).cloned().unwrap_or_else(|| index.to_string()),
             logit: logit as f32,
-            probability: ((logit - top).exp() / total) as f32,
+            probability: probability as f32,
         })
         .collect();
     all.sort_by(|a, b| logits[b.index].total_cmp(&logits[a.index]));
@@ -193,7 +193,7 @@ pub(super) fn plan_of<'a>(reading: &'a HeadOutput, router: Option<&dyn Router>) 
 
 fn routing(reading: &HeadOutput, plan: Option<&Plan>) -> Routing {
     if let Some(&Plan { n, ref share }) = plan {
-        let data = share.par_iter().with_min_len(SHARES).map(|&x| x as f32).collect();
+        let data = share.par_iter().with_min_len(SHARES_PER_THREAD).map(|&x| x as f32).collect();
         return Routing::Plan(Matrix { rows: n, cols: n, data });
     }
     let Form::Scan(directions) = &reading.form else { return Routing::None };

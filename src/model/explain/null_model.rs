@@ -4,15 +4,15 @@
 //! scorers read the image's own tokens, so their scores lie over it as smoothly as any linear map's do:
 //! beside them a diagnostic says what training did.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use indexmap::IndexMap;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::diagnostics::{MEASURES, measure};
 use crate::model::grid::Grid;
+use crate::model::memo::Memo;
 use crate::model::probe::head::scorer;
 use crate::model::probe::router::{Router, standardise};
 use crate::model::stats::{normal, quantiles};
@@ -23,13 +23,13 @@ pub const DRAWS: usize = 64;
 /// Untrained scorers an image is asked about, unless random scores are fewer.
 pub const SCORERS: usize = 32;
 /// Images of more tokens are asked about by fewer scorers: a plan is N x N, and every image has its own.
-const LONG: usize = 1024;
+const LONG_SEQUENCE: usize = 1024;
 /// How many fewer at most.
-const FEW: usize = 8;
+const SCORERS_OF_LONG: usize = 8;
 /// Bands of either kind kept before the oldest is forgotten; each holds a few numbers a diagnostic.
-const KEPT: usize = 256;
+const MAX_BANDS: usize = 256;
 /// Images whose untrained scores are kept, for the next router: some 50 KB each.
-const SCORED: usize = 32;
+const MAX_UNTRAINED: usize = 32;
 
 /// 5th and 95th percentile of every diagnostic, in the order of [`MEASURES`].
 pub type Band = Arc<[(f64, f64)]>;
@@ -45,41 +45,14 @@ pub struct Untrained {
     pub band: (f64, f64),
 }
 
-/// What is known by a key, the oldest forgotten first.
-struct Kept<K, V> {
-    most: usize,
-    known: Mutex<IndexMap<K, V>>,
-}
-
-impl<K: std::hash::Hash + Eq, V: Clone> Kept<K, V> {
-    fn new(most: usize) -> Self {
-        Self { most, known: Mutex::default() }
-    }
-
-    fn get(&self, key: K, make: impl FnOnce() -> V) -> V {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = known().get(&key) {
-            return value.clone();
-        }
-        // Computed without the lock: a rayon thread that waits on it could be the one to release it.
-        let value = make();
-        let mut known = known();
-        if known.len() >= self.most {
-            known.shift_remove_index(0);
-        }
-        known.insert(key, value.clone());
-        value
-    }
-}
-
 /// Null bands by router settings and grid, and those of untrained scorers by router settings and
 /// image, computed once. Owned by whoever explains many images.
 pub struct NullBands {
     draws: usize,
     seed: u64,
-    known: Kept<(String, Grid), Band>,
-    untrained: Kept<(String, Image), Arc<[Untrained]>>,
-    scores: Kept<Image, Arc<[Vec<f64>]>>,
+    known: Memo<(String, Grid), Band>,
+    untrained: Memo<(String, Image), Arc<[Untrained]>>,
+    scores: Memo<Image, Arc<[Vec<f64>]>>,
 }
 
 /// The grid of an image, and a number that tells its tokens from another's.
@@ -92,9 +65,9 @@ impl NullBands {
         Self {
             draws: draws.max(1),
             seed,
-            known: Kept::new(KEPT),
-            untrained: Kept::new(KEPT),
-            scores: Kept::new(SCORED),
+            known: Memo::new(MAX_BANDS),
+            untrained: Memo::new(MAX_BANDS),
+            scores: Memo::new(MAX_UNTRAINED),
         }
     }
 
@@ -106,7 +79,7 @@ impl NullBands {
     /// Untrained scorers a band is made of, for images of `n` tokens: as many as there are random
     /// scores, at most [`SCORERS`], and 8 above 1024 tokens.
     pub fn scorers(&self, n: usize) -> usize {
-        self.draws.min(if n > LONG { FEW } else { SCORERS })
+        self.draws.min(if n > LONG_SEQUENCE { SCORERS_OF_LONG } else { SCORERS })
     }
 
     /// The band of a router over a grid of at least two patches.

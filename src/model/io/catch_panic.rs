@@ -4,26 +4,26 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Longest message in bytes: what a file names, and an error repeats, may be of any length.
-const MESSAGE: usize = 4000;
+const MAX_MESSAGE: usize = 4000;
 
 /// Runs `work`, which leaves nothing behind that is used after a panic; what a panic said.
 pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| said(&*panic))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_message(&*panic))
 }
 
 /// What a panic said.
-pub fn said(panic: &(dyn Any + Send)) -> String {
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
 }
 
 /// A message that is too long without its middle: it begins with the file and ends with what to do.
 pub fn cut(text: String) -> String {
-    if text.len() <= MESSAGE {
+    if text.len() <= MAX_MESSAGE {
         return text;
     }
-    let start = text.floor_char_boundary(MESSAGE / 2);
-    let end = text.ceil_char_boundary(text.len() - MESSAGE / 2);
+    let start = text.floor_char_boundary(MAX_MESSAGE / 2);
+    let end = text.ceil_char_boundary(text.len() - MAX_MESSAGE / 2);
     format!("{} [… {} bytes …] {}", &text[..start], end - start, &text[end..])
 }
 

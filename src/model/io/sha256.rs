@@ -16,7 +16,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The digest of bytes.
-pub fn of(bytes: &[u8]) -> String {
+pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
@@ -35,13 +35,13 @@ pub fn of_file(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{of, of_file};
+    use super::{of_bytes, of_file};
 
     #[test]
     fn a_file_and_its_bytes_have_the_same_digest() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "abc").unwrap();
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; // FIPS 180-2
-        assert_eq!((of(b"abc").as_str(), of_file(file.path()).unwrap().as_str()), (known, known));
+        assert_eq!((of_bytes(b"abc").as_str(), of_file(file.path()).unwrap().as_str()), (known, known));
     }
 }

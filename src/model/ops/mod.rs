@@ -1,5 +1,8 @@
-//! Loops over numbers: wide registers, matrix products, weighted sums of tokens for many heads at once.
+//! Loops over numbers: wide registers, matrix products, weighted sums of tokens for many heads at once; and how
+//! such loops become operations of burn with a gradient of their own.
 
+pub mod cpu;
+pub(crate) mod custom_op;
 pub(crate) mod gemm;
 pub mod pooling;
 pub mod simd;

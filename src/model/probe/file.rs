@@ -12,20 +12,21 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 use super::meta::{FORMAT, Meta};
-use super::{Classifier, Probe, ProbeError, known_heads};
+use super::{Classifier, MAX_KERNELS, Probe, ProbeError, known_heads};
 use crate::model::grid::Grid;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::atomic_file;
 use crate::model::io::sha256;
+use crate::model::memo::Memo;
 use crate::model::probe::head::{self, Dims};
 use crate::model::probe::params::{Constraint, STEP_BOUNDS, Spec};
 
 /// The metadata key of the description.
 const KEY: &str = "ssmprobe";
 /// Largest probe file in bytes; the largest real ones are some hundred megabytes.
-const MOST_BYTES: u64 = 4 << 30;
+const MAX_FILE_BYTES: u64 = 4 << 30;
 /// Largest hidden size; the largest vision backbones have 6144.
-const MOST_WIDTH: usize = 16_384;
+const MAX_WIDTH: usize = 16_384;
 
 impl Probe {
     /// Reads a probe file.
@@ -37,7 +38,7 @@ impl Probe {
     /// Reads a probe file; with the SHA-256 of the very bytes that were read.
     pub fn load_known(path: &Path) -> Result<(Self, String), ProbeError> {
         let bytes = read(path)?;
-        Ok((Self::parse(&bytes, path)?, sha256::of(&bytes)))
+        Ok((Self::parse(&bytes, path)?, sha256::of_bytes(&bytes)))
     }
 
     /// Reads the bytes of a probe file; `path` names it in errors.
@@ -52,16 +53,16 @@ impl Probe {
         let meta = parse_meta(&description, path)?;
         let file = path.display().to_string();
 
-        let kind = head::find(&meta.head).ok_or_else(|| ProbeError::UnknownHead {
+        let spec = head::find(&meta.head).ok_or_else(|| ProbeError::UnknownHead {
             file: file.clone(),
             found: meta.head.clone(),
             known: known_heads(&meta.head),
         })?;
         let config_error = |source| ProbeError::Config { file: file.clone(), source };
-        let head = (kind.build)(&meta.config).map_err(config_error)?;
+        let head = spec.build(&meta.config).map_err(config_error)?;
         let width = meta.backbone.hidden_size;
-        if !(1..=MOST_WIDTH).contains(&width) {
-            return Err(ProbeError::HiddenSize { file, found: width, most: MOST_WIDTH });
+        if !(1..=MAX_WIDTH).contains(&width) {
+            return Err(ProbeError::HiddenSize { file, found: width, most: MAX_WIDTH });
         }
         let shape = |name: &str| tensors.tensor(name).ok().map(|view| view.shape().to_vec());
         let order = shape("order").and_then(|shape| shape.first().copied());
@@ -92,7 +93,7 @@ impl Probe {
         }
         let mut take = |name| arrays.shift_remove(name).expect("gathered above").data;
         let classifier = Classifier { weight: take("classifier.weight"), bias: take("classifier.bias") };
-        Ok(Self { meta, arrays, classifier, metadata, head, file, kernels: Default::default() })
+        Ok(Self { meta, arrays, classifier, metadata, head, file, kernels: Memo::new(MAX_KERNELS) })
     }
 
     /// Writes a probe file, whole or not at all.
@@ -131,8 +132,8 @@ impl Probe {
 
 /// The bytes of a file that may be a probe.
 fn read(path: &Path) -> Result<Vec<u8>, ProbeError> {
-    atomic_file::read(path, MOST_BYTES).map_err(|source| match source.kind() {
-        ErrorKind::FileTooLarge => ProbeError::TooLarge { path: path.to_owned(), most: MOST_BYTES },
+    atomic_file::read(path, MAX_FILE_BYTES).map_err(|source| match source.kind() {
+        ErrorKind::FileTooLarge => ProbeError::TooLarge { path: path.to_owned(), most: MAX_FILE_BYTES },
         _ => ProbeError::Io { path: path.to_owned(), verb: "read", verb_past: "read", source },
     })
 }

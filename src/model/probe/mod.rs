@@ -10,13 +10,14 @@ mod file;
 pub mod head;
 pub mod head_output;
 mod meta;
+pub mod paper_cost;
 pub mod params;
 pub mod router;
 pub mod s4;
 pub mod settings;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use self::error::ProbeError;
 use self::head::s4_layer::Kernel;
@@ -26,9 +27,10 @@ pub use self::meta::{BackboneMeta, FORMAT, Meta};
 use self::params::Spec;
 use super::tokens::Tokens;
 use crate::model::io::array::Arrays;
+use crate::model::memo::Memo;
 
-/// Token counts whose kernels are kept before all are forgotten.
-const KEPT: usize = 8;
+/// Token counts whose kernels are kept before the oldest are forgotten.
+const MAX_KERNELS: usize = 8;
 
 /// The linear classifier of a probe.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +63,7 @@ pub struct Probe {
     /// What errors call it.
     file: String,
     /// S4 kernels by number of tokens.
-    kernels: Mutex<HashMap<usize, Arc<Vec<Kernel>>>>,
+    kernels: Memo<usize, Arc<Vec<Kernel>>>,
 }
 
 impl Probe {
@@ -70,10 +72,18 @@ impl Probe {
     /// # Panics
     /// If `meta` names no head or settings it refuses: a bug of the caller, who built the head.
     pub fn new(meta: Meta, arrays: Arrays, classifier: Classifier) -> Self {
-        let kind = head::find(&meta.head).expect("the id of a head");
-        let head = (kind.build)(&meta.config).expect("settings the head was built with");
+        let spec = head::find(&meta.head).expect("the id of a head");
+        let head = spec.build(&meta.config).expect("settings the head was built with");
         let file = format!("the probe `{}`", meta.head);
-        Self { meta, arrays, classifier, metadata: BTreeMap::new(), head, file, kernels: Mutex::default() }
+        Self {
+            meta,
+            arrays,
+            classifier,
+            metadata: BTreeMap::new(),
+            head,
+            file,
+            kernels: Memo::new(MAX_KERNELS),
+        }
     }
 
     /// The head, by its settings.
@@ -106,28 +116,17 @@ impl Probe {
         Ok(())
     }
 
-    /// How it reads one image, in float64. `draw` seeds random orders: the image's index in its
+    /// How it reads one image, in float64. `image_seed` seeds random orders: the image's index in its
     /// dataset.
-    pub fn reading(&self, tokens: &Tokens, draw: u64) -> Result<HeadOutput, ProbeError> {
+    pub fn reading(&self, tokens: &Tokens, image_seed: u64) -> Result<HeadOutput, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;
-        Ok(self.head.reading_with(&self.arrays, &self.kernels(n), tokens, draw))
+        Ok(self.head.reading_with(&self.arrays, &self.kernels(n), tokens, image_seed))
     }
 
     /// Its S4 kernels for `n` tokens, computed once.
     fn kernels(&self, n: usize) -> Arc<Vec<Kernel>> {
-        let known = || self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernels) = known().get(&n) {
-            return kernels.clone();
-        }
-        // Computed without the lock: a rayon thread that waits on it could be the one to release it.
-        let kernels = Arc::new(self.head.kernels(&self.arrays, n));
-        let mut known = known();
-        if known.len() >= KEPT {
-            known.clear();
-        }
-        known.insert(n, kernels.clone());
-        kernels
+        self.kernels.get(n, || Arc::new(self.head.kernels(&self.arrays, n)))
     }
 
     /// The index of a class by its name (first exactly, then in any case) or its number.
@@ -167,7 +166,7 @@ impl Clone for Probe {
 
 /// Ids of all heads, nearest to `asked` first.
 fn known_heads(asked: &str) -> String {
-    let ids = head::HEADS.iter().map(|kind| kind.id);
+    let ids = head::HEADS.iter().map(|spec| spec.id);
     nearest(asked, ids, head::HEADS.len()).join(", ")
 }
 

@@ -61,7 +61,7 @@ impl Model {
     ) -> Result<Self, ModelError> {
         let failed = |source| ModelError::Config { head: kind.id, source };
         let seeded = Config { seed: config.seed.or(Some(seed)), ..config.clone() };
-        let head: Arc<dyn Head> = (kind.build)(&seeded).map_err(failed)?.into();
+        let head: Arc<dyn Head> = kind.build(&seeded).map_err(failed)?.into();
         head.check(&dims).map_err(failed)?;
         if dims.grid.len() < 2 {
             return Err(ModelError::TooFewTokens { head: kind.id, found: dims.grid.len() });
@@ -80,7 +80,7 @@ impl Model {
         probe.fits(width, grid.len(), true)?;
         let kind = crate::model::probe::head::find(&probe.meta.head).expect("a probe names a head");
         let head: Arc<dyn Head> =
-            (kind.build)(&probe.meta.config).expect("a probe's settings are checked").into();
+            kind.build(&probe.meta.config).expect("a probe's settings are checked").into();
         let dims = Dims { width, grid, classes: probe.classes() };
         let mut arrays = probe.arrays.clone();
         let shape = [dims.classes, head.features_len(&dims)];

@@ -103,7 +103,7 @@ pub struct HeadTrainer {
     pub best: Option<Snapshot>,
     /// Predicted class of every test image after the last epoch.
     pub answers: Vec<u32>,
-    /// Why it stopped before the end, if it did; its parameters are the last good ones.
+    /// Why it stopped before the end, if it did; its parameters are the last finite ones.
     pub failure: Option<String>,
     /// Loss sum, right answers and images of the epoch under way.
     pub running: Running,
@@ -112,7 +112,7 @@ pub struct HeadTrainer {
     /// Time its own steps took, in seconds: without reading tokens, without evaluation.
     pub seconds: f64,
     /// The parameters that gave the last finite loss.
-    good: Option<Params>,
+    last_finite: Option<Params>,
 }
 
 /// A head after one epoch.
@@ -168,15 +168,15 @@ impl HeadTrainer {
             running: Running::default(),
             losses: Losses::default(),
             seconds: 0.0,
-            good: None,
+            last_finite: None,
         }
     }
 
     /// Ends its training because of `what`, and takes back the step that led to it.
     fn fail(&mut self, what: &str) {
         self.failure = Some(format!("{what} in epoch {}", self.history.len() + 1));
-        if let Some(good) = self.good.take() {
-            self.model = self.model.clone().with_params(good);
+        if let Some(last_finite) = self.last_finite.take() {
+            self.model = self.model.clone().with_params(last_finite);
         }
     }
 }
@@ -276,12 +276,16 @@ fn batch_of(task: &Task, rows: Rows, images: &[usize], step: Option<u64>) -> Bat
     let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
     // Far apart for every step, and never those of an evaluation.
     let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
-    let draws = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
+    let image_seeds = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
     match step {
-        Some(_) => {
-            Batch { patches: patches.autodiff(), cls: cls.map(Tensor::autodiff), grid, draws, training: true }
-        }
-        None => Batch { patches, cls, grid, draws, training: false },
+        Some(_) => Batch {
+            patches: patches.autodiff(),
+            cls: cls.map(Tensor::autodiff),
+            grid,
+            image_seeds,
+            training: true,
+        },
+        None => Batch { patches, cls, grid, image_seeds, training: false },
     }
 }
 

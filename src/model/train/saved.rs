@@ -14,7 +14,7 @@ pub struct Saved {
     /// Trained values, bit for bit as the optimiser left them.
     pub params: Arrays,
     /// Those of the step before, which a loss that breaks falls back to; empty where there is none.
-    pub good: Arrays,
+    pub last_finite: Arrays,
     /// The optimiser's moments.
     pub adam: Arrays,
     /// As in [`HeadTrainer`].
@@ -50,7 +50,7 @@ impl HeadTrainer {
     pub fn save(&self) -> Saved {
         Saved {
             params: self.model.params().to_trained(),
-            good: self.good.as_ref().map(Params::to_trained).unwrap_or_default(),
+            last_finite: self.last_finite.as_ref().map(Params::to_trained).unwrap_or_default(),
             adam: self.adam.to_arrays(),
             history: self.history.clone(),
             best: self.best.clone(),
@@ -64,9 +64,9 @@ impl HeadTrainer {
 
     /// The learner as it was saved; `None` if its parameters are not this head's.
     pub fn restore(self, saved: Saved, device: &Device) -> Option<Self> {
-        let good = match saved.good.is_empty() {
+        let last_finite = match saved.last_finite.is_empty() {
             true => None,
-            false => Some(self.model.params().clone().restore(&saved.good, device)?),
+            false => Some(self.model.params().clone().restore(&saved.last_finite, device)?),
         };
         let params = self.model.params().clone().restore(&saved.params, device)?;
         let adam = AdamW::from_arrays(&saved.adam, device)?;
@@ -82,7 +82,7 @@ impl HeadTrainer {
             running,
             losses,
             seconds,
-            good,
+            last_finite,
         })
     }
 }

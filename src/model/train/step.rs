@@ -12,8 +12,9 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData, loss};
 
 use super::HeadTrainer;
 use crate::model::io::failpoint;
+use crate::model::ops::cpu;
+use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::pass::{Gradient, Pass};
-use crate::model::ops::pooling::{self, Pooling};
 use crate::model::probe::head::Batch;
 use crate::model::train::classifier::Model;
 
@@ -44,7 +45,7 @@ impl Labels {
 pub fn step_all(learners: &mut [HeadTrainer], batch: &Batch, labels: &Labels, rate: f64) {
     failpoint::device_step();
     let begun = Instant::now();
-    let together = pooling::on_cpu(&batch.patches.device());
+    let together = cpu::on_cpu(&batch.patches.device());
     let mut steps: Vec<Step> = learners
         .iter_mut()
         .filter(|learner| learner.failure.is_none())
@@ -53,11 +54,11 @@ pub fn step_all(learners: &mut [HeadTrainer], batch: &Batch, labels: &Labels, ra
     let asking = steps.iter().filter(|step| step.pooling.is_some()).count().max(1);
     let mut shared = begun.elapsed().as_secs_f64();
 
-    let asks = steps.iter().filter_map(|step| step.pooling.as_ref()).map(Pooling::ask).collect();
+    let requests = steps.iter().filter_map(|step| step.pooling.as_ref()).map(Pooling::request).collect();
     let begun = Instant::now();
     let (mut pooled, pass) = match together {
         true => {
-            let (pooled, pass) = Pass::forward(&pooling::flex(batch.patches.clone()), asks, true);
+            let (pooled, pass) = Pass::forward(&cpu::flex(batch.patches.clone()), requests, true);
             (pooled.into_iter(), Some(pass))
         }
         false => (vec![].into_iter(), None),
@@ -120,7 +121,7 @@ impl<'a> Step<'a> {
         let logits = match pooled {
             Some(pooled) => {
                 let [images, _, width] = batch.patches.dims();
-                let asked = self.pooling.as_ref().expect("only who asks gets an answer");
+                let asked = self.pooling.as_ref().expect("only who requests gets an answer");
                 let pooled = TensorData::new(pooled, asked.shape(images, width));
                 let pooled = Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad();
                 self.pooled = Some(pooled.clone());
@@ -134,7 +135,7 @@ impl<'a> Step<'a> {
         let value = f64::from(loss.inner().into_scalar::<f32>()); // waits, so the device is done
         let cotangent = self.pooled.as_ref().and_then(|pooled| pooled.grad(&gradients));
         self.outcome = Some((value, right, gradients));
-        cotangent.filter(|_| value.is_finite()).map(pooling::host)
+        cotangent.filter(|_| value.is_finite()).map(cpu::host)
     }
 
     /// Moves the parameters; a loss that is not finite takes back the step that led to it.
@@ -149,7 +150,7 @@ impl<'a> Step<'a> {
         let before = carried.map(|carried| carried.backward());
         let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
         let params = learner.model.params().clone();
-        learner.good = Some(params.clone());
+        learner.last_finite = Some(params.clone());
         let moved = learner.adam.step(params, self.tracked.params(), &gradients, rate);
         let pooled = self.pooled.take().map(Tensor::inner);
         learner.model = learner.model.clone().with_params(moved).observe(batch, pooled);

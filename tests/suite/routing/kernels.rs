@@ -12,15 +12,11 @@ pub fn kernels_on_the_host_match_the_original() {
     let mut bound = Bound::new("kernels on the host", HOST);
     for case in reference.cases("kernels") {
         let name = text(case, "name");
-        let (states, d, n) = (count(case, "states"), count(case, "channels"), count(case, "n"));
-        let system = s4::System::new(&transition(&reference, case), states, step(case));
         let (b, c) = (reference.get(&format!("{name}/b")), reference.get(&format!("{name}/c")));
+        let kernel = s4::HostKernel::new(transition(&reference, case), b, c, step(case), count(case, "n"));
         let expected = reference.get(&format!("{name}/kernel"));
-        bound.see(name, apart_of_largest(&system.kernel_channels(&b, &c, d, n), &expected));
-        bound.see(name, apart(&[system.radius()], &reference.get(&format!("{name}/radius"))));
-        if d == 1 {
-            bound.see(name, apart_of_largest(&system.kernel(&b, &c, n), &expected));
-        }
+        bound.see(name, apart_of_largest(&kernel.values(), &expected));
+        bound.see(name, apart(&[kernel.radius()], &reference.get(&format!("{name}/radius"))));
     }
 }
 

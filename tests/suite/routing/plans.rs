@@ -27,7 +27,7 @@ pub fn plans_on_the_host_match_the_original() {
         bound.see(name, apart(&product(&plan.share, &gain), &weights));
         let routed = router.route(&scores, None); // as training reads an image: float32 where that does
         training.see(name, apart(&routed.weights(&gain), &weights));
-        let table: Vec<f64> = routed.table().into_iter().map(f64::from).collect();
+        let table = routed.plan();
         training.see(name, apart(&rows_of(case, &table), &reference.get(&format!("{name}/rows"))));
         let columns = reference.get(&format!("{name}/columns"));
         bound.see(name, apart(&product_left(&cotangent, &plan.share), &columns));

@@ -180,7 +180,7 @@ impl Eval {
                 let asked = evaluation::Question {
                     tokens: &cache,
                     images: &images,
-                    draws: &question.draws,
+                    image_seeds: &question.draws,
                     ablations: self.ablations,
                     seed: self.seed,
                     covers: &masks.covers,

@@ -195,7 +195,7 @@ impl Explainer<'_> {
             probe: loaded.path.display().to_string(),
             class: loaded.class,
             rho: self.rho,
-            draw: *index as u64,
+            image_seed: *index as u64,
             nulls: Some(&self.nulls),
             top: TOP,
         };
@@ -231,7 +231,7 @@ impl Explainer<'_> {
             name: name(loaded)?,
             probe: &loaded.probe,
             change: Intervention::None,
-            draw: index as u64,
+            image_seed: index as u64,
             peers: peers.filter_map(|peer| Some((name(peer)?, &peer.probe))).collect(),
         };
         match (!changed.is_empty()).then(|| measurement.take(changed, &self.kinds))? {

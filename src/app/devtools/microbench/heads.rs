@@ -50,7 +50,7 @@ impl<'a> Step<'a> {
             patches: Tensor::<3>::from_data(patches, bench.device).autodiff(),
             cls: Some(Tensor::<2>::from_data(cls, bench.device).autodiff()),
             grid,
-            draws: (0..images as u64).collect(),
+            image_seeds: (0..images as u64).collect(),
             training: true,
         };
         let answers: Vec<usize> = (0..images).map(|image| image * 7 % classes).collect();

@@ -77,7 +77,7 @@ fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> Result<
             probe: String::new(),
             class: None,
             rho: None,
-            draw: 0,
+            image_seed: 0,
             nulls,
             top: 5,
         };

@@ -73,7 +73,7 @@ impl Plan {
             Err(stock) => *stock,
         };
         let reader = self.open(device)?;
-        let writer = Writer::of(stock)?;
+        let writer = Writer::resume(stock)?;
         let missing = writer.missing();
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
         std::thread::scope(|scope| {
@@ -168,7 +168,7 @@ fn image(sample: &Sample, preprocessor: &Preprocessor) -> Image {
     };
     let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
     let pixels = |photo: Photo| preprocessor.apply(&photo).map_err(|error| error.to_string());
-    (photo.and_then(pixels), Some(sha256::of(&bytes)))
+    (photo.and_then(pixels), Some(sha256::of_bytes(&bytes)))
 }
 
 /// Writes every batch that comes, and how long that took; ends at the first that cannot be written.

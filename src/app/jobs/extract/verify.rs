@@ -96,5 +96,5 @@ impl Plan {
 
 /// SHA-256 of an image's file or table row; none where it cannot be read.
 fn digest_of(sample: &Sample) -> Option<String> {
-    sample.source.bytes().ok().map(|bytes| sha256::of(&bytes))
+    sample.source.bytes().ok().map(|bytes| sha256::of_bytes(&bytes))
 }

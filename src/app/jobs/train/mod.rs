@@ -266,7 +266,7 @@ impl Training<'_> {
             self.write_probes(seed, &learners)?;
             self.write_losses(seed, &learners)?;
             for learner in &learners {
-                let outcome = Outcome::of(learner, seed);
+                let outcome = Outcome::from_trainer(learner, seed);
                 self.run.write_outcome(&outcome)?;
                 outcomes.push(outcome);
             }
@@ -309,7 +309,7 @@ impl Training<'_> {
         before: &[Outcome],
     ) -> Result<(), TrainingError> {
         let seed = self.order.seeds[seed_index];
-        let now = learners.iter().map(|learner| Outcome::of(learner, seed));
+        let now = learners.iter().map(|learner| Outcome::from_trainer(learner, seed));
         let outcomes: Vec<Outcome> = before.iter().cloned().chain(now).collect();
         self.run.write_tables(&outcomes)?;
         self.write_losses(seed, learners)?;

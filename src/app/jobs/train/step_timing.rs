@@ -72,7 +72,7 @@ impl StepTiming {
             patches: patches.autodiff(),
             cls: Some(cls.autodiff()),
             grid: dims.grid,
-            draws: (0..images as u64).collect(),
+            image_seeds: (0..images as u64).collect(),
             training: true,
         };
         let labels = Labels::new(&classes, dims.classes, device);
@@ -82,7 +82,7 @@ impl StepTiming {
 
     /// Images of the batch.
     fn images(&self) -> usize {
-        self.batch.draws.len()
+        self.batch.image_seeds.len()
     }
 
     /// One step, which prepares the device and is not counted.
@@ -104,9 +104,14 @@ impl StepTiming {
     /// Time of evaluating one batch.
     fn evaluation(&self) -> Duration {
         let begun = Instant::now();
-        let Batch { patches, cls, grid, draws, .. } = self.batch.clone();
-        let batch =
-            Batch { patches: patches.inner(), cls: cls.map(Tensor::inner), grid, draws, training: false };
+        let Batch { patches, cls, grid, image_seeds, .. } = self.batch.clone();
+        let batch = Batch {
+            patches: patches.inner(),
+            cls: cls.map(Tensor::inner),
+            grid,
+            image_seeds,
+            training: false,
+        };
         for learner in &self.learners {
             // Reading the answer waits for the device.
             learner.model.logits(&batch).argmax(1).into_data();

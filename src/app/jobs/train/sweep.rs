@@ -68,7 +68,7 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         if let Some((field, _)) = chosen.iter().find(|(field, _)| !settings::has(kind, field)) {
             return Err(wrong(settings::without([kind].into_iter(), field)));
         }
-        (kind.build)(&config).map_err(|error| wrong(error.to_string()))?;
+        kind.build(&config).map_err(|error| wrong(error.to_string()))?;
         let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let pairs = chosen.iter().map(|(field, value)| format!("{field}={}", word(value)));
         let name = format!("{id}[{}]", pairs.collect::<Vec<_>>().join(","));

@@ -15,6 +15,7 @@ use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::ColumnState;
 use crate::app::state::command::Command;
 use crate::model::explain::intervention::Intervention;
+use crate::model::probe::head::{self, HeadSpec};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{color32, font};
 use crate::viz::figures::plot::TracePlot;
@@ -356,7 +357,7 @@ fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
 
 /// What can be changed in how a probe reads.
 pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<(&'static str, Intervention)> {
-    if facts.is_some_and(|facts| facts.head == "bi-gru") {
+    if facts.and_then(|facts| head::find(&facts.head)).is_some_and(HeadSpec::is_recurrent) {
         return vec![("Random order", Intervention::Random(0))];
     }
     let mut all = vec![

@@ -16,7 +16,7 @@ use super::HubError;
 use crate::model::io::atomic_file;
 
 /// Longest file that holds a commit, in bytes.
-const REF: u64 = 1 << 16;
+const MAX_REF_BYTES: u64 = 1 << 16;
 
 /// One repository in the cache.
 #[derive(Debug)]
@@ -56,14 +56,14 @@ impl Repo {
         if is_commit(revision) {
             return Some(revision.into());
         }
-        let commit = atomic_file::text(&self.root.join("refs").join(revision), REF).ok()?;
+        let commit = atomic_file::text(&self.root.join("refs").join(revision), MAX_REF_BYTES).ok()?;
         Some(commit.trim().to_owned()).filter(|commit| is_name(commit))
     }
 
     /// Remembers that `revision` stands for `commit`.
     pub fn set_commit(&self, revision: &str, commit: &str) -> Result<(), HubError> {
         let path = self.root.join("refs").join(revision);
-        if is_commit(revision) || atomic_file::text(&path, REF).is_ok_and(|old| old == commit) {
+        if is_commit(revision) || atomic_file::text(&path, MAX_REF_BYTES).is_ok_and(|old| old == commit) {
             return Ok(());
         }
         let dir = path.parent().unwrap_or(&self.root);

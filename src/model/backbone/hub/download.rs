@@ -38,9 +38,9 @@ pub(super) struct Client<'a> {
 }
 
 /// Tries in a row that bring nothing before a download is given up.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Redirects in a row that are followed.
-const REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 
 impl<'a> Client<'a> {
     /// A client for the repository `id`; connects when it is first used.
@@ -89,7 +89,7 @@ impl<'a> Client<'a> {
     /// What the Hub says of `file` at `revision`; `None` if it has no such file there.
     pub fn ask(&self, revision: &str, file: &str) -> Result<Option<Remote>, HubError> {
         let mut url = self.url(revision, file);
-        for _ in 0..REDIRECTS {
+        for _ in 0..MAX_REDIRECTS {
             let mut request = self.agent.head(&url);
             if let Some((name, token)) = self.token(&url) {
                 request = request.header(name, token);
@@ -145,7 +145,7 @@ impl<'a> Client<'a> {
     /// Requests a range of `url`, following redirects; the token goes to the endpoint only.
     fn get(&self, url: &str, range: &str) -> Result<Response<Body>, HubError> {
         let mut url = url.to_owned();
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let mut request = self.agent.get(&url);
             if let Some((name, token)) = self.token(&url) {
                 request = request.header(name, token);
@@ -242,7 +242,7 @@ impl<'a> Client<'a> {
                 Ok(()) => {}
                 Err(HubError::Network { reason, .. }) => {
                     tries = if growing.done > before { 1 } else { tries + 1 };
-                    if tries >= TRIES {
+                    if tries >= MAX_ATTEMPTS {
                         return Err(growing.interrupted(file, remote, reason));
                     }
                     sleep(Duration::from_millis(300 * u64::from(tries)));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Bytes that have to arrive within a [`Rate`]'s time.
-pub(super) const LEAST: u64 = 64 << 10;
+pub(super) const MIN_BYTES: u64 = 64 << 10;
 
 /// Watches how much arrives.
 pub(super) struct Rate {
@@ -13,7 +13,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// At least [`LEAST`] bytes are to arrive in every `within` from `now` on.
+    /// At least [`MIN_BYTES`] bytes are to arrive in every `within` from `now` on.
     pub fn new(within: Duration, now: Instant) -> Self {
         Self { within, since: now, before: 0 }
     }
@@ -26,12 +26,12 @@ impl Rate {
         }
         let came = done.saturating_sub(self.before);
         (self.since, self.before) = (now, done);
-        came < LEAST
+        came < MIN_BYTES
     }
 
     /// What is wrong with one that is too slow.
     pub fn reason(&self) -> String {
-        format!("less than {LEAST} bytes came within {:.0?}", self.within)
+        format!("less than {MIN_BYTES} bytes came within {:.0?}", self.within)
     }
 }
 
@@ -44,9 +44,9 @@ mod tests {
         let (begun, minute) = (Instant::now(), Duration::from_mins(1));
         let mut rate = Rate::new(minute, begun);
         assert!(!rate.slow(1, begun + minute / 2), "the minute is not over");
-        assert!(!rate.slow(LEAST, begun + minute));
-        assert!(!rate.slow(LEAST + 1, begun + minute * 3 / 2));
-        assert!(rate.slow(LEAST + 2, begun + minute * 2));
+        assert!(!rate.slow(MIN_BYTES, begun + minute));
+        assert!(!rate.slow(MIN_BYTES + 1, begun + minute * 3 / 2));
+        assert!(rate.slow(MIN_BYTES + 2, begun + minute * 2));
         // A file that was cut back to nothing counts from there.
         assert!(rate.slow(0, begun + minute * 3));
     }

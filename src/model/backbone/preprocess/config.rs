@@ -11,9 +11,9 @@ use crate::model::backbone;
 use crate::model::io::atomic_file;
 
 /// Largest edge a configuration may ask for, in pixels.
-const LARGEST_EDGE: u64 = 1 << 16;
+const MAX_EDGE: u64 = 1 << 16;
 /// No configuration file is longer, in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// What a processor does where the file is silent.
 struct Defaults {
@@ -103,7 +103,7 @@ pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
         .filter(|config| (0..2).any(|axis| !config.image[axis].is_multiple_of(config.patch[axis])));
     let cut = cut.map(|config| config.patch);
     // The model type helps old files only.
-    let model = atomic_file::read(&folder.join("config.json"), LARGEST).ok();
+    let model = atomic_file::read(&folder.join("config.json"), MAX_FILE_BYTES).ok();
     let model = model.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     let model = model.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
     Ok(Preprocessor { cut, ..parse(&path.display().to_string(), &text, model)? })
@@ -114,7 +114,7 @@ pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
 fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
     let get = |name: &str| {
         let path = folder.join(name);
-        match atomic_file::read(&path, LARGEST) {
+        match atomic_file::read(&path, MAX_FILE_BYTES) {
             Ok(text) => Ok(Some((path, text))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(PreprocessError::Read { path, source }),
@@ -242,7 +242,7 @@ impl Config<'_> {
             )
         };
         let edge = |value: &Value| {
-            let edge = value.as_u64().filter(|edge| (1..=LARGEST_EDGE).contains(edge)).ok_or_else(wrong)?;
+            let edge = value.as_u64().filter(|edge| (1..=MAX_EDGE).contains(edge)).ok_or_else(wrong)?;
             Ok(edge as usize)
         };
         let size = match value {

@@ -57,11 +57,11 @@ pub(super) struct Placing {
 
 impl Placing {
     /// Places a photograph, or says that nothing sensible would come of it.
-    pub fn of(preprocessor: &Preprocessor, photo: &Photo) -> Result<Self, PreprocessError> {
+    pub fn from_photo(preprocessor: &Preprocessor, photo: &Photo) -> Result<Self, PreprocessError> {
         let (width, height) = (photo.width(), photo.height());
         let (to_width, to_height) = match preprocessor.resize {
             None => (width as u64, height as u64),
-            Some((size, _)) => size.of(width as u64, height as u64),
+            Some((size, _)) => size.resized(width as u64, height as u64),
         };
         let (out_width, out_height) =
             preprocessor.crop.map_or((to_width, to_height), |(height, width)| (width as u64, height as u64));
@@ -92,7 +92,7 @@ impl Placing {
 
 impl Size {
     /// Width and height of a resized photograph; the roundings are transformers'.
-    fn of(self, width: u64, height: u64) -> (u64, u64) {
+    fn resized(self, width: u64, height: u64) -> (u64, u64) {
         let (short, long) = (width.min(height), width.max(height));
         let ordered = |short, long| if width <= height { (short, long) } else { (long, short) };
         match self {

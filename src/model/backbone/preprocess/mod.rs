@@ -203,7 +203,7 @@ impl Preprocessor {
 
     /// The prepared photograph as a picture: resized and cropped, not normalised.
     pub fn picture(&self, photo: &Photo) -> Result<Picture, PreprocessError> {
-        let at = Placing::of(self, photo)?;
+        let at = Placing::from_photo(self, photo)?;
         let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
         // What of the crop lies on the resized picture, in its pixels.
         let part = |offset: i64, size: usize, to: usize| {
@@ -247,7 +247,7 @@ impl Preprocessor {
         row: usize,
         col: usize,
     ) -> Result<Rect, PreprocessError> {
-        let at = Placing::of(self, photo)?;
+        let at = Placing::from_photo(self, photo)?;
         let (x, y) = (photo.width() as f64 / at.to.0 as f64, photo.height() as f64 / at.to.1 as f64);
         Ok(Rect {
             x: ((col * patch) as f64 + at.offset.0 as f64) * x,

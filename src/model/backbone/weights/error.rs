@@ -130,7 +130,7 @@ pub struct KeyErrors {
 
 impl KeyErrors {
     /// Most names shown of each kind.
-    const SHOWN: usize = 20;
+    const MAX_LISTED: usize = 20;
 
     /// Whether the file has exactly what the model needs.
     pub fn is_empty(&self) -> bool {
@@ -144,11 +144,11 @@ impl fmt::Display for KeyErrors {
         let kinds = [("missing", &self.missing), ("unused", &self.unused), ("misshapen", &self.misshapen)];
         for (kind, names) in kinds.into_iter().filter(|(_, names)| !names.is_empty()) {
             write!(f, "; {} {kind}: ", names.len())?;
-            for (i, name) in names.iter().take(Self::SHOWN).enumerate() {
+            for (i, name) in names.iter().take(Self::MAX_LISTED).enumerate() {
                 write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
             }
-            if names.len() > Self::SHOWN {
-                write!(f, " and {} more", names.len() - Self::SHOWN)?;
+            if names.len() > Self::MAX_LISTED {
+                write!(f, " and {} more", names.len() - Self::MAX_LISTED)?;
             }
         }
         Ok(())

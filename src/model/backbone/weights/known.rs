@@ -17,12 +17,12 @@ type Stamp = Vec<(PathBuf, usize, SystemTime)>;
 static KNOWN: LazyLock<Mutex<HashMap<Stamp, String>>> = LazyLock::new(Mutex::default);
 
 /// A file that was written just now may be written again within the same tick of the clock.
-const SETTLED: Duration = Duration::from_secs(2);
+const SETTLING_TIME: Duration = Duration::from_secs(2);
 
 /// SHA-256 of all files, one after another.
 pub(super) fn fingerprint(files: &[Mapped]) -> String {
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let settled = |time: &SystemTime| time.elapsed().is_ok_and(|age| age > SETTLED);
+    let settled = |time: &SystemTime| time.elapsed().is_ok_and(|age| age > SETTLING_TIME);
     let one = |file: &Mapped| Some((file.path.clone(), file.len(), file.changed.filter(settled)?));
     let stamp: Option<Stamp> = files.iter().map(one).collect();
     if let Some(found) = stamp.as_ref().and_then(|stamp| known().get(stamp).cloned()) {
@@ -55,11 +55,11 @@ mod tests {
         };
         let (long_ago, now) = (SystemTime::now() - hour, SystemTime::now());
         let first = of("one", long_ago);
-        assert_eq!(first, sha256::of(b"one"));
+        assert_eq!(first, sha256::of_bytes(b"one"));
         assert_eq!(of("two", long_ago), first, "it is not read again");
-        assert_eq!(of("two", long_ago + Duration::from_secs(1)), sha256::of(b"two"));
+        assert_eq!(of("two", long_ago + Duration::from_secs(1)), sha256::of_bytes(b"two"));
         for text in ["new", "six"] {
-            assert_eq!(of(text, now), sha256::of(text.as_bytes()));
+            assert_eq!(of(text, now), sha256::of_bytes(text.as_bytes()));
         }
     }
 }

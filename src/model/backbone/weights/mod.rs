@@ -5,7 +5,7 @@
 //! converted to float32 when it is asked for, from float32, float16, bfloat16, float64 or
 //! integers. Nothing in a file is executed, and its claims are checked against its size before
 //! anything is allocated: a tensor may repeat what is stored and many may share it, all together
-//! within [`SHARED`]. NaN and infinities are errors: no backbone works with them.
+//! within [`MAX_REPEATS`]. NaN and infinities are errors: no backbone works with them.
 
 mod error;
 mod file;
@@ -27,9 +27,9 @@ use file::Mapped;
 use view::View;
 
 /// How often all tensors together may hold what the files do: as many layers may be tied to one.
-const SHARED: u64 = 32;
+const MAX_REPEATS: u64 = 32;
 /// What they may come to however short the files are: tables that `expand` made, of any sensible size.
-const REPEATED: u64 = 64 << 20;
+const FREE_REPEATED_BYTES: u64 = 64 << 20;
 
 /// The named tensors of one folder, on disk.
 #[derive(Debug)]
@@ -88,10 +88,10 @@ impl Weights {
     ) -> Result<Self, WeightsError> {
         let stored: u64 = files.iter().map(|file| file.len() as u64).sum();
         let claimed = tensors.values().fold(0, |sum: u64, (_, view)| sum.saturating_add(view.bytes()));
-        if claimed > stored.saturating_mul(SHARED).max(REPEATED) {
+        if claimed > stored.saturating_mul(MAX_REPEATS).max(FREE_REPEATED_BYTES) {
             let what = format!(
                 "its {} tensors come to {claimed} bytes, of which it has only {stored}: one repeats a number, or many \
-                 repeat each other, more often than any weights do ({SHARED} times)",
+                 repeat each other, more often than any weights do ({MAX_REPEATS} times)",
                 tensors.len()
             );
             return Err(WeightsError::Unsupported { path: path.into(), what });

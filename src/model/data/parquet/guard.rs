@@ -18,16 +18,16 @@ const MAGIC: &[u8; 4] = b"PAR1";
 /// Longest description; those of a million images have some hundred kilobytes.
 const DESCRIPTION_LIMIT: u64 = 8 << 20;
 /// Most columns, those within columns counted too: the reader goes into them by calling itself.
-const COLUMNS: i64 = 1000;
+const MAX_COLUMNS: i64 = 1000;
 /// Bytes of a page's header that are read at first. One that holds samples of its values is longer.
-const HEADER: u64 = 512;
-/// Longest header of a page: [`HEADER`] a few times sixteenfold.
-const HEADER_LIMIT: u64 = HEADER << 12;
+const MAX_HEADER_BYTES: u64 = 512;
+/// Longest header of a page: [`MAX_HEADER_BYTES`] a few times sixteenfold.
+const HEADER_LIMIT: u64 = MAX_HEADER_BYTES << 12;
 /// Most bytes of one page, unpacked. Writers close a page at a megabyte; only a single larger image
 /// makes a larger one.
 const PAGE_LIMIT: i64 = 1 << 28;
 /// Most values of a dictionary. Writers close one at a megabyte.
-const ENTRIES: i64 = 1 << 20;
+const MAX_ENTRIES: i64 = 1 << 20;
 /// Encodings of values that are read: plain, by dictionary, by runs. The others, which no writer takes unasked,
 /// state a number of values that their reader makes room for.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
@@ -71,7 +71,9 @@ impl Guarded {
         let bytes = self.get_bytes(end - length, length as usize)?;
         let (mut columns, mut rows) = (0, 0_i64);
         let told = &mut |path: &[i16], number: i64| match path {
-            [2] if number > COLUMNS => Err(format!("it has {number} columns; up to {COLUMNS} are read")),
+            [2] if number > MAX_COLUMNS => {
+                Err(format!("it has {number} columns; up to {MAX_COLUMNS} are read"))
+            }
             [2] => {
                 columns = number;
                 Ok(())
@@ -95,7 +97,7 @@ impl Guarded {
 
     /// The header of the page at byte `start`, or what is wrong with it.
     fn header(&self, start: u64) -> std::result::Result<Bytes, String> {
-        let mut most = HEADER;
+        let mut most = MAX_HEADER_BYTES;
         loop {
             let there = most.min(self.len.saturating_sub(start));
             let bytes = self.get_bytes(start, there as usize).map_err(|error| error.to_string())?;
@@ -194,7 +196,7 @@ fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
         return Err(Flaw::Wrong(why));
     }
     // A value takes four bytes at the least: a number, or the length of a text.
-    if !(0..=ENTRIES.min(unpacked / 4)).contains(&entries) {
+    if !(0..=MAX_ENTRIES.min(unpacked / 4)).contains(&entries) {
         return Err(Flaw::Wrong(format!("a dictionary claims {entries} values in {unpacked} bytes")));
     }
     Ok(length)

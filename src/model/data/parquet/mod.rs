@@ -47,7 +47,7 @@ struct Name {
 
 impl Name {
     /// From `train-00000-of-00002-0123abcd.parquet`, or from the folder's name.
-    fn of(path: &Path) -> Self {
+    fn from_path(path: &Path) -> Self {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let word = stem.split(['-', '_', '.']).next().unwrap_or_default();
         let folder = path.parent().map(walk::name).unwrap_or_default();
@@ -148,7 +148,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
 /// All files of the dataset, by path. They lie in one folder, or in folders named as splits.
 fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
     if root.is_file() {
-        return Ok(vec![(root.into(), Name::of(root))]);
+        return Ok(vec![(root.into(), Name::from_path(root))]);
     }
     let first =
         walk::find(root, DEPTH, &is_parquet).ok_or_else(|| DataError::Layout { path: root.into() })?;
@@ -165,7 +165,7 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
     for folder in folders {
         found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)));
     }
-    Ok(found.into_iter().map(|path| (path.clone(), Name::of(&path))).collect())
+    Ok(found.into_iter().map(|path| (path.clone(), Name::from_path(&path))).collect())
 }
 
 /// What is told of files that should be there and are not.
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_name_tells_split_and_part() {
         let place = |name: &str| {
-            let Name { split, part } = Name::of(Path::new(name));
+            let Name { split, part } = Name::from_path(Path::new(name));
             (split, part)
         };
         assert_eq!(place("data/train-00001-of-00042.parquet"), (Some(Split::Train), Some((1, 42))));

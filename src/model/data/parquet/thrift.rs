@@ -17,9 +17,9 @@ enum Wire {
 }
 
 /// Structures within structures; Parquet's own have seven.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Elements of one list; a file has as many columns and groups of rows.
-const ELEMENTS: u64 = 1 << 20;
+const MAX_ELEMENTS: u64 = 1 << 20;
 
 /// Why something was not walked over to its end.
 #[derive(Debug, PartialEq)]
@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
     }
 
     fn structure(&mut self) -> Result<(), Flaw> {
-        if self.path.len() == DEPTH {
+        if self.path.len() == MAX_DEPTH {
             return self.wrong("too deep a structure");
         }
         let defined = (self.fields)(&self.path);
@@ -207,7 +207,7 @@ impl Walk<'_, '_> {
         }
         let count = if head >> 4 == 15 { self.number()? } else { u64::from(head >> 4) };
         let wire = self.wire(head & 0x0f)?;
-        if count > ELEMENTS || [Wire::Bool, Wire::List].contains(&wire) {
+        if count > MAX_ELEMENTS || [Wire::Bool, Wire::List].contains(&wire) {
             return self.wrong(&format!("a list of {count}"));
         }
         self.tell(count as i64)?;

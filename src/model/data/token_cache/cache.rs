@@ -81,7 +81,7 @@ pub struct TokenCache {
 }
 
 /// A shard takes seconds to write: a temporary file that is older was left by a kill.
-pub(super) const LEFT: Duration = Duration::from_mins(10);
+pub(super) const STALE_AFTER: Duration = Duration::from_mins(10);
 
 impl TokenCache {
     /// The complete cache for `source` under `root`, if there is one. Its shards are looked at, not
@@ -97,7 +97,7 @@ impl TokenCache {
         }
     }
 
-    pub(super) fn of(manifest: CacheManifest, folder: &Path) -> Result<Self, CacheError> {
+    pub(super) fn from_manifest(manifest: CacheManifest, folder: &Path) -> Result<Self, CacheError> {
         let shards = (0..manifest.images.div_ceil(SHARD))
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
             .collect::<Result<_, _>>()?;

@@ -38,7 +38,7 @@ pub use writer::{Writer, fits};
 pub const SHARD: usize = 64;
 const MANIFEST: &str = "manifest.json";
 /// No manifest is longer, in bytes.
-const LARGEST_MANIFEST: u64 = 1 << 20;
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 /// Metadata key of a shard: which of its images could not be read.
 const SKIPPED: &str = "skipped";
 
@@ -90,7 +90,7 @@ impl TokenKey {
     /// Name of the cache folder: the first 24 hexadecimal digits of a SHA-256.
     pub fn key(&self) -> String {
         let text = serde_json::to_string(self).expect("plain strings serialise");
-        let mut digits = sha256::of(text.as_bytes());
+        let mut digits = sha256::of_bytes(text.as_bytes());
         digits.truncate(24);
         digits
     }
@@ -203,7 +203,7 @@ fn count(images: usize, index: usize) -> usize {
 /// What a cache folder says of itself; nothing where it does not.
 fn read_manifest(folder: &Path) -> Result<Option<CacheManifest>, CacheError> {
     let path = folder.join(MANIFEST);
-    match atomic_file::read(&path, LARGEST_MANIFEST) {
+    match atomic_file::read(&path, MAX_MANIFEST_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error("read it", &path)(error)),
         Ok(bytes) => serde_json::from_slice(&bytes)

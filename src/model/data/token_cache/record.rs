@@ -9,7 +9,7 @@ use super::{CacheError, write_whole};
 use crate::model::io::atomic_file;
 
 /// No record is longer, in bytes.
-const LARGEST: u64 = 1 << 16;
+const MAX_RECORD_BYTES: u64 = 1 << 16;
 
 /// What is known of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl Record {
         index: usize,
         count: usize,
     ) -> Result<Option<Self>, (String, String)> {
-        let record: Self = match atomic_file::read(&path(folder, index), LARGEST) {
+        let record: Self = match atomic_file::read(&path(folder, index), MAX_RECORD_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err((format!("its record cannot be read: {error}"), "one".into())),
             Ok(bytes) => serde_json::from_slice(&bytes)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::cache::{LEFT, Shard};
+use super::cache::{STALE_AFTER, Shard};
 use super::record::Record;
 use super::{
     CacheError, CacheManifest, MANIFEST, SHARD, TokenCache, TokenKey, count, read_manifest, shard_path,
@@ -150,7 +150,7 @@ impl Stock {
         match self {
             Self { manifest: Some(manifest), shards, folder, .. } if complete => {
                 // What a kill left beside them; where nothing may be written, it stays.
-                let _ = atomic_file::tidy(&folder, LEFT);
+                let _ = atomic_file::tidy(&folder, STALE_AFTER);
                 let shards = shards.into_iter().flatten().map(|(shard, _)| shard).collect();
                 Ok(TokenCache::from_shards(manifest, shards, folder))
             }

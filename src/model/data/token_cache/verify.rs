@@ -27,7 +27,7 @@ fn known() -> MutexGuard<'static, HashMap<PathBuf, Stamp>> {
 }
 
 /// A file that was written just now may be written again within the same tick of the clock.
-const SETTLED: Duration = Duration::from_secs(2);
+const SETTLING_TIME: Duration = Duration::from_secs(2);
 /// Shards read between two words of how far it is.
 const AT_ONCE: usize = 32;
 
@@ -80,7 +80,7 @@ impl Stock {
                     }
                 };
                 verified.adopted += usize::from(self.compare(*index, &found));
-                let settled = changed.elapsed().is_ok_and(|age| age > SETTLED);
+                let settled = changed.elapsed().is_ok_and(|age| age > SETTLING_TIME);
                 if settled && self.shards[*index].is_some() {
                     known().insert(path.clone(), (*length, *changed, found));
                 }

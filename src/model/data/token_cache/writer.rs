@@ -7,7 +7,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use safetensors::tensor::TensorView;
 
-use super::cache::{LEFT, TokenCache};
+use super::cache::{STALE_AFTER, TokenCache};
 use super::record::Record;
 use super::{
     CacheError, CacheManifest, MANIFEST, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error,
@@ -38,18 +38,18 @@ impl Writer {
     /// # Errors
     /// If the folder cannot be made or holds a damaged cache.
     pub fn open(root: &Path, source: TokenKey, images: usize) -> Result<Self, CacheError> {
-        Self::of(Stock::open(root, &source, Some(images))?)
+        Self::resume(Stock::open(root, &source, Some(images))?)
     }
 
     /// Goes on with what there is: the shards that are missing are made.
     ///
     /// # Errors
     /// If the folder cannot be made.
-    pub fn of(stock: Stock) -> Result<Self, CacheError> {
+    pub fn resume(stock: Stock) -> Result<Self, CacheError> {
         let wanted = stock.missing().into();
         let Stock { folder, source, images, manifest, .. } = stock;
         atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
-        atomic_file::tidy(&folder, LEFT).map_err(io_error("tidy it", &folder))?;
+        atomic_file::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
         Ok(Self { folder, source, images, manifest, pending: Vec::new(), wanted })
     }
 
@@ -154,7 +154,7 @@ impl Writer {
         let digests: Vec<Option<String>> = self.pending.drain(..count).map(|(_, sha256)| sha256).collect();
         let known = digests.iter().any(Option::is_some);
         let images = known.then_some(digests);
-        let (cache, sha256) = (self.source.key(), sha256::of(&bytes));
+        let (cache, sha256) = (self.source.key(), sha256::of_bytes(&bytes));
         Record { cache, shard, sha256, images }.write(&self.folder)?;
         self.wanted.pop_front();
         Ok(())
@@ -168,7 +168,7 @@ impl Writer {
         let manifest = self.manifest.ok_or_else(|| {
             io_error("read it", &self.folder.join(MANIFEST))(std::io::ErrorKind::NotFound.into())
         })?;
-        TokenCache::of(manifest, &self.folder)
+        TokenCache::from_manifest(manifest, &self.folder)
     }
 }
 

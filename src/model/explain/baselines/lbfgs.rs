@@ -3,9 +3,9 @@
 //! (Armijo). Deterministic.
 
 /// Steps that are remembered.
-const MEMORY: usize = 10;
+const HISTORY: usize = 10;
 /// Share of the fall that the gradient promises which a step must bring.
-const ENOUGH: f64 = 1e-4;
+const SUFFICIENT_DECREASE: f64 = 1e-4;
 
 /// A function's value and gradient at a point.
 pub type Slope<'a> = &'a dyn Fn(&[f64]) -> (f64, Vec<f64>);
@@ -41,7 +41,7 @@ pub fn minimise(start: Vec<f64>, f: Slope, tolerance: f64, most: usize) -> Minim
         let (next, next_value, next_gradient) = loop {
             let next: Vec<f64> = at.iter().zip(&direction).map(|(x, d)| x + length * d).collect();
             let (next_value, next_gradient) = f(&next);
-            if next_value <= value + ENOUGH * length * slope {
+            if next_value <= value + SUFFICIENT_DECREASE * length * slope {
                 break (next, next_value, next_gradient);
             }
             length /= 2.0;
@@ -54,7 +54,7 @@ pub fn minimise(start: Vec<f64>, f: Slope, tolerance: f64, most: usize) -> Minim
         let change: Vec<f64> = next_gradient.iter().zip(&gradient).map(|(a, b)| a - b).collect();
         let product = dot(&step, &change);
         if product > 1e-12 * dot(&change, &change).sqrt() * dot(&step, &step).sqrt() {
-            if past.len() == MEMORY {
+            if past.len() == HISTORY {
                 past.remove(0);
             }
             past.push((step, change, 1.0 / product));

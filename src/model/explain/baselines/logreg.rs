@@ -11,8 +11,8 @@ use super::lbfgs::minimise;
 /// Partial sums of the gradient: a fixed number, so that the bits do not depend on the cores.
 const PARTS: usize = 16;
 /// Most images times channels times classes, and most values held: minutes on a few cores.
-const MOST_WORK: u128 = 1 << 36;
-const MOST_VALUES: u128 = 1 << 27;
+const MAX_WORK: u128 = 1 << 36;
+const MAX_VALUES: u128 = 1 << 27;
 
 /// Why it was not done.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl LogReg {
     pub fn fit(&self, known: &Vectors, labels: &[usize], classes: usize) -> Result<Fitted, LogRegError> {
         let (images, width) = (known.len(), known.width);
         let values = images as u128 * width as u128;
-        if values > MOST_VALUES || values * classes as u128 > MOST_WORK {
+        if values > MAX_VALUES || values * classes as u128 > MAX_WORK {
             return Err(LogRegError::TooLarge { images, width, classes });
         }
         if images == 0 || known.values.iter().any(|value| !value.is_finite()) {

@@ -45,7 +45,7 @@ pub struct Vectors {
 
 impl Vectors {
     /// Those of `images`; `None` where the backbone has no CLS token.
-    pub fn of(tokens: &TokenCache, images: &[usize], view: View) -> Option<Self> {
+    pub fn from_tokens(tokens: &TokenCache, images: &[usize], view: View) -> Option<Self> {
         let width = tokens.width();
         let values = match view {
             View::Cls => tokens.cls(images)?,
@@ -94,7 +94,7 @@ pub struct Anchor {
 pub fn anchors(tokens: &TokenCache, train: &Labelled, test: &Labelled, classes: usize) -> Vec<Anchor> {
     let mut found = Vec::new();
     for view in [View::Cls, View::Mean] {
-        let of = |set: &Labelled| Vectors::of(tokens, &set.images, view);
+        let of = |set: &Labelled| Vectors::from_tokens(tokens, &set.images, view);
         let (Some(known), Some(asked)) = (of(train), of(test)) else { continue };
         let knn = Knn::default();
         found.push(Anchor {

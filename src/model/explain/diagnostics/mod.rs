@@ -127,7 +127,7 @@ pub const MEASURES: &[Measure] = &[
 /// # Panics
 /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
 pub fn measure(plan: &dyn PlanRows, grid: Grid) -> Vec<f64> {
-    let sketch = PlanStats::of(plan, grid);
+    let sketch = PlanStats::from_plan(plan, grid);
     MEASURES.iter().map(|m| (m.of)(&sketch)).collect()
 }
 
@@ -148,7 +148,7 @@ impl PlanStats {
     ///
     /// # Panics
     /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
-    pub fn of(plan: &dyn PlanRows, grid: Grid) -> Self {
+    pub fn from_plan(plan: &dyn PlanRows, grid: Grid) -> Self {
         let n = plan.tokens();
         assert!(n >= 2 && grid.len() == n, "a plan of {n} tokens over {} patches", grid.len());
         let parts: Vec<(Vec<Row>, Columns)> =
@@ -206,7 +206,7 @@ fn part(plan: &dyn PlanRows, tokens: Range<usize>) -> (Vec<Row>, Columns) {
     let rows = tokens.map(|i| {
         let row = plan.row(i, &mut room);
         add_row(i, row, &mut columns.sum, &mut columns.max, &mut columns.best);
-        Row::of(row)
+        Row::from_shares(row)
     });
     (rows.collect(), columns)
 }
@@ -311,7 +311,7 @@ mod tests {
         let share: Vec<f64> = (0..n * n).map(|at| ((at * 7919 + at / n * 31) % 1009) as f64 / 4e5).collect();
         let plan = Plan { n, share };
         assert!(blocks(n).len() > 2 && n % blocks(n)[0].len() != 0);
-        let sketch = PlanStats::of(&plan, Grid::new(20, 55));
+        let sketch = PlanStats::from_plan(&plan, Grid::new(20, 55));
         for at in 0..n {
             let (row, column) = (plan.row(at), (0..n).map(|i| plan.row(i)[at]).collect::<Vec<_>>());
             let first =

@@ -7,7 +7,7 @@ use crate::model::probe::head_output::Plan;
 /// The tokens by expected position, first to last; ties to the lower token. `order[k]` is the
 /// token at step `k`: the hard order nearest to what the plan does.
 pub fn hard_order(plan: &Plan) -> Vec<usize> {
-    order_of(&(0..plan.n).map(|i| Row::of(plan.row(i)).expected).collect::<Vec<_>>())
+    order_of(&(0..plan.n).map(|i| Row::from_shares(plan.row(i)).expected).collect::<Vec<_>>())
 }
 
 /// Kendall's tau-b of `positions[i]` against `i`, in O(N log N): with `d` discordant pairs and `t`
@@ -52,7 +52,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub fn of(row: &[f64]) -> Self {
+    pub fn from_shares(row: &[f64]) -> Self {
         let n = row.len() as f64;
         let [sum, first, max] = gathered(row);
         let best = row.iter().position(|&share| share == max).unwrap_or(0);

@@ -67,18 +67,18 @@ pub enum OrderError {
     },
 }
 
-/// Where every token of an image comes, `[N]`, 0 the first and 1 the last. `draw` seeds random
+/// Where every token of an image comes, `[N]`, 0 the first and 1 the last. `image_seed` seeds random
 /// orders: the image's index in its dataset, for its changed copies too.
 pub fn order(
     probe: &Probe,
     change: Intervention,
     tokens: &Tokens,
-    draw: u64,
+    image_seed: u64,
 ) -> Result<Vec<f64>, OrderError> {
     let probe = &*change.probe(probe)?;
-    let reading = change.read(probe, tokens, draw)?;
+    let reading = change.read(probe, tokens, image_seed)?;
     let router = probe.head().router().filter(|_| !change.unroutes());
-    let sketch = plan_of(&reading, router).map(|plan| PlanStats::of(&*plan, tokens.grid));
+    let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
     positions(&reading, sketch.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
 }
 
@@ -93,7 +93,7 @@ pub struct Measurement<'a> {
     /// What is changed in its reading.
     pub change: Intervention,
     /// What seeds random orders.
-    pub draw: u64,
+    pub image_seed: u64,
     /// Probes that may differ in their seed alone, with the names of their files; others are left out.
     pub peers: Vec<(String, &'a Probe)>,
 }
@@ -111,11 +111,13 @@ impl Measurement<'_> {
         tokens: &[Tokens],
         kinds: &[(String, Vec<Perturbation>)],
     ) -> Result<Stability, OrderError> {
-        let Self { image, name, probe, change, draw, peers } = self;
+        let Self { image, name, probe, change, image_seed, peers } = self;
         let changes = || kinds.iter().flat_map(|(_, changes)| changes);
         assert_eq!(tokens.len(), 1 + changes().count(), "tokens of an image and its changed copies");
-        let orders: Vec<Vec<f64>> =
-            tokens.par_iter().map(|tokens| order(probe, change, tokens, draw)).collect::<Result<_, _>>()?;
+        let orders: Vec<Vec<f64>> = tokens
+            .par_iter()
+            .map(|tokens| order(probe, change, tokens, image_seed))
+            .collect::<Result<_, _>>()?;
         let (first, grid) = (&orders[0], tokens[0].grid);
         let tau = |changed: &[f64], change: Perturbation| {
             let before: Vec<f64> = change.places(grid).into_iter().map(|i| first[i]).collect();
@@ -130,7 +132,7 @@ impl Measurement<'_> {
         let mut groups: Vec<Group> = kinds.iter().map(group).collect();
         let peers = peers.into_iter().filter(|(_, peer)| differ_in_seed(&probe.meta, &peer.meta));
         let against = |(name, peer): (String, &Probe)| {
-            Some((name, kendall(&order(peer, change, &tokens[0], draw).ok()?, first)))
+            Some((name, kendall(&order(peer, change, &tokens[0], image_seed).ok()?, first)))
         };
         let mut taus: Vec<(String, f64)> = peers.filter_map(against).collect();
         taus.sort_by(|a, b| a.0.cmp(&b.0));

@@ -53,7 +53,7 @@ pub struct Evaluator<'a> {
     /// Of every image, its place in the cache.
     places: &'a [usize],
     /// Of every image, what seeds random orders.
-    draws: &'a [u64],
+    image_seeds: &'a [u64],
     /// Of every class of the probe, the dataset's.
     known: Vec<u32>,
     nulls: IndexMap<&'static str, (f64, f64)>,
@@ -76,14 +76,14 @@ struct Answer {
 type Maps = (Option<Vec<f64>>, Option<Vec<f64>>);
 
 impl<'a> Evaluator<'a> {
-    /// Begins. For every image of `asked`, `places` says where it is in the cache, and `draws` its
+    /// Begins. For every image of `asked`, `places` says where it is in the cache, and `image_seeds` its
     /// index in the whole dataset: what seeds random orders, whatever part is asked about.
     pub fn new(
         probe: &'a Probe,
         change: Intervention,
         tokens: &'a TokenCache,
         asked: Arc<EvalSet>,
-        (places, draws): (&'a [usize], &'a [u64]),
+        (places, image_seeds): (&'a [usize], &'a [u64]),
         nulls: &NullBands,
     ) -> Result<Self, AskError> {
         let probe = change.probe(probe)?;
@@ -100,7 +100,7 @@ impl<'a> Evaluator<'a> {
             tokens,
             asked,
             places,
-            draws,
+            image_seeds,
             known,
             nulls,
             answers: Vec::with_capacity(images),
@@ -148,13 +148,13 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         let (probe, tokens) = (&*self.probe, self.tokens.tokens(place));
-        let reading = self.change.read(probe, &tokens, self.draws[image])?;
+        let reading = self.change.read(probe, &tokens, self.image_seeds[image])?;
         let logits = readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias);
         let (top, probabilities) = judge(&logits);
         let best = top[0];
         let own = self.known.iter().position(|class| *class == self.asked.class[image]);
         let router = probe.head().router().filter(|_| !self.change.unroutes());
-        let sketch = plan_of(&reading, router).map(|plan| PlanStats::of(&*plan, tokens.grid));
+        let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
         let answer = Answer {
             predicted: self.known[best],
             confidence: probabilities[best] as f32,

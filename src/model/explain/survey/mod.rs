@@ -82,7 +82,7 @@ pub struct ClassMaps {
 
 impl ClassMaps {
     /// The map of a class, `[N]`.
-    pub fn of(&self, class: usize) -> &[f32] {
+    pub fn of_class(&self, class: usize) -> &[f32] {
         let n = self.values.len() / self.counts.len().max(1);
         &self.values[class * n..][..n]
     }
@@ -94,7 +94,7 @@ impl ClassMaps {
         let mut sums = vec![0.0f64; n];
         for (class, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let share = f64::from(count) / f64::from(total);
-            sums.iter_mut().zip(self.of(class)).for_each(|(sum, v)| *sum += share * f64::from(*v));
+            sums.iter_mut().zip(self.of_class(class)).for_each(|(sum, v)| *sum += share * f64::from(*v));
         }
         (sums.into_iter().map(|v| v as f32).collect(), total)
     }

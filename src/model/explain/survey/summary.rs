@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn maps_of_classes_are_weighted_by_their_images() {
         let maps = ClassMaps { values: vec![1.0, 0.0, 4.0, 3.0, f32::NAN, f32::NAN], counts: vec![1, 2, 0] };
-        assert_eq!(maps.of(1), [4.0, 3.0]);
+        assert_eq!(maps.of_class(1), [4.0, 3.0]);
         assert_eq!(maps.all(), (vec![3.0, 2.0], 3));
     }
 }

@@ -1,6 +1,6 @@
 //! Pooling: what most heads do with the patch tokens, however they come by their weights.
 //!
-//! `scores = queries . t_i`, `weights = route(scores, gains)`, `pooled_m = sum_i weights[m, i] t_i`.
+//! `scores = queries . t_i`, `weights = rule(scores, gains)`, `pooled_m = sum_i weights[m, i] t_i`.
 //! GAP, attention, every S4 with shared parameters behind any order: a head says what it asks
 //! ([`Pooling`]), and the tokens are read for all of them alike. On the CPU that is one reading of
 //! memory each way ([`pass`]), shared by all heads that train together; elsewhere two products.
@@ -13,12 +13,11 @@ pub mod weight_rule;
 
 use std::sync::Arc;
 
-use burn::backend::Flex;
-use burn::tensor::{DType, Device, Tensor, TensorData};
-use burn_flex::FlexTensor;
+use burn::tensor::{DType, Tensor, TensorData};
 
 use self::pass::{Gradient, PoolRequest};
 use self::weight_rule::WeightRule;
+use super::cpu::{host, on_cpu};
 
 /// What one head asks of the patch tokens.
 #[derive(Clone)]
@@ -28,29 +27,29 @@ pub struct Pooling {
     /// What the weights depend on beside the scores, for all images alike: gains of positions `[G, N]`, say.
     pub gains: Option<Tensor<2>>,
     /// From scores and gains to weights.
-    pub route: Arc<dyn WeightRule>,
+    pub rule: Arc<dyn WeightRule>,
 }
 
 impl Pooling {
     /// A pooling whose weights look at nothing but the scores.
-    pub fn by_scores(queries: Tensor<2>, route: impl WeightRule + 'static) -> Self {
-        Self { queries: Some(queries), gains: None, route: Arc::new(route) }
+    pub fn by_scores(queries: Tensor<2>, rule: impl WeightRule + 'static) -> Self {
+        Self { queries: Some(queries), gains: None, rule: Arc::new(rule) }
     }
 
     /// A pooling whose weights look at no token.
-    pub fn by_gains(gains: Tensor<2>, route: impl WeightRule + 'static) -> Self {
-        Self { queries: None, gains: Some(gains), route: Arc::new(route) }
+    pub fn by_gains(gains: Tensor<2>, rule: impl WeightRule + 'static) -> Self {
+        Self { queries: None, gains: Some(gains), rule: Arc::new(rule) }
     }
 
     /// The mean.
-    pub fn even() -> Self {
-        Self { queries: None, gains: None, route: Arc::new(weight_rule::UniformWeights) }
+    pub fn uniform() -> Self {
+        Self { queries: None, gains: None, rule: Arc::new(weight_rule::UniformWeights) }
     }
 
-    /// The shape of what it makes of `[B, N, d]`: `[B, M, d]`, or `[B, M, d + 1]` where its route
+    /// The shape of what it makes of `[B, N, d]`: `[B, M, d]`, or `[B, M, d + 1]` where its rule
     /// [counts](WeightRule::counts).
     pub fn shape(&self, images: usize, width: usize) -> [usize; 3] {
-        [images, self.route.pools(), width + usize::from(self.route.counts())]
+        [images, self.rule.pools(), width + usize::from(self.rule.counts())]
     }
 
     /// The pooled tokens of `[B, N, d]` in this [shape](Self::shape); differentiable in queries and gains.
@@ -70,20 +69,20 @@ impl Pooling {
             let scores = tokens.clone().reshape([images * n, width]).matmul(queries.transpose()); // [B N, Q]
             scores.reshape([images, n, count]).swap_dims(1, 2) // [B, Q, N]
         });
-        let weights = self.route.weights(tokens, scores, self.gains.clone()); // [B or 1, M, N]
+        let weights = self.rule.weights(tokens, scores, self.gains.clone()); // [B or 1, M, N]
         let pooled = weights.clone().matmul(tokens.clone()); // [B, M, d]
-        if !self.route.counts() {
+        if !self.rule.counts() {
             return pooled;
         }
-        let sums = weights.sum_dim(2).expand([images, self.route.pools(), 1]);
+        let sums = weights.sum_dim(2).expand([images, self.rule.pools(), 1]);
         Tensor::cat(vec![pooled, sums], 2)
     }
 
     /// This pooling as a [`Pass`](pass::Pass) takes it. On the CPU only.
-    pub fn ask(&self) -> PoolRequest {
+    pub fn request(&self) -> PoolRequest {
         let values = |tensor: &Option<Tensor<2>>| tensor.clone().map(host).unwrap_or_default();
         let gains = values(&self.gains).into_iter().map(f64::from).collect();
-        PoolRequest { queries: values(&self.queries), gains, route: self.route.clone() }
+        PoolRequest { queries: values(&self.queries), gains, rule: self.rule.clone() }
     }
 
     /// A scalar whose gradient in queries and gains is this one: it carries what a
@@ -98,25 +97,4 @@ impl Pooling {
         let gains = part(&self.gains, gradient.gains.into_iter().map(|x| x as f32).collect());
         queries.into_iter().chain(gains).reduce(|sum, part| sum + part)
     }
-}
-
-/// Whether the CPU's own operations take tensors of this device.
-pub fn on_cpu(device: &Device) -> bool {
-    device.clone().without_autodiff() == Device::flex()
-}
-
-/// A tensor of the CPU as its backend holds it, without its graph.
-pub fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
-    let tensor = if tensor.device().is_autodiff() { tensor.inner() } else { tensor };
-    tensor.try_into_primitive::<Flex>().expect("a tensor of the CPU")
-}
-
-/// Values on the host as the CPU's backend holds them.
-pub fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new::<f32, _>(values, shape.to_vec()))
-}
-
-/// The values of a tensor of the CPU.
-pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    operation::values(flex(tensor))
 }

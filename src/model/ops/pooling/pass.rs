@@ -23,7 +23,7 @@ pub struct PoolRequest {
     /// What the weights depend on beside the scores; may be empty.
     pub gains: Vec<f64>,
     /// From scores to weights.
-    pub route: Arc<dyn WeightRule>,
+    pub rule: Arc<dyn WeightRule>,
 }
 
 /// The gradients of one [`PoolRequest`].
@@ -31,29 +31,29 @@ pub struct PoolRequest {
 pub struct Gradient {
     /// `[Q, d]` row-major.
     pub queries: Vec<f32>,
-    /// As many as the ask has.
+    /// As many as the request has.
     pub gains: Vec<f64>,
 }
 
 /// A pass that was made, and what its way back needs.
 pub struct Pass {
     tokens: Tokens,
-    asks: Vec<PoolRequest>,
-    /// For every image, for every ask.
-    pullbacks: Vec<Vec<Vjp>>,
+    requests: Vec<PoolRequest>,
+    /// For every image, for every request.
+    vjps: Vec<Vec<Vjp>>,
 }
 
 impl PoolRequest {
     fn pools(&self) -> usize {
-        self.route.pools()
+        self.rule.pools()
     }
 
-    /// Values of one pool's answer.
+    /// Values of one pool for an image.
     fn row(&self, width: usize) -> usize {
-        width + usize::from(self.route.counts())
+        width + usize::from(self.rule.counts())
     }
 
-    /// Values of all pools' answers for an image.
+    /// Values of all pools for an image.
     fn size(&self, width: usize) -> usize {
         self.pools() * self.row(width)
     }
@@ -64,64 +64,64 @@ impl PoolRequest {
 }
 
 impl Pass {
-    /// Pools the tokens `[B, N, d]` for every ask: `[B, M, d]` each, `[B, M, d + 1]` where its route
+    /// Pools the tokens `[B, N, d]` for every request: `[B, M, d]` each, `[B, M, d + 1]` where its rule
     /// [counts](WeightRule::counts). With `keep`, the pass can be gone back.
-    pub fn forward(tokens: &FlexTensor, asks: Vec<PoolRequest>, keep: bool) -> (Vec<Vec<f32>>, Self) {
+    pub fn forward(tokens: &FlexTensor, requests: Vec<PoolRequest>, keep: bool) -> (Vec<Vec<f32>>, Self) {
         let tokens = Tokens::new(tokens);
         let (n, width) = (tokens.count, tokens.width);
-        let queries: Vec<f32> = asks.iter().flat_map(|ask| ask.queries.iter().copied()).collect();
-        let pools: usize = asks.iter().map(PoolRequest::pools).sum();
+        let queries: Vec<f32> = requests.iter().flat_map(|request| request.queries.iter().copied()).collect();
+        let pools: usize = requests.iter().map(PoolRequest::pools).sum();
         let one = |image: usize| {
             let scores = if queries.is_empty() { vec![] } else { tokens.scores(image, &queries) }; // [Q, N]
             let mut scores = scores.as_slice();
-            let (mut weights, mut pullbacks) = (Vec::with_capacity(pools * n), vec![]);
-            for ask in &asks {
-                let (own, others) = scores.split_at(ask.queries.len() / width * n);
+            let (mut weights, mut vjps) = (Vec::with_capacity(pools * n), vec![]);
+            for request in &requests {
+                let (own, others) = scores.split_at(request.queries.len() / width * n);
                 scores = others;
-                let routed = ask.route.weigh(image, n, own, &ask.gains);
+                let routed = request.rule.weigh(image, n, own, &request.gains);
                 weights.extend(routed.weights);
                 if keep {
-                    pullbacks.push(routed.back);
+                    vjps.push(routed.vjp);
                 }
             }
             let mut pooled = vec![0.0; pools * width];
             tokens.add(image, &weights, &mut pooled);
-            (answers(&asks, &pooled, &weights, [n, width]), pullbacks)
+            (outputs_of_image(&requests, &pooled, &weights, [n, width]), vjps)
         };
-        let (pooled, pullbacks): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(one).unzip();
+        let (pooled, vjps): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(one).unzip();
         let mut start = 0;
-        let of = |ask: &PoolRequest| {
-            let own = start..start + ask.size(width);
+        let of = |request: &PoolRequest| {
+            let own = start..start + request.size(width);
             start = own.end;
             let mut all = vec![0.0; tokens.images * own.len()];
             let images = all.par_chunks_mut(own.len()).zip(&pooled);
             images.for_each(|(into, pooled)| into.copy_from_slice(&pooled[own.clone()]));
             all
         };
-        let outputs = asks.iter().map(of).collect();
-        (outputs, Self { tokens, asks, pullbacks })
+        let outputs = requests.iter().map(of).collect();
+        (outputs, Self { tokens, requests, vjps })
     }
 
-    /// The gradients of every ask, given those of what [`forward`](Self::forward) gave; nothing for
-    /// asks that get nothing.
+    /// The gradients of every request, given those of what [`forward`](Self::forward) gave; nothing for
+    /// requests that get nothing.
     pub fn backward(&self, cotangents: &[Option<Vec<f32>>]) -> Vec<Option<Gradient>> {
-        let asked = |at: &usize| cotangents[*at].is_some() && self.asks[*at].trained();
-        let active: Vec<usize> = (0..self.asks.len()).filter(asked).collect();
+        let asked = |at: &usize| cotangents[*at].is_some() && self.requests[*at].trained();
+        let active: Vec<usize> = (0..self.requests.len()).filter(asked).collect();
         let part = self.tokens.images.div_ceil(PARTS).max(1);
         let images: Vec<usize> = (0..self.tokens.images).collect();
         let mut parts: Vec<_> = images
             .par_chunks(part)
             .map(|images| {
                 let nothing = |&at: &usize| Gradient {
-                    queries: vec![0.0; self.asks[at].queries.len()],
-                    gains: vec![0.0; self.asks[at].gains.len()],
+                    queries: vec![0.0; self.requests[at].queries.len()],
+                    gains: vec![0.0; self.requests[at].gains.len()],
                 };
                 let mut sums: Vec<Gradient> = active.iter().map(nothing).collect();
                 images.iter().for_each(|&image| self.back_through(image, &active, cotangents, &mut sums));
                 sums
             })
             .collect();
-        let mut gradients = vec![None; self.asks.len()];
+        let mut gradients = vec![None; self.requests.len()];
         for (slot, &at) in active.iter().enumerate() {
             let mut total = Gradient::default();
             for part in &mut parts {
@@ -134,7 +134,7 @@ impl Pass {
         gradients
     }
 
-    /// Adds what `image` contributes to the gradients of the `active` asks.
+    /// Adds what `image` contributes to the gradients of the `active` requests.
     fn back_through(
         &self,
         image: usize,
@@ -145,8 +145,8 @@ impl Pass {
         let (n, width) = (self.tokens.count, self.tokens.width);
         let (mut by_pools, mut by_sums) = (vec![], vec![]);
         for &at in active {
-            let (row, size) = (self.asks[at].row(width), self.asks[at].size(width));
-            let cotangent = cotangents[at].as_ref().expect("an active ask has a cotangent");
+            let (row, size) = (self.requests[at].row(width), self.requests[at].size(width));
+            let cotangent = cotangents[at].as_ref().expect("an active request has a cotangent");
             for by_pool in cotangent[image * size..(image + 1) * size].chunks_exact(row) {
                 by_pools.extend_from_slice(&by_pool[..width]);
                 by_sums.push(by_pool.get(width).copied());
@@ -164,9 +164,9 @@ impl Pass {
         let mut by_weights = by_weights.as_slice();
         let mut by_scores = vec![];
         for (&at, sums) in active.iter().zip(sums.iter_mut()) {
-            let (own, others) = by_weights.split_at(self.asks[at].pools() * n);
+            let (own, others) = by_weights.split_at(self.requests[at].pools() * n);
             by_weights = others;
-            let cotangents = self.pullbacks[image][at](own);
+            let cotangents = self.vjps[image][at](own);
             sums.gains.iter_mut().zip(cotangents.gains).for_each(|(sum, x)| *sum += x);
             by_scores.push(cotangents.scores); // [Q, N]
         }
@@ -177,25 +177,30 @@ impl Pass {
         }
         let mut rest = by_queries.as_slice();
         for (&at, sum) in active.iter().zip(sums) {
-            let (own, others) = rest.split_at(self.asks[at].queries.len());
+            let (own, others) = rest.split_at(self.requests[at].queries.len());
             rest = others;
             sum.queries = own.to_vec();
         }
     }
 }
 
-/// What every ask gets of an image, one after another: its `pooled` tokens `[M, d]`, and behind each the
+/// What every request gets of an image, one after another: its `pooled` tokens `[M, d]`, and behind each the
 /// sum of its `weights` `[M, N]` where that was asked.
-fn answers(asks: &[PoolRequest], pooled: &[f32], weights: &[f64], [n, width]: [usize; 2]) -> Vec<f32> {
+fn outputs_of_image(
+    requests: &[PoolRequest],
+    pooled: &[f32],
+    weights: &[f64],
+    [n, width]: [usize; 2],
+) -> Vec<f32> {
     let mut pools = pooled.chunks_exact(width).zip(weights.chunks_exact(n));
-    let mut answers = Vec::with_capacity(asks.iter().map(|ask| ask.size(width)).sum());
-    for ask in asks {
-        for (pooled, weights) in pools.by_ref().take(ask.pools()) {
-            answers.extend_from_slice(pooled);
-            answers.extend(ask.route.counts().then(|| weights.iter().sum::<f64>() as f32));
+    let mut outputs_of_image = Vec::with_capacity(requests.iter().map(|request| request.size(width)).sum());
+    for request in requests {
+        for (pooled, weights) in pools.by_ref().take(request.pools()) {
+            outputs_of_image.extend_from_slice(pooled);
+            outputs_of_image.extend(request.rule.counts().then(|| weights.iter().sum::<f64>() as f32));
         }
     }
-    answers
+    outputs_of_image
 }
 
 /// Adds `more` to `total`, which may still be empty.

@@ -1,7 +1,7 @@
 //! From the scores of one image to the weights of its tokens, and back: what makes one pooling
 //! differ from another.
 //!
-//! A route says it twice: [`weigh`](WeightRule::weigh) for one image in float64 on the host, with the way
+//! A rule says it twice: [`weigh`](WeightRule::weigh) for one image in float64 on the host, with the way
 //! back as a function, for the [pass](super::pass) of the CPU; [`weights`](WeightRule::weights) on tensors,
 //! for every other device. Tests hold the two together.
 
@@ -32,7 +32,7 @@ pub struct WeightsVjp {
     /// `[M, N]`.
     pub weights: Vec<f64>,
     /// From the gradient of the weights to those of scores and gains.
-    pub back: Vjp,
+    pub vjp: Vjp,
 }
 
 /// From the gradient of the weights, `[M, N]`, to those of scores and gains.
@@ -61,8 +61,8 @@ pub struct UniformWeights;
 
 impl WeightRule for UniformWeights {
     fn weigh(&self, _: usize, n: usize, _: &[f64], _: &[f64]) -> WeightsVjp {
-        let back = Box::new(|_: &[f64]| WeightGrads::of_scores(vec![]));
-        WeightsVjp { weights: vec![1.0 / n as f64; n], back }
+        let vjp = Box::new(|_: &[f64]| WeightGrads::of_scores(vec![]));
+        WeightsVjp { weights: vec![1.0 / n as f64; n], vjp }
     }
 
     fn weights(&self, tokens: &Tensor<3>, _: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
@@ -76,8 +76,8 @@ pub struct FixedWeights;
 
 impl WeightRule for FixedWeights {
     fn weigh(&self, _: usize, _: usize, _: &[f64], gains: &[f64]) -> WeightsVjp {
-        let back = Box::new(|by_weights: &[f64]| WeightGrads::of_gains(by_weights.to_vec()));
-        WeightsVjp { weights: gains.to_vec(), back }
+        let vjp = Box::new(|by_weights: &[f64]| WeightGrads::of_gains(by_weights.to_vec()));
+        WeightsVjp { weights: gains.to_vec(), vjp }
     }
 
     fn weights(&self, _: &Tensor<3>, _: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
@@ -96,12 +96,12 @@ impl WeightRule for PermutedWeights {
         let own = image * n..(image + 1) * n;
         let weights = self.places[own.clone()].iter().map(|&k| gains[k]).collect();
         let places = self.places.clone();
-        let back = move |by_weights: &[f64]| {
+        let vjp = move |by_weights: &[f64]| {
             let mut gains = vec![0.0; n];
             places[own.clone()].iter().zip(by_weights).for_each(|(&k, x)| gains[k] += x);
             WeightGrads::of_gains(gains)
         };
-        WeightsVjp { weights, back: Box::new(back) }
+        WeightsVjp { weights, vjp: Box::new(vjp) }
     }
 
     fn weights(&self, tokens: &Tensor<3>, _: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
@@ -131,12 +131,12 @@ impl WeightRule for AttentionWeights {
         let soft = |scores: &[f64]| softmax(&scores.iter().map(|s| s * scale).collect::<Vec<_>>());
         let weights: Vec<f64> = scores.chunks(n).flat_map(soft).collect();
         let kept = weights.clone();
-        let back = move |by_weights: &[f64]| {
+        let vjp = move |by_weights: &[f64]| {
             let rows = kept.chunks(n).zip(by_weights.chunks(n));
             let by_scores = rows.flat_map(|(soft, by)| softmax_vjp(soft, by)).map(|x| x * scale);
             WeightGrads::of_scores(by_scores.collect())
         };
-        WeightsVjp { weights, back: Box::new(back) }
+        WeightsVjp { weights, vjp: Box::new(vjp) }
     }
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {
@@ -165,7 +165,7 @@ impl WeightRule for AttendBeside {
         let all = |(gain, scores): (&f64, &[f64])| softmax(&[&[*gain], scores].concat());
         let soft: Vec<f64> = gains.iter().zip(scores.chunks(n)).flat_map(all).collect(); // [Q, 1 + N]
         let weights = soft.chunks(1 + n).flat_map(|soft| &soft[1..]).copied().collect();
-        let back = move |by_weights: &[f64]| {
+        let vjp = move |by_weights: &[f64]| {
             let (mut by_scores, mut by_gains) = (Vec::with_capacity(by_weights.len()), vec![]);
             for (soft, by) in soft.chunks(1 + n).zip(by_weights.chunks(n)) {
                 let by = softmax_vjp(soft, &[&[0.0], by].concat());
@@ -174,7 +174,7 @@ impl WeightRule for AttendBeside {
             }
             WeightGrads { scores: by_scores, gains: by_gains }
         };
-        WeightsVjp { weights, back: Box::new(back) }
+        WeightsVjp { weights, vjp: Box::new(vjp) }
     }
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {

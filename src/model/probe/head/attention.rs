@@ -3,7 +3,7 @@
 //! `weight_i = softmax_i(q . t_i / sqrt(d))`, `z = sum_i weight_i t_i`, with `query` `[d]`. One
 //! attention head, no projections.
 
-use super::{Batch, Dims, Head, Kernel, scorer};
+use super::{Batch, Build, Dims, Group, Head, HeadSpec, Kernel, PaperCost, Tier, scorer};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
@@ -13,6 +13,18 @@ use crate::model::tokens::Tokens;
 
 /// How far learned queries and the learned CLS start from zero, as in vision transformers.
 pub const QUERY_DEVIATION: f32 = 0.02;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "attention",
+    name: "Attention",
+    summary: "One learned query attends to the tokens",
+    group: Group::Pooling,
+    tier: Tier::Content,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.77, flops: 2.14 }),
+    build: Build::Own(|_| Ok(Box::new(Attention))),
+};
 
 /// Pools by the attention of one query.
 pub struct Attention;

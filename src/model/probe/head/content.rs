@@ -6,14 +6,42 @@
 //! softmax through (straight-through, Bengio et al. 2013):
 //! `weight = chosen / k + softmax(s) - stop(softmax(s))`.
 
-use super::{Batch, Config, Dims, Head, Kernel, scorer};
+use super::{Batch, Build, Config, Dims, Group, Head, HeadSpec, Kernel, PaperCost, Tier, scorer};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Form, HeadOutput};
 use crate::model::probe::params::{Params, Spec};
 use crate::model::probe::router::learned_weights::{ContentWeights, best};
+use crate::model::probe::settings::at_least_one;
 use crate::model::tokens::Tokens;
+
+/// The softmax of the scores, in the [list](super::HEADS) of heads.
+pub const CONTENT: HeadSpec = HeadSpec {
+    id: "content",
+    name: "Content",
+    summary: "Softmax of the scores, no reordering",
+    group: Group::Pooling,
+    tier: Tier::Content,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.77, flops: 2.14 }),
+    build: Build::Own(|_| Ok(Box::new(Content))),
+};
+
+/// The best scored tokens, in the [list](super::HEADS) of heads.
+pub const TOP_K: HeadSpec = HeadSpec {
+    id: "topk",
+    name: "Top-k",
+    summary: "Mean of the best scored tokens",
+    group: Group::Pooling,
+    tier: Tier::Ablation,
+    in_paper: true,
+    paper_cost: None,
+    build: Build::Own(|config| {
+        at_least_one("k", config.k, "a whole number from 1")?;
+        Ok(Box::new(TopK { k: config.k.unwrap_or(16) }))
+    }),
+};
 
 /// Pools by a softmax over the scores.
 pub struct Content;

@@ -1,4 +1,4 @@
-//! What a head costs: trained parameters, floating point operations, and the paper's own figures.
+//! What a head costs: trained parameters, floating point operations.
 //!
 //! Counted is one forward pass of one image, the classifier included: a multiply and an add are two
 //! operations, an exponential or a comparison one. What all images of a batch share (the S4 kernel,
@@ -7,16 +7,6 @@
 
 use super::{Dims, Head};
 use crate::model::probe::params::Spec;
-
-/// What the paper's table says of a head ("Probe Complexity and FLOPs": d 768, N 196, C 1000). Its `S4Head`
-/// stands for the raster scan.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Paper {
-    /// Million parameters.
-    pub parameters: f64,
-    /// Million operations.
-    pub flops: f64,
-}
 
 /// Trained parameters of a head and the classifier behind it.
 pub fn parameters(head: &dyn Head, dims: &Dims) -> usize {

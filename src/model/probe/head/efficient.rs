@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 
 use super::attention::QUERY_DEVIATION;
 use super::s4_layer::Kernel;
-use super::{Batch, Config, ConfigError, Dims, Head, scorer};
+use super::{Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, Tier, scorer};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
@@ -21,6 +21,18 @@ use crate::model::tokens::Tokens;
 
 /// Queries, unless told otherwise.
 const QUERIES: usize = 32;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "efficient",
+    name: "Efficient probing",
+    summary: "Several learned queries attend to the tokens",
+    group: Group::Pooling,
+    tier: Tier::Content,
+    in_paper: false,
+    paper_cost: None,
+    build: Build::Own(|config| Ok(Box::new(Efficient::new(config)?))),
+};
 
 /// Pools by the attention of several queries.
 pub struct Efficient {

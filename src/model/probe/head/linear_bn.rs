@@ -9,7 +9,7 @@
 use burn::tensor::Tensor;
 
 use super::s4_layer::Kernel;
-use super::{Batch, Dims, Head};
+use super::{Batch, Build, Dims, Group, Head, HeadSpec, Tier};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head_output::{Form, HeadOutput};
@@ -20,6 +20,18 @@ use crate::model::tokens::Tokens;
 const EPSILON: f64 = 1e-6;
 /// Share of the newest batch in the running statistics.
 const MOMENTUM: f64 = 0.1;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "linear-bn",
+    name: "Linear + BN",
+    summary: "Batch-normalised mean of the patch tokens",
+    group: Group::Pooling,
+    tier: Tier::Floor,
+    in_paper: false,
+    paper_cost: None,
+    build: Build::Own(|_| Ok(Box::new(LinearBn))),
+};
 
 /// The normalised mean of the patch tokens.
 pub struct LinearBn;
@@ -40,7 +52,7 @@ impl Head for LinearBn {
     }
 
     fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
-        Some(Pooling::even())
+        Some(Pooling::uniform())
     }
 
     fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {

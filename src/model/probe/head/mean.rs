@@ -2,12 +2,36 @@
 
 use burn::tensor::Tensor;
 
-use super::{Batch, Dims, Head, Kernel};
+use super::{Batch, Build, Dims, Group, Head, HeadSpec, Kernel, PaperCost, Tier};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head_output::{Form, HeadOutput};
 use crate::model::probe::params::{Params, Spec};
 use crate::model::tokens::Tokens;
+
+/// The mean, in the [list](super::HEADS) of heads.
+pub const GAP: HeadSpec = HeadSpec {
+    id: "gap",
+    name: "GAP",
+    summary: "Mean of the patch tokens",
+    group: Group::Pooling,
+    tier: Tier::Floor,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.77, flops: 1.54 }),
+    build: Build::Own(|_| Ok(Box::new(Gap))),
+};
+
+/// The CLS token, in the [list](super::HEADS) of heads.
+pub const CLS: HeadSpec = HeadSpec {
+    id: "cls",
+    name: "CLS",
+    summary: "The CLS token alone",
+    group: Group::Pooling,
+    tier: Tier::Floor,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.77, flops: 1.54 }),
+    build: Build::Own(|_| Ok(Box::new(Cls))),
+};
 
 /// Global average pooling: `z = sum_i t_i / N`.
 pub struct Gap;
@@ -18,7 +42,7 @@ impl Head for Gap {
     }
 
     fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
-        Some(Pooling::even())
+        Some(Pooling::uniform())
     }
 
     fn reading_with(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {

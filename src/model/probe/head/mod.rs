@@ -2,7 +2,6 @@
 //! them.
 
 pub mod attention;
-mod build;
 pub mod content;
 pub mod cost;
 pub mod deepsets;
@@ -10,7 +9,6 @@ pub mod efficient;
 pub mod gru;
 pub(in crate::model) mod linear;
 pub mod linear_bn;
-mod list;
 pub mod mean;
 mod opaque;
 pub mod routed;
@@ -19,14 +17,17 @@ pub mod scan;
 pub mod scorer;
 pub mod sinkhorn_conv;
 pub mod sinkhorn_gap;
+mod spec;
 pub mod transformer;
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-pub use self::list::{Group, HEADS, HeadSpec, Tier, find, of_paper};
 use self::s4_layer::Kernel;
+use self::spec::Build;
+pub use self::spec::{Group, HeadSpec, Tier};
 use super::head_output::HeadOutput;
+use super::paper_cost::PaperCost;
 use super::params::{Params, Spec};
 use super::router::Router;
 pub use super::settings::{Config, ConfigError, Sharing};
@@ -34,6 +35,51 @@ use crate::model::grid::Grid;
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::tokens::Tokens;
+
+/// The heads, each tier in the order of its table.
+const GROUPS: &[&[HeadSpec]] = &[
+    &[mean::GAP, mean::CLS, attention::SPEC, content::CONTENT, content::TOP_K],
+    &scan::SPECS,
+    &routed::SPECS,
+    &[transformer::SPEC, deepsets::SPEC, sinkhorn_conv::SPEC, sinkhorn_gap::SPEC, gru::SPEC],
+    &[linear_bn::SPEC, efficient::SPEC],
+];
+
+/// Every head that trains by gradients, each tier in the order of its table.
+pub const HEADS: &[HeadSpec] = &flatten::<{ count(GROUPS) }>(GROUPS);
+
+const fn count(groups: &[&[HeadSpec]]) -> usize {
+    let (mut count, mut group) = (0, 0);
+    while group < groups.len() {
+        count += groups[group].len();
+        group += 1;
+    }
+    count
+}
+
+const fn flatten<const N: usize>(groups: &[&[HeadSpec]]) -> [HeadSpec; N] {
+    let mut all = [mean::GAP; N];
+    let (mut next, mut group) = (0, 0);
+    while group < groups.len() {
+        let mut at = 0;
+        while at < groups[group].len() {
+            all[next] = groups[group][at];
+            (next, at) = (next + 1, at + 1);
+        }
+        group += 1;
+    }
+    all
+}
+
+/// The paper's heads.
+pub fn of_paper() -> impl Iterator<Item = &'static HeadSpec> {
+    HEADS.iter().filter(|spec| spec.in_paper)
+}
+
+/// The head of this id.
+pub fn find(id: &str) -> Option<&'static HeadSpec> {
+    HEADS.iter().find(|spec| spec.id == id)
+}
 
 /// The sizes a head is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,15 +103,15 @@ pub struct Batch {
     pub grid: Grid,
     /// What seeds the random order of each image, `[B]`: the image's index when evaluating, mixed
     /// with the step when training.
-    pub draws: Vec<u64>,
+    pub image_seeds: Vec<u64>,
     /// Whether this batch is trained on (batch statistics instead of running ones).
     pub training: bool,
 }
 
 impl Batch {
-    /// The draws of a batch that is trained on.
-    fn training_draws(&self) -> Option<Vec<u64>> {
-        self.training.then(|| self.draws.clone())
+    /// What seeds the images of a batch that is trained on.
+    fn training_seeds(&self) -> Option<Vec<u64>> {
+        self.training.then(|| self.image_seeds.clone())
     }
 }
 
@@ -100,6 +146,12 @@ pub trait Head: Send + Sync {
 
     /// Whether it reads the tokens one after another, in an order that the images do not change.
     fn has_fixed_order(&self) -> bool {
+        false
+    }
+
+    /// Whether it reads the tokens as they lie, one after another from both ends, without being linear in them:
+    /// its order can then be shown and changed although it has no exact evidence.
+    fn is_recurrent(&self) -> bool {
         false
     }
 
@@ -141,13 +193,19 @@ pub trait Head: Send + Sync {
     }
 
     /// How it reads one image, in float64 on the host. `params`: effective values, as files hold
-    /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `draw` seeds random
-    /// orders as in [`Batch::draws`].
-    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, draw: u64) -> HeadOutput;
+    /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `image_seed` seeds random
+    /// orders as in [`Batch::image_seeds`].
+    fn reading_with(
+        &self,
+        params: &Arrays,
+        kernels: &[Kernel],
+        tokens: &Tokens,
+        image_seed: u64,
+    ) -> HeadOutput;
 
     /// [`reading_with`](Head::reading_with) kernels computed for this image alone.
-    fn reading(&self, params: &Arrays, tokens: &Tokens, draw: u64) -> HeadOutput {
-        self.reading_with(params, &self.kernels(params, tokens.grid.len()), tokens, draw)
+    fn reading(&self, params: &Arrays, tokens: &Tokens, image_seed: u64) -> HeadOutput {
+        self.reading_with(params, &self.kernels(params, tokens.grid.len()), tokens, image_seed)
     }
 
     /// Floating point operations of one image, without the classifier; [`cost`] says what counts.

@@ -18,7 +18,7 @@ pub fn reading(head: &dyn Head, params: &Arrays, tokens: &Tokens, why: &'static 
     let shape = [1, tokens.grid.len(), tokens.width];
     let patches = Tensor::<3>::from_data(TensorData::new(tokens.patches.clone(), shape), &device);
     let patches = patches.cast(DType::F64);
-    let batch = Batch { patches, cls: None, grid: tokens.grid, draws: vec![0], training: false };
+    let batch = Batch { patches, cls: None, grid: tokens.grid, image_seeds: vec![0], training: false };
     let features = head.features(&params, &batch).into_data();
     let features = features.try_to_vec::<f64>().expect("float64 in, float64 out");
     HeadOutput { scores: None, form: Form::Opaque { features, why } }

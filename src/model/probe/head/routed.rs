@@ -8,22 +8,52 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 use super::s4_layer::{Kernel, S4Layer};
-use super::{Batch, Config, Dims, Head, Sharing, cost, scorer};
+use super::{
+    Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, Sharing, Tier, cost, mean, scorer,
+};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head_output::{Form, HeadOutput, Order};
 use crate::model::probe::params::{Params, Spec};
-use crate::model::probe::router::Router;
 use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::learned_weights::RoutedWeights;
+use crate::model::probe::router::{ROUTERS, Router, RouterSpec};
 use crate::model::tokens::Tokens;
+
+/// The S4 behind each learned router, in the [list](super::HEADS) of heads.
+pub const SPECS: [HeadSpec; ROUTERS.len()] = {
+    let (mut specs, mut at) = ([mean::GAP; ROUTERS.len()], 0);
+    while at < ROUTERS.len() {
+        let router = &ROUTERS[at];
+        specs[at] = HeadSpec {
+            id: router.id,
+            name: router.name,
+            summary: router.summary,
+            group: Group::Router,
+            tier: Tier::Full,
+            in_paper: router.in_paper,
+            paper_cost: router.paper_cost,
+            build: Build::Routed(router),
+        };
+        at += 1;
+    }
+    specs
+};
 
 /// S4 behind a learned router.
 pub struct Routed {
-    /// Who comes late.
+    /// What orders the tokens.
     pub router: Arc<dyn Router>,
-    /// What is remembered.
+    /// What reads them in that order.
     pub memory: S4Layer,
+}
+
+impl Routed {
+    /// Router and S4 of the settings.
+    pub(super) fn boxed(router: &RouterSpec, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
+        let router = (router.build)(config)?.into();
+        Ok(Box::new(Self { router, memory: S4Layer::new(config, 1)? }))
+    }
 }
 
 impl Head for Routed {
@@ -48,8 +78,8 @@ impl Head for Routed {
         let [_, n, _] = batch.patches.dims();
         let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
         let router = self.router.clone();
-        let route = Arc::new(RoutedWeights { router, pools: 1, draws: batch.training_draws() });
-        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+        let rule = Arc::new(RoutedWeights { router, pools: 1, image_seeds: batch.training_seeds() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), rule })
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
@@ -58,9 +88,9 @@ impl Head for Routed {
             return self.finish(params, pooling.pool(patches), batch);
         }
         let [_, n, _] = patches.dims();
-        let (router, draws) = (self.router.clone(), batch.training_draws());
+        let (router, image_seeds) = (self.router.clone(), batch.training_seeds());
         let (query, gain) = (Some(scorer::query(params)), self.memory.gain(params, 0, n));
-        Channelwise { query, gain, order: channelwise::Order::Learned { router, draws } }.pool(patches)
+        Channelwise { query, gain, order: channelwise::Order::Learned { router, image_seeds } }.pool(patches)
     }
 
     fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {

@@ -10,14 +10,16 @@
 
 use burn::tensor::Tensor;
 
-use super::Sharing;
+use super::{Config, ConfigError, Sharing};
 use crate::model::io::array::Arrays;
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
-use crate::model::probe::s4::{self, System};
+use crate::model::probe::s4::{self, HostKernel};
 
 /// Step size at the start (paper, "S4 Implementation").
 const STEP: f32 = 5e-2;
+/// Most S4 states: A is held whole, `[S, S]`, once for every direction.
+const MAX_STATES: usize = 1024;
 
 /// What one S4 remembers of a sequence of N tokens, in float64: depends on no image.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +44,16 @@ pub struct S4Layer {
 }
 
 impl S4Layer {
+    /// That of the settings, for so many directions.
+    pub(super) fn new(config: &Config, groups: usize) -> Result<Self, ConfigError> {
+        let states = config.state_dim.unwrap_or(128);
+        if !(1..=MAX_STATES).contains(&states) {
+            let expected = "a whole number from 1 to 1024";
+            return Err(ConfigError { field: "state_dim", found: states.to_string(), expected });
+        }
+        Ok(Self { states, sharing: config.sharing.unwrap_or_default(), groups })
+    }
+
     /// The parameters of all groups.
     pub fn specs(&self, width: usize) -> Vec<Spec> {
         let s = self.states;
@@ -100,20 +112,16 @@ impl S4Layer {
 
     fn kernel(&self, params: &Arrays, g: usize, n: usize) -> Kernel {
         let value = |letter: &str| params[&format!("s4.{g}.{letter}")].to_f64();
-        let system = System::new(&value("A"), self.states, value("dt")[0]);
-        let (b, c, skip) = (value("B"), value("C"), value("D"));
-        let width = skip.len();
-        let values = match self.sharing {
-            Sharing::Shared => system.kernel(&b, &c, n),
-            Sharing::Channel => system.kernel_channels(&b, &c, width, n),
-        };
+        let (skip, step) = (value("D"), value("dt")[0]);
+        let kernel = HostKernel::new(value("A"), value("B"), value("C"), step, n);
+        let (width, values) = (skip.len(), kernel.values());
         let mut gain: Vec<f64> = values.chunks_exact(width).rev().flatten().copied().collect();
         gain[(n - 1) * width..].iter_mut().zip(&skip).for_each(|(q, d)| *q += d);
         let gain = match self.sharing {
             Sharing::Shared => Gain::Shared(gain),
             Sharing::Channel => Gain::Channel(gain),
         };
-        Kernel { values, gain, radius: system.radius() }
+        Kernel { values, gain, radius: kernel.radius() }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 
 use super::s4_layer::{Kernel, S4Layer};
-use super::{Batch, Config, Dims, Head, Sharing};
+use super::{Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, PaperCost, Sharing, Tier};
 use crate::model::grid::Grid;
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
@@ -28,7 +28,7 @@ pub enum Source {
     Grid(Scan),
     /// One permutation for the whole run, drawn from this seed and kept as the buffer `order` `[N]`.
     RandomFixed(u64),
-    /// A fresh permutation for every image and step, from this seed and the image's draw.
+    /// A fresh permutation for every image and step, from this seed and the seed of the image.
     RandomDynamic(u64),
 }
 
@@ -42,6 +42,86 @@ impl Source {
     }
 }
 
+/// What the paper says that S4 behind any fixed order costs.
+const S4_COST: PaperCost = PaperCost { parameters: 0.97, flops: 0.77 };
+
+/// What the entries of fixed scans have in common.
+const SCAN: HeadSpec = HeadSpec {
+    id: "",
+    name: "",
+    summary: "",
+    group: Group::Scan,
+    tier: Tier::Order,
+    in_paper: true,
+    paper_cost: None,
+    build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Raster), config)),
+};
+
+/// The fixed orders, in the [list](super::HEADS) of heads.
+pub const SPECS: [HeadSpec; 8] = [
+    HeadSpec {
+        id: "raster",
+        name: "Raster",
+        summary: "S4 row by row",
+        paper_cost: Some(S4_COST),
+        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Raster), config)),
+        ..SCAN
+    },
+    HeadSpec {
+        id: "vmamba",
+        name: "VMamba",
+        summary: "S4 by rows and columns, both ways",
+        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Vmamba), config)),
+        ..SCAN
+    },
+    HeadSpec {
+        id: "snake",
+        name: "Snake",
+        summary: "S4 by turning rows and columns, both ways",
+        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Snake), config)),
+        ..SCAN
+    },
+    HeadSpec {
+        id: "diagonal",
+        name: "Diagonal",
+        summary: "S4 by diagonals and their mirror images, both ways",
+        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Diagonal), config)),
+        ..SCAN
+    },
+    HeadSpec {
+        id: "hilbert",
+        name: "Hilbert",
+        summary: "S4 along Hilbert's curve, both ways",
+        in_paper: false,
+        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Hilbert), config)),
+        ..SCAN
+    },
+    HeadSpec {
+        id: "spiral",
+        name: "Spiral",
+        summary: "S4 from the border to the centre, both ways",
+        in_paper: false,
+        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Spiral), config)),
+        ..SCAN
+    },
+    HeadSpec {
+        id: "random-fixed",
+        name: "Random, fixed",
+        summary: "S4 in one random order for all images",
+        paper_cost: Some(S4_COST),
+        build: Build::Own(|config| FixedScan::boxed(Source::RandomFixed(config.seed.unwrap_or(0)), config)),
+        ..SCAN
+    },
+    HeadSpec {
+        id: "random-dynamic",
+        name: "Random, dynamic",
+        summary: "S4 in a fresh random order for every image",
+        paper_cost: Some(S4_COST),
+        build: Build::Own(|config| FixedScan::boxed(Source::RandomDynamic(config.seed.unwrap_or(0)), config)),
+        ..SCAN
+    },
+];
+
 /// S4 behind a fixed order.
 pub struct FixedScan {
     /// Where the order comes from.
@@ -50,12 +130,12 @@ pub struct FixedScan {
     pub memory: S4Layer,
 }
 
-/// The order of an image in a random-dynamic run, from the run's seed and the image's draw.
-pub fn dynamic_order(seed: u64, draw: u64, n: usize) -> Vec<usize> {
-    scan::random(scramble(seed ^ scramble(draw)), n)
+/// The order of an image in a random-dynamic run, from the run's seed and the seed of the image.
+pub fn dynamic_order(seed: u64, image_seed: u64, n: usize) -> Vec<usize> {
+    scan::random(scramble(seed ^ scramble(image_seed)), n)
 }
 
-/// SplitMix64's finaliser: neighbouring seeds and draws must not give neighbouring streams.
+/// SplitMix64's finaliser: neighbouring seeds must not give neighbouring streams.
 fn scramble(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -76,6 +156,11 @@ fn indices(order: &[usize], like: &Tensor<3>) -> Tensor<1, Int> {
 }
 
 impl FixedScan {
+    /// Behind this order, with the S4 of the settings.
+    fn boxed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
+        Ok(Box::new(Self { source, memory: S4Layer::new(config, source.directions())? }))
+    }
+
     /// What every token counts, averaged over the directions: `[N, 1 or d]`. For orders that are the
     /// same for all images.
     fn weights(&self, params: &Params, batch: &Batch) -> Tensor<2> {
@@ -98,19 +183,19 @@ impl FixedScan {
     fn places(&self, batch: &Batch) -> Option<Vec<usize>> {
         let Source::RandomDynamic(seed) = self.source else { return None };
         let [_, n, _] = batch.patches.dims();
-        let mut places = vec![0; batch.draws.len() * n];
-        for (places, &draw) in places.chunks_mut(n).zip(&batch.draws) {
-            dynamic_order(seed, draw, n).into_iter().enumerate().for_each(|(k, i)| places[i] = k);
+        let mut places = vec![0; batch.image_seeds.len() * n];
+        for (places, &image_seed) in places.chunks_mut(n).zip(&batch.image_seeds) {
+            dynamic_order(seed, image_seed, n).into_iter().enumerate().for_each(|(k, i)| places[i] = k);
         }
         Some(places)
     }
 
     /// The orders on the host, one for every direction.
-    fn orders(&self, params: &Arrays, grid: Grid, draw: u64) -> Vec<Vec<usize>> {
+    fn orders(&self, params: &Arrays, grid: Grid, image_seed: u64) -> Vec<Vec<usize>> {
         match self.source {
             Source::Grid(scan) => scan.orders(grid),
             Source::RandomFixed(_) => vec![params["order"].data.iter().map(|&i| i as usize).collect()],
-            Source::RandomDynamic(seed) => vec![dynamic_order(seed, draw, grid.len())],
+            Source::RandomDynamic(seed) => vec![dynamic_order(seed, image_seed, grid.len())],
         }
     }
 }
@@ -171,8 +256,14 @@ impl Head for FixedScan {
         self.memory.kernels(params, n)
     }
 
-    fn reading_with(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, draw: u64) -> HeadOutput {
-        let orders = self.orders(params, tokens.grid, draw);
+    fn reading_with(
+        &self,
+        params: &Arrays,
+        kernels: &[Kernel],
+        tokens: &Tokens,
+        image_seed: u64,
+    ) -> HeadOutput {
+        let orders = self.orders(params, tokens.grid, image_seed);
         let directions = orders.into_iter().zip(kernels);
         let directions = directions.map(|(order, kernel)| kernel.direction(Order::Permutation(order)));
         HeadOutput { scores: None, form: Form::Scan(directions.collect()) }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 
 use super::s4_layer::Kernel;
-use super::{Batch, Config, Dims, Head, cost, scorer};
+use super::{Batch, Build, Config, Dims, Group, Head, HeadSpec, PaperCost, Tier, cost, scorer};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::probe::params::{Init, Params, Spec};
-use crate::model::probe::router::Router;
 use crate::model::probe::router::learned_weights::RoutedWeights;
+use crate::model::probe::router::{Router, sinkhorn};
 use crate::model::tokens::Tokens;
 
 /// Features of the convolution.
@@ -25,9 +25,23 @@ const FEATURES: usize = 192;
 /// Taps of its kernel; the middle one is `TAPS / 2`.
 const TAPS: usize = 5;
 
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "sinkhorn-conv",
+    name: "Sinkhorn + conv",
+    summary: "A convolution behind Sinkhorn",
+    group: Group::Router,
+    tier: Tier::Ablation,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.93, flops: 289.70 }),
+    build: Build::Own(|config| {
+        Ok(Box::new(SinkhornConv { router: Arc::from((sinkhorn::SPEC.build)(config)?) }))
+    }),
+};
+
 /// A convolution over the tokens as Sinkhorn routes them.
 pub struct SinkhornConv {
-    /// Who comes late.
+    /// What orders the tokens.
     pub router: Arc<dyn Router>,
 }
 
@@ -64,8 +78,8 @@ impl Head for SinkhornConv {
         let gains = TensorData::new((0..TAPS * n).map(share).collect::<Vec<_>>(), [TAPS, n]);
         let gains = Tensor::<2>::from_data(gains, &batch.patches.device()); // [5, N]
         let router = self.router.clone();
-        let route = Arc::new(RoutedWeights { router, pools: TAPS, draws: batch.training_draws() });
-        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+        let rule = Arc::new(RoutedWeights { router, pools: TAPS, image_seeds: batch.training_seeds() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), rule })
     }
 
     /// `pooled`: what each tap sees on average, `[B, 5, d]`.

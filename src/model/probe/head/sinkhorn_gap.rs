@@ -8,18 +8,32 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 use super::s4_layer::Kernel;
-use super::{Batch, Config, Dims, Head, cost, scorer};
+use super::{Batch, Build, Config, Dims, Group, Head, HeadSpec, Tier, cost, scorer};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::probe::params::{Params, Spec};
-use crate::model::probe::router::Router;
 use crate::model::probe::router::learned_weights::RoutedWeights;
+use crate::model::probe::router::{Router, sinkhorn};
 use crate::model::tokens::Tokens;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "sinkhorn-gap",
+    name: "Sinkhorn + GAP",
+    summary: "The mean behind Sinkhorn: routing without memory",
+    group: Group::Router,
+    tier: Tier::Ablation,
+    in_paper: true,
+    paper_cost: None,
+    build: Build::Own(|config| {
+        Ok(Box::new(SinkhornGap { router: Arc::from((sinkhorn::SPEC.build)(config)?) }))
+    }),
+};
 
 /// The mean of the tokens as Sinkhorn routes them.
 pub struct SinkhornGap {
-    /// Who comes late.
+    /// What orders the tokens.
     pub router: Arc<dyn Router>,
 }
 
@@ -40,8 +54,8 @@ impl Head for SinkhornGap {
         let [_, n, _] = batch.patches.dims();
         let gains = Tensor::<2>::ones([1, n], &batch.patches.device()) / n as f64;
         let router = self.router.clone();
-        let route = Arc::new(RoutedWeights { router, pools: 1, draws: batch.training_draws() });
-        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), route })
+        let rule = Arc::new(RoutedWeights { router, pools: 1, image_seeds: batch.training_seeds() });
+        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), rule })
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {

@@ -16,7 +16,9 @@ use burn::tensor::{Tensor, activation};
 
 use super::attention::QUERY_DEVIATION;
 use super::s4_layer::Kernel;
-use super::{Batch, Config, ConfigError, Dims, Head, linear, opaque};
+use super::{
+    Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, PaperCost, Tier, linear, opaque,
+};
 use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::weight_rule::AttendBeside;
@@ -29,6 +31,18 @@ use crate::model::tokens::Tokens;
 const HIDDEN: usize = 192;
 /// Attention heads, unless told otherwise.
 const HEADS: usize = 12;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "transformer",
+    name: "Transformer",
+    summary: "A learned CLS through one encoder layer",
+    group: Group::Network,
+    tier: Tier::Ablation,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 3.43, flops: 120.15 }),
+    build: Build::Own(|config| Ok(Box::new(Transformer::new(config)?))),
+};
 
 /// One encoder layer behind a learned CLS.
 pub struct Transformer {
@@ -87,8 +101,8 @@ impl Head for Transformer {
         let query = query.swap_dims(1, 2) / (each as f64).sqrt(); // [H, 1, e]
         let folded = query.matmul(key).reshape([heads, d]); // [H, d]: on the raw tokens
         let own = folded.clone().matmul(cls); // [H, 1]
-        let route = Arc::new(AttendBeside { queries: heads });
-        Some(Pooling { queries: Some(folded), gains: Some(own), route })
+        let rule = Arc::new(AttendBeside { queries: heads });
+        Some(Pooling { queries: Some(folded), gains: Some(own), rule })
     }
 
     fn finish(&self, params: &Params, pooled: Tensor<3>, _: &Batch) -> Tensor<2> {

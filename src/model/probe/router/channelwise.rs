@@ -6,24 +6,19 @@
 //! with the tokens follow each other, and none of them is ever held for a batch. With `z`'s gradient
 //! `y`, `dW[i, c] = t_i[c] y[c]`, `dG = sum over images of P^T dW` and `dP = dW G^T`.
 
-use std::fmt;
 use std::sync::Arc;
 
-use burn::backend::autodiff::Autodiff;
-use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::backend::Flex;
 use burn::tensor::{DType, Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
+use crate::model::ops::cpu::{as_f32, flex, from_f32, on_cpu};
+use crate::model::ops::custom_op::{CustomOp, apply, optional};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::pooling::token_batch::Tokens;
-use crate::model::ops::pooling::{on_cpu, tensor};
 use crate::model::ops::simd::{add, add_product};
-use crate::model::probe::router::{Routed, Router, pull_standardised, standardise, standardise_batch};
+use crate::model::probe::router::{Routed, Router, standardise, standardise_batch, standardise_vjp};
 
 /// Parts a batch is cut into, each with a gradient of its own, summed in order at the end.
 const PARTS: usize = 16;
@@ -47,10 +42,10 @@ pub enum Order {
     Placed(Arc<Vec<usize>>),
     /// A plan for every image.
     Learned {
-        /// Who comes late.
+        /// What orders the tokens.
         router: Arc<dyn Router>,
-        /// The draw of each image while training; absent otherwise.
-        draws: Option<Vec<u64>>,
+        /// What seeds each image while training; absent otherwise.
+        image_seeds: Option<Vec<u64>>,
     },
 }
 
@@ -60,16 +55,8 @@ impl Channelwise {
         if !on_cpu(&tokens.device()) || tokens.dtype() != DType::F32 {
             return self.pool_plain(tokens);
         }
-        // An operation takes tensors or none at all: one nobody reads stands for that which is absent.
-        let nothing = || Tensor::<2>::zeros([1, 1], (&tokens.device(), tokens.dtype()));
-        let query = self.query.clone().unwrap_or_else(nothing).into_dispatch();
-        let (gain, tokens) = (self.gain.clone().into_dispatch(), tokens.clone().into_dispatch());
-        Tensor::from_dispatch(<Dispatch as ChannelPoolOp>::by_channel(
-            query,
-            gain,
-            tokens,
-            self.order.clone(),
-        ))
+        let op = ChannelPoolOp { tokens: Tokens::new(&flex(tokens.clone())), order: self.order.clone() };
+        apply(op, [optional(self.query.clone(), &tokens.device()), self.gain.clone().into_dispatch()])
     }
 
     /// [`pool`](Self::pool) by elementary operations: for other devices, and the reference for the CPU's
@@ -84,12 +71,12 @@ impl Channelwise {
                 let at = Tensor::<1, Int>::from_data(at, &tokens.device());
                 self.gain.clone().select(0, at).reshape([images, n, width])
             }
-            Order::Learned { router, draws } => {
+            Order::Learned { router, image_seeds } => {
                 let query = self.query.clone().expect("a learned order has a scorer").transpose(); // [d, 1]
                 let raw = tokens.clone().reshape([images * n, width]).matmul(query); // [B N, 1]
                 let scores = standardise_batch(raw.reshape([images, n])); // [B, N]
-                let plans = match draws {
-                    Some(draws) => router.training_plans(scores, draws),
+                let plans = match image_seeds {
+                    Some(image_seeds) => router.training_plans(scores, image_seeds),
                     None => router.plans(scores),
                 };
                 plans.matmul(self.gain.clone().unsqueeze_dim(0)) // [B, N, d]
@@ -99,53 +86,10 @@ impl Channelwise {
     }
 }
 
-#[backend_extension(Autodiff, Flex)]
-trait ChannelPoolOp: Backend {
-    fn by_channel(
-        query: FloatTensor<Self>,
-        gain: FloatTensor<Self>,
-        tokens: FloatTensor<Self>,
-        order: Order,
-    ) -> FloatTensor<Self>;
-}
-
-impl ChannelPoolOp for Flex {
-    fn by_channel(query: FlexTensor, gain: FlexTensor, tokens: FlexTensor, order: Order) -> FlexTensor {
-        Channels::new(&query, &gain, &tokens, order).forward(false).0
-    }
-}
-
-impl<C: CheckpointStrategy> ChannelPoolOp for Autodiff<Flex, C> {
-    fn by_channel(
-        query: FloatTensor<Self>,
-        gain: FloatTensor<Self>,
-        tokens: FloatTensor<Self>,
-        order: Order,
-    ) -> FloatTensor<Self> {
-        let nodes = [query.node(), gain.node()];
-        let [query, gain, tokens] = [query, gain, tokens].map(<FloatTensor<Self>>::into_primitive);
-        let channels = Channels::new(&query, &gain, &tokens, order);
-        match BackFromChannels.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => {
-                let (pooled, routed) = channels.forward(true);
-                prep.finish(Arc::new(Forward { channels, routed }), pooled)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(channels.forward(false).0),
-        }
-    }
-}
-
-/// What the way back needs.
-struct Forward {
-    channels: Channels,
-    /// Of every image, where it is routed.
-    routed: Vec<Seen>,
-}
-
-impl fmt::Debug for Forward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Forward({} images)", self.channels.tokens.images)
-    }
+/// A pooling by channel of these tokens, of query and gain.
+struct ChannelPoolOp {
+    tokens: Tokens,
+    order: Order,
 }
 
 /// An image that was routed.
@@ -155,26 +99,22 @@ struct Seen {
     routed: Box<dyn Routed>,
 }
 
-/// The gradient of what was pooled.
-#[derive(Debug)]
-struct BackFromChannels;
+impl CustomOp<Flex, 2> for ChannelPoolOp {
+    /// The operation with its inputs, and every image that was routed.
+    type Saved = (Channels, Vec<Seen>);
 
-impl Backward<Flex, 2> for BackFromChannels {
-    type State = Arc<Forward>;
+    fn forward(self, [query, gain]: [FlexTensor; 2], keep: bool) -> (FlexTensor, Self::Saved) {
+        let Self { tokens, order } = self;
+        let channels = Channels { tokens, query: query.to_contiguous(), gain: gain.to_contiguous(), order };
+        let (pooled, routed) = channels.forward(keep);
+        (pooled, (channels, routed))
+    }
 
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let cotangent = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let Forward { channels, routed } = &*ops.state;
-        let cotangent = cotangent.as_slice::<f32>().expect("float32 gradients");
-        let Owed { query: by_query, gain: by_gain } = channels.back(routed, cotangent);
-        let [query, gain] = ops.parents;
+    fn vjp((channels, routed): &Self::Saved, by_pooled: FlexTensor) -> [Option<FlexTensor>; 2] {
+        let ParamGrads { query, gain } = channels.backward(routed, as_f32(&by_pooled.to_contiguous()));
         let Tokens { count, width, .. } = channels.tokens;
-        if let (Some(node), false) = (query, by_query.is_empty()) {
-            grads.register::<Flex>(node.id, tensor(by_query, &[1, width]));
-        }
-        if let Some(node) = gain {
-            grads.register::<Flex>(node.id, tensor(by_gain, &[count, width]));
-        }
+        let query = (!query.is_empty()).then(|| from_f32(query, &[1, width]));
+        [query, Some(from_f32(gain, &[count, width]))]
     }
 }
 
@@ -188,7 +128,7 @@ struct Channels {
 }
 
 /// What some images contribute to the gradients.
-struct Owed {
+struct ParamGrads {
     /// `[d]`, or nothing.
     query: Vec<f32>,
     /// `[N, d]`.
@@ -196,13 +136,8 @@ struct Owed {
 }
 
 impl Channels {
-    fn new(query: &FlexTensor, gain: &FlexTensor, tokens: &FlexTensor, order: Order) -> Self {
-        let [query, gain] = [query, gain].map(FlexTensor::to_contiguous);
-        Self { tokens: Tokens::new(tokens), query, gain, order }
-    }
-
     fn gain(&self) -> Matrix<'_, f32> {
-        Matrix::new(values(&self.gain), self.tokens.width)
+        Matrix::new(as_f32(&self.gain), self.tokens.width)
     }
 
     /// Which row of the gain, or of `W`, a token of an image counts by.
@@ -214,9 +149,10 @@ impl Channels {
     }
 
     fn route(&self, image: usize) -> Option<Seen> {
-        let Order::Learned { router, draws } = &self.order else { return None };
-        let raw = self.tokens.scores(image, values(&self.query));
-        let routed = router.route(&standardise(&raw), draws.as_ref().map(|draws| draws[image]));
+        let Order::Learned { router, image_seeds } = &self.order else { return None };
+        let raw = self.tokens.scores(image, as_f32(&self.query));
+        let routed =
+            router.route(&standardise(&raw), image_seeds.as_ref().map(|image_seeds| image_seeds[image]));
         Some(Seen { raw, routed })
     }
 
@@ -230,10 +166,10 @@ impl Channels {
             let weights = match &seen {
                 Some(Seen { routed, .. }) => {
                     weights.fill(0.0);
-                    Matrix::new(&routed.table(), count).times(self.gain(), weights);
+                    Matrix::new(&single(routed.plan()), count).times(self.gain(), weights);
                     weights
                 }
-                None => values(&self.gain),
+                None => as_f32(&self.gain),
             };
             self.tokens.each_token(image, |i, token| {
                 add_product(token, &weights[self.row(image, i) * width..][..width], pooled);
@@ -242,15 +178,16 @@ impl Channels {
         };
         let rows = pooled.par_chunks_mut(width).enumerate();
         let seen: Vec<_> = rows.map_init(room, one).collect();
-        (tensor(pooled, &[images, width]), seen.into_iter().flatten().collect())
+        (from_f32(pooled, &[images, width]), seen.into_iter().flatten().collect())
     }
 
     /// The gradients of query and gain, given that of `z`, `[B, d]`.
-    fn back(&self, routed: &[Seen], cotangent: &[f32]) -> Owed {
+    fn backward(&self, routed: &[Seen], cotangent: &[f32]) -> ParamGrads {
         let images: Vec<usize> = (0..self.tokens.images).collect();
         let parts = images.par_chunks(images.len().div_ceil(PARTS).max(1));
-        let parts: Vec<Owed> = parts.map(|images| self.back_through(images, routed, cotangent)).collect();
-        let sum = |mut total: Owed, part: Owed| {
+        let parts: Vec<ParamGrads> =
+            parts.map(|images| self.back_through(images, routed, cotangent)).collect();
+        let sum = |mut total: ParamGrads, part: ParamGrads| {
             add(&part.query, &mut total.query);
             add(&part.gain, &mut total.gain);
             total
@@ -258,36 +195,37 @@ impl Channels {
         parts.into_iter().reduce(sum).unwrap_or_else(|| self.nothing())
     }
 
-    fn nothing(&self) -> Owed {
+    fn nothing(&self) -> ParamGrads {
         let query = if matches!(self.order, Order::Learned { .. }) { self.tokens.width } else { 0 };
-        Owed { query: vec![0.0; query], gain: vec![0.0; values(&self.gain).len()] }
+        ParamGrads { query: vec![0.0; query], gain: vec![0.0; as_f32(&self.gain).len()] }
     }
 
     /// What some images contribute.
-    fn back_through(&self, images: &[usize], routed: &[Seen], cotangent: &[f32]) -> Owed {
+    fn back_through(&self, images: &[usize], routed: &[Seen], cotangent: &[f32]) -> ParamGrads {
         let Tokens { count, width, .. } = self.tokens;
-        let mut owed = self.nothing();
+        let mut grads = self.nothing();
         let mut by_weights = vec![0.0; if routed.is_empty() { 0 } else { count * width }];
         let mut by_plan = vec![0.0; if routed.is_empty() { 0 } else { count * count }];
         for &image in images {
             let by_pooled = &cotangent[image * width..(image + 1) * width];
             by_weights.fill(0.0);
-            let into = if routed.is_empty() { &mut owed.gain } else { &mut by_weights };
+            let into = if routed.is_empty() { &mut grads.gain } else { &mut by_weights };
             self.tokens.each_token(image, |i, token| {
                 add_product(token, by_pooled, &mut into[self.row(image, i) * width..][..width]);
             });
             let Some(Seen { raw, routed }) = routed.get(image) else { continue };
             let by_weights = Matrix::new(&by_weights, width);
-            Matrix::new(&routed.table(), count).transposed().times(by_weights, &mut owed.gain);
+            Matrix::new(&single(routed.plan()), count).transposed().times(by_weights, &mut grads.gain);
             by_plan.fill(0.0);
             by_weights.times(self.gain().transposed(), &mut by_plan);
-            let by_raw = pull_standardised(raw, &routed.pull_table(&by_plan));
-            self.tokens.add(image, &by_raw, &mut owed.query);
+            let by_raw = standardise_vjp(raw, &routed.vjp_of_plan(&by_plan));
+            self.tokens.add(image, &by_raw, &mut grads.query);
         }
-        owed
+        grads
     }
 }
 
-fn values(tensor: &FlexTensor) -> &[f32] {
-    tensor.as_slice::<f32>().expect("float32 parameters")
+/// A plan in float32, as the gains are.
+fn single(plan: Vec<f64>) -> Vec<f32> {
+    plan.into_iter().map(|share| share as f32).collect()
 }

@@ -28,16 +28,16 @@ pub(super) enum Logits {
     },
 }
 
-/// From the gradients of slopes (or centres) by position and of offsets by token to what they owe the
-/// scores, `[N]`.
-pub(super) type Owed = Box<dyn Fn(&[f64], &[f64]) -> Vec<f64> + Send + Sync>;
+/// From the gradients of slopes (or centres) by position and of offsets by token to what they add
+/// to that of the scores, `[N]`.
+pub(super) type ScoreGrad = Box<dyn Fn(&[f64], &[f64]) -> Vec<f64> + Send + Sync>;
 
 /// One image under such a router.
 pub(super) struct Columns {
     pub scores: Vec<f64>,
     pub logits: Logits,
     /// How slopes, centres and offsets depend on the scores.
-    pub owed: Owed,
+    pub score_grad: ScoreGrad,
 }
 
 impl Columns {
@@ -52,36 +52,36 @@ impl Columns {
         powers(column)
     }
 
-    /// The gradient of the scores: `owe(k, column, total, owed)` adds that of column `k`'s logits, given its
+    /// The gradient of the scores: `accumulate_grad(k, column, total, grad)` adds that of column `k`'s logits, given its
     /// [`column`](Self::column).
-    fn back(&self, mut owe: impl FnMut(usize, &[f64], f64, &mut [f64])) -> Vec<f64> {
+    fn backward(&self, mut accumulate_grad: impl FnMut(usize, &[f64], f64, &mut [f64])) -> Vec<f64> {
         let n = self.scores.len();
         let (mut by_scores, mut by_offsets, mut by_positions) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
-        let (mut column, mut owed) = (vec![0.0; n], vec![0.0; n]);
+        let (mut column, mut grad) = (vec![0.0; n], vec![0.0; n]);
         for k in 0..n {
             let total = self.column(k, &mut column);
-            owed.fill(0.0);
-            owe(k, &column, total, &mut owed);
+            grad.fill(0.0);
+            accumulate_grad(k, &column, total, &mut grad);
             match &self.logits {
                 Logits::Lines { slopes, .. } => {
-                    by_positions[k] = dot(&owed, &self.scores);
-                    add(slopes[k], &owed, &mut by_scores);
-                    add(-1.0, &owed, &mut by_offsets);
+                    by_positions[k] = dot(&grad, &self.scores);
+                    add(slopes[k], &grad, &mut by_scores);
+                    add(-1.0, &grad, &mut by_offsets);
                 }
                 Logits::Distances { centres, temperature } => {
-                    for (i, (owed, s)) in owed.iter().zip(&self.scores).enumerate() {
+                    for (i, (grad, s)) in grad.iter().zip(&self.scores).enumerate() {
                         let side = match centres[k].total_cmp(s) {
                             std::cmp::Ordering::Less => -1.0,
                             std::cmp::Ordering::Equal => 0.0,
                             std::cmp::Ordering::Greater => 1.0,
                         };
-                        by_scores[i] += side * owed / temperature;
-                        by_positions[k] -= side * owed / temperature;
+                        by_scores[i] += side * grad / temperature;
+                        by_positions[k] -= side * grad / temperature;
                     }
                 }
             }
         }
-        let more = (self.owed)(&by_positions, &by_offsets);
+        let more = (self.score_grad)(&by_positions, &by_offsets);
         add(1.0, &more, &mut by_scores);
         by_scores
     }
@@ -101,36 +101,36 @@ impl Routed for Columns {
         weights
     }
 
-    fn pull(&self, gains: &[f64], _: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn vjp(&self, gains: &[f64], _: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.scores.len();
         let mut by_gains = vec![0.0; gains.len()];
-        let by_scores = self.back(|k, column, total, owed| {
+        let by_scores = self.backward(|k, column, total, grad| {
             for m in 0..gains.len() / n {
                 let by = &by_weights[m * n..(m + 1) * n];
                 let mean = dot(column, by) / total;
                 by_gains[m * n + k] = mean;
-                owe(gains[m * n + k] / total, mean, by, column, owed);
+                accumulate_grad(gains[m * n + k] / total, mean, by, column, grad);
             }
         });
         (by_scores, by_gains)
     }
 
-    fn table(&self) -> Vec<f32> {
+    fn plan(&self) -> Vec<f64> {
         let n = self.scores.len();
-        let (mut table, mut column) = (vec![0.0; n * n], vec![0.0; n]);
+        let (mut plan, mut column) = (vec![0.0; n * n], vec![0.0; n]);
         for k in 0..n {
             let total = self.column(k, &mut column);
-            column.iter().enumerate().for_each(|(i, x)| table[i * n + k] = (x / total) as f32);
+            column.iter().enumerate().for_each(|(i, x)| plan[i * n + k] = x / total);
         }
-        table
+        plan
     }
 
-    fn pull_table(&self, by_table: &[f32]) -> Vec<f64> {
+    fn vjp_of_plan(&self, by_plan: &[f32]) -> Vec<f64> {
         let n = self.scores.len();
         let mut by = vec![0.0; n];
-        self.back(|k, column, total, owed| {
-            by.iter_mut().enumerate().for_each(|(i, by)| *by = f64::from(by_table[i * n + k]));
-            owe(1.0 / total, dot(column, &by) / total, &by, column, owed);
+        self.backward(|k, column, total, grad| {
+            by.iter_mut().enumerate().for_each(|(i, by)| *by = f64::from(by_plan[i * n + k]));
+            accumulate_grad(1.0 / total, dot(column, &by) / total, &by, column, grad);
         })
     }
 }
@@ -184,7 +184,7 @@ vectorised! {
 
 vectorised! {
     /// `into += scale column (by - mean)`.
-    fn owe<const FUSED: bool>(scale: f64, mean: f64, by: &[f64], column: &[f64], into: &mut [f64]) {
+    fn accumulate_grad<const FUSED: bool>(scale: f64, mean: f64, by: &[f64], column: &[f64], into: &mut [f64]) {
         into.iter_mut().zip(column).zip(by).for_each(|((into, p), by)| *into += scale * p * (by - mean));
     }
 }

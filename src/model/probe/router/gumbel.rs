@@ -1,16 +1,28 @@
 //! Gumbel-Sinkhorn: sorting that explores while it trains (Mena et al. 2018).
 //!
 //! While training, independent Gumbel noise `-ln(-ln U)` times `noise` is added to every entry of
-//! Sinkhorn's `L`, seeded by the image's draw; in evaluation there is none, and the router is
+//! Sinkhorn's `L`, from the seed of the image; in evaluation there is none, and the router is
 //! [`Sinkhorn`] to the letter.
 
 use burn::tensor::Tensor;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Routed, Router, sinkhorn::Sinkhorn};
+use super::{Routed, Router, RouterSpec, sinkhorn::Sinkhorn};
 use crate::model::probe::head_output::Plan;
 use crate::model::probe::settings::Config;
+
+/// Its entry in the [list](super::ROUTERS) of routers.
+pub const SPEC: RouterSpec = RouterSpec {
+    id: "gumbel-sinkhorn",
+    name: "Gumbel-Sinkhorn",
+    summary: "S4 behind Sinkhorn with noise while it trains",
+    mechanism: "Doubly stochastic, with noise",
+    table_row: 4,
+    in_paper: false,
+    paper_cost: None,
+    build: |config| Ok(Box::new(GumbelSinkhorn { sinkhorn: Sinkhorn::new(config)?, noise: 1.0 })),
+};
 
 /// Sinkhorn with Gumbel noise on its log kernel while training.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +41,7 @@ impl Default for GumbelSinkhorn {
 
 impl Router for GumbelSinkhorn {
     fn id(&self) -> &'static str {
-        "gumbel-sinkhorn"
+        SPEC.id
     }
 
     fn settings(&self) -> Config {
@@ -44,8 +56,9 @@ impl Router for GumbelSinkhorn {
         self.sinkhorn.plan(scores)
     }
 
-    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed> {
-        let noise = draw.map(|draw| self.noise([1, scores.len()], &[draw])).unwrap_or_default();
+    fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
+        let noise =
+            image_seed.map(|image_seed| self.noise([1, scores.len()], &[image_seed])).unwrap_or_default();
         self.sinkhorn.noisy_route(scores, &noise)
     }
 
@@ -57,13 +70,13 @@ impl Router for GumbelSinkhorn {
         self.sinkhorn.token_weights(scores, gain)
     }
 
-    fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {
-        let noise = self.noise(scores.dims(), draws);
+    fn training_plans(&self, scores: Tensor<2>, image_seeds: &[u64]) -> Tensor<3> {
+        let noise = self.noise(scores.dims(), image_seeds);
         self.sinkhorn.noisy_plans(scores, noise)
     }
 
-    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, draws: &[u64]) -> Tensor<2> {
-        let noise = self.noise(scores.dims(), draws);
+    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: &[u64]) -> Tensor<2> {
+        let noise = self.noise(scores.dims(), image_seeds);
         self.sinkhorn.noisy_token_weights(scores, gain, noise)
     }
 }
@@ -72,10 +85,14 @@ impl GumbelSinkhorn {
     /// The noise of a batch, `[B, N, N]` row-major, one seed an image.
     ///
     /// # Panics
-    /// If there is not one draw for every image: a bug of the caller.
-    pub fn noise(&self, [images, n]: [usize; 2], draws: &[u64]) -> Vec<f32> {
-        assert_eq!(images, draws.len(), "one draw for every image");
-        draws.iter().flat_map(|&draw| gumbel(draw, n * n)).map(|x| x * self.noise as f32).collect()
+    /// If there is not one seed for every image: a bug of the caller.
+    pub fn noise(&self, [images, n]: [usize; 2], image_seeds: &[u64]) -> Vec<f32> {
+        assert_eq!(images, image_seeds.len(), "one seed for every image");
+        image_seeds
+            .iter()
+            .flat_map(|&image_seed| gumbel(image_seed, n * n))
+            .map(|x| x * self.noise as f32)
+            .collect()
     }
 }
 

@@ -5,9 +5,20 @@
 
 use burn::tensor::Tensor;
 
-use super::{Routed, Router, softsort::SoftSort, sort};
-use crate::model::probe::head_output::Plan;
+use super::{Routed, Router, RouterSpec, softsort::SoftSort, sort, temperature};
 use crate::model::probe::settings::Config;
+
+/// Its entry in the [list](super::ROUTERS) of routers.
+pub const SPEC: RouterSpec = RouterSpec {
+    id: "hard-sort",
+    name: "Hard sort",
+    summary: "S4 behind sorting, gradients straight through",
+    mechanism: "Sorting, gradient straight through",
+    table_row: 3,
+    in_paper: false,
+    paper_cost: None,
+    build: |config| Ok(Box::new(HardSort { temperature: temperature(config, 1.0)? })),
+};
 
 /// Sorts, and passes a soft gradient through.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,28 +50,28 @@ impl Routed for StraightThrough {
     }
 
     /// The plan the gains meet is the hard one; only the scores' gradient is the soft one's.
-    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn vjp(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.order.len().max(1);
-        let (by_scores, _) = self.soft.pull(gains, weights, by_weights);
+        let (by_scores, _) = self.soft.vjp(gains, weights, by_weights);
         let by_gains = by_weights.chunks(n).flat_map(|by| self.order.iter().map(|&i| by[i]));
         (by_scores, by_gains.collect())
     }
 
-    fn table(&self) -> Vec<f32> {
+    fn plan(&self) -> Vec<f64> {
         let n = self.order.len();
-        let mut table = vec![0.0; n * n];
-        self.order.iter().enumerate().for_each(|(k, &i)| table[i * n + k] = 1.0);
-        table
+        let mut plan = vec![0.0; n * n];
+        self.order.iter().enumerate().for_each(|(k, &i)| plan[i * n + k] = 1.0);
+        plan
     }
 
-    fn pull_table(&self, by_table: &[f32]) -> Vec<f64> {
-        self.soft.pull_table(by_table)
+    fn vjp_of_plan(&self, by_plan: &[f32]) -> Vec<f64> {
+        self.soft.vjp_of_plan(by_plan)
     }
 }
 
 impl Router for HardSort {
     fn id(&self) -> &'static str {
-        "hard-sort"
+        SPEC.id
     }
 
     fn settings(&self) -> Config {
@@ -76,16 +87,9 @@ impl Router for HardSort {
         5 * n * n
     }
 
-    fn plan(&self, scores: &[f64]) -> Plan {
-        let n = scores.len();
-        let mut share = vec![0.0; n * n];
-        sort::ascending(scores).iter().enumerate().for_each(|(k, &i)| share[i * n + k] = 1.0);
-        Plan { n, share }
-    }
-
-    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed> {
+    fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
         let soft = SoftSort { power: 1, temperature: self.temperature };
-        Box::new(StraightThrough { order: sort::ascending(scores), soft: soft.route(scores, draw) })
+        Box::new(StraightThrough { order: sort::ascending(scores), soft: soft.route(scores, image_seed) })
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {

@@ -1,21 +1,22 @@
-//! The route of the learned routers: standardised scores, a plan, and what each token counts when
-//! positions count by the gains.
+//! Weights behind a scorer, as rules of pooling. Of a learned router: `w = P(s) gain` for standardised scores
+//! `s`, where position `k` counts `gain[k]` and `P` is the router's plan. Without an order: a softmax of the scores,
+//! or the best of them.
 
 use std::sync::Arc;
 
 use burn::tensor::{IndexingUpdateOp, Tensor, activation};
 
 use crate::model::ops::pooling::weight_rule::{WeightGrads, WeightRule, WeightsVjp, softmax, softmax_vjp};
-use crate::model::probe::router::{Router, pull_standardised, standardise, standardise_batch};
+use crate::model::probe::router::{Router, standardise, standardise_batch, standardise_vjp};
 
 /// `P gain_m` for each of M gains, behind one scorer.
 pub struct RoutedWeights {
-    /// Who comes late.
+    /// What orders the tokens.
     pub router: Arc<dyn Router>,
     /// How many gains there are, M.
     pub pools: usize,
-    /// The draw of each image while training; absent otherwise.
-    pub draws: Option<Vec<u64>>,
+    /// What seeds each image while training; absent otherwise.
+    pub image_seeds: Option<Vec<u64>>,
 }
 
 impl WeightRule for RoutedWeights {
@@ -24,15 +25,15 @@ impl WeightRule for RoutedWeights {
     }
 
     fn weigh(&self, image: usize, _: usize, scores: &[f64], gains: &[f64]) -> WeightsVjp {
-        let draw = self.draws.as_ref().map(|draws| draws[image]);
-        let routed = self.router.route(&standardise(scores), draw);
+        let image_seed = self.image_seeds.as_ref().map(|image_seeds| image_seeds[image]);
+        let routed = self.router.route(&standardise(scores), image_seed);
         let weights = routed.weights(gains);
         let (scores, gains, kept) = (scores.to_vec(), gains.to_vec(), weights.clone());
-        let back = move |by_weights: &[f64]| {
-            let (by_standardised, by_gains) = routed.pull(&gains, &kept, by_weights);
-            WeightGrads { scores: pull_standardised(&scores, &by_standardised), gains: by_gains }
+        let vjp = move |by_weights: &[f64]| {
+            let (by_standardised, by_gains) = routed.vjp(&gains, &kept, by_weights);
+            WeightGrads { scores: standardise_vjp(&scores, &by_standardised), gains: by_gains }
         };
-        WeightsVjp { weights, back: Box::new(back) }
+        WeightsVjp { weights, vjp: Box::new(vjp) }
     }
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
@@ -40,14 +41,14 @@ impl WeightRule for RoutedWeights {
         let gains = gains.expect("positions have gains"); // [M, N]
         if self.pools == 1 {
             let gain = gains.squeeze_dim::<1>(0); // [N]
-            let weights = match &self.draws {
-                Some(draws) => self.router.training_token_weights(scores, gain, draws),
+            let weights = match &self.image_seeds {
+                Some(image_seeds) => self.router.training_token_weights(scores, gain, image_seeds),
                 None => self.router.token_weights(scores, gain),
             };
             return weights.unsqueeze_dim(1);
         }
-        let plans = match &self.draws {
-            Some(draws) => self.router.training_plans(scores, draws),
+        let plans = match &self.image_seeds {
+            Some(image_seeds) => self.router.training_plans(scores, image_seeds),
             None => self.router.plans(scores),
         };
         plans.matmul(gains.transpose().unsqueeze_dim(0)).swap_dims(1, 2) // [B, M, N]
@@ -70,10 +71,10 @@ impl WeightRule for ContentWeights {
             None => soft.clone(),
             Some(k) => best(&scores, k.min(n)),
         };
-        let back = move |by_weights: &[f64]| {
-            WeightGrads::of_scores(pull_standardised(&raw, &softmax_vjp(&soft, by_weights)))
+        let vjp = move |by_weights: &[f64]| {
+            WeightGrads::of_scores(standardise_vjp(&raw, &softmax_vjp(&soft, by_weights)))
         };
-        WeightsVjp { weights, back: Box::new(back) }
+        WeightsVjp { weights, vjp: Box::new(vjp) }
     }
 
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, _: Option<Tensor<2>>) -> Tensor<3> {

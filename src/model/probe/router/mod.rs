@@ -16,18 +16,14 @@ mod sort;
 
 use burn::tensor::Tensor;
 
-use self::gumbel::GumbelSinkhorn;
-use self::hard_sort::HardSort;
-use self::neuralsort::NeuralSort;
-use self::sinkhorn::Sinkhorn;
-use self::softsort::SoftSort;
 use super::head_output::{Plan, PlanRows};
+use super::paper_cost::PaperCost;
 use super::settings::{Config, ConfigError};
 
 /// A learned router: from the standardised scores of the tokens to a soft permutation.
 ///
-/// Every router says it twice: [`plan`](Router::plan) in float64 on the host, for explanations;
-/// [`plans`](Router::plans) on tensors, differentiable, for training. Tests hold them together.
+/// Every router says it twice: [`route`](Router::route) in float64 on the host, an image at a time, for explanations
+/// and for training on the CPU; [`plans`](Router::plans) on tensors, for every other device. Tests hold them together.
 pub trait Router: Send + Sync {
     /// Its id in the [list](ROUTERS).
     fn id(&self) -> &'static str;
@@ -44,16 +40,18 @@ pub trait Router: Send + Sync {
     fn flops(&self, n: u64) -> u64;
 
     /// The plan of one image. `scores`: `[N]`, standardised.
-    fn plan(&self, scores: &[f64]) -> Plan;
+    fn plan(&self, scores: &[f64]) -> Plan {
+        Plan { n: scores.len(), share: self.route(scores, None).plan() }
+    }
 
     /// The same row by row, for who needs no table of it.
     fn rows(&self, scores: &[f64]) -> Box<dyn PlanRows> {
         Box::new(self.plan(scores))
     }
 
-    /// One image routed, to be read and gone back through. `draw` seeds the noise of routers that
+    /// One image routed, to be read and gone back through. `image_seed` seeds the noise of routers that
     /// explore; absent outside of training.
-    fn route(&self, scores: &[f64], draw: Option<u64>) -> Box<dyn Routed>;
+    fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed>;
 
     /// The plans of a batch. `scores`: `[B, N]`, standardised; returns `[B, N, N]`.
     fn plans(&self, scores: Tensor<2>) -> Tensor<3>;
@@ -65,16 +63,16 @@ pub trait Router: Send + Sync {
     }
 
     /// [`plans`](Router::plans) while training: routers that explore draw their noise from
-    /// `draws`, one seed an image; the others need none.
-    fn training_plans(&self, scores: Tensor<2>, draws: &[u64]) -> Tensor<3> {
-        let _ = draws;
+    /// `image_seeds`, one seed an image; the others need none.
+    fn training_plans(&self, scores: Tensor<2>, image_seeds: &[u64]) -> Tensor<3> {
+        let _ = image_seeds;
         self.plans(scores)
     }
 
     /// [`token_weights`](Router::token_weights) while training, as
     /// [`training_plans`](Router::training_plans).
-    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, draws: &[u64]) -> Tensor<2> {
-        let _ = draws;
+    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: &[u64]) -> Tensor<2> {
+        let _ = image_seeds;
         self.token_weights(scores, gain)
     }
 }
@@ -87,13 +85,13 @@ pub trait Routed: Send + Sync {
 
     /// The gradients of scores `[N]` and gains `[M, N]`, given `weights` of these `gains` and their
     /// gradient.
-    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>);
+    fn vjp(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>);
 
-    /// P as a table, `[N, N]`, for who reads it through as many gains as there are channels.
-    fn table(&self) -> Vec<f32>;
+    /// P as a table, `[N, N]`.
+    fn plan(&self) -> Vec<f64>;
 
-    /// The gradient of the scores `[N]`, given that of the table.
-    fn pull_table(&self, by_table: &[f32]) -> Vec<f64>;
+    /// The gradient of the scores `[N]`, given that of the plan.
+    fn vjp_of_plan(&self, by_plan: &[f32]) -> Vec<f64>;
 }
 
 /// Operations of a softmax, an entry: subtract, exponential, add, divide.
@@ -105,49 +103,33 @@ fn weigh(plans: Tensor<3>, gain: Tensor<1>) -> Tensor<2> {
 }
 
 /// An entry of the list of learned routers.
+#[derive(Clone, Copy)]
 pub struct RouterSpec {
     /// Its id: that of the S4 head behind it.
     pub id: &'static str,
+    /// What it is called on the screen.
+    pub name: &'static str,
+    /// What the head does, in one line.
+    pub summary: &'static str,
+    /// What kind of method it is, as the paper's table of routing mechanisms says it.
+    pub mechanism: &'static str,
+    /// Where that table has it: rows stand by increasing number.
+    pub table_row: u32,
+    /// Whether it is one of the paper's.
+    pub in_paper: bool,
+    /// What the paper says that the head costs.
+    pub paper_cost: Option<PaperCost>,
     /// Builds it from the settings it knows.
     pub build: fn(&Config) -> Result<Box<dyn Router>, ConfigError>,
 }
 
 /// Every learned router.
-pub const ROUTERS: &[RouterSpec] = &[
-    RouterSpec { id: "sinkhorn", build: |config| Ok(Box::new(sinkhorn(config)?)) },
-    RouterSpec {
-        id: "neuralsort",
-        build: |config| Ok(Box::new(NeuralSort { temperature: temperature(config, 1.0)? })),
-    },
-    RouterSpec {
-        id: "softsort",
-        build: |config| {
-            Ok(Box::new(SoftSort { power: power(config)?, temperature: temperature(config, 1.0)? }))
-        },
-    },
-    RouterSpec {
-        id: "hard-sort",
-        build: |config| Ok(Box::new(HardSort { temperature: temperature(config, 1.0)? })),
-    },
-    RouterSpec {
-        id: "gumbel-sinkhorn",
-        build: |config| Ok(Box::new(GumbelSinkhorn { sinkhorn: sinkhorn(config)?, ..Default::default() })),
-    },
-];
+pub const ROUTERS: &[RouterSpec] =
+    &[sinkhorn::SPEC, gumbel::SPEC, softsort::SPEC, neuralsort::SPEC, hard_sort::SPEC];
 
 /// The learned router of this id.
 pub fn find(id: &str) -> Option<&'static RouterSpec> {
-    ROUTERS.iter().find(|kind| kind.id == id)
-}
-
-/// Sinkhorn by its settings.
-fn sinkhorn(config: &Config) -> Result<Sinkhorn, ConfigError> {
-    let iterations = config.iterations.unwrap_or(20);
-    if !(1..=10_000).contains(&iterations) {
-        let expected = "a whole number from 1 to 10000";
-        return Err(ConfigError { field: "iterations", found: iterations.to_string(), expected });
-    }
-    Ok(Sinkhorn { temperature: temperature(config, 0.1)?, iterations })
+    ROUTERS.iter().find(|spec| spec.id == id)
 }
 
 /// The temperature; below 1e-4 exponents leave what float32 can tell apart.
@@ -159,14 +141,6 @@ fn temperature(config: &Config, default: f64) -> Result<f64, ConfigError> {
     Err(ConfigError { field: "temperature", found: found.to_string(), expected: "a number from 1e-4 to 1e4" })
 }
 
-/// SoftSort's exponent.
-fn power(config: &Config) -> Result<u32, ConfigError> {
-    match config.power.unwrap_or(2) {
-        power @ (1 | 2) => Ok(power),
-        other => Err(ConfigError { field: "power", found: other.to_string(), expected: "1 or 2" }),
-    }
-}
-
 /// `(s - mean) / (std + 1e-6)` with the population standard deviation (docs/definitions.md, section 1).
 pub fn standardise(scores: &[f64]) -> Vec<f64> {
     let n = scores.len() as f64;
@@ -176,7 +150,7 @@ pub fn standardise(scores: &[f64]) -> Vec<f64> {
 }
 
 /// The gradient of the raw `scores`, given that of the [standardised](standardise).
-pub fn pull_standardised(scores: &[f64], by_standardised: &[f64]) -> Vec<f64> {
+pub fn standardise_vjp(scores: &[f64], by_standardised: &[f64]) -> Vec<f64> {
     let n = scores.len() as f64;
     let mean = scores.iter().sum::<f64>() / n;
     let deviation = (scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n).sqrt();

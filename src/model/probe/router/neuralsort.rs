@@ -15,9 +15,20 @@
 use burn::tensor::{Device, Tensor, TensorData, activation::softmax};
 
 use super::columns::{Columns, Logits};
-use super::{Routed, Router, SOFTMAX, sort};
-use crate::model::probe::head_output::Plan;
+use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature};
 use crate::model::probe::settings::Config;
+
+/// Its entry in the [list](super::ROUTERS) of routers.
+pub const SPEC: RouterSpec = RouterSpec {
+    id: "neuralsort",
+    name: "NeuralSort",
+    summary: "S4 behind NeuralSort",
+    mechanism: "Deterministic soft rank",
+    table_row: 1,
+    in_paper: true,
+    paper_cost: None,
+    build: |config| Ok(Box::new(NeuralSort { temperature: temperature(config, 1.0)? })),
+};
 
 /// Sorts softly through the sums of pairwise distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +45,7 @@ impl Default for NeuralSort {
 
 impl Router for NeuralSort {
     fn id(&self) -> &'static str {
-        "neuralsort"
+        SPEC.id
     }
 
     fn settings(&self) -> Config {
@@ -44,27 +55,6 @@ impl Router for NeuralSort {
     fn flops(&self, n: u64) -> u64 {
         // Distances and their sums, the logits, a softmax.
         (3 + 3 + SOFTMAX) * n * n
-    }
-
-    fn plan(&self, scores: &[f64]) -> Plan {
-        let n = scores.len();
-        let order = sort::ascending(scores);
-        let gap = |m: usize| scores[order[m + 1]] - scores[order[m]];
-        let mut share = vec![0.0; n * n];
-        let mut column = vec![0.0; n]; // exponents, then shares, by rank j
-        for k in 0..n {
-            column[k] = 0.0;
-            for j in k + 1..n {
-                column[j] = column[j - 1] - (2 * (j - k) - 1) as f64 * gap(j - 1) / self.temperature;
-            }
-            for j in (0..k).rev() {
-                column[j] = column[j + 1] - (2 * (k - j) - 1) as f64 * gap(j) / self.temperature;
-            }
-            column.iter_mut().for_each(|e| *e = e.exp());
-            let total: f64 = column.iter().sum();
-            (0..n).for_each(|j| share[order[j] * n + k] = column[j] / total);
-        }
-        Plan { n, share }
     }
 
     /// The logits as the paper has them: float64 keeps twelve digits behind their point.
@@ -81,20 +71,20 @@ impl Router for NeuralSort {
             offsets[i] = (fewer * scores[i] - below + above - more * scores[i]) / tau;
             below += scores[i];
         }
-        let owed = move |_: &[f64], by_offsets: &[f64]| {
+        let score_grad = move |_: &[f64], by_offsets: &[f64]| {
             // d|s_i - s_j|: every pair pulls its two tokens apart, equal ones not at all in total.
             let total: f64 = by_offsets.iter().sum();
-            let (mut owed, mut below) = (vec![0.0; n], 0.0);
+            let (mut grad, mut below) = (vec![0.0; n], 0.0);
             for (rank, &i) in order.iter().enumerate() {
                 let above = total - below - by_offsets[i];
                 let (fewer, more) = (rank as f64, (n - 1 - rank) as f64);
-                owed[i] = (by_offsets[i] * (fewer - more) + below - above) / tau;
+                grad[i] = (by_offsets[i] * (fewer - more) + below - above) / tau;
                 below += by_offsets[i];
             }
-            owed
+            grad
         };
         let logits = Logits::Lines { slopes, offsets };
-        Box::new(Columns { scores: scores.to_vec(), logits, owed: Box::new(owed) })
+        Box::new(Columns { scores: scores.to_vec(), logits, score_grad: Box::new(score_grad) })
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {

@@ -8,9 +8,28 @@
 use burn::tensor::{Tensor, activation::softmax};
 
 use super::columns::{Columns, Logits};
-use super::{Routed, Router, SOFTMAX, sort};
-use crate::model::probe::head_output::Plan;
-use crate::model::probe::settings::Config;
+use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature};
+use crate::model::probe::settings::{Config, ConfigError};
+
+/// Its entry in the [list](super::ROUTERS) of routers.
+pub const SPEC: RouterSpec = RouterSpec {
+    id: "softsort",
+    name: "SoftSort",
+    summary: "S4 behind SoftSort",
+    mechanism: "Continuous sorting",
+    table_row: 2,
+    in_paper: true,
+    paper_cost: None,
+    build: |config| Ok(Box::new(SoftSort { power: power(config)?, temperature: temperature(config, 1.0)? })),
+};
+
+/// SoftSort's exponent.
+fn power(config: &Config) -> Result<u32, ConfigError> {
+    match config.power.unwrap_or(2) {
+        power @ (1 | 2) => Ok(power),
+        other => Err(ConfigError { field: "power", found: other.to_string(), expected: "1 or 2" }),
+    }
+}
 
 /// Sorts softly through the distances to the sorted scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +48,7 @@ impl Default for SoftSort {
 
 impl Router for SoftSort {
     fn id(&self) -> &'static str {
-        "softsort"
+        SPEC.id
     }
 
     fn settings(&self) -> Config {
@@ -40,18 +59,6 @@ impl Router for SoftSort {
     fn flops(&self, n: u64) -> u64 {
         // Ranks and sorting by comparison, distances, a softmax.
         (5 + 2 + 3 + SOFTMAX) * n * n
-    }
-
-    fn plan(&self, scores: &[f64]) -> Plan {
-        let n = scores.len();
-        let mut share = vec![0.0; n * n];
-        for (k, &rank) in sort::ascending(scores).iter().enumerate() {
-            let distance = |s: f64| (scores[rank] - s).abs().powi(self.power as i32);
-            let column: Vec<f64> = scores.iter().map(|&s| (-distance(s) / self.temperature).exp()).collect();
-            let total: f64 = column.iter().sum();
-            column.iter().enumerate().for_each(|(i, e)| share[i * n + k] = e / total);
-        }
-        Plan { n, share }
     }
 
     /// With `p = 2` the square of `a_k` is the same for all tokens: what is left is a line.
@@ -67,14 +74,14 @@ impl Router for SoftSort {
             },
         };
         let own = scores.to_vec();
-        let owed = move |by_positions: &[f64], by_offsets: &[f64]| {
-            let mut owed = vec![0.0; n];
+        let score_grad = move |by_positions: &[f64], by_offsets: &[f64]| {
+            let mut grad = vec![0.0; n];
             let scale = if power == 1 { 1.0 } else { 2.0 / tau };
-            order.iter().zip(by_positions).for_each(|(&i, by)| owed[i] = scale * by);
-            (0..n).for_each(|i| owed[i] += 2.0 * own[i] * by_offsets[i] / tau);
-            owed
+            order.iter().zip(by_positions).for_each(|(&i, by)| grad[i] = scale * by);
+            (0..n).for_each(|i| grad[i] += 2.0 * own[i] * by_offsets[i] / tau);
+            grad
         };
-        Box::new(Columns { scores: scores.to_vec(), logits, owed: Box::new(owed) })
+        Box::new(Columns { scores: scores.to_vec(), logits, score_grad: Box::new(score_grad) })
     }
 
     fn plans(&self, scores: Tensor<2>) -> Tensor<3> {

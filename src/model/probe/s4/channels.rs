@@ -3,7 +3,7 @@
 //! Some `2 sqrt(N)` products instead of N, of some channels at a time, which fit a core's cache and lie
 //! side by side on all cores. With `u_b = Abar^b Bbar` and `v_a = (L^a)^T C^T`, `L = Abar^m`, both `[S, d]`:
 //! `K[a m + b, c] = sum_s v_a[s, c] u_b[s, c]`. Back, `du_b = sum_a dK[a m + b] v_a + Abar^T du_{b+1}` and
-//! `dv_a = sum_b dK[a m + b] u_b + L dv_{a+1}`; `Abar` is owed `sum_b du_{b+1} u_b^T`, `L` is owed
+//! `dv_a = sum_b dK[a m + b] u_b + L dv_{a+1}`; the gradient of `Abar` is `sum_b du_{b+1} u_b^T`, that of `L` is
 //! `sum_a v_a dv_{a+1}^T`, which goes to `Abar` through the squarings that make it.
 
 use rayon::prelude::*;
@@ -14,7 +14,7 @@ use crate::model::ops::gemm::Matrix;
 use crate::model::ops::simd::{add, add_product};
 
 /// Channels taken together: the vectors of a step fit the second-level cache.
-const TOGETHER: usize = 32;
+const CHANNELS_PER_BLOCK: usize = 32;
 
 /// What impulses of some neighbouring channels go through.
 struct Block {
@@ -28,7 +28,7 @@ struct Block {
 
 /// All channels of a system.
 pub(super) struct Channels {
-    system: Discrete,
+    pub system: Discrete,
     /// Channels, d.
     width: usize,
     /// Steps, N.
@@ -52,7 +52,7 @@ impl Channels {
             powers.push(square);
         }
         let mut channels = Self { system, width, n, powers, blocks: vec![] };
-        let starts: Vec<usize> = (0..width).step_by(TOGETHER).collect();
+        let starts: Vec<usize> = (0..width).step_by(CHANNELS_PER_BLOCK).collect();
         channels.blocks = starts.into_par_iter().map(|start| channels.block(start, c)).collect();
         channels
     }
@@ -69,7 +69,7 @@ impl Channels {
 
     fn block(&self, start: usize, c: &[f64]) -> Block {
         let states = self.system.states;
-        let width = TOGETHER.min(self.width - start);
+        let width = CHANNELS_PER_BLOCK.min(self.width - start);
         let mut after = vec![0.0; self.leap() * states * width];
         let mut before = vec![0.0; self.n.div_ceil(self.leap()) * states * width];
         for (s, (u, v)) in after.chunks_mut(width).zip(before.chunks_mut(width)).take(states).enumerate() {
@@ -87,7 +87,9 @@ impl Channels {
         let states = self.system.states;
         let mut kernel = vec![0.0; self.n * self.width];
         kernel.par_chunks_mut(self.width).enumerate().for_each(|(j, row)| {
-            for (Block { after, before, width }, row) in self.blocks.iter().zip(row.chunks_mut(TOGETHER)) {
+            for (Block { after, before, width }, row) in
+                self.blocks.iter().zip(row.chunks_mut(CHANNELS_PER_BLOCK))
+            {
                 let size = states * width;
                 let [u, v] = [(after, j % self.leap()), (before, j / self.leap())]
                     .map(|(all, at)| all[at * size..(at + 1) * size].chunks(*width));
@@ -98,25 +100,25 @@ impl Channels {
     }
 
     /// The gradients, given that of the kernel, `[N, d]`.
-    pub fn back(&self, by_kernel: &[f64]) -> Gradients {
+    pub fn vjp(&self, by_kernel: &[f64]) -> Gradients {
         let states = self.system.states;
-        let owed: Vec<Owed> = self
+        let grads: Vec<BlockGrads> = self
             .blocks
             .par_iter()
             .enumerate()
-            .map(|(at, block)| self.back_through(block, at * TOGETHER, by_kernel))
+            .map(|(at, block)| self.back_through(block, at * CHANNELS_PER_BLOCK, by_kernel))
             .collect();
         let mut by_impulse = vec![0.0; states * self.width];
         let mut c = Vec::with_capacity(states * self.width);
         let (mut by_step, mut by_leap) = (vec![0.0; states * states], vec![0.0; states * states]);
-        for (at, owed) in owed.iter().enumerate() {
+        for (at, grads) in grads.iter().enumerate() {
             let width = self.blocks[at].width;
-            for (into, from) in by_impulse.chunks_mut(self.width).zip(owed.impulse.chunks(width)) {
-                into[at * TOGETHER..][..width].copy_from_slice(from);
+            for (into, from) in by_impulse.chunks_mut(self.width).zip(grads.impulse.chunks(width)) {
+                into[at * CHANNELS_PER_BLOCK..][..width].copy_from_slice(from);
             }
-            c.extend((0..width * states).map(|i| owed.output[i % states * width + i / states]));
-            add(&owed.step, &mut by_step);
-            add(&owed.leap, &mut by_leap);
+            c.extend((0..width * states).map(|i| grads.output[i % states * width + i / states]));
+            add(&grads.step, &mut by_step);
+            add(&grads.leap, &mut by_leap);
         }
         for power in self.powers[..self.powers.len() - 1].iter().rev() {
             let transposed = Matrix::new(power, states).transposed();
@@ -126,11 +128,11 @@ impl Channels {
             by_leap = by_power;
         }
         add(&by_leap, &mut by_step);
-        let (a, b, step) = self.system.back(&by_step, &by_impulse);
+        let (a, b, step) = self.system.vjp(&by_step, &by_impulse);
         Gradients { a, b, c, step }
     }
 
-    fn back_through(&self, block: &Block, start: usize, by_kernel: &[f64]) -> Owed {
+    fn back_through(&self, block: &Block, start: usize, by_kernel: &[f64]) -> BlockGrads {
         let Block { after, before, width } = block;
         let (states, size) = (self.system.states, self.system.states * width);
         let (mut by_after, mut by_before) = (vec![0.0; after.len()], vec![0.0; before.len()]);
@@ -145,22 +147,22 @@ impl Channels {
         }
         let [step, leap] = self.steps();
         let (mut by_step, mut by_leap) = (vec![0.0; states * states], vec![0.0; states * states]);
-        go_back(step.transposed(), &mut by_after, size, *width, |at, owed| {
+        run_vjp(step.transposed(), &mut by_after, size, *width, |at, grads| {
             let seen = Matrix::new(&after[at * size..(at + 1) * size], *width).transposed();
-            Matrix::new(owed, *width).times(seen, &mut by_step);
+            Matrix::new(grads, *width).times(seen, &mut by_step);
         });
-        go_back(leap, &mut by_before, size, *width, |at, owed| {
+        run_vjp(leap, &mut by_before, size, *width, |at, grads| {
             let seen = Matrix::new(&before[at * size..(at + 1) * size], *width);
-            seen.times(Matrix::new(owed, *width).transposed(), &mut by_leap);
+            seen.times(Matrix::new(grads, *width).transposed(), &mut by_leap);
         });
         by_after.truncate(size);
         by_before.truncate(size);
-        Owed { impulse: by_after, output: by_before, step: by_step, leap: by_leap }
+        BlockGrads { impulse: by_after, output: by_before, step: by_step, leap: by_leap }
     }
 }
 
 /// What a block owes.
-struct Owed {
+struct BlockGrads {
     /// `Bbar`, `[S, w]`.
     impulse: Vec<f64>,
     /// `C^T`, `[S, w]`.
@@ -179,17 +181,17 @@ fn run(step: Matrix<f64>, all: &mut [f64], size: usize, width: usize) {
     }
 }
 
-/// What the steps of [`run`] owe each other, the last first: hands `see` what each but the first is owed,
+/// What the steps of [`run`] owe each other, the last first: hands `see` the gradient of each but the first,
 /// with the index of the one before it, and adds `back` times that to the one before it.
-fn go_back(
+fn run_vjp(
     back: Matrix<f64>,
-    owed: &mut [f64],
+    grads: &mut [f64],
     size: usize,
     width: usize,
     mut see: impl FnMut(usize, &[f64]),
 ) {
-    for at in (1..owed.len() / size).rev() {
-        let (before, after) = owed[(at - 1) * size..].split_at_mut(size);
+    for at in (1..grads.len() / size).rev() {
+        let (before, after) = grads[(at - 1) * size..].split_at_mut(size);
         let after = &after[..size];
         see(at - 1, after);
         back.times(Matrix::new(after, width), before);

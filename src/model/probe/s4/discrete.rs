@@ -42,8 +42,13 @@ impl Discrete {
         Self { states, a, b, step, inverse, transition, impulse }
     }
 
+    /// Spectral radius of `Abar`: the largest of its diagonal, in absolute value.
+    pub fn radius(&self) -> f64 {
+        (0..self.states).map(|n| self.transition[n * (self.states + 1)].abs()).fold(0.0, f64::max)
+    }
+
     /// The gradients of `A`, `B` and the step, given those of `Abar`, `[S, S]`, and `Bbar`, `[S, d]`.
-    pub fn back(&self, by_transition: &[f64], by_impulse: &[f64]) -> (Vec<f64>, Vec<f64>, f64) {
+    pub fn vjp(&self, by_transition: &[f64], by_impulse: &[f64]) -> (Vec<f64>, Vec<f64>, f64) {
         let (states, width) = (self.states, self.b.len() / self.states);
         let table = || vec![0.0; states * states];
         let mut by_inverse: Vec<f64> = by_transition.iter().map(|x| 2.0 * x).collect();

@@ -1,100 +1,44 @@
 //! S4 kernels on the CPU as one operation with its own gradient, in float64: [`Recurrence`] for one
 //! channel, [`Channels`] for many.
 
-use std::fmt;
-use std::sync::Arc;
-
-use burn::backend::autodiff::Autodiff;
-use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
-use burn::backend::autodiff::grads;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, backend_extension};
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::backend::Flex;
+use burn::tensor::{DType, Tensor};
 use burn_flex::FlexTensor;
 
 use super::channels::Channels;
 use super::discrete::Discrete;
 use super::recurrence::Recurrence;
+use crate::model::ops::cpu::{from_f64, to_f64};
+use crate::model::ops::custom_op::{CustomOp, apply};
 
 /// [`super::kernel_channels`] on the CPU.
 pub(super) fn kernel(a: Tensor<2>, b: Tensor<2>, c: Tensor<2>, step: Tensor<1>, n: usize) -> Tensor<2> {
-    let (a, b, c, step) = (a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), step.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as S4KernelOp>::kernel(a, b, c, step, n))
+    let inputs = [a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), step.into_dispatch()];
+    apply(S4KernelOp { n }, inputs)
 }
 
-#[backend_extension(Autodiff, Flex)]
-trait S4KernelOp: Backend {
-    fn kernel(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        step: FloatTensor<Self>,
-        n: usize,
-    ) -> FloatTensor<Self>;
+/// The kernel of `n` steps, of A, B, C and the step size.
+struct S4KernelOp {
+    n: usize,
 }
 
-impl S4KernelOp for Flex {
-    fn kernel(a: FlexTensor, b: FlexTensor, c: FlexTensor, step: FlexTensor, n: usize) -> FlexTensor {
-        let dtype = a.dtype();
-        let kernel = Kernel::new([a, b, c, step], n);
-        tensor(kernel.values(), &[n, kernel.channels], dtype)
+impl CustomOp<Flex, 4> for S4KernelOp {
+    type Saved = (HostKernel, DType);
+
+    fn forward(self, inputs: [FlexTensor; 4], _: bool) -> (FlexTensor, Self::Saved) {
+        let dtype = inputs[0].dtype();
+        let [a, b, c, step] = inputs.map(to_f64);
+        let kernel = HostKernel::new(a, b, c, step[0], self.n);
+        (from_f64(kernel.values(), &[self.n, kernel.channels], dtype), (kernel, dtype))
     }
-}
 
-impl<S: CheckpointStrategy> S4KernelOp for Autodiff<Flex, S> {
-    fn kernel(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        step: FloatTensor<Self>,
-        n: usize,
-    ) -> FloatTensor<Self> {
-        let given = [a, b, c, step];
-        let nodes = given.each_ref().map(<FloatTensor<Self>>::node);
-        let [a, b, c, step] = given.map(<FloatTensor<Self>>::into_primitive);
-        match BackFromKernel.prepare::<S>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => {
-                let dtype = a.dtype();
-                let kernel = Kernel::new([a, b, c, step], n);
-                let values = tensor(kernel.values(), &[n, kernel.channels], dtype);
-                prep.finish(Arc::new(Forward { kernel, dtype }), values)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(Flex::kernel(a, b, c, step, n)),
-        }
-    }
-}
-
-/// What the way back needs.
-struct Forward {
-    kernel: Kernel,
-    dtype: DType,
-}
-
-impl fmt::Debug for Forward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Forward({} channels)", self.kernel.channels)
-    }
-}
-
-/// The gradient of a kernel.
-#[derive(Debug)]
-struct BackFromKernel;
-
-impl Backward<Flex, 4> for BackFromKernel {
-    type State = Arc<Forward>;
-
-    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut grads::Gradients, _: &mut Checkpointer) {
-        let cotangent = values(grads.consume::<Flex>(&ops.node));
-        let Forward { kernel, dtype } = &*ops.state;
-        let Gradients { a, b, c, step } = kernel.back(&cotangent);
+    fn vjp((kernel, dtype): &Self::Saved, by_kernel: FlexTensor) -> [Option<FlexTensor>; 4] {
+        let Gradients { a, b, c, step } = kernel.vjp(&to_f64(by_kernel));
         let (states, channels) = (a.len().isqrt(), kernel.channels);
-        let shapes: [&[usize]; 4] = [&[states, states], &[states, channels], &[channels, states], &[1]];
-        for ((node, values), shape) in ops.parents.into_iter().zip([a, b, c, vec![step]]).zip(shapes) {
-            if let Some(node) = node {
-                grads.register::<Flex>(node.id, tensor(values, shape, *dtype));
-            }
-        }
+        let a = from_f64(a, &[states, states], *dtype);
+        let b = from_f64(b, &[states, channels], *dtype);
+        let c = from_f64(c, &[channels, states], *dtype);
+        [a, b, c, from_f64(vec![step], &[1], *dtype)].map(Some)
     }
 }
 
@@ -106,8 +50,8 @@ pub(super) struct Gradients {
     pub step: f64,
 }
 
-/// A kernel, and what its way back needs.
-struct Kernel {
+/// A kernel on the host in float64, and what its way back needs.
+pub struct HostKernel {
     channels: usize,
     made: Made,
 }
@@ -118,11 +62,11 @@ enum Made {
     Many(Channels),
 }
 
-impl Kernel {
-    fn new([a, b, c, step]: [FlexTensor; 4], n: usize) -> Self {
-        let [a, b, c, step] = [a, b, c, step].map(values);
+impl HostKernel {
+    /// The kernel of `n` steps. `a`: `[S, S]` row-major (its lower triangle), `b`: `[S, d]`, `c`: `[d, S]`.
+    pub fn new(a: Vec<f64>, b: Vec<f64>, c: Vec<f64>, step: f64, n: usize) -> Self {
         let channels = b.len() / a.len().isqrt();
-        let system = Discrete::new(a, b, step[0]);
+        let system = Discrete::new(a, b, step);
         let made = match channels {
             1 => Made::One(Recurrence::new(system, c, n)),
             _ => Made::Many(Channels::new(system, &c, n)),
@@ -130,26 +74,26 @@ impl Kernel {
         Self { channels, made }
     }
 
-    /// `[N, d]`.
-    fn values(&self) -> Vec<f64> {
+    /// `K[j]`, `j` steps before the end, `[N, d]`.
+    pub fn values(&self) -> Vec<f64> {
         match &self.made {
             Made::One(made) => made.kernel(),
             Made::Many(made) => made.kernel(),
         }
     }
 
-    fn back(&self, by_kernel: &[f64]) -> Gradients {
+    /// Spectral radius of `Abar`: the largest of its diagonal, in absolute value.
+    pub fn radius(&self) -> f64 {
         match &self.made {
-            Made::One(made) => made.back(by_kernel),
-            Made::Many(made) => made.back(by_kernel),
+            Made::One(made) => made.system.radius(),
+            Made::Many(made) => made.system.radius(),
         }
     }
-}
 
-fn values(tensor: FlexTensor) -> Vec<f64> {
-    tensor.into_data().iter::<f64>().collect()
-}
-
-fn tensor(values: Vec<f64>, shape: &[usize], dtype: DType) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new::<f64, _>(values, shape.to_vec()).convert_dtype(dtype))
+    fn vjp(&self, by_kernel: &[f64]) -> Gradients {
+        match &self.made {
+            Made::One(made) => made.vjp(by_kernel),
+            Made::Many(made) => made.vjp(by_kernel),
+        }
+    }
 }

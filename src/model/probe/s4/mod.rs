@@ -9,8 +9,9 @@
 //! construction and every solve is a forward substitution. We never diagonalise: at S = 128 the
 //! eigenvectors' condition is 6e21.
 //!
-//! Twice, as the routers: [`System`] in float64 on the host, for explanations; [`kernel`] and
-//! [`kernel_channels`] on tensors, differentiable, for training (on the CPU as one operation of its own). Only the lower triangle of `a` is ever read.
+//! Twice, as the routers: [`HostKernel`] in float64 on the host, with its gradient, for explanations and for training on
+//! the CPU; [`kernel_channels_as_given`] on tensors, for every other device. [`kernel_channels`] takes the one or the
+//! other. Only the lower triangle of `a` is ever read.
 
 mod channels;
 mod discrete;
@@ -18,9 +19,9 @@ mod fused;
 mod recurrence;
 
 use burn::tensor::{Tensor, TensorData};
-use rayon::prelude::*;
 
-use crate::model::ops::pooling::on_cpu;
+pub use self::fused::HostKernel;
+use crate::model::ops::cpu::on_cpu;
 
 /// HiPPO-LegS: A `[S, S]` row-major and B `[S]`.
 pub fn hippo(states: usize) -> (Vec<f64>, Vec<f64>) {
@@ -31,79 +32,6 @@ pub fn hippo(states: usize) -> (Vec<f64>, Vec<f64>) {
         _ => 0.0,
     };
     ((0..states * states).map(entry).collect(), b)
-}
-
-/// A discretised system on the host, in float64.
-#[derive(Clone, Debug)]
-pub struct System {
-    states: usize,
-    step: f64,
-    /// `I - dt/2 A`, `[S, S]`, lower triangular.
-    implicit: Vec<f64>,
-    /// `Abar`, `[S, S]`, lower triangular.
-    transition: Vec<f64>,
-}
-
-impl System {
-    /// Discretises `a` `[S, S]` (row-major; its lower triangle) with this step.
-    ///
-    /// # Panics
-    /// If `a` does not hold S x S values: a bug of the caller.
-    pub fn new(a: &[f64], states: usize, step: f64) -> Self {
-        assert_eq!(a.len(), states * states, "A must be {states} x {states}");
-        let mut implicit = vec![0.0; states * states];
-        let mut transition = vec![0.0; states * states];
-        for n in 0..states {
-            for k in 0..=n {
-                let (unit, half) = (f64::from(u8::from(n == k)), 0.5 * step * a[n * states + k]);
-                implicit[n * states + k] = unit - half;
-                transition[n * states + k] = unit + half;
-            }
-        }
-        solve(&implicit, &mut transition, states, |k| k + 1);
-        Self { states, step, implicit, transition }
-    }
-
-    /// Spectral radius of `Abar`: the largest of its diagonal, in absolute value.
-    pub fn radius(&self) -> f64 {
-        (0..self.states).map(|n| self.transition[n * (self.states + 1)].abs()).fold(0.0, f64::max)
-    }
-
-    /// The kernel `K[j] = c Abar^j Bbar`, `j` steps before the end, `[N]`. `b`, `c`: `[S]`.
-    pub fn kernel(&self, b: &[f64], c: &[f64], n: usize) -> Vec<f64> {
-        self.kernel_channels(b, c, 1, n)
-    }
-
-    /// A kernel for every channel, `[N, d]`. `b`: `[S, d]`; `c`: `[d, S]`.
-    ///
-    /// `K[a m + b] = (c Abar^(a m)) (Abar^b Bbar)` with `m` about `sqrt(N)`: some `2 sqrt(N)` products
-    /// with a matrix instead of N.
-    pub fn kernel_channels(&self, b: &[f64], c: &[f64], d: usize, n: usize) -> Vec<f64> {
-        let states = self.states;
-        let mut state: Vec<f64> = b.iter().map(|b| self.step * b).collect(); // [S, d]: Bbar
-        solve(&self.implicit, &mut state, d, |_| d);
-        let squarings = (n.max(1) as f64).sqrt().log2().ceil() as u32;
-        let mut after = vec![state]; // Abar^b Bbar
-        for b in 1..n.min(1 << squarings) {
-            after.push(multiply(&self.transition, &after[b - 1], states, d));
-        }
-        let leap = (0..squarings).fold(self.transition.clone(), |power, _| square(&power, states)); // Abar^m
-        let mut output: Vec<f64> = (0..states * d).map(|at| c[at % d * states + at / d]).collect(); // [S, d]
-        let mut kernel = Vec::with_capacity(n * d);
-        while kernel.len() < n * d {
-            let steps = after.len().min(n - kernel.len() / d);
-            let products = after[..steps].par_iter().flat_map_iter(|state| {
-                let mut sum = vec![0.0; d];
-                for (output, state) in output.chunks(d).zip(state.chunks(d)) {
-                    (0..d).for_each(|channel| sum[channel] += output[channel] * state[channel]);
-                }
-                sum
-            });
-            kernel.par_extend(products);
-            output = multiply_transposed(&leap, &output, states, d);
-        }
-        kernel
-    }
 }
 
 /// `lower^-1 right` in place by forward substitution. `lower`: `[S, S]`; `right`: `[S, width]`, whose
@@ -121,46 +49,6 @@ fn solve(lower: &[f64], right: &mut [f64], width: usize, filled: impl Fn(usize) 
         let pivot = lower[n * (states + 1)];
         row.iter_mut().for_each(|x| *x /= pivot);
     }
-}
-
-/// `lower lower`, `[S, S]`.
-fn square(lower: &[f64], states: usize) -> Vec<f64> {
-    let mut product = vec![0.0; states * states];
-    for (n, row) in product.chunks_mut(states.max(1)).enumerate() {
-        for k in 0..=n {
-            let (factor, from) = (lower[n * states + k], &lower[k * states..=k * (states + 1)]);
-            row.iter_mut().zip(from).for_each(|(sum, x)| *sum += factor * x);
-        }
-    }
-    product
-}
-
-/// `lower right`. `lower`: `[S, S]`; `right`: `[S, width]`.
-fn multiply(lower: &[f64], right: &[f64], states: usize, width: usize) -> Vec<f64> {
-    by_rows(right, width, |n, row| (0..=n).for_each(|k| row(lower[n * states + k], k)))
-}
-
-/// `lower^T right`. `lower`: `[S, S]`; `right`: `[S, width]`.
-fn multiply_transposed(lower: &[f64], right: &[f64], states: usize, width: usize) -> Vec<f64> {
-    by_rows(right, width, |k, row| (k..states).for_each(|n| row(lower[n * states + k], n)))
-}
-
-/// A matrix whose row `n` adds up what `terms(n, add)` hands to `add`: a factor and the row of `right`
-/// it multiplies.
-fn by_rows(
-    right: &[f64],
-    width: usize,
-    terms: impl Fn(usize, &mut dyn FnMut(f64, usize)) + Sync,
-) -> Vec<f64> {
-    let mut product = vec![0.0; right.len()];
-    let rows = product.par_chunks_mut(width.max(1)).enumerate();
-    rows.with_min_len(1 + 4096 / width.max(1)).for_each(|(n, row)| {
-        terms(n, &mut |factor, from| {
-            let from = &right[from * width..(from + 1) * width];
-            row.iter_mut().zip(from).for_each(|(sum, x)| *sum += factor * x);
-        });
-    });
-    product
 }
 
 /// The kernel `K[j] = C Abar^j Bbar`, `[N]`, differentiable in all arguments. `a`: `[S, S]` (its

@@ -2,7 +2,7 @@
 //!
 //! One channel has a state of S values, so that N dependent steps cost less than starting the products
 //! they could be folded into: `x_0 = Bbar`, `x_{j+1} = Abar x_j`, `K[j] = C x_j`. Back, with `y_j` what
-//! state `j` is owed: `y_j = dK[j] C + Abar^T y_{j+1}` and `dAbar = sum_j y_{j+1} x_j^T`.
+//! the gradient of state `j`: `y_j = dK[j] C + Abar^T y_{j+1}` and `dAbar = sum_j y_{j+1} x_j^T`.
 
 use super::discrete::Discrete;
 use super::fused::Gradients;
@@ -11,7 +11,7 @@ use crate::model::ops::simd::add_scaled;
 
 /// The states an impulse goes through.
 pub(super) struct Recurrence {
-    system: Discrete,
+    pub system: Discrete,
     /// `C`, `[S]`.
     c: Vec<f64>,
     /// `x_j`, `[N, S]`.
@@ -44,22 +44,22 @@ impl Recurrence {
     }
 
     /// The gradients, given that of the kernel.
-    pub fn back(&self, by_kernel: &[f64]) -> Gradients {
+    pub fn vjp(&self, by_kernel: &[f64]) -> Gradients {
         let (states, n) = (self.system.states, by_kernel.len());
-        let (mut by_c, mut owed) = (vec![0.0; states], vec![0.0; n * states]);
+        let (mut by_c, mut by_states) = (vec![0.0; states], vec![0.0; n * states]);
         for j in (0..n).rev() {
             add_scaled(by_kernel[j], &self.path[j * states..(j + 1) * states], &mut by_c);
-            let (own, later) = owed[j * states..].split_at_mut(states);
+            let (own, later) = by_states[j * states..].split_at_mut(states);
             add_scaled(by_kernel[j], &self.c, own);
             for (row, &y) in later.iter().take(states).enumerate() {
                 add_scaled(y, &self.system.transition[row * states..=row * (states + 1)], &mut own[..=row]);
             }
         }
-        let (first, later) = owed.split_at(states.min(owed.len()));
+        let (first, later) = by_states.split_at(states.min(by_states.len()));
         let mut by_transition = vec![0.0; states * states];
         let path = Matrix::new(&self.path[..later.len()], states);
         Matrix::new(later, states).transposed().times(path, &mut by_transition);
-        let (a, b, step) = self.system.back(&by_transition, first);
+        let (a, b, step) = self.system.vjp(&by_transition, first);
         Gradients { a, b, c: by_c, step }
     }
 }

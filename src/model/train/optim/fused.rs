@@ -6,11 +6,11 @@ use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::{BETA_1, BETA_2, EPSILON, Update};
-use crate::model::ops::pooling::{flex, host};
+use crate::model::ops::cpu::{flex, host};
 use crate::model::ops::simd::vectorised;
 
 /// Values a thread takes at once.
-const PART: usize = 1 << 14;
+const CHUNK: usize = 1 << 14;
 
 /// The moved value and its moments, which are changed in place where nobody else holds them.
 pub(super) fn step(
@@ -24,9 +24,9 @@ pub(super) fn step(
     let gradient = gradient.as_slice::<f32>().expect("float32 gradients");
     let (mut mean, mut variance) = (flex(mean).to_contiguous(), flex(variance).to_contiguous());
     let mut moved = host(value); // a copy: the value before the step is kept by whoever may take it back
-    let parts = moved.par_chunks_mut(PART).zip(gradient.par_chunks(PART));
-    let moments = mean.storage_mut::<f32>().par_chunks_mut(PART);
-    let moments = moments.zip(variance.storage_mut::<f32>().par_chunks_mut(PART));
+    let parts = moved.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
+    let moments = mean.storage_mut::<f32>().par_chunks_mut(CHUNK);
+    let moments = moments.zip(variance.storage_mut::<f32>().par_chunks_mut(CHUNK));
     let (correction, rate) = (update.correction as f32, update.rate as f32);
     parts.zip(moments).for_each(|((value, gradient), (mean, variance))| {
         advance(value, gradient, mean, variance, correction, rate);
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn it_is_the_plain_step_on_any_number_of_threads() {
         let device = Device::flex();
-        let count = 2 * PART + 37;
+        let count = 2 * CHUNK + 37;
         let tensor = |scale: f32, shift: f32| {
             let values = (0..count).map(|i| ((i * 7919) % 1013) as f32 / 506.0 * scale + shift).collect();
             Tensor::<1>::from_data(TensorData::new::<f32, _>(values, [count]), &device)

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use indexmap::IndexMap;
 
 use crate::model::io::array::{Array, Arrays};
-use crate::model::ops::pooling::on_cpu;
+use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::params::{Constraint, Params};
 
 const BETA_1: f64 = 0.9;

@@ -20,7 +20,7 @@ use crate::model::train::{Epoch, Running, Saved, Snapshot, TrainCursor};
 const KEY: &str = "ssmprobe-state";
 const FORMAT: u64 = 1;
 /// No checkpoint is longer, in bytes; those of all heads on the widest backbones have some gigabytes.
-const LARGEST: u64 = 1 << 36;
+const MAX_CHECKPOINT_BYTES: u64 = 1 << 36;
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +55,7 @@ impl Run {
     /// Where the run stands; at its start where there is no checkpoint yet.
     pub fn checkpoint(&self) -> Result<Checkpoint, RunError> {
         let path = self.checkpoint_path();
-        match atomic_file::read(&path, LARGEST) {
+        match atomic_file::read(&path, MAX_CHECKPOINT_BYTES) {
             Ok(bytes) => parse(&bytes).map_err(|found| RunError::Damaged { path, found }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Checkpoint::default()),
             Err(error) => Err(error::io("read", &path)(error)),
@@ -77,7 +77,7 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
         let best = saved.best.as_ref();
         let groups = [
             ("params", Some(&saved.params)),
-            ("good", Some(&saved.good)),
+            ("good", Some(&saved.last_finite)),
             ("adam", Some(&saved.adam)),
             ("best", best.map(|best| &best.arrays)),
         ];
@@ -187,7 +187,7 @@ fn learner(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     });
     Ok(Saved {
         params: group("params"),
-        good: group("good"),
+        last_finite: group("good"),
         adam: group("adam"),
         best: best.transpose()?,
         answers: indices("answers")?,
@@ -225,7 +225,7 @@ mod tests {
             Epoch { epoch: 1, loss: 0.1 + 0.2, train: third * 100.0, select: third, test: 2.0 * third };
         let saved = Saved {
             params: some(&[1.0, f32::MIN_POSITIVE]),
-            good: some(&[0.1]),
+            last_finite: some(&[0.1]),
             adam: some(&[-0.0]),
             history: vec![epoch],
             best: Some(Snapshot { epoch: 0, arrays: some(&[3.0]), answers: vec![4, 0] }),

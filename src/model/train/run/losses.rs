@@ -17,7 +17,7 @@ use crate::model::train::losses::parts;
 const KEY: &str = "ssmprobe-losses";
 const FORMAT: u64 = 1;
 /// Largest file that is read: the bound of thousands of heads stays below it.
-const LARGEST: u64 = 256 << 20;
+const MAX_LOSSES_BYTES: u64 = 256 << 20;
 
 /// Losses of the steps of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,15 +55,10 @@ impl Run {
         seed: u64,
         heads: impl Iterator<Item = (&'a str, &'a [f32])>,
     ) -> Result<(), RunError> {
-        let (protocol, path) = (&self.manifest.protocol, self.losses_path(seed));
-        let steps = self.manifest.dataset.train.div_ceil(protocol.batch.max(1));
-        let header = Header {
-            format: FORMAT,
-            seed,
-            epochs: protocol.epochs,
-            steps,
-            parts: parts(protocol.epochs, steps),
-        };
+        let (config, path) = (&self.manifest.protocol, self.losses_path(seed));
+        let steps = self.manifest.dataset.train.div_ceil(config.batch.max(1));
+        let header =
+            Header { format: FORMAT, seed, epochs: config.epochs, steps, parts: parts(config.epochs, steps) };
         let bytes = |points: &[f32]| points.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let heads: Vec<(&str, usize, Vec<u8>)> =
             heads.map(|(name, points)| (name, points.len(), bytes(points))).collect();
@@ -83,7 +78,7 @@ impl Run {
     /// The losses of the steps of a seed; none where the run keeps none, or not yet.
     pub fn losses(&self, seed: u64) -> Result<Option<StepLosses>, RunError> {
         let path = self.losses_path(seed);
-        match atomic_file::read(&path, LARGEST) {
+        match atomic_file::read(&path, MAX_LOSSES_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error::io("read", &path)(error)),
             Ok(bytes) => parse(&bytes, seed).map(Some).map_err(|found| RunError::Damaged { path, found }),

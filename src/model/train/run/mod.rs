@@ -45,7 +45,7 @@ use crate::model::probe::head::Config;
 /// The version of the folder's format.
 pub const FORMAT: u64 = 1;
 /// No JSON file of a run is longer, in bytes: answers for a hundred million images.
-const LARGEST: u64 = 1 << 30;
+const MAX_JSON_BYTES: u64 = 1 << 30;
 
 /// A head with settings, under a name of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -315,7 +315,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
-    let bytes = atomic_file::read(path, LARGEST).map_err(error::io("read", path))?;
+    let bytes = atomic_file::read(path, MAX_JSON_BYTES).map_err(error::io("read", path))?;
     serde_json::from_slice(&bytes)
         .map_err(|error| RunError::Damaged { path: path.to_owned(), found: error.to_string() })
 }

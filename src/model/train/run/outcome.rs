@@ -29,18 +29,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What a learner has come to.
-    pub fn of(learner: &HeadTrainer, seed: u64) -> Self {
+    /// From what training has come to.
+    pub fn from_trainer(trainer: &HeadTrainer, seed: u64) -> Self {
         Self {
-            head: learner.name.clone(),
+            head: trainer.name.clone(),
             seed,
-            best_epoch: learner.best.as_ref().map(|best| best.epoch),
-            parameters: learner.model.parameters(),
-            seconds: learner.seconds,
-            failure: learner.failure.clone(),
-            epochs: learner.history.iter().map(rounded).collect(),
-            best: learner.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
-            last: learner.answers.clone(),
+            best_epoch: trainer.best.as_ref().map(|best| best.epoch),
+            parameters: trainer.model.parameters(),
+            seconds: trainer.seconds,
+            failure: trainer.failure.clone(),
+            epochs: trainer.history.iter().map(rounded).collect(),
+            best: trainer.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
+            last: trainer.answers.clone(),
         }
     }
 
@@ -86,7 +86,7 @@ impl ProbeCheckpoint {
     pub const BOTH: [Self; 2] = [Self::Best, Self::Last];
 
     /// The one of this name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::BOTH.into_iter().find(|which| which.name() == name)
     }
 

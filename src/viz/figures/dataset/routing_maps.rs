@@ -38,7 +38,7 @@ fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
 fn classes(maps: &ClassMaps) -> Vec<usize> {
     let (all, _) = maps.all();
     let far = |class: usize| -> f64 {
-        maps.of(class).iter().zip(&all).map(|(a, b)| f64::from(a - b).powi(2)).sum()
+        maps.of_class(class).iter().zip(&all).map(|(a, b)| f64::from(a - b).powi(2)).sum()
     };
     let mut there: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
     if there.len() > MAX_MAPS {
@@ -51,7 +51,7 @@ fn classes(maps: &ClassMaps) -> Vec<usize> {
 /// The scale of the colours.
 fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
     let (all, _) = maps.all();
-    let values = drawn.iter().flat_map(|class| maps.of(*class)).chain(&all).map(|v| f64::from(*v));
+    let values = drawn.iter().flat_map(|class| maps.of_class(*class)).chain(&all).map(|v| f64::from(*v));
     let (lo, hi) = extent(values).unwrap_or((0.0, 1.0));
     match of {
         MapOf::Positions => Axis::new(Scale::linear(lo, hi), "Mean position, 0 first to 1 last", 5),
@@ -121,7 +121,7 @@ impl Overview for RoutingMaps {
         let (all, _) = maps.all();
         for at in 0..=drawn.len() {
             let class = at.checked_sub(1).map(|at| drawn[at]);
-            let values = class.map_or(all.as_slice(), |class| maps.of(class));
+            let values = class.map_or(all.as_slice(), |class| maps.of_class(class));
             let name = class.map_or("All classes", |class| survey.asked.classes[class].as_str());
             let x = (at % columns) as f32 * (side + GAP_PT);
             let y = (at / columns) as f32 * (side * aspect(survey) + head + GAP_PT);

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use super::{Global, Id, Pickle, PickleError, Storage, Tensor, Value, global, spell};
 
 /// Opcodes and copied items of one pickle; a tensor takes about 45, a large backbone has 1000.
-const BUDGET: u32 = 1 << 21;
+const MAX_STEPS: u32 = 1 << 21;
 /// PyTorch's own limit of axes.
 const MAX_AXES: usize = 64;
 
 /// Runs the pickle at the start of `bytes` up to its end mark.
 pub(super) fn run(bytes: &[u8]) -> Result<Pickle<'_>, PickleError> {
-    Unpickler { bytes, budget: BUDGET, ..Unpickler::default() }.run()
+    Unpickler { bytes, budget: MAX_STEPS, ..Unpickler::default() }.run()
 }
 
 #[derive(Default)]
@@ -170,7 +170,7 @@ impl<'a> Unpickler<'a> {
     fn spend(&mut self, n: usize) -> Done {
         match u32::try_from(n).ok().and_then(|n| self.budget.checked_sub(n)) {
             Some(rest) => self.budget = rest,
-            None => return malformed(format!("more than {BUDGET} steps: no weights need that many")),
+            None => return malformed(format!("more than {MAX_STEPS} steps: no weights need that many")),
         }
         Ok(())
     }

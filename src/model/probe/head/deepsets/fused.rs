@@ -4,38 +4,31 @@
 //! second layer's weight `[d, H]` and bias `[d]` less their means over the channels, a token's hidden
 //! values `h` come to `y = V h + c`, already centred, with `|y|^2 = h . (q + g) + c . c`, `q = V^T y = (V^T V) h + g`,
 //! `g = V^T c`: the norm's `s = (|y|^2 / d + 1e-5)^(-1/2)` needs products with `V^T V` `[H, H]` alone, and the
-//! mean of `s y` is `V mean(s h) + c mean(s)`. Back, where each `s y` of an image is owed `e`, centred, and
-//! `u = V^T e`: with `w = s^3 (u . h + e . c) / d` the hidden values are owed `s u - w q`, the weight
+//! mean of `s y` is `V mean(s h) + c mean(s)`. Back, where each `s y` of an image has the gradient `e`, centred, and
+//! `u = V^T e`: with `w = s^3 (u . h + e . c) / d` that of the hidden values is `s u - w q`, the weight
 //! `e (sum s h)^T - V (sum w h h^T) - c (sum w h)^T` and the bias `e sum s - V (sum w h) - c sum w`. With `d = 4 H`
 //! that is less than half the operations of going through the layer token by token.
 //!
 //! Some tokens of an image are taken at a time, so that what lies between the layers stays in a core's
 //! cache. Kept for the way back are hidden values and norms.
 
-use std::fmt;
-use std::sync::Arc;
-
-use burn::backend::autodiff::Autodiff;
-use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::vectors::{centred, pull, sum};
+use super::vectors::{centred, hidden_vjp, sum};
+use crate::model::ops::cpu::{as_f32, flex, from_f32};
+use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
-use crate::model::ops::pooling::tensor;
 use crate::model::ops::simd::{add, add_scaled, dot};
 
 /// Tokens taken together.
-const TOKENS: usize = 128;
+const TOKENS_PER_BLOCK: usize = 128;
 /// Parts a batch is cut into, each with gradients of its own, summed in order at the end.
 const PARTS: usize = 16;
 /// Images whose means are made together.
-const PART: usize = 16;
+const IMAGES_PER_PRODUCT: usize = 16;
 
 /// The weights of both layers: `[hidden, d]`, `[hidden]`, `[d, hidden]`, `[d]`.
 pub(super) struct Layers {
@@ -48,68 +41,33 @@ pub(super) struct Layers {
 /// `mean_i normalise(W2 relu(W1 t_i + b1) + b2)`, `[B, d]`, for tokens `[B, N, d]` on the CPU.
 pub(super) fn mean(tokens: &Tensor<3>, layers: Layers) -> Tensor<2> {
     let Layers { inner, inner_bias, outer, outer_bias } = layers;
-    Tensor::from_dispatch(<Dispatch as DeepSetsOp>::mean(
-        tokens.clone().into_dispatch(),
+    let layers = [
         inner.into_dispatch(),
         inner_bias.into_dispatch(),
         outer.into_dispatch(),
         outer_bias.into_dispatch(),
-    ))
+    ];
+    apply(DeepSetsOp { tokens: flex(tokens.clone()) }, layers)
 }
 
-#[backend_extension(Autodiff, Flex)]
-trait DeepSetsOp: Backend {
-    fn mean(
-        tokens: FloatTensor<Self>,
-        inner: FloatTensor<Self>,
-        inner_bias: FloatTensor<Self>,
-        outer: FloatTensor<Self>,
-        outer_bias: FloatTensor<Self>,
-    ) -> FloatTensor<Self>;
+/// The mean of these tokens, of the weights as [`Layers`] has them.
+struct DeepSetsOp {
+    tokens: FlexTensor,
 }
 
-impl DeepSetsOp for Flex {
-    fn mean(
-        tokens: FlexTensor,
-        inner: FlexTensor,
-        inner_bias: FlexTensor,
-        outer: FlexTensor,
-        outer_bias: FlexTensor,
-    ) -> FlexTensor {
-        Network::new(&tokens, [inner, inner_bias, outer, outer_bias]).forward(false).0
+impl CustomOp<Flex, 4> for DeepSetsOp {
+    type Saved = (Network, Vec<Seen>);
+
+    fn forward(self, layers: [FlexTensor; 4], keep: bool) -> (FlexTensor, Self::Saved) {
+        let network = Network::new(&self.tokens, layers);
+        let (mean, seen) = network.forward(keep);
+        (mean, (network, seen))
     }
-}
 
-impl<C: CheckpointStrategy> DeepSetsOp for Autodiff<Flex, C> {
-    fn mean(
-        tokens: FloatTensor<Self>,
-        inner: FloatTensor<Self>,
-        inner_bias: FloatTensor<Self>,
-        outer: FloatTensor<Self>,
-        outer_bias: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let layers = [inner, inner_bias, outer, outer_bias];
-        let nodes = layers.each_ref().map(<FloatTensor<Self>>::node);
-        let network = Network::new(&tokens.into_primitive(), layers.map(<FloatTensor<Self>>::into_primitive));
-        match BackFromMean.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => {
-                let (mean, seen) = network.forward(true);
-                prep.finish(Arc::new(Forward { network, seen }), mean)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(network.forward(false).0),
-        }
-    }
-}
-
-/// What the way back needs.
-struct Forward {
-    network: Network,
-    seen: Vec<Seen>,
-}
-
-impl fmt::Debug for Forward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Forward({} images)", self.seen.len())
+    fn vjp((network, seen): &Self::Saved, by_mean: FlexTensor) -> [Option<FlexTensor>; 4] {
+        let gradients = network.backward(seen, as_f32(&by_mean.to_contiguous()));
+        let mut shapes = network.layers.iter().map(|layer| layer.layout().shape());
+        gradients.map(|values| shapes.next().map(|shape| from_f32(values, shape)))
     }
 }
 
@@ -122,25 +80,6 @@ struct Seen {
     norms: Vec<f32>,
     /// `sum s h`, `[H]`.
     sum: Vec<f32>,
-}
-
-/// The gradient of the mean.
-#[derive(Debug)]
-struct BackFromMean;
-
-impl Backward<Flex, 4> for BackFromMean {
-    type State = Arc<Forward>;
-
-    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let cotangent = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let Forward { network, seen } = &*ops.state;
-        let found = network.backward(seen, cotangent.as_slice::<f32>().expect("float32 gradients"));
-        for ((node, values), layer) in ops.parents.into_iter().zip(found).zip(&network.layers) {
-            if let Some(node) = node {
-                grads.register::<Flex>(node.id, tensor(values, layer.layout().shape()));
-            }
-        }
-    }
 }
 
 /// Tokens and weights on the host.
@@ -224,13 +163,13 @@ impl Network {
         let shape: &[usize] = tokens.layout().shape();
         let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
         let layers = layers.map(|layer| layer.to_contiguous());
-        let outer = Outer::new(values(&layers[2]), values(&layers[3]));
+        let outer = Outer::new(as_f32(&layers[2]), as_f32(&layers[3]));
         Self { tokens: tokens.to_contiguous(), layers, outer, images, count, width }
     }
 
     fn image(&self, image: usize) -> &[f32] {
         let size = self.count * self.width;
-        &values(&self.tokens)[image * size..(image + 1) * size]
+        &as_f32(&self.tokens)[image * size..(image + 1) * size]
     }
 
     /// `q` of some tokens, `[n, H]`, given their `h`.
@@ -243,12 +182,12 @@ impl Network {
     /// What the way back needs of an image, and `sum s`; the hidden values only to `keep`.
     fn see(&self, image: usize, keep: bool) -> (Seen, f32) {
         let Outer { along, level, .. } = &self.outer;
-        let (inner, bias) = (values(&self.layers[0]), values(&self.layers[1]));
+        let (inner, bias) = (as_f32(&self.layers[0]), as_f32(&self.layers[1]));
         let (width, count) = (self.width, bias.len());
         let mut seen = Seen { sum: vec![0.0; count], ..Seen::default() };
-        let room = TOKENS.min(self.count) * count;
-        let (mut hidden, mut projected) = (vec![0.0; room], vec![0.0; room]);
-        for tokens in self.image(image).chunks(TOKENS * width) {
+        let size = TOKENS_PER_BLOCK.min(self.count) * count;
+        let (mut hidden, mut projected) = (vec![0.0; size], vec![0.0; size]);
+        for tokens in self.image(image).chunks(TOKENS_PER_BLOCK * width) {
             let size = tokens.len() / width * count;
             let (hidden, projected) = (&mut hidden[..size], &mut projected[..size]);
             hidden.chunks_exact_mut(count).for_each(|row| row.copy_from_slice(bias));
@@ -275,17 +214,18 @@ impl Network {
         let seen: Vec<(Seen, f32)> =
             (0..self.images).into_par_iter().map(|image| self.see(image, keep)).collect();
         let mut means = vec![0.0; self.images * self.width];
-        means.par_chunks_mut(PART * self.width.max(1)).zip(seen.par_chunks(PART)).for_each(
-            |(means, seen)| {
+        means
+            .par_chunks_mut(IMAGES_PER_PRODUCT * self.width.max(1))
+            .zip(seen.par_chunks(IMAGES_PER_PRODUCT))
+            .for_each(|(means, seen)| {
                 let sums: Vec<f32> = seen.iter().flat_map(|(seen, _)| seen.sum.iter().copied()).collect();
                 Matrix::new(&sums, along.len()).times(Matrix::new(weight, along.len()).transposed(), means);
                 for (mean, (_, norms)) in means.chunks_exact_mut(self.width).zip(seen) {
                     add_scaled(*norms, bias, mean);
                     mean.iter_mut().for_each(|x| *x /= self.count as f32);
                 }
-            },
-        );
-        (tensor(means, &[self.images, self.width]), seen.into_iter().map(|(seen, _)| seen).collect())
+            });
+        (from_f32(means, &[self.images, self.width]), seen.into_iter().map(|(seen, _)| seen).collect())
     }
 
     /// The gradients of the layers, given that of the mean, `[B, d]`.
@@ -315,7 +255,7 @@ impl Network {
         let Outer { weight, bias, along, .. } = &self.outer;
         let (width, count) = (self.width, along.len());
         let mut sums = Sums::new(width, count);
-        let owed: Vec<f32> = images
+        let by_means: Vec<f32> = images
             .iter()
             .flat_map(|image| {
                 let by_mean = &cotangent[image * width..(image + 1) * width];
@@ -323,28 +263,31 @@ impl Network {
             })
             .collect(); // e, [images, d]
         let mut back = vec![0.0; images.len() * count]; // u, [images, H]
-        Matrix::new(&owed, width).times(Matrix::new(weight, count), &mut back);
+        Matrix::new(&by_means, width).times(Matrix::new(weight, count), &mut back);
         let totals: Vec<f32> = images.iter().flat_map(|&image| seen[image].sum.iter().copied()).collect();
-        let owed_by_channel = Matrix::new(&owed, width).transposed();
-        owed_by_channel.times(Matrix::new(&totals, count), &mut sums.outer);
+        let by_means_transposed = Matrix::new(&by_means, width).transposed();
+        by_means_transposed.times(Matrix::new(&totals, count), &mut sums.outer);
         let norms: Vec<f32> = images.iter().map(|&image| sum(&seen[image].norms)).collect();
-        owed_by_channel.times(Matrix::new(&norms, 1), &mut sums.outer_bias);
+        by_means_transposed.times(Matrix::new(&norms, 1), &mut sums.outer_bias);
 
-        let room = TOKENS.min(self.count) * count;
-        let (mut projected, mut weighed) = (vec![0.0; room], vec![0.0; room]);
+        let size = TOKENS_PER_BLOCK.min(self.count) * count;
+        let (mut projected, mut weighed) = (vec![0.0; size], vec![0.0; size]);
         for (at, &image) in images.iter().enumerate() {
             let u = &back[at * count..(at + 1) * count];
-            let level = dot(&owed[at * width..(at + 1) * width], bias);
+            let level = dot(&by_means[at * width..(at + 1) * width], bias);
             let Seen { hidden, norms, .. } = &seen[image];
-            let blocks = self.image(image).chunks(TOKENS * width).zip(hidden.chunks(TOKENS * count));
-            for ((tokens, hidden), norms) in blocks.zip(norms.chunks(TOKENS)) {
+            let blocks = self
+                .image(image)
+                .chunks(TOKENS_PER_BLOCK * width)
+                .zip(hidden.chunks(TOKENS_PER_BLOCK * count));
+            for ((tokens, hidden), norms) in blocks.zip(norms.chunks(TOKENS_PER_BLOCK)) {
                 let (projected, weighed) = (&mut projected[..hidden.len()], &mut weighed[..hidden.len()]);
                 self.project(hidden, projected);
                 let rows = hidden.chunks_exact(count).zip(projected.chunks_exact_mut(count));
                 for (((h, q), weighed), &s) in rows.zip(weighed.chunks_exact_mut(count)).zip(norms) {
                     let w = s.powi(3) * (dot(u, h) + level) / width as f32;
                     sums.weights[0] += w;
-                    pull(s, w, u, h, q, weighed);
+                    hidden_vjp(s, w, u, h, q, weighed);
                     add(q, &mut sums.inner_bias);
                     add(weighed, &mut sums.firsts);
                 }
@@ -356,8 +299,4 @@ impl Network {
         }
         sums
     }
-}
-
-fn values(tensor: &FlexTensor) -> &[f32] {
-    tensor.as_slice::<f32>().expect("float32 tokens and weights")
 }

@@ -10,15 +10,27 @@ mod vectors;
 use burn::tensor::{DType, Tensor, activation};
 
 use super::s4_layer::Kernel;
-use super::{Batch, Dims, Head, linear, opaque};
+use super::{Batch, Build, Dims, Group, Head, HeadSpec, PaperCost, Tier, linear, opaque};
 use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::on_cpu;
+use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head_output::HeadOutput;
 use crate::model::probe::params::{Params, Spec};
 use crate::model::tokens::Tokens;
 
 /// Width between the two linear layers.
 const HIDDEN: usize = 192;
+
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "deepsets",
+    name: "DeepSets",
+    summary: "Mean of a small network's view of each token",
+    group: Group::Network,
+    tier: Tier::Ablation,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 1.07, flops: 118.35 }),
+    build: Build::Own(|_| Ok(Box::new(DeepSets))),
+};
 
 /// The mean of a network's view of every token.
 pub struct DeepSets;

@@ -19,7 +19,7 @@ vectorised! {
 
 vectorised! {
     /// `q` becomes what `h` is owed, `s u - w q` where the ReLU let it through, and `weighed` `w h`.
-    pub(super) fn pull<const FUSED: bool>(s: f32, w: f32, u: &[f32], h: &[f32], q: &mut [f32], weighed: &mut [f32]) {
+    pub(super) fn hidden_vjp<const FUSED: bool>(s: f32, w: f32, u: &[f32], h: &[f32], q: &mut [f32], weighed: &mut [f32]) {
         for (((u, h), q), weighed) in u.iter().zip(h).zip(q).zip(weighed) {
             *q = if *h > 0.0 { s * u - w * *q } else { 0.0 };
             *weighed = w * h;

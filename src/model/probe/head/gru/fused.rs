@@ -4,22 +4,15 @@
 //! Kept for the way back are the gates, the state before each step and what it offered the new one. The
 //! way back turns them into the gradients of all gates, and those of the weights are two products a part.
 
-use std::fmt;
-use std::sync::Arc;
-
-use burn::backend::autodiff::Autodiff;
-use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use super::HIDDEN;
+use crate::model::ops::cpu::{as_f32, flex, from_f32};
+use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
-use crate::model::ops::pooling::tensor;
 use crate::model::ops::simd::{add, exp_single, vectorised};
 
 /// Parts a batch is cut into, each with gradients of its own, summed in order at the end.
@@ -38,93 +31,34 @@ pub(super) struct Gates {
 /// The last state, `[B, 128]`, after tokens `[B, N, d]` in float32 on the CPU.
 pub(super) fn last_state(tokens: &Tensor<3>, gates: Gates, backwards: bool) -> Tensor<2> {
     let Gates { from_input, from_state, input_bias, state_bias } = gates;
-    Tensor::from_dispatch(<Dispatch as GruOp>::last_state(
-        tokens.clone().into_dispatch(),
+    let weights = [
         from_input.into_dispatch(),
         from_state.into_dispatch(),
         input_bias.into_dispatch(),
         state_bias.into_dispatch(),
-        backwards,
-    ))
+    ];
+    apply(GruOp { tokens: flex(tokens.clone()), backwards }, weights)
 }
 
-#[backend_extension(Autodiff, Flex)]
-trait GruOp: Backend {
-    fn last_state(
-        tokens: FloatTensor<Self>,
-        from_input: FloatTensor<Self>,
-        from_state: FloatTensor<Self>,
-        input_bias: FloatTensor<Self>,
-        state_bias: FloatTensor<Self>,
-        backwards: bool,
-    ) -> FloatTensor<Self>;
+/// The last state after these tokens, of the weights as [`Gates`] has them.
+struct GruOp {
+    tokens: FlexTensor,
+    backwards: bool,
 }
 
-impl GruOp for Flex {
-    fn last_state(
-        tokens: FlexTensor,
-        from_input: FlexTensor,
-        from_state: FlexTensor,
-        input_bias: FlexTensor,
-        state_bias: FlexTensor,
-        backwards: bool,
-    ) -> FlexTensor {
-        let reader = Reader::new(&tokens, [from_input, from_state, input_bias, state_bias], backwards);
-        reader.forward(false).0
+impl CustomOp<Flex, 4> for GruOp {
+    type Saved = (Reader, Vec<Kept>);
+
+    fn forward(self, weights: [FlexTensor; 4], keep: bool) -> (FlexTensor, Self::Saved) {
+        let reader = Reader::new(&self.tokens, weights, self.backwards);
+        let (last, parts) = reader.forward(keep);
+        (last, (reader, parts))
     }
-}
 
-impl<C: CheckpointStrategy> GruOp for Autodiff<Flex, C> {
-    fn last_state(
-        tokens: FloatTensor<Self>,
-        from_input: FloatTensor<Self>,
-        from_state: FloatTensor<Self>,
-        input_bias: FloatTensor<Self>,
-        state_bias: FloatTensor<Self>,
-        backwards: bool,
-    ) -> FloatTensor<Self> {
-        let weights = [from_input, from_state, input_bias, state_bias];
-        let nodes = weights.each_ref().map(<FloatTensor<Self>>::node);
-        let weights = weights.map(<FloatTensor<Self>>::into_primitive);
-        let reader = Reader::new(&tokens.into_primitive(), weights, backwards);
-        match BackFromLast.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => {
-                let (last, parts) = reader.forward(true);
-                prep.finish(Arc::new(Forward { reader, parts }), last)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(reader.forward(false).0),
-        }
-    }
-}
-
-/// What the way back needs.
-struct Forward {
-    reader: Reader,
-    parts: Vec<Kept>,
-}
-
-impl fmt::Debug for Forward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Forward({} images)", self.reader.images)
-    }
-}
-
-/// The gradient of the last state.
-#[derive(Debug)]
-struct BackFromLast;
-
-impl Backward<Flex, 4> for BackFromLast {
-    type State = Arc<Forward>;
-
-    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let cotangent = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let Forward { reader, parts } = &*ops.state;
-        let found = reader.back(parts, cotangent.as_slice::<f32>().expect("float32 gradients"));
-        for ((node, values), weight) in ops.parents.into_iter().zip(found).zip(&reader.weights) {
-            if let Some(node) = node {
-                grads.register::<Flex>(node.id, tensor(values, weight.layout().shape()));
-            }
-        }
+    fn vjp((reader, parts): &Self::Saved, by_last: FlexTensor) -> [Option<FlexTensor>; 4] {
+        let gradients = reader.backward(parts, as_f32(&by_last.to_contiguous()));
+        let mut shapes = reader.weights.iter().map(|weight| weight.layout().shape());
+        gradients.map(|values| shapes.next().map(|shape| from_f32(values, shape)))
     }
 }
 
@@ -158,7 +92,7 @@ impl Reader {
     }
 
     fn weight(&self, at: usize) -> &[f32] {
-        self.weights[at].as_slice::<f32>().expect("float32 weights")
+        as_f32(&self.weights[at])
     }
 
     /// How many images a part has.
@@ -168,7 +102,7 @@ impl Reader {
 
     /// The tokens, `[part N, d]`, of every part.
     fn parts(&self) -> rayon::slice::Chunks<'_, f32> {
-        let tokens = self.tokens.as_slice::<f32>().expect("float32 tokens");
+        let tokens = as_f32(&self.tokens);
         tokens.par_chunks(self.part() * self.count * self.width)
     }
 
@@ -180,7 +114,7 @@ impl Reader {
     /// The last state of every image, `[B, 128]`; with `keep`, what the way back needs.
     fn forward(&self, keep: bool) -> (FlexTensor, Vec<Kept>) {
         let (last, kept): (Vec<_>, Vec<_>) = self.parts().map(|tokens| self.read(tokens, keep)).unzip();
-        (tensor(last.concat(), &[self.images, HIDDEN]), kept)
+        (from_f32(last.concat(), &[self.images, HIDDEN]), kept)
     }
 
     /// Reads the images of one part.
@@ -217,13 +151,13 @@ impl Reader {
     }
 
     /// The gradients of the weights, given that of the last states, `[B, 128]`.
-    fn back(&self, kept: &[Kept], cotangent: &[f32]) -> [Vec<f32>; 4] {
-        let owed = cotangent.par_chunks(self.part() * HIDDEN);
+    fn backward(&self, kept: &[Kept], cotangent: &[f32]) -> [Vec<f32>; 4] {
+        let by_state = cotangent.par_chunks(self.part() * HIDDEN);
         let parts = self
             .parts()
             .zip(kept)
-            .zip(owed)
-            .map(|((tokens, kept), owed)| self.back_through(tokens, kept, owed));
+            .zip(by_state)
+            .map(|((tokens, kept), by_state)| self.back_through(tokens, kept, by_state));
         let mut total = [0, 1, 2, 3].map(|at| vec![0.0; self.weight(at).len()]);
         for part in parts.collect::<Vec<_>>() {
             total.iter_mut().zip(&part).for_each(|(total, part)| add(part, total));
@@ -232,9 +166,9 @@ impl Reader {
     }
 
     /// What the images of one part contribute to the gradients of the weights.
-    fn back_through(&self, tokens: &[f32], kept: &Kept, owed: &[f32]) -> [Vec<f32>; 4] {
-        let (rows, images) = (tokens.len() / self.width, owed.len() / HIDDEN);
-        let mut owed = owed.to_vec(); // [part, 128]: of the state after the step
+    fn back_through(&self, tokens: &[f32], kept: &Kept, by_state: &[f32]) -> [Vec<f32>; 4] {
+        let (rows, images) = (tokens.len() / self.width, by_state.len() / HIDDEN);
+        let mut by_state = by_state.to_vec(); // [part, 128]: of the state after the step
         let mut by_gates = vec![0.0; rows * GATES]; // before their activations
         let mut by_recurrent = vec![0.0; images * GATES];
         let from_state = Matrix::new(self.weight(1), HIDDEN);
@@ -246,12 +180,12 @@ impl Reader {
                     &kept.gates[wide.clone()],
                     &kept.before[own.clone()],
                     &kept.offered[own],
-                    &mut owed[image * HIDDEN..(image + 1) * HIDDEN],
+                    &mut by_state[image * HIDDEN..(image + 1) * HIDDEN],
                     &mut by_gates[wide],
                     &mut by_recurrent[image * GATES..(image + 1) * GATES],
                 );
             }
-            Matrix::new(&by_recurrent, GATES).times(from_state, &mut owed);
+            Matrix::new(&by_recurrent, GATES).times(from_state, &mut by_state);
         }
         let [mut input, mut state] = [0, 1].map(|at| vec![0.0; self.weight(at).len()]);
         let [mut input_bias, mut state_bias] = [vec![0.0; GATES], vec![0.0; GATES]];
@@ -290,25 +224,25 @@ vectorised! {
 }
 
 vectorised! {
-    /// One step back: from what the state after it is `owed` to what the one before is owed directly, and
+    /// One step back: `by_state` goes from the gradient of the state after it to what reaches the one before directly, and
     /// to the gradients of the gates before their activations, as tokens and as the state see them.
     fn retreat<const FUSED: bool>(
-        gates: &[f32], before: &[f32], offered: &[f32], owed: &mut [f32], by_gates: &mut [f32], by_recurrent: &mut [f32],
+        gates: &[f32], before: &[f32], offered: &[f32], by_state: &mut [f32], by_gates: &mut [f32], by_recurrent: &mut [f32],
     ) {
         let [reset, keep, new] = thirds(gates);
         let [by_reset, by_keep, by_new] = thirds_mut(by_gates);
         let [to_reset, to_keep, to_new] = thirds_mut(by_recurrent);
-        let owed: &mut [f32; HIDDEN] = owed.try_into().expect("one state");
+        let by_state: &mut [f32; HIDDEN] = by_state.try_into().expect("one state");
         let before: &[f32; HIDDEN] = before.try_into().expect("one state");
         let offered: &[f32; HIDDEN] = offered.try_into().expect("one state");
         for i in 0..HIDDEN {
             let (r, z, n) = (reset[i], keep[i], new[i]);
-            let of_new = owed[i] * (1.0 - z) * (1.0 - n * n);
-            let of_keep = owed[i] * (before[i] - n) * z * (1.0 - z);
+            let of_new = by_state[i] * (1.0 - z) * (1.0 - n * n);
+            let of_keep = by_state[i] * (before[i] - n) * z * (1.0 - z);
             let of_reset = of_new * offered[i] * r * (1.0 - r);
             (by_reset[i], by_keep[i], by_new[i]) = (of_reset, of_keep, of_new);
             (to_reset[i], to_keep[i], to_new[i]) = (of_reset, of_keep, of_new * r);
-            owed[i] *= z;
+            by_state[i] *= z;
         }
     }
 }

@@ -13,9 +13,9 @@ mod fused;
 use burn::tensor::{DType, Tensor, activation};
 
 use super::s4_layer::Kernel;
-use super::{Batch, Dims, Head, opaque};
+use super::{Batch, Build, Dims, Group, Head, HeadSpec, PaperCost, Tier, opaque};
 use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::on_cpu;
+use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head_output::HeadOutput;
 use crate::model::probe::params::{Init, Params, Spec};
 use crate::model::tokens::Tokens;
@@ -25,11 +25,27 @@ const HIDDEN: usize = 128;
 /// PyTorch's endings for the two directions.
 const ENDINGS: [&str; 2] = ["", "_reverse"];
 
+/// Its entry in the [list](super::HEADS) of heads.
+pub const SPEC: HeadSpec = HeadSpec {
+    id: "bi-gru",
+    name: "Bi-GRU",
+    summary: "Recurrent reading, both ways",
+    group: Group::Network,
+    tier: Tier::Ablation,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.95, flops: 271.56 }),
+    build: Build::Own(|_| Ok(Box::new(BiGru))),
+};
+
 /// Reads the tokens forwards and backwards.
 pub struct BiGru;
 
 impl Head for BiGru {
     fn has_fixed_order(&self) -> bool {
+        true
+    }
+
+    fn is_recurrent(&self) -> bool {
         true
     }
 

@@ -1,80 +1,67 @@
 //! Sinkhorn on the processor: each image is a [`Transport`] in float64, images side by side on all
 //! cores; the way back re-reads its 2 x iterations x N potentials.
 
-use std::fmt;
-use std::sync::Arc;
-
 use burn::backend::Flex;
-use burn::tensor::{DType, TensorData};
+use burn::tensor::DType;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use super::Sinkhorn;
-use super::operation::{SinkhornBackend, Task};
+use super::operation::{PlansOp, Task, TokenWeightsOp};
 use super::transport::{Numerics, Transport};
+use crate::model::ops::cpu::{from_f64, to_f64};
+use crate::model::ops::custom_op::CustomOp;
 use crate::model::probe::router::Routed;
 
-/// What the way back needs.
-pub(super) struct Forward {
+/// What the way back from token weights needs.
+pub(super) struct SavedWeights {
     batch: Values,
     images: Vec<Transport>,
     gain: Values,
     weights: Vec<Vec<f64>>,
 }
 
-impl fmt::Debug for Forward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Forward({} images)", self.images.len())
+impl CustomOp<Flex, 2> for TokenWeightsOp {
+    type Saved = SavedWeights;
+
+    fn forward(self, [scores, gain]: [FlexTensor; 2], keep: bool) -> (FlexTensor, SavedWeights) {
+        let (batch, gain) = (Values::from_tensor(scores), Values::from_tensor(gain));
+        let weigh = |transport: Transport| (transport.weights(&gain.data), keep.then_some(transport));
+        let (weights, images): (Vec<_>, Vec<_>) = self.0.run(&batch, weigh).into_iter().unzip();
+        let output = batch.with(weights.concat());
+        (output, SavedWeights { batch, images: images.into_iter().flatten().collect(), gain, weights })
+    }
+
+    fn vjp(saved: &SavedWeights, by_weights: FlexTensor) -> [Option<FlexTensor>; 2] {
+        let by_weights = Values::from_tensor(by_weights);
+        let SavedWeights { batch, images, gain, weights } = saved;
+        let vjp = |((image, weights), by_weights): ((&Transport, &Vec<f64>), &[f64])| {
+            image.vjp(&gain.data, weights, by_weights)
+        };
+        let (by_scores, by_gain): (Vec<_>, Vec<_>) =
+            images.par_iter().zip(weights).zip(by_weights.rows()).map(vjp).unzip();
+        let mut total = vec![0.0; gain.data.len()];
+        by_gain.iter().for_each(|one| total.iter_mut().zip(one).for_each(|(sum, x)| *sum += x));
+        [batch.with(by_scores.concat()), gain.with(total)].map(Some)
     }
 }
 
-impl SinkhornBackend for Flex {
-    type Kept = Arc<Forward>;
+impl CustomOp<Flex, 1> for PlansOp {
+    type Saved = (Values, Vec<Transport>);
 
-    fn weigh(
-        scores: FlexTensor,
-        gain: FlexTensor,
-        task: &Task,
-        keep: bool,
-    ) -> (FlexTensor, Option<Self::Kept>) {
-        let (batch, gain) = (Values::of(scores), Values::of(gain));
-        let weigh = |transport: Transport| (transport.weights(&gain.data), keep.then_some(transport));
-        let (weights, images): (Vec<_>, Vec<_>) = task.run(&batch, weigh).into_iter().unzip();
-        let result = batch.with(weights.concat());
-        let images = images.into_iter().flatten().collect();
-        (result, keep.then(|| Arc::new(Forward { batch, images, gain, weights })))
-    }
-
-    fn plan(scores: FlexTensor, task: &Task, keep: bool) -> (FlexTensor, Option<Self::Kept>) {
-        let batch = Values::of(scores);
+    fn forward(self, [scores]: [FlexTensor; 1], keep: bool) -> (FlexTensor, Self::Saved) {
+        let batch = Values::from_tensor(scores);
         let write = |transport: Transport| (transport.plan(), keep.then_some(transport));
-        let (plans, images): (Vec<_>, Vec<_>) = task.run(&batch, write).into_iter().unzip();
-        let result = batch.with_tables(plans);
-        let images = images.into_iter().flatten().collect();
-        let forward = || Arc::new(Forward { batch, images, gain: Values::none(), weights: vec![] });
-        (result, keep.then(forward))
+        let (plans, images): (Vec<_>, Vec<_>) = self.0.run(&batch, write).into_iter().unzip();
+        (batch.with_tables(plans), (batch, images.into_iter().flatten().collect()))
     }
 
-    fn back_from_weights(kept: Self::Kept, cotangent: FlexTensor) -> (FlexTensor, FlexTensor) {
-        let cotangent = Values::of(cotangent);
-        let Forward { batch, images, gain, weights } = &*kept;
-        let one = |((image, weights), cotangent): ((&Transport, &Vec<f64>), &[f64])| {
-            image.pull(&gain.data, weights, cotangent)
-        };
-        let (by_scores, by_gain): (Vec<_>, Vec<_>) =
-            images.par_iter().zip(weights).zip(cotangent.rows()).map(one).unzip();
-        let mut total = vec![0.0; gain.data.len()];
-        by_gain.iter().for_each(|one| total.iter_mut().zip(one).for_each(|(sum, x)| *sum += x));
-        (batch.with(by_scores.concat()), gain.with(total))
-    }
-
-    fn back_from_plans(kept: Self::Kept, cotangent: FlexTensor) -> FlexTensor {
-        let cotangent = Values::of(cotangent);
-        let Forward { batch, images, .. } = &*kept;
-        let tables = cotangent.data.par_chunks((batch.width() * batch.width()).max(1));
-        let one = |(image, cotangent): (&Transport, &[f64])| image.backward_of_plan(cotangent);
-        let by_scores: Vec<_> = images.par_iter().zip(tables).map(one).collect();
-        batch.with(by_scores.concat())
+    fn vjp((batch, images): &Self::Saved, by_plans: FlexTensor) -> [Option<FlexTensor>; 1] {
+        let by_plans = Values::from_tensor(by_plans);
+        let tables = by_plans.data.par_chunks((batch.width() * batch.width()).max(1));
+        let vjp = |(image, by_plan): (&Transport, &[f64])| image.vjp_of_plan(by_plan);
+        let by_scores: Vec<_> = images.par_iter().zip(tables).map(vjp).collect();
+        [Some(batch.with(by_scores.concat()))]
     }
 }
 
@@ -92,20 +79,16 @@ impl Task {
 }
 
 /// A tensor's values in float64, and what it takes to make another like it.
-struct Values {
+pub(super) struct Values {
     data: Vec<f64>,
     shape: Vec<usize>,
     dtype: DType,
 }
 
 impl Values {
-    fn of(tensor: FlexTensor) -> Self {
-        let data = tensor.into_data();
-        Self { data: data.iter::<f64>().collect(), shape: data.shape().to_vec(), dtype: data.dtype() }
-    }
-
-    fn none() -> Self {
-        Self { data: vec![], shape: vec![0], dtype: DType::F32 }
+    fn from_tensor(tensor: FlexTensor) -> Self {
+        let (shape, dtype) = (tensor.layout().shape().to_vec(), tensor.dtype());
+        Self { data: to_f64(tensor), shape, dtype }
     }
 
     /// Length of the last axis.
@@ -120,15 +103,11 @@ impl Values {
 
     /// A tensor of this shape and precision.
     fn with(&self, data: Vec<f64>) -> FlexTensor {
-        tensor(data, self.shape.clone(), self.dtype)
+        from_f64(data, &self.shape, self.dtype)
     }
 
     /// A tensor of this precision with a square table for every row.
     fn with_tables(&self, tables: Vec<Vec<f64>>) -> FlexTensor {
-        tensor(tables.concat(), vec![tables.len(), self.width(), self.width()], self.dtype)
+        from_f64(tables.concat(), &[tables.len(), self.width(), self.width()], self.dtype)
     }
-}
-
-fn tensor(data: Vec<f64>, shape: Vec<usize>, dtype: DType) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new::<f64, _>(data, shape).convert_dtype(dtype))
 }

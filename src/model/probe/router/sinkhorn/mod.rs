@@ -19,9 +19,22 @@ use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
 
 use self::operation::Task;
 use self::transport::{Numerics, Transport};
-use super::{Routed, Router, SOFTMAX, weigh};
+use super::{Routed, Router, RouterSpec, SOFTMAX, temperature, weigh};
 use crate::model::probe::head_output::{Plan, PlanRows};
-use crate::model::probe::settings::Config;
+use crate::model::probe::paper_cost::PaperCost;
+use crate::model::probe::settings::{Config, ConfigError};
+
+/// Its entry in the [list](super::ROUTERS) of routers.
+pub const SPEC: RouterSpec = RouterSpec {
+    id: "sinkhorn",
+    name: "Sinkhorn",
+    summary: "S4 behind Sinkhorn's soft sorting",
+    mechanism: "Doubly stochastic optimal transport",
+    table_row: 5,
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.97, flops: 103.99 }),
+    build: |config| Ok(Box::new(Sinkhorn::new(config)?)),
+};
 
 /// Sorts softly by moving the tokens to the positions at least cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +52,16 @@ impl Default for Sinkhorn {
 }
 
 impl Sinkhorn {
+    /// With temperature and iterations of the settings.
+    pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
+        let iterations = config.iterations.unwrap_or(20);
+        if !(1..=10_000).contains(&iterations) {
+            let expected = "a whole number from 1 to 10000";
+            return Err(ConfigError { field: "iterations", found: iterations.to_string(), expected });
+        }
+        Ok(Self { temperature: temperature(config, 0.1)?, iterations })
+    }
+
     /// [`Router::plans`] on plain tensors, with `noise` `[B, N, N]` added to L: for noise on GPUs,
     /// and the reference of the fused operation.
     ///
@@ -108,14 +131,14 @@ impl Sinkhorn {
 
     /// The iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for
     /// none.
-    fn transport(&self, scores: &[f64], noise: &[f32], way: Numerics) -> Transport {
-        Transport::run(scores, self.temperature, self.iterations.max(1), noise, way)
+    fn transport(&self, scores: &[f64], noise: &[f32], numerics: Numerics) -> Transport {
+        Transport::run(scores, self.temperature, self.iterations.max(1), noise, numerics)
     }
 }
 
 impl Router for Sinkhorn {
     fn id(&self) -> &'static str {
-        "sinkhorn"
+        SPEC.id
     }
 
     fn settings(&self) -> Config {

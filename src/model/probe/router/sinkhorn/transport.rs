@@ -37,7 +37,7 @@ pub(super) trait Domain: Send + Sync {
 }
 
 /// Shares that are worth a thread of their own.
-const ROWS: usize = 1 << 16;
+const SHARES_PER_THREAD: usize = 1 << 16;
 
 /// The iterations of one image, kept for the way back: potentials alone. The domain is made again
 /// from the scores, in time N, when it is needed.
@@ -47,7 +47,7 @@ pub(super) struct Transport {
     /// What was added to L, `[N, N]`; empty for nothing.
     noise: Vec<f32>,
     /// Where the iterations ran.
-    way: Numerics,
+    numerics: Numerics,
     /// Potentials of the tokens after each iteration, `[iterations, N]`.
     rows: Vec<f64>,
     /// Potentials of the positions before the first and after each iteration, `[iterations + 1, N]`.
@@ -66,21 +66,27 @@ pub(super) enum Numerics {
 }
 
 impl Transport {
-    /// Runs the iterations in the first way from `way` on whose range every scaling stays within,
-    /// which the run itself checks. `noise`, `[N, N]` row-major, is added to L; empty for none.
-    pub fn run(scores: &[f64], temperature: f64, iterations: usize, noise: &[f32], way: Numerics) -> Self {
+    /// Runs the iterations in the first of the [`Numerics`] from `numerics` on whose range every scaling stays
+    /// within, which the run itself checks. `noise`, `[N, N]` row-major, is added to L; empty for none.
+    pub fn run(
+        scores: &[f64],
+        temperature: f64,
+        iterations: usize,
+        noise: &[f32],
+        numerics: Numerics,
+    ) -> Self {
         let n = scores.len();
         let mut transport = Self {
             scores: scores.to_vec(),
             temperature,
             noise: noise.to_vec(),
-            way,
+            numerics,
             rows: vec![0.0; iterations * n],
             columns: vec![0.0; (iterations + 1) * n],
         };
-        let ways = [Numerics::Single, Numerics::Double, Numerics::Logarithmic];
-        let ran = ways.into_iter().skip_while(|next| *next != way).any(|way| {
-            transport.way = way;
+        let all = [Numerics::Single, Numerics::Double, Numerics::Logarithmic];
+        let ran = all.into_iter().skip_while(|next| *next != numerics).any(|numerics| {
+            transport.numerics = numerics;
             transport.domain().is_some_and(|mut domain| transport.iterate(&mut *domain))
         });
         assert!(ran, "the log domain never refuses");
@@ -97,13 +103,13 @@ impl Transport {
         })
     }
 
-    /// What makes the sums in its way; `None` where that cannot take its scores or its noise.
+    /// What makes the sums with these numerics; `None` where that cannot take its scores or its noise.
     fn domain(&self) -> Option<Box<dyn Domain>> {
         fn boxed(domain: impl Domain + 'static) -> Box<dyn Domain> {
             Box::new(domain)
         }
         let (scores, temperature) = (&self.scores, self.temperature);
-        match self.way {
+        match self.numerics {
             Numerics::Logarithmic => Some(boxed(Logarithmic::new(scores, temperature, &self.noise))),
             _ if !self.noise.is_empty() => None,
             Numerics::Single => Linear::single(scores, temperature).map(boxed),
@@ -127,7 +133,7 @@ impl Transport {
         let n = self.scores.len();
         let (domain, (rows, columns)) = (self.same_domain(), self.last());
         let mut share = vec![0.0; n * n];
-        let enough = (ROWS / n.max(1)).max(1); // for a thread
+        let enough = (SHARES_PER_THREAD / n.max(1)).max(1); // for a thread
         share.par_chunks_mut(n.max(1)).with_min_len(enough).enumerate().for_each(|(token, row)| {
             domain.row(rows, columns, token, row);
         });
@@ -155,7 +161,7 @@ impl Transport {
     }
 
     /// The cotangent of `scores`, given that of the plan, `[N, N]`.
-    pub fn backward_of_plan<T: Copy + Into<f64>>(&self, cotangent: &[T]) -> Vec<f64> {
+    pub fn vjp_of_plan<T: Copy + Into<f64>>(&self, cotangent: &[T]) -> Vec<f64> {
         let n = self.scores.len();
         let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let places = self.places();
@@ -164,25 +170,25 @@ impl Transport {
         for (i, cotangent) in cotangent.chunks(n.max(1)).enumerate() {
             domain.row(rows, columns, i, &mut row);
             for k in 0..n {
-                let owed = row[k] * cotangent[k].into();
-                f[i] += owed;
-                g[k] += owed;
-                moments[i] += owed * places[k];
+                let by_scores = row[k] * cotangent[k].into();
+                f[i] += by_scores;
+                g[k] += by_scores;
+                moments[i] += by_scores * places[k];
             }
         }
-        let mut owed = vec![0.0; n];
-        owe(&mut owed, &vec![1.0; n], &self.scores, &f, &moments);
-        self.unroll(&mut *domain, f, g, owed)
+        let mut by_scores = vec![0.0; n];
+        accumulate_grad(&mut by_scores, &vec![1.0; n], &self.scores, &f, &moments);
+        self.unroll(&mut *domain, f, g, by_scores)
     }
 
     /// Runs the cotangents `f`, `g` of the final potentials back through every iteration, beside what
-    /// the scores are `owed` already; returns the cotangent of the scores.
+    /// already in `by_scores`; returns the cotangent of the scores.
     fn unroll(
         &self,
         domain: &mut dyn Domain,
         mut f: Vec<f64>,
         mut g: Vec<f64>,
-        mut owed: Vec<f64>,
+        mut by_scores: Vec<f64>,
     ) -> Vec<f64> {
         let n = self.scores.len();
         let places = self.places();
@@ -194,15 +200,15 @@ impl Transport {
             domain.over_positions(rows, after, &g, &mut sums);
             multiply(&g, &places, &mut placed);
             domain.over_positions(rows, after, &placed, &mut moments);
-            owe(&mut owed, &less, &self.scores, &sums, &moments);
-            // Less than nothing: what L is owed by the row step, whose sums are 1.
+            accumulate_grad(&mut by_scores, &less, &self.scores, &sums, &moments);
+            // With its sign turned: the gradient of L through the row step, whose sums are 1.
             f.iter_mut().zip(&sums).for_each(|(f, sum)| *f = sum - *f);
             domain.over_positions(rows, before, &places, &mut moments);
-            owe(&mut owed, &f, &self.scores, &ones, &moments);
+            accumulate_grad(&mut by_scores, &f, &self.scores, &ones, &moments);
             domain.over_tokens(rows, before, &f, &mut g);
             f.fill(0.0);
         }
-        owed.iter().map(|x| x * 2.0 / self.temperature).collect()
+        by_scores.iter().map(|x| x * 2.0 / self.temperature).collect()
     }
 
     /// `p_k`.
@@ -223,11 +229,11 @@ impl Routed for Transport {
         weights
     }
 
-    fn pull(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn vjp(&self, gains: &[f64], weights: &[f64], by_weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let n = self.scores.len();
         let (mut domain, (rows, columns)) = (self.same_domain(), self.last());
         let places = self.places();
-        let (mut f, mut g, mut owed) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        let (mut f, mut g, mut by_scores) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         let (mut placed, mut moments) = (vec![0.0; n], vec![0.0; n]);
         let mut by_gains = vec![0.0; gains.len()];
         for (m, by_gain) in by_gains.chunks_mut(n.max(1)).enumerate() {
@@ -236,29 +242,29 @@ impl Routed for Transport {
             domain.over_tokens(rows, columns, by_weights, by_gain);
             multiply(gain, &places, &mut placed);
             domain.over_positions(rows, columns, &placed, &mut moments);
-            owe(&mut owed, by_weights, &self.scores, weights, &moments);
+            accumulate_grad(&mut by_scores, by_weights, &self.scores, weights, &moments);
             (0..n).for_each(|i| f[i] += weights[i] * by_weights[i]);
             (0..n).for_each(|k| g[k] += gain[k] * by_gain[k]);
         }
-        (self.unroll(&mut *domain, f, g, owed), by_gains)
+        (self.unroll(&mut *domain, f, g, by_scores), by_gains)
     }
 
-    fn table(&self) -> Vec<f32> {
-        self.plan().into_iter().map(|x| x as f32).collect()
+    fn plan(&self) -> Vec<f64> {
+        self.plan()
     }
 
-    fn pull_table(&self, by_table: &[f32]) -> Vec<f64> {
-        self.backward_of_plan(by_table)
+    fn vjp_of_plan(&self, by_plan: &[f32]) -> Vec<f64> {
+        self.vjp_of_plan(by_plan)
     }
 }
 
 vectorised! {
     /// Adds what the kernel's cotangent `scale_i P[i, k] weight_k` owes the scores, in units of
     /// `2 / tau`: `scale_i sum_k P[i, k] weight_k (p_k - s_i)`, from the sums with and without `p_k`.
-    fn owe<const FUSED: bool>(owed: &mut [f64], scales: &[f64], scores: &[f64], sums: &[f64], moments: &[f64]) {
-        let tokens = owed.iter_mut().zip(scales).zip(scores).zip(sums).zip(moments);
-        for ((((owed, scale), score), sum), moment) in tokens {
-            *owed += scale * (moment - score * sum);
+    fn accumulate_grad<const FUSED: bool>(by_scores: &mut [f64], scales: &[f64], scores: &[f64], sums: &[f64], moments: &[f64]) {
+        let tokens = by_scores.iter_mut().zip(scales).zip(scores).zip(sums).zip(moments);
+        for ((((by_scores, scale), score), sum), moment) in tokens {
+            *by_scores += scale * (moment - score * sum);
         }
     }
 }

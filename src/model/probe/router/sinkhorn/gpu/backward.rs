@@ -9,7 +9,7 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::forward::{COLUMN_MASS, KEPT, POSITION_STEPS, ROW_MASS, TOKEN_STEPS};
+use super::forward::{COLUMN_MASS, HISTORY_VECTORS, POSITION_STEPS, ROW_MASS, TOKEN_STEPS};
 use super::lines::{
     COORDINATE, LANES, OFFSET, POSITIONS, REFERENCE, TOKENS, lay_out, peak, rank, sums, untouched, wait,
 };
@@ -43,7 +43,7 @@ pub(super) fn backward_of_weights(
     let cotangent = &cotangent[image * n..(image + 1) * n];
     let by_scores = &mut by_scores[image * n..(image + 1) * n];
     let by_gain = &mut by_gain[image * n..(image + 1) * n];
-    let history = iterations * comptime!(KEPT * n);
+    let history = iterations * comptime!(HISTORY_VECTORS * n);
     let kept = &kept[image * history..(image + 1) * history];
     if comptime!(shared) {
         let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
@@ -79,7 +79,7 @@ pub(super) fn backward_of_plans(
     let square = comptime!(n * n);
     let plan = &plans[image * square..(image + 1) * square];
     let cotangent = &cotangent[image * square..(image + 1) * square];
-    let history = iterations * comptime!(KEPT * n);
+    let history = iterations * comptime!(HISTORY_VECTORS * n);
     let kept = &kept[image * history..(image + 1) * history];
     if comptime!(shared) {
         let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
@@ -108,7 +108,8 @@ fn from_weights(
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    let last = &kept[(iterations - 1) * comptime!(KEPT * n)..iterations * comptime!(KEPT * n)];
+    let last =
+        &kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n)..iterations * comptime!(HISTORY_VECTORS * n)];
     let mut j = UNIT_POS as usize;
     while j < n {
         recall(work, last, j, TOKEN_STEPS, TOKENS, n);
@@ -152,7 +153,8 @@ fn from_plan(
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    let last = &kept[(iterations - 1) * comptime!(KEPT * n)..iterations * comptime!(KEPT * n)];
+    let last =
+        &kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n)..iterations * comptime!(HISTORY_VECTORS * n)];
     let mut j = UNIT_POS as usize;
     while j < n {
         recall(work, last, j, POSITION_STEPS, POSITIONS, n);
@@ -189,7 +191,7 @@ fn unroll(
 ) {
     for back in 0..iterations {
         let t = iterations - 1 - back;
-        let now = &kept[t * comptime!(KEPT * n)..(t + 1) * comptime!(KEPT * n)];
+        let now = &kept[t * comptime!(HISTORY_VECTORS * n)..(t + 1) * comptime!(HISTORY_VECTORS * n)];
         let mut j = UNIT_POS as usize;
         while j < n {
             recall(work, now, j, TOKEN_STEPS, TOKENS, n); // no row reads them
@@ -215,7 +217,8 @@ fn unroll(
             if t == 0 {
                 untouched(work, j, n);
             } else {
-                let earlier = &kept[(t - 1) * comptime!(KEPT * n)..t * comptime!(KEPT * n)];
+                let earlier =
+                    &kept[(t - 1) * comptime!(HISTORY_VECTORS * n)..t * comptime!(HISTORY_VECTORS * n)];
                 recall(work, earlier, j, POSITION_STEPS, POSITIONS, n); // no column reads them
             }
             let u = f32::cast_from(j);

@@ -22,10 +22,10 @@ pub(super) const POSITION_STEPS: usize = 3;
 /// The rows' mass in that plan.
 pub(super) const ROW_MASS: usize = 5;
 /// All of them.
-pub(super) const KEPT: usize = 6;
+pub(super) const HISTORY_VECTORS: usize = 6;
 
 /// Token weights `P gain` `[B, N]`, or with `whole` the plans `[B, N, N]`, into `output`; with `keep`
-/// what the way back needs into `kept`, `[B, iterations, KEPT, N]`. One workgroup an image, its
+/// what the way back needs into `kept`, `[B, iterations, HISTORY_VECTORS, N]`. One workgroup an image, its
 /// working memory in `scratch`, `[B, LANES, N]`, unless `shared`.
 #[cube(launch)]
 pub(super) fn forward(
@@ -45,7 +45,7 @@ pub(super) fn forward(
     let scores = &scores[image * n..(image + 1) * n];
     let size = comptime!(if whole { n * n } else { n });
     let output = &mut output[image * size..(image + 1) * size];
-    let history = comptime!(if keep { KEPT * n } else { 0 }) * iterations;
+    let history = comptime!(if keep { HISTORY_VECTORS * n } else { 0 }) * iterations;
     let kept = &mut kept[image * history..(image + 1) * history];
     if comptime!(shared) {
         let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
@@ -74,7 +74,7 @@ fn one_image(
     lay_out(scores, work, kappa, n, shared);
     balance(work, TOKENS, POSITIONS, false, n, shared);
     for t in 0..iterations {
-        let slots = comptime!(if keep { KEPT * n } else { 0 });
+        let slots = comptime!(if keep { HISTORY_VECTORS * n } else { 0 });
         let kept = &mut kept[t * slots..(t + 1) * slots];
         remember(&*work, kept, TOKEN_STEPS, TOKENS + REFERENCE, n, keep);
         remember(&*work, kept, TOKEN_STEPS + 1, TOKENS + OFFSET, n, keep);

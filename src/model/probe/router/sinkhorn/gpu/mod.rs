@@ -22,7 +22,8 @@ use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::Sinkhorn;
-use super::operation::{SinkhornBackend, Task};
+use super::operation::{PlansOp, TokenWeightsOp};
+use crate::model::ops::custom_op::CustomOp;
 
 /// Most threads of a workgroup.
 const UNITS: usize = 256;
@@ -36,54 +37,50 @@ pub(super) fn takes(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     scores.dtype() == DType::F32 && (rounds < 65_000 || !software())
 }
 
-/// What the way back needs of a batch.
-#[derive(Clone, Debug)]
-pub(super) struct Kept {
+/// What the way back from token weights needs.
+pub(in crate::model::probe::router::sinkhorn) struct SavedWeights {
     job: Job,
     /// `[B, N]`.
     scores: CubeTensor,
-    /// `[N]`; of token weights only.
+    /// `[N]`.
     gain: CubeTensor,
-    /// The plans `[B, N, N]`; of those only.
-    plans: Option<CubeTensor>,
     /// `[B, iterations, 6, N]`.
     history: CubeTensor,
 }
 
-impl SinkhornBackend for CubeBackend {
-    type Kept = Kept;
+/// What the way back from plans needs.
+pub(in crate::model::probe::router::sinkhorn) struct SavedPlans {
+    job: Job,
+    /// `[B, N]`.
+    scores: CubeTensor,
+    /// `[B, N, N]`.
+    plans: CubeTensor,
+    /// `[B, iterations, 6, N]`.
+    history: CubeTensor,
+}
 
-    fn weigh(scores: CubeTensor, gain: CubeTensor, task: &Task, keep: bool) -> (CubeTensor, Option<Kept>) {
-        let (scores, gain) = (into_contiguous(scores), into_contiguous(gain));
-        let job = Job::new(&scores, task.sinkhorn);
+impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
+    type Saved = SavedWeights;
+
+    fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, SavedWeights) {
+        let [scores, gain] = inputs.map(into_contiguous);
+        let job = Job::new(&scores, self.0.sinkhorn);
         let (weights, history) = job.forward(&scores, &gain, keep, false);
-        (weights, history.map(|history| Kept { job, scores, gain, plans: None, history }))
+        (weights, SavedWeights { job, scores, gain, history })
     }
 
-    fn plan(scores: CubeTensor, task: &Task, keep: bool) -> (CubeTensor, Option<Kept>) {
-        let scores = into_contiguous(scores);
-        let job = Job::new(&scores, task.sinkhorn);
-        let (plans, history) = job.forward(&scores, &scores, keep, true);
-        let kept = history.map(|history| {
-            let gain = scores.clone(); // never read
-            Kept { job, scores, gain, plans: Some(plans.clone()), history }
-        });
-        (plans, kept)
-    }
-
-    fn back_from_weights(kept: Kept, cotangent: CubeTensor) -> (CubeTensor, CubeTensor) {
-        let Kept { job, scores, gain, history, .. } = kept;
-        let cotangent = into_contiguous(cotangent);
-        let [by_scores, by_gain] = [(); 2].map(|()| empty(&scores, [job.images, job.n]));
-        let (shared, scratch) = job.working_memory(&scores);
+    fn vjp(saved: &SavedWeights, by_weights: CubeTensor) -> [Option<CubeTensor>; 2] {
+        let SavedWeights { job, scores, gain, history } = saved;
+        let [by_scores, by_gain] = [(); 2].map(|()| empty(scores, [job.images, job.n]));
+        let (shared, scratch) = job.working_memory(scores);
         backward::backward_of_weights::launch(
-            &scores.client.clone(),
+            &scores.client,
             job.cubes(),
-            job.units(&scores),
-            scores.into_buffer_arg(),
-            gain.into_buffer_arg(),
-            cotangent.into_buffer_arg(),
-            history.into_buffer_arg(),
+            job.units(scores),
+            scores.clone().into_buffer_arg(),
+            gain.clone().into_buffer_arg(),
+            into_contiguous(by_weights).into_buffer_arg(),
+            history.clone().into_buffer_arg(),
             by_scores.clone().into_buffer_arg(),
             by_gain.clone().into_buffer_arg(),
             scratch,
@@ -93,22 +90,32 @@ impl SinkhornBackend for CubeBackend {
             shared,
         );
         let by_gain = CubeBackend::float_sum_dim(by_gain, 0); // [1, N]
-        (by_scores, CubeBackend::float_reshape(by_gain, Shape::new([job.n])))
+        [by_scores, CubeBackend::float_reshape(by_gain, Shape::new([job.n]))].map(Some)
+    }
+}
+
+impl CustomOp<CubeBackend, 1> for PlansOp {
+    type Saved = SavedPlans;
+
+    fn forward(self, [scores]: [CubeTensor; 1], keep: bool) -> (CubeTensor, SavedPlans) {
+        let scores = into_contiguous(scores);
+        let job = Job::new(&scores, self.0.sinkhorn);
+        let (plans, history) = job.forward(&scores, &scores, keep, true);
+        (plans.clone(), SavedPlans { job, scores, plans, history })
     }
 
-    fn back_from_plans(kept: Kept, cotangent: CubeTensor) -> CubeTensor {
-        let Kept { job, scores, plans, history, .. } = kept;
-        let plans = plans.expect("`plan` keeps its plans");
-        let by_scores = empty(&scores, [job.images, job.n]);
-        let (shared, scratch) = job.working_memory(&scores);
+    fn vjp(saved: &SavedPlans, by_plans: CubeTensor) -> [Option<CubeTensor>; 1] {
+        let SavedPlans { job, scores, plans, history } = saved;
+        let by_scores = empty(scores, [job.images, job.n]);
+        let (shared, scratch) = job.working_memory(scores);
         backward::backward_of_plans::launch(
-            &scores.client.clone(),
+            &scores.client,
             job.cubes(),
-            job.units(&scores),
-            scores.into_buffer_arg(),
-            plans.into_buffer_arg(),
-            into_contiguous(cotangent).into_buffer_arg(),
-            history.into_buffer_arg(),
+            job.units(scores),
+            scores.clone().into_buffer_arg(),
+            plans.clone().into_buffer_arg(),
+            into_contiguous(by_plans).into_buffer_arg(),
+            history.clone().into_buffer_arg(),
             by_scores.clone().into_buffer_arg(),
             scratch,
             job.kappa,
@@ -116,7 +123,7 @@ impl SinkhornBackend for CubeBackend {
             job.n,
             shared,
         );
-        by_scores
+        [Some(by_scores)]
     }
 }
 
@@ -137,18 +144,21 @@ impl Job {
         Self { images, n, iterations: sinkhorn.iterations.max(1), kappa }
     }
 
-    /// Token weights or, with `whole`, plans; with `keep` the history of the iterations.
+    /// Token weights or, with `whole`, plans; and the history of the iterations, written only with `keep`.
     fn forward(
         &self,
         scores: &CubeTensor,
         gain: &CubeTensor,
         keep: bool,
         whole: bool,
-    ) -> (CubeTensor, Option<CubeTensor>) {
+    ) -> (CubeTensor, CubeTensor) {
         let Self { images, n, iterations, .. } = *self;
         let output = if whole { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
-        let history =
-            if keep { empty(scores, [images, iterations, forward::KEPT, n]) } else { empty(scores, [1]) };
+        let history = if keep {
+            empty(scores, [images, iterations, forward::HISTORY_VECTORS, n])
+        } else {
+            empty(scores, [1])
+        };
         let (shared, scratch) = self.working_memory(scores);
         forward::forward::launch(
             &scores.client,
@@ -166,7 +176,7 @@ impl Job {
             whole,
             shared,
         );
-        (output, keep.then_some(history))
+        (output, history)
     }
 
     /// One workgroup an image.
