@@ -256,7 +256,7 @@ fn imagenet_with_the_devkit() {
     );
     assert!(data.notes.iter().any(|note| note.contains("1 validation images")), "{:?}", data.notes);
     // Where a part of the images lies here, classes keep the numbers they have in all of them.
-    tree.write("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", "1\n1\n1\n");
+    std::fs::remove_file(tree.path().join(image(3))).unwrap();
     let part = open(tree.path()).unwrap();
     assert_eq!(part.classes, data.classes, "n02100735 has no image");
     assert_eq!(part.samples.last().map(|sample| sample.class), Some(2));

@@ -220,8 +220,9 @@ fn an_extraction_that_goes_on_names_the_image_it_cannot_read() {
     let holder = holder.expect("a shard");
     assert!(holder > 0, "what goes on would begin with the first image");
     fs::remove_file(shard(&cache, holder)).expect("removed");
-    let (_, said) = extract(&desk, &[]);
-    assert!(said.contains("val/disc-dots/broken.png"), "{said}");
+    let told = done(&mut desk.train("run", 1, &["--seeds", "1", "--json"]));
+    let told = lines(&told).into_iter().find(|line| line["event"] == "unreadable").expect("it is told");
+    assert!(told["image"].as_str().is_some_and(|name| name.ends_with("val/disc-dots/broken.png")), "{told}");
 }
 
 /// Writes `bytes` over a file, whose time stays what it was.

@@ -60,6 +60,15 @@ mod tests {
     }
 
     #[test]
+    fn an_epoch_of_one_part_has_the_mean_of_its_own_images() {
+        let mut losses = Losses::default();
+        for epoch in 0..2 {
+            (1..=7).for_each(|step| losses.take(sums(step), [epoch, step], 7, 1));
+        }
+        assert_eq!(losses.points, [4.0, 4.0]);
+    }
+
+    #[test]
     fn points_are_bounded_and_never_finer_than_steps() {
         assert_eq!(parts(100, 24), 24);
         assert_eq!(parts(100, 1000), 40);

@@ -44,7 +44,7 @@ pub enum Command {
     UseDataset(DatasetId),
     /// Forget a dataset and its images.
     CloseDataset(DatasetId),
-    /// Prompt probes about the dataset: those of the columns, or all that fit.
+    /// Ask probes about the dataset: those of the columns, or all that fit.
     Evaluate {
         /// All that fit.
         all: bool,
