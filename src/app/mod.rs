@@ -11,7 +11,6 @@ mod image_files;
 pub mod jobs;
 pub mod paths;
 pub mod process_memory;
-pub mod processor_time;
 pub mod rate;
 pub mod report;
 pub mod state;

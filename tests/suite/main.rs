@@ -28,7 +28,6 @@ mod kills;
 mod levels;
 mod mutated;
 mod names;
-mod npz;
 mod numbers;
 mod origins;
 mod parquet;

@@ -11,7 +11,6 @@ mod memory;
 mod order;
 mod panes;
 mod patches;
-mod pdf;
 mod plots;
 mod pointer;
 mod rulers;
