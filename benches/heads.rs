@@ -24,7 +24,7 @@ fn batch(device: &Device) -> Batch {
         patches: Tensor::random([IMAGES, n, d], Distribution::Normal(0.0, 1.0), device),
         cls: Some(Tensor::random([IMAGES, d], Distribution::Normal(0.0, 1.0), device)),
         grid: DIMS.grid,
-        draws: (0..IMAGES as u64).collect(),
+        image_seeds: (0..IMAGES as u64).collect(),
         training: true,
     }
 }
