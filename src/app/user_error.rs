@@ -1,5 +1,7 @@
 //! What went wrong, as a person reads it: a chain of messages and what to do now.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::io::catch_panic::cut;
@@ -26,6 +28,15 @@ impl UserError {
     pub fn from_error(error: impl Into<anyhow::Error>) -> Self {
         let chain = |error: anyhow::Error| Self { lines: lines(&error), remedy: None };
         error.into().downcast().unwrap_or_else(chain)
+    }
+
+    /// The chain of a file's error, with what to do if the file has vanished.
+    pub fn from_file_error(path: &Path, error: impl Into<anyhow::Error>) -> Self {
+        let error = Self::from_error(error);
+        match path.try_exists() {
+            Ok(false) => error.remedy("The file is no longer there: put it back, or close its entry"),
+            _ => error,
+        }
     }
 
     /// A panic that said this.

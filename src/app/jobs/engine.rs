@@ -197,7 +197,8 @@ impl Engine {
 
     /// Loads a probe file.
     pub fn open_probe(&mut self, entry: ProbeId, path: &Path) -> Result<ProbeInfo, JobError> {
-        let (probe, fingerprint) = Probe::load_known(path).map_err(|error| JobError::of_file(path, error))?;
+        let (probe, fingerprint) =
+            Probe::load_known(path).map_err(|error| UserError::from_file_error(path, error))?;
         let loaded = LoadedProbe { path: path.to_owned(), probe };
         let info = ProbeInfo::new(&loaded.probe, loaded.name(), fingerprint);
         self.probes.insert(entry, loaded);

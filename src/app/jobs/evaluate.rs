@@ -114,13 +114,8 @@ pub fn run(
             known = Some((subject.backbone, tokens(engine, &spec.part, subject.backbone, reporter)?));
         }
         let Some((_, known)) = &known else { continue };
-        let result = match ask(engine, spec, at, known, reporter) {
-            Ok(survey) => Ok(Arc::new(survey)),
-            Err(JobError::Failed(error)) => Err(UserError::from_error(error)),
-            Err(JobError::Cancelled) => return Err(JobError::Cancelled),
-        };
-        let answer = EvalAnswer { subject: *subject, part: spec.part.clone(), result };
-        tell(answer);
+        let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
+        tell(EvalAnswer { subject: *subject, part: spec.part.clone(), result });
     }
     Ok(())
 }

@@ -151,14 +151,14 @@ fn read(
             },
             Err(error) => {
                 let error = anyhow::anyhow!("{image}: cannot be read: {error}");
-                Err(JobError::of_file(&image.path, error))
+                Err(UserError::from_file_error(&image.path, error))
             }
         };
         images.insert((backbone, image.clone()), known);
     }
     let reader = &open.reader;
     let prepare = |(place, _): &(&ImageSource, Key)| -> Result<Pixels, UserError> {
-        let photo = (env.photo)(place).map_err(|error| JobError::of_file(&place.path, error))?;
+        let photo = (env.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))?;
         reader.prepare(&photo).map_err(UserError::from_error)
     };
     for (batch, files) in fresh.chunks(BATCH).enumerate() {

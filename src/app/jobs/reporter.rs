@@ -1,6 +1,6 @@
 //! Who a job tells how it goes, and how it ends before its end.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use super::engine::Engine;
 use super::{Cancel, Unit};
@@ -20,12 +20,15 @@ impl JobError {
         Self::Failed(error.into())
     }
 
-    /// The fault of a file, with what to do if it has vanished.
-    pub fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> UserError {
-        let fault = UserError::from_error(error);
-        match path.try_exists() {
-            Ok(false) => fault.remedy("The file is no longer there: put it back, or close its entry"),
-            _ => fault,
+    /// What one part of a job came to, where a part that failed is an answer, too.
+    ///
+    /// # Errors
+    /// If the job is to end.
+    pub fn answer<T>(part: Result<T, Self>) -> Result<Result<Arc<T>, UserError>, Self> {
+        match part {
+            Ok(value) => Ok(Ok(Arc::new(value))),
+            Err(Self::Failed(error)) => Ok(Err(UserError::from_error(error))),
+            Err(Self::Cancelled) => Err(Self::Cancelled),
         }
     }
 }

@@ -52,11 +52,7 @@ pub fn run(
     spec: &StabilityRequest,
     reporter: &mut dyn Reporter,
 ) -> Result<StabilityAnswer, JobError> {
-    let result = match measure(engine, spec, reporter) {
-        Ok(stability) => Ok(Arc::new(stability)),
-        Err(JobError::Failed(error)) => Err(UserError::from_error(error)),
-        Err(JobError::Cancelled) => return Err(JobError::Cancelled),
-    };
+    let result = JobError::answer(measure(engine, spec, reporter))?;
     Ok(StabilityAnswer { subject: spec.subject, image: spec.image, result })
 }
 
@@ -69,8 +65,8 @@ fn measure(
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
     let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
-    let photo =
-        (engine.env.photo)(&spec.place).map_err(|error| JobError::of_file(&spec.place.path, error))?;
+    let photo = (engine.env.photo)(&spec.place)
+        .map_err(|error| UserError::from_file_error(&spec.place.path, error))?;
     let seen = preprocessor.picture(&photo).map_err(JobError::of)?;
     let kinds = kinds(spec.seed);
     let mut pixels = vec![preprocessor.pixels(&seen)];

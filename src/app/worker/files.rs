@@ -122,7 +122,7 @@ impl FileReader {
         }
         let folder = if trained { folder.join("probes") } else { folder.to_owned() };
         let unread = |error| {
-            JobError::of_file(
+            UserError::from_file_error(
                 &folder,
                 anyhow::anyhow!("{}: the folder cannot be read: {error}", folder.display()),
             )
@@ -155,7 +155,9 @@ impl FileReader {
         let made = guard(|| photo(place).map(|photo| shrink(photo.picture, side)));
         match made {
             Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
-            Ok(Err(error)) => Event::ThumbnailFailed { image, fault: JobError::of_file(&place.path, error) },
+            Ok(Err(error)) => {
+                Event::ThumbnailFailed { image, fault: UserError::from_file_error(&place.path, error) }
+            }
             Err(said) => Event::ThumbnailFailed { image, fault: UserError::from_panic(said) },
         }
     }
@@ -179,7 +181,7 @@ fn list(events: &JobEvents, paths: &[PathBuf], cancel: &Cancel) -> Result<(), Jo
     let mut failed_at = |path: &Path, error: std::io::Error| {
         unread += 1;
         first.get_or_insert_with(|| {
-            JobError::of_file(path, anyhow::anyhow!("{}: cannot be read: {error}", path.display()))
+            UserError::from_file_error(path, anyhow::anyhow!("{}: cannot be read: {error}", path.display()))
         });
         ControlFlow::Continue(())
     };
