@@ -11,13 +11,13 @@ use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use ssmprobe::model::explain;
 use ssmprobe::model::explain::ablation::{Ablation, logits};
-use ssmprobe::model::explain::evaluation::{Question, evaluate};
+use ssmprobe::model::explain::evaluation::evaluator::Evaluator;
+use ssmprobe::model::explain::evaluation::metrics::{Question, evaluate};
+use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::readout;
 use ssmprobe::model::explain::stability::Measurement;
-use ssmprobe::model::explain::survey::evaluator::Evaluator;
-use ssmprobe::model::explain::survey::{EvalSet, Survey};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::{self, Config, Dims, HEADS, Sharing};
 use ssmprobe::model::probe::head_output::{Form, Order};
@@ -256,8 +256,14 @@ fn eval_set(draws: &[u64], class: &[usize]) -> Arc<EvalSet> {
     })
 }
 
-/// What the window's survey makes of the first images of a cache: images `draws` of the dataset.
-fn survey(probe: &Probe, change: Intervention, cache: &TokenCache, draws: &[u64], class: &[usize]) -> Survey {
+/// What the window's evaluation makes of the first images of a cache: images `draws` of the dataset.
+fn evaluation(
+    probe: &Probe,
+    change: Intervention,
+    cache: &TokenCache,
+    draws: &[u64],
+    class: &[usize],
+) -> Evaluation {
     let places: Vec<usize> = (0..draws.len()).collect();
     let nulls = NullBands::new(2, 0);
     let asked = eval_set(draws, class);
@@ -289,15 +295,15 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
         assert_eq!(found.ablations.len(), Ablation::all_of(&probe).len());
         for outcome in &found.ablations {
             let change = outcome.ablation.change(SEED);
-            let survey = survey(&probe, change, &cache, &draws, &images.classes);
-            assert_eq!(survey.accuracy(), outcome.accuracy, "{id} {:?}", outcome.ablation);
+            let evaluation = evaluation(&probe, change, &cache, &draws, &images.classes);
+            assert_eq!(evaluation.accuracy(), outcome.accuracy, "{id} {:?}", outcome.ablation);
             for (image, &draw) in draws.iter().enumerate() {
                 let tokens = cache.tokens(image);
                 let ways =
                     logits(&probe, &tokens, &probe.reading(&tokens, draw).unwrap(), SEED, draw).unwrap();
                 let own = &ways.iter().find(|(way, _)| *way == outcome.ablation).unwrap().1;
                 let best = (0..CLASSES).fold(0, |best, c| if own[c] > own[best] { c } else { best });
-                assert_eq!(survey.predicted[image] as usize, best, "{id} {:?} {draw}", outcome.ablation);
+                assert_eq!(evaluation.predicted[image] as usize, best, "{id} {:?} {draw}", outcome.ablation);
             }
         }
     }
@@ -310,8 +316,8 @@ fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
     let probe = probe("random-dynamic", Sharing::Shared);
     let class = vec![0; 12];
     let own = |draws: &[u64]| {
-        let survey = survey(&probe, Intervention::None, &cache, draws, &class);
-        survey.values("own_class_probability").unwrap().to_vec()
+        let evaluation = evaluation(&probe, Intervention::None, &cache, draws, &class);
+        evaluation.values("own_class_probability").unwrap().to_vec()
     };
     let (plain, far): (Vec<u64>, Vec<u64>) = ((0..12).collect(), (50..62).collect());
     assert_eq!(own(&far), own(&far));
@@ -337,8 +343,8 @@ fn of_equal_logits_the_first_class_is_predicted_everywhere() {
     let found = evaluate(&tied, &question, &go_on).unwrap().unwrap();
     assert_eq!(found.answers, [1; 3]);
     assert_close("accuracy", found.accuracy, 200.0 / 3.0, 1e-9);
-    let survey = survey(&tied, Intervention::None, &cache, &draws, &images.classes);
-    assert_eq!(survey.predicted, [1; 3]);
+    let evaluation = evaluation(&tied, Intervention::None, &cache, &draws, &images.classes);
+    assert_eq!(evaluation.predicted, [1; 3]);
     let trace = trace(&tied, Intervention::None, &cache.tokens(0));
     let order: Vec<usize> = trace.top.iter().map(|prediction| prediction.index).collect();
     assert_eq!((order, trace.evidence.class), (vec![1, 2, 0], 1));

@@ -106,7 +106,7 @@ fn a_short_soak_looks_asks_trains_and_judges() {
     assert!((6..=12).contains(&told), "{said}");
     let number = |key: &str| verdict[key].as_f64().unwrap_or_else(|| panic!("{key}: {verdict}"));
     assert!(
-        number("looks") >= 5.0 && number("surveys") >= 1.0 && number("trainings") >= 1.0,
+        number("looks") >= 5.0 && number("evaluations") >= 1.0 && number("trainings") >= 1.0,
         "{verdict} {said}"
     );
     let pair =

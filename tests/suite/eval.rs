@@ -105,12 +105,12 @@ fn table_of(results: &str) -> Vec<(String, f64)> {
     table.records().map(|record| row(record.unwrap())).collect()
 }
 
-/// Surveys a run: every probe's table says of every image what its figures say. The accuracies, by probe.
-fn survey(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
+/// Evaluations a run: every probe's table says of every image what its figures say. The accuracies, by probe.
+fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
     let mut found = HashMap::new();
-    let folder = desk.path("surveys");
+    let folder = desk.path("evaluations");
     let mut eval = desk.verb("eval", "cache");
-    done(eval.arg("--run").arg(desk.path("run")).arg("--survey").arg(&folder));
+    done(eval.arg("--run").arg(desk.path("run")).arg("--evaluation").arg(&folder));
     for (name, accuracy) in probes {
         let mut table = csv::Reader::from_path(folder.join(format!("{name}.csv"))).unwrap();
         let header: Vec<String> = table.headers().unwrap().iter().map(str::to_owned).collect();
@@ -142,7 +142,7 @@ fn survey(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         assert_eq!(header.iter().any(|column| column == "rank_coverage"), name.starts_with("sinkhorn"));
         let drawn = folder.join("drawn.svg");
         let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-        figures.args(["figures", "--figure", "confusion", "--survey"]);
+        figures.args(["figures", "--figure", "confusion", "--evaluation"]);
         done(figures.arg(folder.join(format!("{name}.survey.json"))).arg("--out").arg(&drawn));
         let said = format!("Accuracy {} %", ssmprobe::viz::draw::scale::number(own));
         assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
@@ -173,13 +173,13 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     let all = lines(&stdout);
     let probes = events(&all, "probe");
     assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));
-    let surveyed = survey(&desk, &table_of(&results));
-    assert_eq!(surveyed.len(), 14);
+    let evaluated = evaluation(&desk, &table_of(&results));
+    assert_eq!(evaluated.len(), 14);
     let mut table = csv::Reader::from_reader(results.as_bytes());
     for record in table.records().map(Result::unwrap) {
         let same = |p: &&&Value| p["head"] == record[0] && p["seed"].as_u64() == record[1].parse().ok();
         let evaluation = &probes.iter().find(same).unwrap()["evaluation"];
-        let own = surveyed[&format!("{}-s{}-best", &record[0], &record[1])];
+        let own = evaluated[&format!("{}-s{}-best", &record[0], &record[1])];
         assert_close("accuracy", evaluation["accuracy"].as_f64().unwrap(), own, 1e-9);
         let ways = evaluation["ablations"].as_array().unwrap().len();
         let measured = evaluation["diagnostics"].as_array().unwrap().len();
@@ -220,11 +220,11 @@ fn probes_by_themselves_answer_as_in_their_run() {
     };
     let run_folder = desk.path("run");
     let mut whole = within("cache", &["--run", run_folder.to_str().unwrap()]);
-    let (stdout, _) = done(whole.arg("--survey").arg(desk.path("of-run")));
+    let (stdout, _) = done(whole.arg("--evaluation").arg(desk.path("of-run")));
     let of_run = lines(&stdout);
     let names = ["sinkhorn[state_dim=1]-s0-best", "random-dynamic-s1-best"];
     let mut alone = within("other", &[]);
-    alone.arg("--survey").arg(desk.path("of-files"));
+    alone.arg("--evaluation").arg(desk.path("of-files"));
     alone.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes")).arg("--probe");
     for name in names {
         alone.arg(run_folder.join("probes").join(format!("{name}.safetensors")));
@@ -290,4 +290,21 @@ fn what_cannot_be_asked_is_said() {
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     let (code, _, stderr) = run(report.arg("report").arg(desk.path("scenes")));
     assert!(code == 2 && stderr.contains("holds no run"), "{stderr}");
+}
+
+#[test]
+fn an_earlier_word_for_evaluations_is_understood_and_no_longer_taught() {
+    for verb in ["eval", "figures"] {
+        let run = |arguments: &[&str]| {
+            let output =
+                Command::new(env!("CARGO_BIN_EXE_ssmprobe")).arg(verb).args(arguments).output().unwrap();
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+        };
+        let help = run(&["--help"]);
+        assert!(help.contains("--evaluation") && !help.contains("--survey"), "{help}");
+        for (flag, known) in [("--evaluation", true), ("--survey", true), ("--opinion", false)] {
+            let said = run(&[flag, "nowhere"]);
+            assert_eq!(!said.contains("unexpected argument"), known, "{flag}: {said}");
+        }
+    }
 }

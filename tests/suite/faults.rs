@@ -265,9 +265,10 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
         let desk = run::Desk::new(24, 12);
         run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
         let (cache, trained) = (place(desk.path("cache")), desk.path("run"));
-        let (ran, surveys) = (place(trained.clone()), place(trained.join("surveys")));
+        let (ran, evaluations) = (place(trained.clone()), place(trained.join("evaluations")));
         let judge = |seed: &str| {
-            let fixed = ["eval", "--run", &ran, "--cache", &cache, "--device", "cpu", "--survey", &surveys];
+            let fixed =
+                ["eval", "--run", &ran, "--cache", &cache, "--device", "cpu", "--evaluation", &evaluations];
             verb(&[&fixed[..], &["--seed", seed, "--ablations"]].concat())
         };
         judge("1").expect("judged");

@@ -87,10 +87,10 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     assert_eq!(code, 0, "{said}");
     let mut eval = desk.verb("eval", "cache");
     eval.arg("--run").arg(desk.path("run")).args(["--json", "--device", "cpu"]);
-    let events = lines(&done(eval.arg("--survey").arg(desk.path("survey"))));
+    let events = lines(&done(eval.arg("--evaluation").arg(desk.path("evaluation"))));
     assert!(events.iter().any(|event| event["event"] == "survey"), "{events:?}");
     let (mut words, mut numbers) = (BTreeSet::new(), 0);
-    for entry in fs::read_dir(desk.path("survey")).expect("a folder") {
+    for entry in fs::read_dir(desk.path("evaluation")).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.extension().is_none_or(|ending| ending != "csv") {
             continue;

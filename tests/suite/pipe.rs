@@ -27,8 +27,8 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Picture;
 use ssmprobe::model::train::run::StepLosses;
 
+use crate::evaluation;
 use crate::state::{backbone, probe, trace};
-use crate::survey;
 use crate::training_window::{facts, metric, reading};
 
 const JOB: JobId = JobId(7);
@@ -146,7 +146,7 @@ fn images_in_tables_are_read_behind_the_pipe() {
 #[test]
 fn every_event_survives_a_pipe() {
     let fault = || UserError::new("no order").remedy("Choose another probe");
-    let part = survey::part();
+    let part = evaluation::part();
     let evaluated = |result| EvalAnswer { subject: subject(), part: part.clone(), result };
     let found = Stability {
         image: "x.png".into(),
@@ -185,8 +185,8 @@ fn every_event_survives_a_pipe() {
         Event::ProbesListed { job: JOB, paths: vec!["gap.safetensors".into()] },
         Event::ImagesListed { job: JOB, paths: vec!["x.png".into()] },
         Event::DatasetOpened { job: JOB, entry: DatasetId(4), part: Arc::new(rows()) },
-        Event::Surveyed { job: JOB, answer: evaluated(Ok(survey::survey(&part, "gap"))) },
-        Event::Surveyed { job: JOB, answer: evaluated(Err(fault())) },
+        Event::Evaluated { job: JOB, answer: evaluated(Ok(evaluation::evaluation(&part, "gap"))) },
+        Event::Evaluated { job: JOB, answer: evaluated(Err(fault())) },
         Event::Steadied { job: JOB, answer },
         Event::Recognised { job: JOB, found: kinds.into() },
         Event::Looked { job: JOB, seen },
@@ -214,7 +214,7 @@ fn every_event_survives_a_pipe() {
         Event::ProbesListed { .. },
         Event::ImagesListed { .. },
         Event::DatasetOpened { .. },
-        Event::Surveyed { .. },
+        Event::Evaluated { .. },
         Event::Steadied { .. },
         Event::Recognised { .. },
         Event::Looked { .. },

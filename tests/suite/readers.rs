@@ -20,7 +20,7 @@ use ssmprobe::model::data::image::Photo;
 use ssmprobe::model::data::token_cache::{TokenCache, list};
 use ssmprobe::model::data::{self, mat};
 use ssmprobe::model::device;
-use ssmprobe::model::explain::survey::Survey;
+use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
@@ -28,7 +28,7 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::run::Run;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
-use ssmprobe::viz::figures::plot::{Plot, SurveyPlot};
+use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export};
 
@@ -118,9 +118,9 @@ pub const READERS: &[Reader] = &[
         run,
     ),
     reader("checkpoint", ("frozen/stopped", "state/checkpoint.safetensors"), &[], 5000, run),
-    reader("evaluation", ("frozen/run", "evaluation.json"), &[], 2000, run),
+    reader("run-metrics", ("frozen/run", "evaluation.json"), &[], 2000, run),
     reader("trace", ("", "trace.json"), &["frozen/explained/24/*.trace.json"], 2000, trace),
-    reader("survey", ("", "survey.json"), &["frozen/surveys/*.survey.json"], 5000, survey),
+    reader("evaluation", ("", "survey.json"), &["frozen/surveys/*.survey.json"], 5000, evaluation),
     reader("stability", ("", "stability.json"), &["frozen/explained/24/*.stability.json"], 10_000, stability),
     reader("parquet", ("parquet/plain", "things.parquet"), PARQUET, 10_000, dataset),
     reader("mat", ("", "file.mat"), &["mat/*.mat", "mat/cars/*.mat"], 20_000, variables),
@@ -321,13 +321,13 @@ fn trace(room: &Room) -> Outcome {
     Ok(())
 }
 
-fn survey(room: &Room) -> Outcome {
-    let survey = Arc::new(Survey::from_json(&fs::read_to_string(&room.file)?)?);
+fn evaluation(room: &Room) -> Outcome {
+    let evaluation = Arc::new(Evaluation::from_json(&fs::read_to_string(&room.file)?)?);
     for overview in OVERVIEWS {
-        let (survey, other) = (survey.clone(), survey.clone());
-        plotted(&SurveyPlot {
+        let (evaluation, other) = (evaluation.clone(), evaluation.clone());
+        plotted(&EvaluationPlot {
             overview: *overview,
-            survey,
+            evaluation,
             other,
             choice: Choice::default(),
             selected: None,

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use ssmprobe::app::report::evaluated::{Evaluated, Evaluations};
+use ssmprobe::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
 use ssmprobe::model::data::token_cache;
 use ssmprobe::model::explain::ablation::Ablation;
 use ssmprobe::model::explain::baselines::{Anchor, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
-use ssmprobe::model::explain::evaluation::{self, Evaluation, Measured};
+use ssmprobe::model::explain::evaluation::metrics::{self, Measured, Metrics};
 use ssmprobe::model::explain::localization;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::io::sha256;
@@ -119,14 +119,14 @@ fn measured(seed: f64) -> Vec<Measured> {
 }
 
 fn evaluate(run: &Run) {
-    let outcome = |ablation, accuracy, logit_change| evaluation::Outcome { ablation, accuracy, logit_change };
-    let probe = |head: &str, seed: u64, ablations: Vec<evaluation::Outcome>, auc: Option<f64>| Evaluated {
+    let outcome = |ablation, accuracy, logit_change| metrics::Outcome { ablation, accuracy, logit_change };
+    let probe = |head: &str, seed: u64, ablations: Vec<metrics::Outcome>, auc: Option<f64>| ProbeMetrics {
         head: head.to_owned(),
         seed,
         which: "best".to_owned(),
         file: Some(sha256::of_bytes(head.as_bytes())),
         draws: Some(0),
-        evaluation: Evaluation {
+        evaluation: Metrics {
             images: IMAGES,
             accuracy: 50.0,
             answers: Vec::new(),
@@ -158,8 +158,9 @@ fn evaluate(run: &Run) {
         note: note.map(str::to_owned),
     };
     // After the last epoch: in no table, which are those of the best one.
-    let last = Evaluated { which: "last".to_owned(), ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
-    let all = Evaluations {
+    let last =
+        ProbeMetrics { which: "last".to_owned(), ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
+    let all = RunMetrics {
         probes: vec![
             probe("sinkhorn", 0, disturbed(0.0), Some(0.875)),
             probe("sinkhorn", 1, disturbed(1.0), Some(0.925)),
@@ -370,18 +371,18 @@ fn evaluations_of_another_day_are_kept() {
     let mut again = all.probes[0].clone();
     again.evaluation.accuracy = 77.0;
     again.evaluation.ablations.clear();
-    let other = Evaluated { which: "last".into(), ..again.clone() };
-    all.merge(Evaluations { probes: vec![again, other], anchors: Vec::new() });
+    let other = ProbeMetrics { which: "last".into(), ..again.clone() };
+    all.merge(RunMetrics { probes: vec![again, other], anchors: Vec::new() });
     assert_eq!((all.probes.len(), all.anchors.len()), (4, 2));
     assert_eq!((all.probes[0].evaluation.accuracy, all.probes[0].evaluation.ablations.len()), (77.0, 4));
     // Disturbed orders of another file, or of other draws, are not those of this one.
     for other in [
-        Evaluated { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },
-        Evaluated { draws: Some(7), ..all.probes[0].clone() },
+        ProbeMetrics { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },
+        ProbeMetrics { draws: Some(7), ..all.probes[0].clone() },
     ] {
         let mut all = all.clone();
-        let evaluation = Evaluation { ablations: Vec::new(), ..other.evaluation.clone() };
-        all.merge(Evaluations { probes: vec![Evaluated { evaluation, ..other }], anchors: Vec::new() });
+        let evaluation = Metrics { ablations: Vec::new(), ..other.evaluation.clone() };
+        all.merge(RunMetrics { probes: vec![ProbeMetrics { evaluation, ..other }], anchors: Vec::new() });
         assert!(all.probes[0].evaluation.ablations.is_empty());
     }
     std::fs::write(folder.path().join("evaluation.json"), "{").unwrap();
@@ -414,8 +415,8 @@ fn evaluations_at_once_lose_nothing() {
     let one = source.evaluations.as_ref().unwrap().probes[0].clone();
     std::thread::scope(|scope| {
         for seed in 10..18 {
-            let (one, run) = (Evaluated { seed, ..one.clone() }, &source.run);
-            let all = Evaluations { probes: vec![one], anchors: Vec::new() };
+            let (one, run) = (ProbeMetrics { seed, ..one.clone() }, &source.run);
+            let all = RunMetrics { probes: vec![one], anchors: Vec::new() };
             scope.spawn(move || all.keep(run).unwrap());
         }
     });

@@ -14,10 +14,10 @@ use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::data::token_cache::{Precision, TokenCache};
 use crate::model::data::{Dataset, Split};
+use crate::model::explain::evaluation::evaluator::Evaluator;
+use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
-use crate::model::explain::survey::evaluator::Evaluator;
-use crate::model::explain::survey::{EvalSet, Survey};
 
 /// Images asked about at once.
 const BATCH: usize = 32;
@@ -97,7 +97,7 @@ pub struct EvalAnswer {
     /// About what.
     pub part: Arc<EvalSplit>,
     /// What came out, or why nothing did.
-    pub result: Result<Arc<Survey>, UserError>,
+    pub result: Result<Arc<Evaluation>, UserError>,
 }
 
 /// Asks every subject, and tells of each as soon as it is done.
@@ -127,7 +127,7 @@ fn ask(
     at: usize,
     (tokens, places): &Known,
     reporter: &mut dyn Reporter,
-) -> Result<Survey, JobError> {
+) -> Result<Evaluation, JobError> {
     let EvalProbe { probe, change, .. } = spec.subjects[at];
     // A copy: the probe may be closed while it is asked.
     let loaded = engine.probe(probe)?.clone();

@@ -212,7 +212,7 @@ pub enum Event {
         part: Arc<evaluate::EvalSplit>,
     },
     /// What one probe made of the images of a dataset.
-    Surveyed {
+    Evaluated {
         /// The job.
         job: JobId,
         /// It.

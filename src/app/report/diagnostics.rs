@@ -4,7 +4,7 @@
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::explain::diagnostics::MEASURES;
-use crate::model::explain::evaluation::Measured;
+use crate::model::explain::evaluation::metrics::Measured;
 use crate::model::explain::null_model::SCORERS;
 use crate::model::train::run::Variant;
 

@@ -5,13 +5,13 @@ mod comparison;
 mod cost;
 mod csv;
 mod diagnostics;
-pub mod evaluated;
 mod fine_grained;
 mod grid;
 mod latex;
 mod markdown;
 mod paired;
 mod routing;
+pub mod run_metrics;
 mod scramble;
 mod sweep;
 pub mod table;
@@ -20,7 +20,7 @@ mod tiers;
 use std::path::Path;
 
 use self::Build::{All, Each};
-use self::evaluated::{Evaluated, Evaluations};
+use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
 use crate::model::probe::head;
 use crate::model::train;
@@ -39,7 +39,7 @@ pub struct Source {
     /// The test images.
     pub truth: Truth,
     /// What `ssmprobe eval` found, where it was asked.
-    pub evaluations: Option<Evaluations>,
+    pub evaluations: Option<RunMetrics>,
     /// Probes left out of it, because they were trained on since.
     pub stale: Vec<String>,
 }
@@ -143,7 +143,7 @@ impl Source {
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let run = Run::open(folder)?;
         let (outcomes, truth) = (run.outcomes()?, run.truth()?);
-        let mut evaluations = evaluated::read(&run)?;
+        let mut evaluations = run_metrics::read(&run)?;
         let stale = evaluations.as_mut().map(|all| all.drop_stale(&run)).unwrap_or_default();
         let place = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = place.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
@@ -187,7 +187,7 @@ impl Source {
     }
 
     /// The evaluations of a variant's probes.
-    pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &Evaluated> {
+    pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &ProbeMetrics> {
         let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
         all.filter(move |evaluated| evaluated.head == name && evaluated.which == ProbeCheckpoint::Best.name())
     }

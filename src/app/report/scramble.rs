@@ -3,7 +3,7 @@
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::explain::ablation::Ablation;
-use crate::model::explain::evaluation::Outcome;
+use crate::model::explain::evaluation::metrics::Outcome;
 use crate::model::train::run::Variant;
 
 /// One table a run whose probes were evaluated so.

@@ -32,7 +32,7 @@ impl State {
             Event::ImagesListed { job, paths } => return self.add_images(job, paths),
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
             Event::Steadied { job, answer } => self.stability_measured(job, answer),
-            Event::Surveyed { job, answer } => self.evaluated(job, answer),
+            Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
             Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
             Event::ThumbnailFailed { image, fault } => {

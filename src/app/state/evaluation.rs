@@ -9,8 +9,8 @@ use super::library::{Dataset, Reader};
 use crate::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use crate::app::jobs::{ColumnId, Compute, DatasetId, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
+use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::intervention::Intervention;
-use crate::model::explain::survey::Survey;
 
 /// Evaluations, and the one under way.
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Key {
 struct Known {
     dataset: DatasetId,
     key: Key,
-    result: Result<Arc<Survey>, UserError>,
+    result: Result<Arc<Evaluation>, UserError>,
 }
 
 impl Evaluations {
@@ -82,7 +82,7 @@ impl State {
         &self,
         probe: ProbeId,
         change: Intervention,
-    ) -> Option<Result<&Arc<Survey>, &UserError>> {
+    ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
         let (dataset, _) = self.dataset()?;
         let key = self.evaluation_key(probe, change)?;
         let known = self.evaluations.known.iter().find(|known| known.dataset == dataset && known.key == key);
@@ -90,7 +90,7 @@ impl State {
     }
 
     /// What the probe of a column made of the dataset.
-    pub fn evaluation_of(&self, column: ColumnId) -> Option<Result<&Arc<Survey>, &UserError>> {
+    pub fn evaluation_of(&self, column: ColumnId) -> Option<Result<&Arc<Evaluation>, &UserError>> {
         let column = self.columns.get(&column)?;
         self.evaluation(column.probe, column.change)
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::State;
 use super::library::{Image, Label};
 use crate::app::jobs::{ColumnId, ImageId};
-use crate::model::explain::survey::{Survey, disagreement};
+use crate::model::explain::evaluation::{Evaluation, disagreement};
 
 /// Right or wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl State {
 }
 
 /// Whether an image came out so; those nobody was asked about only where it does not matter.
-fn came_out(outcome: Outcome, label: Option<Label>, evaluation: Option<&std::sync::Arc<Survey>>) -> bool {
+fn came_out(outcome: Outcome, label: Option<Label>, evaluation: Option<&std::sync::Arc<Evaluation>>) -> bool {
     let right = || evaluation?.right(label?.at);
     match outcome {
         Outcome::Any => true,

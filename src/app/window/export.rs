@@ -201,7 +201,7 @@ impl Export {
         let (path, many) = (Path::new(&self.path), sources.len() > 1);
         let file = |(at, source): (usize, Source<'_>)| {
             let number = if many { format!("{}.", at + 1) } else { String::new() };
-            path.with_extension(format!("{number}{}.json", source.kind()))
+            path.with_extension(format!("{number}{}", source.ending()))
         };
         sources.iter().copied().enumerate().map(|(at, source)| (source, file((at, source)))).collect()
     }

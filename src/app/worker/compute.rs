@@ -178,7 +178,7 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
         }
         Kind::Asked(Compute::Evaluate(spec)) => {
             let outbox = reporter.events.outbox.clone();
-            let tell = &mut |answer| outbox.tell(Event::Surveyed { job, answer });
+            let tell = &mut |answer| outbox.tell(Event::Evaluated { job, answer });
             return evaluate::run(engine, &spec, reporter, tell);
         }
         Kind::Time(spec) => {

@@ -11,7 +11,6 @@ pub mod localization;
 pub mod null_model;
 pub mod readout;
 pub mod stability;
-pub mod survey;
 
 use std::borrow::Cow;
 

@@ -37,10 +37,10 @@ pub fn find(id: &str) -> Option<&'static dyn Figure> {
     FIGURES.iter().copied().find(|figure| figure.id() == id)
 }
 
-/// Every picture there is, and what it is of: a trace, a run, a survey or a stability.
+/// Every picture there is, and what it is of: a trace, a run, an evaluation or a stability.
 pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
     let figures = FIGURES.iter().map(|figure| (figure.info(), "trace"));
     let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "run"));
-    let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "survey"));
+    let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "evaluation"));
     figures.chain(curves).chain(overviews).chain([(stability::INFO, "stability")])
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::model::explain::evaluation::{self, Evaluation};
 use crate::model::explain::stability::Stability;
-use crate::model::explain::survey::Survey;
 use crate::model::trace::Trace;
 use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
@@ -78,7 +78,7 @@ pub enum Source<'a> {
     /// What a probe made of an image.
     Trace(&'a Trace),
     /// What one made of a dataset.
-    Survey(&'a Survey),
+    Evaluation(&'a Evaluation),
     /// How stable an order is.
     Stability(&'a Stability),
 }
@@ -88,8 +88,17 @@ impl Source<'_> {
     pub fn kind(self) -> &'static str {
         match self {
             Self::Trace(_) => "trace",
-            Self::Survey(_) => "survey",
+            Self::Evaluation(_) => "evaluation",
             Self::Stability(_) => "stability",
+        }
+    }
+
+    /// How the name of its file ends.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Trace(_) => "trace.json",
+            Self::Evaluation(_) => evaluation::ENDING,
+            Self::Stability(_) => "stability.json",
         }
     }
 
@@ -100,7 +109,7 @@ impl Source<'_> {
     pub fn json(self) -> Result<String, String> {
         match self {
             Self::Trace(trace) => serde_json::to_string(trace).map_err(|error| error.to_string()),
-            Self::Survey(survey) => survey.to_json().map_err(|error| error.to_string()),
+            Self::Evaluation(evaluation) => evaluation.to_json().map_err(|error| error.to_string()),
             Self::Stability(stability) => serde_json::to_string(stability).map_err(|error| error.to_string()),
         }
     }
@@ -219,32 +228,32 @@ impl Plot for TracePlot {
     }
 }
 
-/// An overview of surveys.
+/// An overview of evaluations.
 #[derive(Clone)]
-pub struct SurveyPlot {
+pub struct EvaluationPlot {
     /// Which.
     pub overview: &'static dyn Overview,
     /// What one probe made of the images.
-    pub survey: Arc<Survey>,
+    pub evaluation: Arc<Evaluation>,
     /// And another; the same where there is none.
-    pub other: Arc<Survey>,
+    pub other: Arc<Evaluation>,
     /// What is set.
     pub choice: Choice,
     /// The image to mark.
     pub selected: Option<usize>,
 }
 
-impl SurveyPlot {
+impl EvaluationPlot {
     /// As an overview takes it.
     pub fn view(&self) -> View<'_> {
-        let Self { survey, other, choice, selected, .. } = self;
-        View { survey, other, choice, selected: *selected }
+        let Self { evaluation, other, choice, selected, .. } = self;
+        View { evaluation, other, choice, selected: *selected }
     }
 
     /// The overview and its settings, as `ssmprobe figures` takes them.
     fn command(&self) -> String {
         let Choice { measure, against, maps, map } = &self.choice;
-        let measure = dataset::measure(&self.survey, measure);
+        let measure = dataset::measure(&self.evaluation, measure);
         let against = dataset::measure(&self.other, against);
         let mut words = vec![format!("--figure {}", self.overview.id())];
         for control in self.overview.controls() {
@@ -260,12 +269,17 @@ impl SurveyPlot {
     }
 }
 
-impl Plot for SurveyPlot {
+impl Plot for EvaluationPlot {
     fn caption(&self) -> Caption {
         Caption {
             title: self.overview.info().title.to_owned(),
-            file: format!("{}-{}-{}", self.survey.asked.dataset, self.survey.probe, self.overview.id()),
-            about: dataset::subject(&self.survey),
+            file: format!(
+                "{}-{}-{}",
+                self.evaluation.asked.dataset,
+                self.evaluation.probe,
+                self.overview.id()
+            ),
+            about: dataset::subject(&self.evaluation),
             command: self.command(),
         }
     }
@@ -283,8 +297,8 @@ impl Plot for SurveyPlot {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        let two = self.overview.is_by_image() && !Arc::ptr_eq(&self.survey, &self.other);
-        let surveys = std::iter::once(&self.survey).chain(two.then_some(&self.other));
-        surveys.map(|survey| Source::Survey(survey)).collect()
+        let two = self.overview.is_by_image() && !Arc::ptr_eq(&self.evaluation, &self.other);
+        let evaluations = std::iter::once(&self.evaluation).chain(two.then_some(&self.other));
+        evaluations.map(|evaluation| Source::Evaluation(evaluation)).collect()
     }
 }

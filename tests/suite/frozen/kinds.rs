@@ -19,9 +19,9 @@ use ssmprobe::app::state::workspace::{
 };
 use ssmprobe::app::state::{Selection, State, Views};
 use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::stability::Stability;
-use ssmprobe::model::explain::survey::Survey;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::HEADS;
 use ssmprobe::model::trace::Trace;
@@ -214,9 +214,9 @@ fn what_was_kept_is_read_and_written_again() {
             fs::write(&again, serde_json::to_vec(&stability).expect("JSON")).expect("written");
             "stability"
         } else if name.ends_with(".survey.json") {
-            let survey = Survey::from_json(&text(&path)).expect("a survey");
-            fs::write(&again, survey.to_json().expect("JSON")).expect("written");
-            "survey"
+            let evaluation = Evaluation::from_json(&text(&path)).expect("an evaluation");
+            fs::write(&again, evaluation.to_json().expect("JSON")).expect("written");
+            "evaluation"
         } else {
             continue;
         };

@@ -257,7 +257,7 @@ fn a_run_that_keeps_no_tokens() {
 }
 
 #[test]
-fn an_evaluation_and_surveys() {
+fn evaluations() {
     step("evaluation", commands);
 }
 

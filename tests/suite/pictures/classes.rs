@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use ssmprobe::model::explain::survey::{CONFIDENCE, EvalSet, Survey};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, EvalSet, Evaluation};
 use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::scene::{Identity, Point, Scene, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, Overview};
-use ssmprobe::viz::figures::plot::{Plot, SurveyPlot};
+use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 
 use super::lists::height;
 use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
@@ -24,12 +24,12 @@ fn find(id: &str) -> &'static dyn Overview {
 }
 
 fn marks(id: &str, theme: &Theme) -> Marks {
-    plotted(&small::surveyed(find(id), MapOf::Positions), theme)
+    plotted(&small::evaluated(find(id), MapOf::Positions), theme)
 }
 
 /// What lies under a point of the picture, in words, and the images behind it.
 fn pointed(id: &str, point: Point) -> (String, Vec<usize>) {
-    let plot = small::surveyed(find(id), MapOf::Positions);
+    let plot = small::evaluated(find(id), MapOf::Positions);
     let scene: Scene = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");
     let item = scene.hover(point).and_then(|hover| hover.item).expect("something");
     find(id).item(plot.view(), item)
@@ -74,22 +74,22 @@ pub fn class_diagnostics() {
 #[test]
 fn of_many_classes_both_ends_are_drawn() {
     // One image a class: class 7 has a coverage of 0.07.
-    let mut survey = Survey::clone(&small::survey());
-    let mut asked = EvalSet::clone(&survey.asked);
+    let mut evaluation = Evaluation::clone(&small::evaluation());
+    let mut asked = EvalSet::clone(&evaluation.asked);
     asked.classes = (0..45).map(|class| format!("class {class}")).collect();
     asked.images = (0..45).map(|image| format!("{image}.png")).collect();
     asked.class = (0..45).collect();
-    survey.asked = Arc::new(asked);
-    survey.predicted = (0..45).collect();
-    survey.measures = IndexMap::from([
+    evaluation.asked = Arc::new(asked);
+    evaluation.predicted = (0..45).collect();
+    evaluation.measures = IndexMap::from([
         (CONFIDENCE, vec![0.5; 45]),
         ("rank_coverage", (0..45).map(|c| c as f32 / 100.0).collect()),
     ]);
-    let survey = Arc::new(survey);
-    let plot = SurveyPlot {
+    let evaluation = Arc::new(evaluation);
+    let plot = EvaluationPlot {
         overview: find("class_diagnostics"),
-        other: survey.clone(),
-        survey,
+        other: evaluation.clone(),
+        evaluation,
         choice: Choice::default(),
         selected: None,
     };
@@ -202,12 +202,15 @@ pub fn scatter() {
 
 #[test]
 fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
-    let mut other = Survey { probe: "softsort".into(), ..Survey::clone(&small::survey()) };
+    let mut other = Evaluation { probe: "softsort".into(), ..Evaluation::clone(&small::evaluation()) };
     other.measures.insert("rank_coverage", COVERAGE.map(|v| v / 2.0).into());
     other.nulls.insert("rank_coverage", (0.21, 0.27));
     let choice = Choice { against: "rank_coverage".into(), ..Choice::default() };
-    let plot =
-        SurveyPlot { other: Arc::new(other), choice, ..small::surveyed(find("scatter"), MapOf::Positions) };
+    let plot = EvaluationPlot {
+        other: Arc::new(other),
+        choice,
+        ..small::evaluated(find("scatter"), MapOf::Positions)
+    };
     for theme in looks() {
         let marks = plotted(&plot, &theme);
         let axes = marks.axes(0);
@@ -233,7 +236,7 @@ pub fn routing_maps() {
     for (theme, (of, maps, name, ends)) in
         looks().into_iter().flat_map(|theme| cases.map(|case| (theme.clone(), case)))
     {
-        let marks = plotted(&small::surveyed(find("routing_maps"), of), &theme);
+        let marks = plotted(&small::evaluated(find("routing_maps"), of), &theme);
         let bar = marks.bar();
         assert_eq!(bar.name, name);
         assert_close(name, bar.ends(), ends, 1e-3);

@@ -13,7 +13,7 @@ use ssmprobe::viz::{Options, Rows};
 
 use super::pointer::showing;
 use super::small;
-use crate::survey;
+use crate::evaluation;
 use crate::window::Window;
 
 /// The figure of this title that stands furthest to the left; words of the same name are small.
@@ -160,10 +160,10 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
 fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);
-    let part = survey::part();
-    survey::opened(&mut window, &part);
+    let part = evaluation::part();
+    evaluation::opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    survey::surveyed(&mut window, &part);
+    evaluation::evaluated(&mut window, &part);
     for (pane, title) in [
         ("confusion", "Confusion matrix"),
         ("scatter", "Scatter of two measures"),

@@ -58,7 +58,7 @@ pub fn all(theme: &Theme) -> Vec<(String, Scene)> {
 /// Those that are not of one trace.
 pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     let plot = |plot: &dyn Plot| Plot::draw_column(plot, theme, COLUMN).expect("something to see");
-    let of = |overview, maps| plot(&small::surveyed(overview, maps));
+    let of = |overview, maps| plot(&small::evaluated(overview, maps));
     let mut all: Vec<(String, Scene)> =
         OVERVIEWS.iter().map(|one| (one.id().to_owned(), of(*one, MapOf::Positions))).collect();
     let both = ["photo", "evidence"].map(|id| find(id).expect("a figure"));

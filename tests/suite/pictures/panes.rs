@@ -12,7 +12,7 @@ use ssmprobe::app::window::panels::{self, PanelPlace};
 
 use super::pointer::{painted, showing};
 use super::small;
-use crate::survey;
+use crate::evaluation;
 use crate::window::{self, Window};
 
 /// Size of the window.
@@ -25,10 +25,10 @@ const KNOWN: [(&str, &str); 2] = [("kernel", "11.0"), ("routing_maps", "Mean pos
 /// A window with an image seen through two probes, a dataset asked about, and the stability of an order.
 fn full() -> Window {
     let mut window = showing(&[small::planned()]);
-    let part = survey::part();
-    survey::opened(&mut window, &part);
+    let part = evaluation::part();
+    evaluation::opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    survey::surveyed(&mut window, &part);
+    evaluation::evaluated(&mut window, &part);
     let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
     for column in columns {
         window.harness.state_mut().dispatch(Command::MeasureStability(column));

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::stability::{Group, Stability};
-use ssmprobe::model::explain::survey::{CONFIDENCE, ClassMaps, EvalSet, OTHER, OWN, Survey};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
 use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
-use ssmprobe::viz::figures::plot::{Caption, SurveyPlot};
+use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
 
 /// Three rows of four patches.
 pub const GRID: Grid = Grid { rows: 3, cols: 4 };
@@ -172,7 +172,7 @@ pub const COUNTED: [[f32; 6]; 3] =
     [[1.9, 0.4, 0.7, 1.2, 0.3, 1.5], [-0.2, 2.2, 1.1, 0.6, 1.4, 0.9], [0.8, 1.7, -0.5, 1.3, 2.1, 0.2]];
 
 /// What a probe made of ten images.
-pub fn survey() -> Arc<Survey> {
+pub fn evaluation() -> Arc<Evaluation> {
     let asked = EvalSet {
         dataset: "shore".into(),
         split: "test".into(),
@@ -182,7 +182,7 @@ pub fn survey() -> Arc<Survey> {
     };
     let sure = vec![0.91, 0.55, 0.47, 0.38, 0.83, 0.72, 0.61, 0.95, 0.44, f32::NAN];
     let maps = |values: [[f32; 6]; 3]| ClassMaps { values: values.concat(), counts: COUNTS.into() };
-    Arc::new(Survey {
+    Arc::new(Evaluation {
         asked: Arc::new(asked),
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
@@ -202,10 +202,10 @@ pub fn survey() -> Arc<Survey> {
 }
 
 /// An overview of it, with image 2 marked.
-pub fn surveyed(overview: &'static dyn Overview, maps: MapOf) -> SurveyPlot {
-    let survey = survey();
+pub fn evaluated(overview: &'static dyn Overview, maps: MapOf) -> EvaluationPlot {
+    let evaluation = evaluation();
     let choice = Choice { maps, ..Choice::default() };
-    SurveyPlot { overview, other: survey.clone(), survey, choice, selected: Some(2) }
+    EvaluationPlot { overview, other: evaluation.clone(), evaluation, choice, selected: Some(2) }
 }
 
 /// How stable an order is: three kinds of change.

@@ -16,7 +16,7 @@ use ssmprobe::app::state::State;
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
-use ssmprobe::model::explain::survey::Survey;
+use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Picture;
 
@@ -87,7 +87,7 @@ impl Worker {
                 let part = Arc::new(part(&path, split));
                 vec![Event::DatasetOpened { job, entry, part }, Event::Finished(job)]
             }
-            Request::Compute(job, Compute::Evaluate(ask)) => surveyed(job, &ask),
+            Request::Compute(job, Compute::Evaluate(ask)) => evaluated(job, &ask),
             Request::Compute(job, Compute::Stability(ask)) => {
                 let result = Err(UserError::new("no order"));
                 let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
@@ -171,8 +171,8 @@ fn part(path: &Path, split: Option<Split>) -> evaluate::EvalSplit {
     evaluate::EvalSplit::new(dataset, split)
 }
 
-fn surveyed(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
-    let survey = Arc::new(Survey {
+fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
+    let evaluation = Arc::new(Evaluation {
         asked: ask.part.asked.clone(),
         probe: "p".into(),
         head: "gap".into(),
@@ -186,9 +186,12 @@ fn surveyed(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
         weights: None,
     });
     let answer = |subject: &evaluate::EvalProbe| {
-        let answer =
-            evaluate::EvalAnswer { subject: *subject, part: ask.part.clone(), result: Ok(survey.clone()) };
-        Event::Surveyed { job, answer }
+        let answer = evaluate::EvalAnswer {
+            subject: *subject,
+            part: ask.part.clone(),
+            result: Ok(evaluation.clone()),
+        };
+        Event::Evaluated { job, answer }
     };
     ask.subjects.iter().map(answer).chain([Event::Finished(job)]).collect()
 }
@@ -228,7 +231,7 @@ fn job(event: &Event) -> Option<JobId> {
         | Event::ProbesListed { job, .. }
         | Event::ImagesListed { job, .. }
         | Event::DatasetOpened { job, .. }
-        | Event::Surveyed { job, .. }
+        | Event::Evaluated { job, .. }
         | Event::Steadied { job, .. }
         | Event::Recognised { job, .. }
         | Event::Looked { job, .. }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use crate::app::jobs::train::{Parts, labelled};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::data::{Dataset, Split};
-use crate::model::explain::evaluation::Evaluation;
+use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::probe::Probe;
 use crate::model::train::Labelled;
 use crate::model::train::run::{ProbeCheckpoint, Run};
@@ -65,7 +65,7 @@ pub struct Asked<'a> {
     /// SHA-256 of its file.
     pub file: String,
     /// What came out.
-    pub evaluation: Evaluation,
+    pub evaluation: Metrics,
 }
 
 /// The images.

@@ -2,9 +2,9 @@
 //! meet known objects, and anchors beside them.
 
 mod eval_probes;
+mod files;
 mod masks;
 mod output;
-mod survey;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,14 +16,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use self::eval_probes::{Asked, Question, Subject};
-use self::survey::Surveys;
+use self::files::EvaluationFiles;
 use super::inspect::sources::named;
 use super::tokens::{TokenFlags, doubt};
 use super::{extract, fetch};
 use crate::app::jobs::extract::{ExtractError, ExtractOptions, Plan};
 use crate::app::jobs::train::TrainPlan;
 use crate::app::jobs::train::plan::same_tokens;
-use crate::app::report::evaluated::{Evaluated, Evaluations};
+use crate::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use crate::app::terminal::error::{self, Usage};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
@@ -32,7 +32,7 @@ use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::explain::baselines::{Anchor, anchors};
-use crate::model::explain::evaluation::{self, Evaluation, evaluate};
+use crate::model::explain::evaluation::metrics::{self, Metrics, evaluate};
 use crate::model::explain::intervention::InterventionError;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::io::escape::shown;
@@ -70,9 +70,9 @@ pub struct Eval {
     #[arg(long)]
     anchors: bool,
     /// Also write what every probe makes of every image into this folder: <probe>.survey.json, which
-    /// `ssmprobe figures --survey` draws, and <probe>.csv, a row an image.
-    #[arg(long, value_name = "DIR")]
-    survey: Option<PathBuf>,
+    /// `ssmprobe figures --evaluation` draws, and <probe>.csv, a row an image.
+    #[arg(long, alias = "survey", value_name = "DIR")]
+    evaluation: Option<PathBuf>,
     /// Seed of disturbed orders and of null bands.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -93,11 +93,11 @@ they count and of the evidence for the image's own class, and the share of the e
 Of heads with a router every diagnostic of their plans is kept too: its mean over the images, beside
 what random scores and untrained scorers give (`ssmprobe report --table diagnostics`).
 
---survey writes of every image its name, class, prediction, whether that is right (1, 0), its
+--evaluation writes of every image its name, class, prediction, whether that is right (1, 0), its
 probability, the five most probable classes, the probability of its own class, and every diagnostic.
 
 --json prints {"event": "probe", "probe", "head", "seed", "evaluation"} for every probe, {"event":
-"survey", "probe", "files"} with --survey, {"event": "failure", "probe", "error"} for one that cannot
+"survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that cannot
 be asked, {"event": "anchor", ...} and last
 {"event": "end", "images", "masks", "probes", "file"}.
 
@@ -163,8 +163,11 @@ impl Eval {
         };
         // What is asked from here on is kept.
         let _working = interrupt::working();
-        let surveys =
-            self.survey.as_deref().map(|folder| Surveys::new(folder, &dataset, &question)).transpose()?;
+        let evaluations = self
+            .evaluation
+            .as_deref()
+            .map(|folder| EvaluationFiles::new(folder, &dataset, &question))
+            .transpose()?;
         let nulls = NullBands::new(DRAWS, self.seed);
         let question = question.readable(&cache)?;
         let masks = masks::covers(&dataset, &question.asked.images, &wanted, cache.grid())?;
@@ -177,7 +180,7 @@ impl Eval {
         for (at, subject) in subjects.iter().enumerate() {
             let answer = subject.load().and_then(|(probe, file)| {
                 let images = question.labels(&probe, &dataset.classes)?;
-                let asked = evaluation::Question {
+                let asked = metrics::Question {
                     tokens: &cache,
                     images: &images,
                     image_seeds: &question.draws,
@@ -193,9 +196,9 @@ impl Eval {
                 Ok(Some((probe, answer))) => {
                     self.print(|| output::document(subject, &answer.evaluation))?;
                     asked.push(answer);
-                    if let Some(surveys) = &surveys {
+                    if let Some(evaluations) = &evaluations {
                         let stop = || interrupt::flow().is_continue();
-                        let files = surveys.write(&names[at], &probe, &cache, &nulls, &stop)?;
+                        let files = evaluations.write(&names[at], &probe, &cache, &nulls, &stop)?;
                         let (probe, event) = (&subject.path, "survey");
                         if let Some(files) = files {
                             self.print(|| json!({"event": event, "probe": probe, "files": files}))?;
@@ -321,8 +324,8 @@ impl Eval {
 fn ask(
     probe: &Probe,
     name: String,
-    question: &evaluation::Question,
-) -> Result<Option<Evaluation>, InterventionError> {
+    question: &metrics::Question,
+) -> Result<Option<Metrics>, InterventionError> {
     let bar = ProgressBar::new(question.images.images.len() as u64);
     let template = "{msg} {wide_bar} {pos} of {len}, {eta} left";
     bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
@@ -340,7 +343,7 @@ fn keep(run: &Run, draws: u64, asked: &[Asked], anchors: Vec<Anchor>) -> anyhow:
     let probes = asked.iter().filter_map(|Asked { subject, file, evaluation }| {
         let (head, seed, which) = subject.of.clone()?;
         let (which, evaluation) = (which.name().to_owned(), evaluation.clone());
-        Some(Evaluated { head, seed, which, file: Some(file.clone()), draws: Some(draws), evaluation })
+        Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), evaluation })
     });
-    Ok(Evaluations { probes: probes.collect(), anchors }.keep(run)?)
+    Ok(RunMetrics { probes: probes.collect(), anchors }.keep(run)?)
 }

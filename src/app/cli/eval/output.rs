@@ -7,10 +7,10 @@ use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;
 use crate::model::explain::baselines::Anchor;
-use crate::model::explain::evaluation::Evaluation;
+use crate::model::explain::evaluation::metrics::Metrics;
 
 /// One probe.
-pub fn document(subject: &Subject, evaluation: &Evaluation) -> Value {
+pub fn document(subject: &Subject, evaluation: &Metrics) -> Value {
     let (head, seed, which) = match &subject.of {
         Some((head, seed, which)) => (Some(head), Some(seed), Some(which.name())),
         None => (None, None, None),
@@ -71,7 +71,7 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
     (FORMATS[0].render)(&table.without_empty_columns())
 }
 
-fn row(subject: &Subject, evaluation: &Evaluation) -> Row {
+fn row(subject: &Subject, evaluation: &Metrics) -> Row {
     let mut cells = vec![Cell::text(subject.name()), Cell::number(evaluation.accuracy, 2)];
     for ablation in &Ablation::ALL[1..] {
         let outcome = evaluation.ablations.iter().find(|outcome| outcome.ablation == *ablation);

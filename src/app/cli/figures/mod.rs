@@ -1,9 +1,9 @@
 //! `ssmprobe figures`: pictures of stored traces, of fixed scans and of runs, with no weights and no
 //! GPU.
 
+mod evaluation;
 mod run;
 mod source;
-mod survey;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ use crate::viz::draw::theme::Theme;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::{FIGURES, Figure, Info, Options, Rows, compare, draw_column, export, figures, find};
 
-/// Draw the figures of traces, scans, runs and surveys as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
+/// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
 ///
 /// The same input gives the same bytes.
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub struct Figures {
     #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
     run: Option<PathBuf>,
     #[command(flatten)]
-    surveys: survey::Surveys,
+    evaluations: evaluation::EvaluationFlags,
     /// Heads of the run to draw; all where none is named
     #[arg(long, value_delimiter = ',', requires = "run", value_name = "NAME")]
     heads: Vec<String>,
@@ -135,8 +135,8 @@ impl Figures {
         if let Some(folder) = &self.run {
             return self.training(folder);
         }
-        if self.surveys.are_named() {
-            return self.surveyed();
+        if self.evaluations.are_named() {
+            return self.evaluated();
         }
         let mut traces =
             self.trace.iter().map(|path| source::stored(path)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -156,12 +156,12 @@ impl Figures {
 
     /// Whether it is said what to draw, and where to.
     fn check(&self) -> Result<(), Usage> {
-        let drawn = !self.trace.is_empty() || self.surveys.are_named();
+        let drawn = !self.trace.is_empty() || self.evaluations.are_named();
         if !drawn && self.scan.is_empty() && self.run.is_none() {
-            let sources = "--trace FILE, --scan NAME, --run RUN, --survey FILE or --stability FILE";
+            let sources = "--trace FILE, --scan NAME, --run RUN, --evaluation FILE or --stability FILE";
             return Err(Usage(format!("give what to draw: {sources}; --list shows the figures")));
         }
-        if drawn && self.figure.is_empty() && !self.surveys.is_stability() {
+        if drawn && self.figure.is_empty() && !self.evaluations.is_stability() {
             return Err(Usage("give the figure to draw: --figure ID; --list shows them".into()));
         }
         match self.out {

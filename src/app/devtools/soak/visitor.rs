@@ -42,7 +42,7 @@ pub struct Visitor {
     acted: Instant,
     asked: Instant,
     training: Training,
-    surveys: usize,
+    evaluations: usize,
     asking: bool,
     trainings: usize,
     started: usize,
@@ -71,7 +71,7 @@ impl Visitor {
             acted: now,
             asked: now,
             training: Training::None(now),
-            surveys: 0,
+            evaluations: 0,
             asking: false,
             trainings: 0,
             started: 0,
@@ -84,7 +84,7 @@ impl Visitor {
         let wrong = app.state.log.iter().find(|entry| entry.severity == Severity::Error);
         Done {
             looks: app.state.explained_count(),
-            surveys: self.surveys,
+            evaluations: self.evaluations,
             trainings: self.trainings,
             error: wrong.map(|entry| entry.text.clone()),
         }
@@ -183,7 +183,7 @@ impl Visitor {
     fn ask(&mut self, app: &mut App) {
         let busy = app.state.evaluations.job.is_some();
         if self.asking && !busy {
-            self.surveys += 1;
+            self.evaluations += 1;
             self.asked = Instant::now();
         }
         self.asking = busy;

@@ -26,7 +26,7 @@ pub struct Done {
     /// Looks that were answered.
     pub looks: u64,
     /// Times that probes were asked about the dataset.
-    pub surveys: usize,
+    pub evaluations: usize,
     /// Trainings that came to their end.
     pub trainings: usize,
     /// The first thing that went wrong.
@@ -49,7 +49,7 @@ pub struct Verdict {
     /// Frames that were drawn.
     frames: usize,
     looks: u64,
-    surveys: usize,
+    evaluations: usize,
     trainings: usize,
     /// Each by a line through the second half: where it stands at the half, and at the end.
     memory_mb: [f64; 2],
@@ -110,10 +110,10 @@ impl Watch {
         let [slow] = self.frames.take([0.99]);
         self.slow.push(slow);
         let Some(Sample { memory, handles, threads }) = self.samples.last() else { return };
-        let Done { looks, surveys, trainings, .. } = done;
+        let Done { looks, evaluations, trainings, .. } = done;
         say!(
             "{:>6.0} s  {memory:>7.1} MB  {handles:>4} files  {threads:>4} threads  {slow:>6.1} ms p99  \
-             {looks} looks, {surveys} surveys, {trainings} trainings",
+             {looks} looks, {evaluations} evaluations, {trainings} trainings",
             self.begun.elapsed().as_secs_f64()
         );
     }
@@ -143,7 +143,7 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
     hold("the number of threads", threads[1] - threads[0], MAX_COUNT_GROWTH, "");
     hold("the 99th percentile of frames", percent(frame), MAX_FRAME_GROWTH, " %");
     for (what, count) in
-        [("look", done.looks), ("survey", done.surveys as u64), ("training", done.trainings as u64)]
+        [("look", done.looks), ("evaluation", done.evaluations as u64), ("training", done.trainings as u64)]
     {
         if count == 0 {
             faults.push(format!("no {what} came to its end: nothing was watched"));
@@ -154,7 +154,7 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
         seconds: length.as_secs(),
         frames,
         looks: done.looks,
-        surveys: done.surveys,
+        evaluations: done.evaluations,
         trainings: done.trainings,
         memory_mb: rounded(memory),
         handles: rounded(handles),
@@ -201,7 +201,7 @@ mod tests {
             .collect();
         let frames: Vec<f64> =
             (0..60).map(|minute| 10.0 + slow * (f64::from(minute) - 30.0).max(0.0) / 30.0).collect();
-        let done = Done { looks: 9, surveys: 2, trainings: 1, error: None };
+        let done = Done { looks: 9, evaluations: 2, trainings: 1, error: None };
         judge(Duration::from_hours(1), 9, &samples, &frames, &done)
     }
 

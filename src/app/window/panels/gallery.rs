@@ -16,7 +16,7 @@ use crate::app::jobs::{ColumnId, ImageId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Image, Label, Thumbnail};
 use crate::app::window::style;
-use crate::model::explain::survey::CONFIDENCE;
+use crate::model::explain::evaluation::CONFIDENCE;
 use crate::model::trace::Picture;
 use crate::viz::draw::{color32, font};
 
@@ -44,7 +44,7 @@ pub struct Gallery {
 struct FilterKey {
     filter: GalleryFilter,
     focus: Option<ColumnId>,
-    surveys: u64,
+    evaluations: u64,
     count: usize,
     last: Option<ImageId>,
 }
@@ -64,7 +64,7 @@ impl Gallery {
         let key = FilterKey {
             filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
-            surveys: cx.state.evaluations.revision,
+            evaluations: cx.state.evaluations.revision,
             count,
             last,
         };
@@ -191,8 +191,8 @@ impl Gallery {
 fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, rect: Rect) {
     let known = cx.state.dataset().map(|(dataset, _)| dataset);
     let Some(label) = image.label.filter(|label| known == Some(label.dataset)) else { return };
-    let survey = cx.survey();
-    let Some(right) = survey.and_then(|survey| survey.right(label.at)) else { return };
+    let evaluation = cx.evaluation();
+    let Some(right) = evaluation.and_then(|evaluation| evaluation.right(label.at)) else { return };
     let color = if right { style::fine(cx.theme) } else { style::failed(cx.theme) };
     let at = Pos2::new(rect.right() - 11.0, rect.top() + 11.0);
     ui.painter().circle(at, 6.0, color32(color), Stroke::new(1.5, color32(cx.theme.ground)));
@@ -201,11 +201,11 @@ fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, rect: Rect) {
 /// What an image of the dataset is, and what the chosen probe took it for.
 fn about(ui: &mut Ui, cx: &PanelContext<'_>, label: Label, part: &EvalSplit) {
     ui.weak(&part.asked.classes[label.class as usize]);
-    let survey = cx.survey();
-    if let Some(survey) = survey.filter(|survey| survey.readable(label.at)) {
-        let sure = survey.values(CONFIDENCE).map_or(f32::NAN, |values| 100.0 * values[label.at]);
-        let right = if survey.right(label.at) == Some(true) { "Right" } else { "Wrong" };
-        ui.label(format!("{right}: {}, {sure:.1} %", survey.predicted_name(label.at)));
+    let evaluation = cx.evaluation();
+    if let Some(evaluation) = evaluation.filter(|evaluation| evaluation.readable(label.at)) {
+        let sure = evaluation.values(CONFIDENCE).map_or(f32::NAN, |values| 100.0 * values[label.at]);
+        let right = if evaluation.right(label.at) == Some(true) { "Right" } else { "Wrong" };
+        ui.label(format!("{right}: {}, {sure:.1} %", evaluation.predicted_name(label.at)));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::app::window::widgets::choice;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
-/// Draws them; `shown` images pass now. What a survey has to answer is offered once there is one.
+/// Draws them; `shown` images pass now. What an evaluation has to answer is offered once there is one.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
     let before = &cx.state.gallery_filter;
     let mut filter = before.clone();
@@ -24,7 +24,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
             ui.spacing_mut().item_spacing.x = 4.0;
             let half = (ui.available_width() - 4.0) / 2.0;
             classes(ui, &part.asked.classes, &mut filter, half);
-            if cx.survey().is_some() {
+            if cx.evaluation().is_some() {
                 outcome(ui, &mut filter.outcome, half);
             }
         });
@@ -69,7 +69,7 @@ fn outcome(ui: &mut Ui, outcome: &mut Outcome, width: f32) {
 /// What they are sorted by: measures of the chosen probe, and how far it is from another.
 fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     let found = |column| cx.state.evaluation_of(column).and_then(Result::ok);
-    let Some(survey) = cx.focus.and_then(found) else { return };
+    let Some(evaluation) = cx.focus.and_then(found) else { return };
     let name = |sort: &Sort| match sort {
         Sort::Opened => "As opened".to_owned(),
         Sort::Measure(measure) => label(measure),
@@ -82,7 +82,7 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         let combo = ComboBox::from_id_salt("order").width(width - 8.0).selected_text(shown);
         let list = combo.show_ui(ui, |ui| {
             ui.selectable_value(&mut filter.sort, Sort::Opened, name(&Sort::Opened));
-            for measure in survey.measures.keys() {
+            for measure in evaluation.measures.keys() {
                 let sort = Sort::Measure((*measure).to_owned());
                 let text = name(&sort);
                 ui.selectable_value(&mut filter.sort, sort, text);

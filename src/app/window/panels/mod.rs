@@ -39,7 +39,7 @@ use crate::app::state::command::{Action, Command, Effect, Prompt};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Column, ColumnState, JobKind, State};
 use crate::app::user_error::UserError;
-use crate::model::explain::survey::Survey;
+use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
 use crate::viz::draw::theme::Theme;
 use crate::viz::figures::dataset::OVERVIEWS;
@@ -169,7 +169,7 @@ impl<'a> PanelContext<'a> {
     }
 
     /// What the column's probe made of the dataset, where it was evaluated.
-    pub fn survey(&self) -> Option<&'a Arc<Survey>> {
+    pub fn evaluation(&self) -> Option<&'a Arc<Evaluation>> {
         self.state.evaluation_of(self.focus?)?.ok()
     }
 

@@ -12,19 +12,19 @@ use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::{ColumnId, DatasetId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Status};
-use crate::model::explain::survey::Survey;
+use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::{Choice, Control, MapOf, Overview, label, measure};
-use crate::viz::figures::plot::SurveyPlot;
+use crate::viz::figures::plot::EvaluationPlot;
 
-/// What a scene depends on: the addresses of the surveys, choices, and the marked image.
+/// What a scene depends on: the addresses of the evaluations, choices, and the marked image.
 type Key = ([usize; 2], Choice, Option<usize>);
 
 /// The pane of one overview.
 pub struct OverviewPane {
     overview: &'static dyn Overview,
-    plot: PlotView<Key, SurveyPlot>,
+    plot: PlotView<Key, EvaluationPlot>,
     /// The column whose probe stands upwards in a scatter; the focused one where absent.
     against: Option<ColumnId>,
 }
@@ -42,31 +42,31 @@ impl Panel for OverviewPane {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        Some(cx.survey().is_some())
+        Some(cx.evaluation().is_some())
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let Some((dataset, survey)) = survey(ui, cx) else { return };
+        let Some((dataset, evaluation)) = evaluation(ui, cx) else { return };
         let other = self.against.and_then(|column| cx.state.evaluation_of(column)).and_then(Result::ok);
-        let other = other.unwrap_or(&survey).clone();
+        let other = other.unwrap_or(&evaluation).clone();
         ui.add_space(6.0);
-        self.controls(ui, cx, &survey, &other);
+        self.controls(ui, cx, &evaluation, &other);
         let selected = cx.state.current_image().and_then(|image| image.label);
         let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
         // Only a scatter marks it; the others need not be drawn again for it.
         let selected = selected.filter(|_| self.overview.is_by_image());
         let choice = cx.state.views.overview.clone();
-        let (overview, survey) = (self.overview, survey.clone());
-        self.draw(ui, cx, SurveyPlot { overview, survey, other, choice, selected }, dataset);
+        let (overview, evaluation) = (self.overview, evaluation.clone());
+        self.draw(ui, cx, EvaluationPlot { overview, evaluation, other, choice, selected }, dataset);
     }
 }
 
 impl OverviewPane {
-    fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: SurveyPlot, dataset: DatasetId) {
-        let surveys = [Arc::as_ptr(&plot.survey).addr(), Arc::as_ptr(&plot.other).addr()];
-        let key = (surveys, plot.choice.clone(), plot.selected);
+    fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: EvaluationPlot, dataset: DatasetId) {
+        let evaluations = [Arc::as_ptr(&plot.evaluation).addr(), Arc::as_ptr(&plot.other).addr()];
+        let key = (evaluations, plot.choice.clone(), plot.selected);
         // The mark is for the screen.
-        let export = |plot: &SurveyPlot| SurveyPlot { selected: None, ..plot.clone() };
+        let export = |plot: &EvaluationPlot| EvaluationPlot { selected: None, ..plot.clone() };
         let Some((plot, item, response)) = self.plot.fill(ui, cx, key, plot, export) else { return };
         let (what, images) = plot.overview.item(plot.view(), item);
         let clicked = response.clicked();
@@ -87,8 +87,8 @@ impl OverviewPane {
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
-        survey: &Arc<Survey>,
-        other: &Arc<Survey>,
+        evaluation: &Arc<Evaluation>,
+        other: &Arc<Evaluation>,
     ) {
         let before = cx.state.views.overview.clone();
         let mut choice = before.clone();
@@ -99,7 +99,7 @@ impl OverviewPane {
                 match control {
                     Control::Measure => {
                         let name = if by_image { "Across" } else { "Measure" };
-                        pick(ui, name, survey, &mut choice.measure);
+                        pick(ui, name, evaluation, &mut choice.measure);
                     }
                     Control::Against => {
                         pick(ui, "Upwards", other, &mut choice.against);
@@ -115,7 +115,7 @@ impl OverviewPane {
                 }
             }
             if !by_image {
-                ui.weak(format!("{}, {:.1} % right", survey.probe, survey.accuracy()));
+                ui.weak(format!("{}, {:.1} % right", evaluation.probe, evaluation.accuracy()));
             }
         });
         if choice != before {
@@ -144,13 +144,13 @@ impl OverviewPane {
     }
 }
 
-/// Chooses a measure of a survey.
-fn pick(ui: &mut Ui, text: &str, survey: &Survey, chosen: &mut String) {
+/// Chooses a measure of an evaluation.
+fn pick(ui: &mut Ui, text: &str, evaluation: &Evaluation, chosen: &mut String) {
     let id = ui.label(text).id;
-    let shown = label(measure(survey, chosen));
+    let shown = label(measure(evaluation, chosen));
     let combo = ComboBox::from_id_salt(text).width(150.0).selected_text(shown);
     let list = |ui: &mut Ui| {
-        for name in survey.measures.keys() {
+        for name in evaluation.measures.keys() {
             ui.selectable_value(chosen, (*name).to_owned(), label(name));
         }
     };
@@ -167,7 +167,7 @@ fn maps(ui: &mut Ui, of: &mut MapOf) {
 }
 
 /// What the focused column's probe made of the dataset; where that is nothing, says why and what to do.
-pub fn survey(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<Survey>)> {
+pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<Evaluation>)> {
     let state = cx.state;
     let Some((dataset, part)) = state.dataset() else {
         let opening = state.library.datasets.values().find_map(|dataset| match &dataset.status {
@@ -188,8 +188,8 @@ pub fn survey(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, Arc<
         return None;
     };
     let found = cx.focus.and_then(|column| state.evaluation_of(column));
-    if let Some(Ok(survey)) = found {
-        return Some((dataset, survey.clone()));
+    if let Some(Ok(evaluation)) = found {
+        return Some((dataset, evaluation.clone()));
     }
     if let Some(job) = state.evaluations.job {
         cx.busy(ui, "Asking…", Some(job));

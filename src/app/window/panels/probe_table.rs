@@ -10,8 +10,8 @@ use super::{Panel, PanelContext, UiAction, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::Command;
 use crate::app::state::{Probe, State};
+use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
-use crate::model::explain::survey::{CONFIDENCE, OWN, Survey};
 use crate::viz::draw::{Table, number};
 use crate::viz::figures::dataset::label;
 use crate::viz::{Info, TabGroup};
@@ -55,7 +55,7 @@ impl Panel for ProbeTable {
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let mut rows = rows(cx.state);
         if rows.is_empty() {
-            overview::survey(ui, cx);
+            overview::evaluation(ui, cx);
             return;
         }
         match self.sort {
@@ -132,27 +132,27 @@ fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
 fn rows(state: &State) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (probe, change) in subjects(state) {
-        let Some(Ok(survey)) = state.evaluation(probe, change) else { continue };
+        let Some(Ok(evaluation)) = state.evaluation(probe, change) else { continue };
         if rows.iter().any(|row| (row.probe, row.change) == (probe, change)) {
             continue;
         }
         let name = state.library.probes.get(&probe).map(Probe::name).unwrap_or_default();
         let change_text = change.text();
         let name = if change_text.is_empty() { name } else { format!("{name} · {change_text}") };
-        rows.push(Row { probe, change, name, values: values(survey) });
+        rows.push(Row { probe, change, name, values: values(evaluation) });
     }
     rows
 }
 
 /// Accuracy, then the means over the images.
-fn values(survey: &Arc<Survey>) -> Vec<f64> {
+fn values(evaluation: &Arc<Evaluation>) -> Vec<f64> {
     let mean = |measure: &&str| {
         let known: Vec<f64> =
-            survey.values(measure).unwrap_or_default().iter().map(|v| f64::from(*v)).collect();
+            evaluation.values(measure).unwrap_or_default().iter().map(|v| f64::from(*v)).collect();
         let known: Vec<f64> = known.into_iter().filter(|v| v.is_finite()).collect();
         if known.is_empty() { f64::NAN } else { known.iter().sum::<f64>() / known.len() as f64 }
     };
-    std::iter::once(survey.accuracy()).chain(MEANS.iter().map(mean)).collect()
+    std::iter::once(evaluation.accuracy()).chain(MEANS.iter().map(mean)).collect()
 }
 
 /// The table as text, a tab between columns; what is not known is empty.

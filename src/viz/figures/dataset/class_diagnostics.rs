@@ -2,7 +2,7 @@
 //! nine tenths as a line; behind them what chance gives for a single image (5th to 95th percentile).
 
 use super::{Control, Overview, View, label, measure};
-use crate::model::explain::survey::{ClassRow, Survey};
+use crate::model::explain::evaluation::{ClassRow, Evaluation};
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend,
 };
@@ -18,8 +18,8 @@ const MARGINS_PT: f32 = 38.0;
 pub struct ClassDiagnostics;
 
 /// The classes that are drawn, highest median first, and how many lie between the two halves.
-fn rows(survey: &Survey, measure: &str) -> (Vec<ClassRow>, usize) {
-    let mut rows = survey.by_class(measure);
+fn rows(evaluation: &Evaluation, measure: &str) -> (Vec<ClassRow>, usize) {
+    let mut rows = evaluation.by_class(measure);
     rows.sort_by(|a, b| b.quantiles[2].total_cmp(&a.quantiles[2]).then(a.class.cmp(&b.class)));
     let left_out = rows.len().saturating_sub(MAX_CLASSES);
     if left_out > 0 {
@@ -43,18 +43,18 @@ impl Overview for ClassDiagnostics {
     }
 
     fn height(&self, view: View<'_>, _: f32) -> f32 {
-        let rows = rows(view.survey, measure(view.survey, &view.choice.measure)).0.len();
+        let rows = rows(view.evaluation, measure(view.evaluation, &view.choice.measure)).0.len();
         rows.max(3) as f32 * ROW_PT + MARGINS_PT
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let (survey, name) = (view.survey, measure(view.survey, &view.choice.measure));
-        let (rows, left_out) = rows(survey, name);
+        let (evaluation, name) = (view.evaluation, measure(view.evaluation, &view.choice.measure));
+        let (rows, left_out) = rows(evaluation, name);
         if rows.is_empty() {
             return Err(Empty(format!("No image has a {}", label(name).to_lowercase())));
         }
         let mut scene = Scene::new(size.width, size.height, "Measure by class", theme.background);
-        let null = survey.nulls.get(name).copied();
+        let null = evaluation.nulls.get(name).copied();
         let ends = rows.iter().flat_map(|row| [row.quantiles[0], row.quantiles[4]]);
         let (lo, hi) = extent(ends.chain(null.into_iter().flat_map(|(a, b)| [a, b]))).unwrap_or((0.0, 1.0));
         let mut key = vec![
@@ -66,7 +66,7 @@ impl Overview for ClassDiagnostics {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
         }
         let below = legend::above(&mut scene, theme, size, &key);
-        let names: Vec<&str> = rows.iter().map(|row| survey.asked.classes[row.class].as_str()).collect();
+        let names: Vec<&str> = rows.iter().map(|row| evaluation.asked.classes[row.class].as_str()).collect();
         let axis = Axis::new(Scale::padded(lo, hi), label(name), 5);
         // The last number may stand half beyond its axis.
         let chart = RowChart::new(below, axis, &names, (0.32, 8.0), theme);
@@ -97,12 +97,12 @@ impl Overview for ClassDiagnostics {
     }
 
     fn table(&self, view: View<'_>) -> Table {
-        let (survey, name) = (view.survey, measure(view.survey, &view.choice.measure));
-        let rows = survey.by_class(name);
+        let (evaluation, name) = (view.evaluation, measure(view.evaluation, &view.choice.measure));
+        let rows = evaluation.by_class(name);
         let quantile = |at: usize| rows.iter().map(move |row| row.quantiles[at]);
-        let null = survey.nulls.get(name).copied().unwrap_or((f64::NAN, f64::NAN));
+        let null = evaluation.nulls.get(name).copied().unwrap_or((f64::NAN, f64::NAN));
         Table::default()
-            .words("class", rows.iter().map(|row| survey.asked.classes[row.class].clone()))
+            .words("class", rows.iter().map(|row| evaluation.asked.classes[row.class].clone()))
             .words("measure", rows.iter().map(|_| name.to_owned()))
             .numbers("images", rows.iter().map(|row| row.count as f64))
             .numbers("p05", quantile(0))
@@ -115,8 +115,8 @@ impl Overview for ClassDiagnostics {
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let asked = &view.survey.asked;
-        let images = (0..view.survey.len()).filter(|at| asked.class[*at] as usize == item).collect();
+        let asked = &view.evaluation.asked;
+        let images = (0..view.evaluation.len()).filter(|at| asked.class[*at] as usize == item).collect();
         (asked.classes.get(item).cloned().unwrap_or_default(), images)
     }
 }

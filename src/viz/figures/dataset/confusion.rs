@@ -3,7 +3,7 @@
 //! many classes a cell is a block of them.
 
 use super::{Control, Overview, View};
-use crate::model::explain::survey::{Confusion, OTHER, Survey};
+use crate::model::explain::evaluation::{Confusion, Evaluation, OTHER};
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, font, frame, legend,
     number,
@@ -30,11 +30,12 @@ struct Cells {
 }
 
 impl Cells {
-    fn new(survey: &Survey) -> Self {
-        let classes = survey.asked.classes.len();
+    fn new(evaluation: &Evaluation) -> Self {
+        let classes = evaluation.asked.classes.len();
         let block = classes.div_ceil(MAX_ROWS).max(1);
         let rows = classes.div_ceil(block);
-        let other = (0..survey.len()).any(|at| survey.readable(at) && survey.predicted[at] == OTHER);
+        let other =
+            (0..evaluation.len()).any(|at| evaluation.readable(at) && evaluation.predicted[at] == OTHER);
         Self { block, rows, columns: rows + usize::from(other) }
     }
 
@@ -58,13 +59,13 @@ impl Cells {
 }
 
 /// The accuracy, and of how many images: those that could be read.
-fn title(survey: &Survey) -> String {
-    let read = (0..survey.len()).filter(|at| survey.readable(*at)).count();
-    let rest = match survey.len() - read {
+fn title(evaluation: &Evaluation) -> String {
+    let read = (0..evaluation.len()).filter(|at| evaluation.readable(*at)).count();
+    let rest = match evaluation.len() - read {
         0 => String::new(),
         rest => format!("; {rest} unreadable"),
     };
-    format!("Accuracy {} % of {read} images{rest}", number(survey.accuracy()))
+    format!("Accuracy {} % of {read} images{rest}", number(evaluation.accuracy()))
 }
 
 /// Where the matrix lies: room for names on the left and above.
@@ -73,9 +74,9 @@ struct Layout {
     named: bool,
 }
 
-fn layout(survey: &Survey, theme: &Theme, size: Size) -> Layout {
-    let Cells { rows, columns, .. } = Cells::new(survey);
-    let widest = font::widest(&survey.asked.classes, theme.tick);
+fn layout(evaluation: &Evaluation, theme: &Theme, size: Size) -> Layout {
+    let Cells { rows, columns, .. } = Cells::new(evaluation);
+    let widest = font::widest(&evaluation.asked.classes, theme.tick);
     let named = rows <= MAX_NAMED;
     let left = if named { widest.min(size.width * 0.26) + 5.0 } else { theme.label + 4.0 };
     let bar = legend::bar_room(theme, &bar());
@@ -109,16 +110,16 @@ impl Overview for ConfusionMatrix {
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let survey = view.survey;
-        let confusion = survey.confusion();
+        let evaluation = view.evaluation;
+        let confusion = evaluation.confusion();
         if confusion.counts.is_empty() {
             return Err(Empty("No image could be read".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, "Confusion matrix", theme.background);
-        let cells = Cells::new(survey);
+        let cells = Cells::new(evaluation);
         let Cells { rows, columns, .. } = cells;
-        let Layout { area, named } = layout(survey, theme, size);
-        let accuracy = title(survey);
+        let Layout { area, named } = layout(evaluation, theme, size);
+        let accuracy = title(evaluation);
         frame::title(&mut scene, theme, [area.x, 0.0], &accuracy, size.width - area.x);
         let color =
             |t: f32| if t <= 0.0 { theme.ground.mix(theme.faint, 0.5) } else { view.choice.map.at(t) };
@@ -129,7 +130,7 @@ impl Overview for ConfusionMatrix {
         for row in 0..rows {
             let y = area.y + (row as f32 + 0.5) * h;
             if named {
-                let name = font::fit(&survey.asked.classes[row], theme.tick, area.x - 4.0);
+                let name = font::fit(&evaluation.asked.classes[row], theme.tick, area.x - 4.0);
                 scene.text_mid([area.x - 4.0, y], name, theme.tick, theme.ink, Anchor::End);
             }
             for column in (0..columns).filter(|_| rows <= MAX_COUNTED && w > 12.0 && h > 7.5) {
@@ -158,11 +159,11 @@ impl Overview for ConfusionMatrix {
     }
 
     fn table(&self, view: View<'_>) -> Table {
-        let (survey, confusion) = (view.survey, view.survey.confusion());
-        let classes = &survey.asked.classes;
+        let (evaluation, confusion) = (view.evaluation, view.evaluation.confusion());
+        let classes = &evaluation.asked.classes;
         let name = |class: usize| classes.get(class).map_or("(another class)", String::as_str).to_owned();
         // All pairs of very many classes fill no table: those that occurred do.
-        if Cells::new(survey).block > 1 {
+        if Cells::new(evaluation).block > 1 {
             let (pairs, counts): (Vec<_>, Vec<_>) = confusion.counts.iter().unzip();
             return Table::default()
                 .words("true_class", pairs.iter().map(|(class, _)| name(*class)))
@@ -178,16 +179,16 @@ impl Overview for ConfusionMatrix {
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let survey = view.survey;
-        let (cells, classes) = (Cells::new(survey), &survey.asked.classes);
+        let evaluation = view.evaluation;
+        let (cells, classes) = (Cells::new(evaluation), &evaluation.asked.classes);
         let (row, column) = (item / cells.columns, item % cells.columns);
         let there = |at: &usize| {
             // `OTHER` is a larger number than that of any class.
-            let (class, taken) = (survey.asked.class[*at] as usize, survey.predicted[*at] as usize);
+            let (class, taken) = (evaluation.asked.class[*at] as usize, evaluation.predicted[*at] as usize);
             let own = (class / cells.block, cells.column(taken, classes.len()));
-            survey.readable(*at) && own == (row, column)
+            evaluation.readable(*at) && own == (row, column)
         };
-        let images: Vec<usize> = (0..survey.len()).filter(there).collect();
+        let images: Vec<usize> = (0..evaluation.len()).filter(there).collect();
         let name = |place: usize| {
             let (first, last) = (place * cells.block, (place + 1) * cells.block - 1);
             match (classes.get(first), classes.get(last.min(classes.len() - 1))) {

@@ -1,6 +1,6 @@
-//! Pictures of a [`Survey`]: what one probe made of all images of a dataset.
+//! Pictures of an [`Evaluation`]: what one probe made of all images of a dataset.
 //!
-//! An [`Overview`] is to a survey what a [`Figure`](crate::viz::Figure) is to a trace; [`OVERVIEWS`] is
+//! An [`Overview`] is to an evaluation what a [`Figure`](crate::viz::Figure) is to a trace; [`OVERVIEWS`] is
 //! the one list of them. What lies under the pointer is an item of the picture's own list; the
 //! picture says which images stand behind it.
 
@@ -12,7 +12,7 @@ pub(crate) mod scatter;
 use serde::{Deserialize, Serialize};
 
 use super::diagnostics::words;
-use crate::model::explain::survey::{CONFIDENCE, OWN, Survey};
+use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::viz::draw::{Map, Scene, Table, Theme};
 use crate::viz::{Empty, Info, Size};
 
@@ -69,16 +69,16 @@ pub enum Control {
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// What the probe made of the images.
-    pub survey: &'a Survey,
-    /// The survey of the second axis of a scatter: of another probe, or the same one.
-    pub other: &'a Survey,
+    pub evaluation: &'a Evaluation,
+    /// The evaluation of the second axis of a scatter: of another probe, or the same one.
+    pub other: &'a Evaluation,
     /// What is set.
     pub choice: &'a Choice,
     /// The image to mark.
     pub selected: Option<usize>,
 }
 
-/// A kind of picture of a survey.
+/// A kind of picture of an evaluation.
 pub trait Overview: Sync {
     /// What it is called, and what it shows.
     fn info(&self) -> Info;
@@ -91,7 +91,7 @@ pub trait Overview: Sync {
     /// The settings it heeds, in the order they are offered.
     fn controls(&self) -> &'static [Control];
 
-    /// Whether it shows image by image, of two surveys where there are two.
+    /// Whether it shows image by image, of two evaluations where there are two.
     fn is_by_image(&self) -> bool {
         self.controls().contains(&Control::Against)
     }
@@ -131,13 +131,20 @@ pub fn label(measure: &str) -> String {
 }
 
 /// The measure that can be shown: the one chosen, or the confidence of a probe without it.
-pub fn measure<'a>(survey: &Survey, chosen: &'a str) -> &'a str {
-    if survey.values(chosen).is_some() { chosen } else { CONFIDENCE }
+pub fn measure<'a>(evaluation: &Evaluation, chosen: &'a str) -> &'a str {
+    if evaluation.values(chosen).is_some() { chosen } else { CONFIDENCE }
 }
 
 /// Who was asked about what, as one line.
-pub fn subject(survey: &Survey) -> String {
-    let change = if survey.change.is_empty() { String::new() } else { format!(" ({})", survey.change) };
-    let asked = &survey.asked;
-    format!("{}{change} on {} {} images of {}", survey.probe, survey.len(), asked.split, asked.dataset)
+pub fn subject(evaluation: &Evaluation) -> String {
+    let change =
+        if evaluation.change.is_empty() { String::new() } else { format!(" ({})", evaluation.change) };
+    let asked = &evaluation.asked;
+    format!(
+        "{}{change} on {} {} images of {}",
+        evaluation.probe,
+        evaluation.len(),
+        asked.split,
+        asked.dataset
+    )
 }

@@ -5,7 +5,7 @@
 //! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine tokens of ten.
 
 use super::{Control, MapOf, Overview, View};
-use crate::model::explain::survey::{ClassMaps, Survey};
+use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Table, Theme, diverging, extent, font, legend,
@@ -26,12 +26,12 @@ pub struct RoutingMaps;
 
 /// The maps that are chosen, or why there are none.
 fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
-    let survey = view.survey;
+    let evaluation = view.evaluation;
     let (maps, what) = match view.choice.maps {
-        MapOf::Positions => (&survey.positions, "reads its tokens in no single order"),
-        MapOf::Weights => (&survey.weights, "gives no token one weight"),
+        MapOf::Positions => (&evaluation.positions, "reads its tokens in no single order"),
+        MapOf::Weights => (&evaluation.weights, "gives no token one weight"),
     };
-    maps.as_ref().ok_or_else(|| Empty(format!("{} {what}", survey.head)))
+    maps.as_ref().ok_or_else(|| Empty(format!("{} {what}", evaluation.head)))
 }
 
 /// The classes drawn, in order.
@@ -75,8 +75,8 @@ fn tiles(count: usize, room: f32, height: f32, head: f32, aspect: f32) -> (usize
     (columns, width(columns))
 }
 
-fn aspect(survey: &Survey) -> f32 {
-    survey.grid.rows as f32 / survey.grid.cols.max(1) as f32
+fn aspect(evaluation: &Evaluation) -> f32 {
+    evaluation.grid.rows as f32 / evaluation.grid.cols.max(1) as f32
 }
 
 impl Overview for RoutingMaps {
@@ -101,11 +101,11 @@ impl Overview for RoutingMaps {
         let columns = (((room + GAP_PT) / (DEFAULT_MAP_PT + GAP_PT)) as usize).clamp(1, drawn.len() + 1);
         let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
         let rows = (drawn.len() + 1).div_ceil(columns) as f32;
-        rows * (side * aspect(view.survey) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
+        rows * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let (survey, maps) = (view.survey, maps(view)?);
+        let (evaluation, maps) = (view.evaluation, maps(view)?);
         let mut scene = Scene::new(size.width, size.height, "Routing by class", theme.background);
         let drawn = classes(maps);
         let axis = bar(maps, &drawn, view.choice.maps);
@@ -116,27 +116,27 @@ impl Overview for RoutingMaps {
         let foot = theme.tick + 3.0;
         let room = size.width - legend::bar_room(theme, &axis) - 2.0;
         let head = theme.tick + 3.0;
-        let (columns, side) = tiles(drawn.len() + 1, room, size.height - foot, head, aspect(survey));
+        let (columns, side) = tiles(drawn.len() + 1, room, size.height - foot, head, aspect(evaluation));
         let rows = (drawn.len() + 1).div_ceil(columns);
         let (all, _) = maps.all();
         for at in 0..=drawn.len() {
             let class = at.checked_sub(1).map(|at| drawn[at]);
             let values = class.map_or(all.as_slice(), |class| maps.of_class(class));
-            let name = class.map_or("All classes", |class| survey.asked.classes[class].as_str());
+            let name = class.map_or("All classes", |class| evaluation.asked.classes[class].as_str());
             let x = (at % columns) as f32 * (side + GAP_PT);
-            let y = (at / columns) as f32 * (side * aspect(survey) + head + GAP_PT);
-            let rect = Box2::new(x, y + head, side, side * aspect(survey));
+            let y = (at / columns) as f32 * (side * aspect(evaluation) + head + GAP_PT);
+            let rect = Box2::new(x, y + head, side, side * aspect(evaluation));
             let text = font::fit_middle(name, theme.tick, side);
             scene.text([x, y + theme.tick * font::CAP + 1.0], text, theme.tick, theme.ink, Anchor::Start);
             let pixels = values.iter().map(|v| color(axis.scale.at(f64::from(*v))));
-            let raster = Raster::new(survey.grid.cols, survey.grid.rows, pixels);
+            let raster = Raster::new(evaluation.grid.cols, evaluation.grid.rows, pixels);
             scene.image(rect, raster, false, None);
-            scene.target(rect, Identity::Item(class.unwrap_or(survey.asked.classes.len())));
+            scene.target(rect, Identity::Item(class.unwrap_or(evaluation.asked.classes.len())));
         }
-        let tall = (rows as f32 * (side * aspect(survey) + head + GAP_PT) - head - GAP_PT).min(220.0);
+        let tall = (rows as f32 * (side * aspect(evaluation) + head + GAP_PT) - head - GAP_PT).min(220.0);
         let last = (columns.min(drawn.len() + 1)) as f32 * (side + GAP_PT) - GAP_PT;
         legend::color_bar(&mut scene, theme, Box2::new(0.0, head, last, tall), &axis, color);
-        let base = rows as f32 * (side * aspect(survey) + head + GAP_PT) + theme.tick * font::CAP;
+        let base = rows as f32 * (side * aspect(evaluation) + head + GAP_PT) + theme.tick * font::CAP;
         let note = font::fit(&note(view, maps, &drawn), theme.tick, size.width);
         scene.text([0.0, base], note, theme.tick, theme.muted, Anchor::Start);
         Ok(scene)
@@ -148,16 +148,16 @@ impl Overview for RoutingMaps {
         let matrix =
             Matrix { rows: classes, cols: maps.values.len() / classes.max(1), data: maps.values.clone() };
         Table::default()
-            .words("class", view.survey.asked.classes.iter().cloned())
+            .words("class", view.evaluation.asked.classes.iter().cloned())
             .numbers("images", maps.counts.iter().map(|count| f64::from(*count)))
             .matrix("token", matrix)
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let asked = &view.survey.asked;
+        let asked = &view.evaluation.asked;
         let of = |at: &usize| item == asked.classes.len() || asked.class[*at] as usize == item;
         let name = asked.classes.get(item).cloned().unwrap_or_else(|| "All classes".to_owned());
-        (name, (0..view.survey.len()).filter(of).collect())
+        (name, (0..view.evaluation.len()).filter(of).collect())
     }
 }
 

@@ -2,7 +2,7 @@
 //! the dots what chance gives for a single image, where it says something.
 
 use super::{Control, Overview, View, label, measure};
-use crate::model::explain::survey::spearman;
+use crate::model::explain::evaluation::spearman;
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Scale, Scene, Shape, Stroke, Table, Theme, extent, legend, number,
 };
@@ -17,13 +17,13 @@ struct Axes<'a> {
 }
 
 fn axes<'a>(view: View<'a>) -> Axes<'a> {
-    let two = !std::ptr::eq(view.survey, view.other);
-    let axis = |survey: &'a crate::model::explain::survey::Survey, chosen: &str| {
-        let name = measure(survey, chosen);
-        let of = if two { format!("{}, {}", label(name), survey.probe) } else { label(name) };
-        (survey.values(name).unwrap_or_default(), of, survey.nulls.get(name).copied())
+    let two = !std::ptr::eq(view.evaluation, view.other);
+    let axis = |evaluation: &'a crate::model::explain::evaluation::Evaluation, chosen: &str| {
+        let name = measure(evaluation, chosen);
+        let of = if two { format!("{}, {}", label(name), evaluation.probe) } else { label(name) };
+        (evaluation.values(name).unwrap_or_default(), of, evaluation.nulls.get(name).copied())
     };
-    Axes { x: axis(view.survey, &view.choice.measure), y: axis(view.other, &view.choice.against) }
+    Axes { x: axis(view.evaluation, &view.choice.measure), y: axis(view.other, &view.choice.against) }
 }
 
 fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
@@ -78,14 +78,14 @@ impl Overview for Scatter {
             scene.fill(Box2::new(area.x, from, area.w, (to - from).max(1.0)), theme.band.alpha(0.7));
         }
         frame.grid(&mut scene, theme);
-        let many = view.survey.len() as f32;
+        let many = view.evaluation.len() as f32;
         let radius = (26.0 / many.sqrt()).clamp(0.9, 1.9);
         let alpha = (60.0 / many.sqrt()).clamp(0.35, 0.85);
         // Wrong ones last: they are fewer, and asked for more often.
         for wanted in [true, false] {
             let color = if wanted { right } else { wrong };
             for (image, (a, b)) in x.0.iter().zip(y.0).enumerate() {
-                if a.is_finite() && b.is_finite() && view.survey.right(image) == Some(wanted) {
+                if a.is_finite() && b.is_finite() && view.evaluation.right(image) == Some(wanted) {
                     let center = frame.at(f64::from(*a), f64::from(*b));
                     let shape =
                         Shape::Circle { center, radius, fill: Some(color.alpha(alpha)), stroke: None };
@@ -107,29 +107,32 @@ impl Overview for Scatter {
     fn table(&self, view: View<'_>) -> Table {
         let Axes { x, y } = axes(view);
         let wide = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
-        let asked = &view.survey.asked;
+        let asked = &view.evaluation.asked;
         let name = |axis: &str, of: &str| format!("{axis}: {}", of.to_lowercase());
         Table::default()
             .words("image", asked.images.iter().cloned())
             .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
-            .words("predicted", (0..view.survey.len()).map(|at| view.survey.predicted_name(at).to_owned()))
+            .words(
+                "predicted",
+                (0..view.evaluation.len()).map(|at| view.evaluation.predicted_name(at).to_owned()),
+            )
             .numbers(&name("x", &x.1), wide(x.0))
             .numbers(&name("y", &y.1), wide(y.0))
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let survey = view.survey;
-        let class = |at: usize| survey.asked.classes[survey.asked.class[at] as usize].as_str();
-        if item >= survey.len() {
+        let evaluation = view.evaluation;
+        let class = |at: usize| evaluation.asked.classes[evaluation.asked.class[at] as usize].as_str();
+        if item >= evaluation.len() {
             return (String::new(), Vec::new());
         }
-        let name = &survey.asked.images[item];
+        let name = &evaluation.asked.images[item];
         let Axes { x, y } = axes(view);
         let at = |(values, of, _): (&[f32], String, _)| {
             let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));
             format!("\n{of}: {}", number(value))
         };
-        let taken = survey.predicted_name(item);
+        let taken = evaluation.predicted_name(item);
         (format!("{name}: {}, taken for {taken}{}{}", class(item), at(x), at(y)), vec![item])
     }
 }

@@ -10,31 +10,31 @@ use clap::{Args, ValueEnum};
 
 use super::{Figures, source};
 use crate::app::terminal::stdout::say;
+use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::stability::Stability;
-use crate::model::explain::survey::Survey;
 use crate::viz::export;
 use crate::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
-use crate::viz::figures::plot::{Plot, SurveyPlot};
+use crate::viz::figures::plot::{EvaluationPlot, Plot};
 use crate::viz::figures::stability::{self, StabilityPlot};
 
-/// What is drawn of surveys.
+/// What is drawn of evaluations.
 #[derive(Args)]
-pub struct Surveys {
+pub struct EvaluationFlags {
     /// What a probe made of a dataset, as the window saves it beside a figure (JSON); a second one
     /// stands upwards in a scatter
-    #[arg(long, conflicts_with_all = ["trace", "scan", "run"], value_name = "FILE")]
-    survey: Vec<PathBuf>,
+    #[arg(long, alias = "survey", conflicts_with_all = ["trace", "scan", "run"], value_name = "FILE")]
+    evaluation: Vec<PathBuf>,
     /// The stability of one image's order, as the window saves it beside its figure (JSON)
-    #[arg(long, conflicts_with_all = ["trace", "scan", "run", "survey"], value_name = "FILE")]
+    #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation"], value_name = "FILE")]
     stability: Option<PathBuf>,
     /// The measure by class, and across a scatter
-    #[arg(long, requires = "survey", value_name = "NAME")]
+    #[arg(long, requires = "evaluation", value_name = "NAME")]
     measure: Option<String>,
     /// The measure upwards in a scatter
-    #[arg(long, requires = "survey", value_name = "NAME")]
+    #[arg(long, requires = "evaluation", value_name = "NAME")]
     against: Option<String>,
     /// What maps of classes show: where tokens come, or what they count
-    #[arg(long, value_enum, requires = "survey", default_value = "positions")]
+    #[arg(long, value_enum, requires = "evaluation", default_value = "positions")]
     maps: Maps,
 }
 
@@ -44,10 +44,10 @@ enum Maps {
     Weights,
 }
 
-impl Surveys {
+impl EvaluationFlags {
     /// Whether there are any.
     pub fn are_named(&self) -> bool {
-        !self.survey.is_empty() || self.stability.is_some()
+        !self.evaluation.is_empty() || self.stability.is_some()
     }
 
     /// Whether it is a stability, which has one figure.
@@ -55,12 +55,12 @@ impl Surveys {
         self.stability.is_some()
     }
 
-    /// The measure of this name, of a survey that has it.
-    fn measure(survey: &Survey, name: Option<&String>, usual: String) -> anyhow::Result<String> {
+    /// The measure of this name, of an evaluation that has it.
+    fn measure(evaluation: &Evaluation, name: Option<&String>, usual: String) -> anyhow::Result<String> {
         let Some(name) = name else { return Ok(usual) };
-        if survey.values(name).is_none() {
-            let known: Vec<&str> = survey.measures.keys().copied().collect();
-            bail!("{} has no measure {name}; there are {}", survey.probe, known.join(", "));
+        if evaluation.values(name).is_none() {
+            let known: Vec<&str> = evaluation.measures.keys().copied().collect();
+            bail!("{} has no measure {name}; there are {}", evaluation.probe, known.join(", "));
         }
         Ok(name.clone())
     }
@@ -68,10 +68,10 @@ impl Surveys {
 
 impl Figures {
     /// Draws them.
-    pub(super) fn surveyed(&self) -> anyhow::Result<ExitCode> {
+    pub(super) fn evaluated(&self) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
         let (theme, width) = (self.theme(), export::points(self.width));
-        let plot: Box<dyn Plot> = match &self.surveys.stability {
+        let plot: Box<dyn Plot> = match &self.evaluations.stability {
             Some(path) => {
                 if self.figure.iter().any(|id| id != stability::INFO.id) {
                     bail!("--figure: a stability has one figure, stability");
@@ -88,34 +88,35 @@ impl Figures {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn overview(&self) -> anyhow::Result<SurveyPlot> {
+    fn overview(&self) -> anyhow::Result<EvaluationPlot> {
         let ids = || OVERVIEWS.iter().map(|overview| overview.id()).collect::<Vec<_>>().join(", ");
         let [id] = &self.figure[..] else { bail!("--figure: name one of {}", ids()) };
-        let overview = dataset::find(id)
-            .with_context(|| format!("--figure {id}: a survey has no such figure; there are {}", ids()))?;
-        let read = |path: &PathBuf| -> anyhow::Result<Arc<Survey>> {
-            Ok(Arc::new(Survey::from_json(&text(path)?).with_context(|| path.display().to_string())?))
+        let overview = dataset::find(id).with_context(|| {
+            format!("--figure {id}: an evaluation has no such figure; there are {}", ids())
+        })?;
+        let read = |path: &PathBuf| -> anyhow::Result<Arc<Evaluation>> {
+            Ok(Arc::new(Evaluation::from_json(&text(path)?).with_context(|| path.display().to_string())?))
         };
-        let surveys = self.surveys.survey.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
-        let (survey, other) = match &surveys[..] {
+        let evaluations = self.evaluations.evaluation.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        let (evaluation, other) = match &evaluations[..] {
             [one] => (one.clone(), one.clone()),
             [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
-            _ => bail!("--survey: only a scatter takes two"),
+            _ => bail!("--evaluation: only a scatter takes two"),
         };
-        if survey.len() != other.len() {
-            bail!("--survey: the two were asked about {} and {} images", survey.len(), other.len());
+        if evaluation.len() != other.len() {
+            bail!("--evaluation: the two were asked about {} and {} images", evaluation.len(), other.len());
         }
         let usual = Choice::default();
         let choice = Choice {
-            measure: Surveys::measure(&survey, self.surveys.measure.as_ref(), usual.measure)?,
-            against: Surveys::measure(&other, self.surveys.against.as_ref(), usual.against)?,
-            maps: match self.surveys.maps {
+            measure: EvaluationFlags::measure(&evaluation, self.evaluations.measure.as_ref(), usual.measure)?,
+            against: EvaluationFlags::measure(&other, self.evaluations.against.as_ref(), usual.against)?,
+            maps: match self.evaluations.maps {
                 Maps::Positions => MapOf::Positions,
                 Maps::Weights => MapOf::Weights,
             },
             map: self.options().map,
         };
-        Ok(SurveyPlot { overview, survey, other, choice, selected: None })
+        Ok(EvaluationPlot { overview, evaluation, other, choice, selected: None })
     }
 }
 

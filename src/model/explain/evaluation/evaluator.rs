@@ -10,7 +10,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
-use super::{CONFIDENCE, ClassMaps, EvalSet, OTHER, OWN, Survey};
+use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::intervention::{Intervention, InterventionError};
@@ -166,7 +166,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// What came out of the images asked about; `name` and `backbone` say of what.
-    pub fn finish(self, name: String, backbone: String) -> Survey {
+    pub fn finish(self, name: String, backbone: String) -> Evaluation {
         let column = |of: &dyn Fn(&Answer) -> f32| -> Vec<f32> {
             self.answers.iter().map(|answer| answer.as_ref().map_or(f32::NAN, of)).collect()
         };
@@ -177,7 +177,7 @@ impl<'a> Evaluator<'a> {
                 measures.insert(measure.name, column(&|a| a.measures.as_ref().map_or(f32::NAN, |m| m[at])));
             }
         }
-        Survey {
+        Evaluation {
             probe: name,
             head: self.probe.meta.head.clone(),
             change: self.change.text(),

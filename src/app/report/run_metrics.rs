@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::model::explain::baselines::Anchor;
-use crate::model::explain::evaluation::Evaluation;
+use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::io::atomic_file;
 use crate::model::io::sha256;
 use crate::model::train::run::{ProbeCheckpoint, Run, RunError};
@@ -18,9 +18,9 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// Everything that was asked so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evaluations {
+pub struct RunMetrics {
     /// Probe by probe.
-    pub probes: Vec<Evaluated>,
+    pub probes: Vec<ProbeMetrics>,
     /// Anchors on the same tokens.
     #[serde(default)]
     pub anchors: Vec<Anchor>,
@@ -28,7 +28,7 @@ pub struct Evaluations {
 
 /// One probe on the run's test images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Evaluated {
+pub struct ProbeMetrics {
     /// Name of the variant.
     pub head: String,
     /// Its seed.
@@ -43,14 +43,14 @@ pub struct Evaluated {
     #[serde(default)]
     pub draws: Option<u64>,
     /// What came out.
-    pub evaluation: Evaluation,
+    pub evaluation: Metrics,
 }
 
-impl Evaluations {
+impl RunMetrics {
     /// Takes in what is newer: a probe or an anchor that was asked again replaces what it said.
     pub fn merge(&mut self, newer: Self) {
         for probe in newer.probes {
-            let same = |old: &Evaluated| {
+            let same = |old: &ProbeMetrics| {
                 (&old.head, old.seed, &old.which) == (&probe.head, probe.seed, &probe.which)
             };
             match self.probes.iter().position(same) {
@@ -73,7 +73,7 @@ impl Evaluations {
 
     /// Leaves out the probes whose file is another one now; which those are, as a note says it.
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
-        let is_stale = |probe: &Evaluated| {
+        let is_stale = |probe: &ProbeMetrics| {
             let Some(asked) = &probe.file else { return false };
             let now = ProbeCheckpoint::from_name(&probe.which)
                 .map(|which| run.probe(&probe.head, probe.seed, which));
@@ -105,7 +105,7 @@ impl Evaluations {
 }
 
 /// What is in the run's folder; `None` where nothing was asked yet.
-pub fn read(run: &Run) -> Result<Option<Evaluations>, RunError> {
+pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
     let path = run.folder().join(FILE);
     match atomic_file::read(&path, MAX_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

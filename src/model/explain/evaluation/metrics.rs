@@ -6,14 +6,14 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::ablation::{self, Ablation};
-use super::diagnostics::{MEASURES, Measure, measure};
-use super::intervention::InterventionError;
-use super::localization::{self, Truth};
-use super::null_model::NullBands;
-use super::plan_of;
-use super::readout;
 use crate::model::data::token_cache::TokenCache;
+use crate::model::explain::ablation::{self, Ablation};
+use crate::model::explain::diagnostics::{MEASURES, Measure, measure};
+use crate::model::explain::intervention::InterventionError;
+use crate::model::explain::localization::{self, Truth};
+use crate::model::explain::null_model::NullBands;
+use crate::model::explain::plan_of;
+use crate::model::explain::readout;
 use crate::model::probe::Probe;
 use crate::model::train::{Labelled, accuracy};
 
@@ -55,7 +55,7 @@ pub struct Measured {
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Evaluation {
+pub struct Metrics {
     /// Number of images.
     pub images: usize,
     /// Top-1 accuracy in percent.
@@ -99,7 +99,7 @@ pub fn evaluate(
     probe: &Probe,
     question: &Question,
     told: &(dyn Fn() -> ControlFlow<()> + Sync),
-) -> Result<Option<Evaluation>, InterventionError> {
+) -> Result<Option<Metrics>, InterventionError> {
     let Question { tokens: cache, images, .. } = question;
     let has_cls = cache.cls(&[]).is_some();
     probe.fits(cache.width(), cache.grid().len(), has_cls)?;
@@ -138,7 +138,7 @@ pub fn evaluate(
         Err(Some(error)) => return Err(error),
     };
     let found = sum(&answers, images, question.ablations);
-    Ok(Some(Evaluation { diagnostics: diagnostics(probe, &answers, question), ..found }))
+    Ok(Some(Metrics { diagnostics: diagnostics(probe, &answers, question), ..found }))
 }
 
 /// The diagnostics of all images, beside what nothing learnt gives.
@@ -165,7 +165,7 @@ fn diagnostics(probe: &Probe, answers: &[Answer], question: &Question) -> Vec<Me
     MEASURES.iter().enumerate().map(measured).collect()
 }
 
-fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Evaluation {
+fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Metrics {
     let ways = answers.first().map_or(0, |answer| answer.ways.len());
     let outcomes = (0..ways).map(|way| {
         let predicted: Vec<u32> = answers.iter().map(|answer| answer.ways[way].1).collect();
@@ -178,7 +178,7 @@ fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Evaluation {
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
     let truths: Vec<Truth> = answers.iter().filter_map(|answer| answer.truth).collect();
-    Evaluation {
+    Metrics {
         images: answers.len(),
         accuracy: outcomes.first().map_or(0.0, |normal| normal.accuracy),
         answers: answers.iter().map(|answer| answer.ways[0].1).collect(),

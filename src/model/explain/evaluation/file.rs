@@ -1,4 +1,4 @@
-//! A survey as text (JSON), so that its pictures can be drawn again with no weights and no dataset.
+//! An evaluation as text (JSON), so that its pictures can be drawn again with no weights and no dataset.
 //! What is not a number is `null`.
 
 use std::sync::Arc;
@@ -6,22 +6,25 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{CONFIDENCE, ClassMaps, EvalSet, OTHER, OWN, Survey};
+use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::grid::Grid;
 
-/// Why a text is no survey.
+/// How the names of its files end: by an earlier word for an evaluation, so that files keep their names.
+pub const ENDING: &str = "survey.json";
+
+/// Why a text is no evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It is not the JSON of one.
-    #[error("is not a survey: {0}")]
+    #[error("is not an evaluation: {0}")]
     Json(#[from] serde_json::Error),
     /// Its parts do not go together.
     #[error("is inconsistent: {0}; save the figure again")]
     Torn(String),
 }
 
-/// A survey as its file has it.
+/// An evaluation as its file has it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Stored {
     dataset: String,
@@ -61,7 +64,7 @@ fn measure(name: &str) -> Result<&'static str, FileError> {
     all.find(|known| *known == name).ok_or_else(|| FileError::Torn(format!("there is no measure {name}")))
 }
 
-impl Survey {
+impl Evaluation {
     /// It as text.
     ///
     /// # Errors
@@ -79,31 +82,31 @@ impl Survey {
     }
 }
 
-impl From<Survey> for Stored {
-    fn from(survey: Survey) -> Self {
+impl From<Evaluation> for Stored {
+    fn from(evaluation: Evaluation) -> Self {
         let maps = |maps: ClassMaps| Maps { values: known(&maps.values), counts: maps.counts };
-        let EvalSet { dataset, split, classes, images, class } = (*survey.asked).clone();
+        let EvalSet { dataset, split, classes, images, class } = (*evaluation.asked).clone();
         Self {
             dataset,
             split,
             classes,
             images,
             class,
-            probe: survey.probe,
-            head: survey.head,
-            change: survey.change,
-            backbone: survey.backbone,
-            grid: survey.grid,
-            predicted: survey.predicted,
-            measures: survey.measures.iter().map(|(name, v)| ((*name).to_owned(), known(v))).collect(),
-            nulls: survey.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
-            positions: survey.positions.map(maps),
-            weights: survey.weights.map(maps),
+            probe: evaluation.probe,
+            head: evaluation.head,
+            change: evaluation.change,
+            backbone: evaluation.backbone,
+            grid: evaluation.grid,
+            predicted: evaluation.predicted,
+            measures: evaluation.measures.iter().map(|(name, v)| ((*name).to_owned(), known(v))).collect(),
+            nulls: evaluation.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
+            positions: evaluation.positions.map(maps),
+            weights: evaluation.weights.map(maps),
         }
     }
 }
 
-impl TryFrom<Stored> for Survey {
+impl TryFrom<Stored> for Evaluation {
     type Error = FileError;
 
     fn try_from(stored: Stored) -> Result<Self, FileError> {
@@ -158,7 +161,7 @@ impl TryFrom<Stored> for Survey {
 mod tests {
     use super::*;
 
-    fn survey() -> Survey {
+    fn evaluation() -> Evaluation {
         let asked = EvalSet {
             dataset: "birds".into(),
             split: "test".into(),
@@ -166,7 +169,7 @@ mod tests {
             images: ["a.png", "b.png"].map(str::to_owned).into(),
             class: vec![0, 1],
         };
-        Survey {
+        Evaluation {
             asked: Arc::new(asked),
             probe: "sinkhorn".into(),
             head: "sinkhorn".into(),
@@ -182,21 +185,21 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_survives_its_file() {
-        let survey = survey();
-        let text = survey.to_json().unwrap();
-        let read = Survey::from_json(&text).unwrap();
+    fn an_evaluation_survives_its_file() {
+        let evaluation = evaluation();
+        let text = evaluation.to_json().unwrap();
+        let read = Evaluation::from_json(&text).unwrap();
         assert_eq!(read.to_json().unwrap(), text);
         assert_eq!(
             (&read.asked, &read.predicted, &read.nulls, &read.change),
-            (&survey.asked, &survey.predicted, &survey.nulls, &survey.change)
+            (&evaluation.asked, &evaluation.predicted, &evaluation.nulls, &evaluation.change)
         );
         assert!(read.measures[CONFIDENCE][1].is_nan() && read.positions.unwrap().values[3].is_nan());
     }
 
     #[test]
     fn what_does_not_hold_together_is_refused() {
-        let good = survey().to_json().unwrap();
+        let good = evaluation().to_json().unwrap();
         for (from, to, words) in [
             ("\"class\":[0,1]", "\"class\":[0,7]", "not named"),
             ("\"class\":[0,1]", "\"class\":[0]", "one an image"),
@@ -206,9 +209,9 @@ mod tests {
             ("\"cols\":2", "\"cols\":18446744073709551615", "patch grid"),
         ] {
             assert!(good.contains(from), "{from}: {good}");
-            let error = Survey::from_json(&good.replacen(from, to, 1)).unwrap_err().to_string();
+            let error = Evaluation::from_json(&good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        assert!(Survey::from_json("{}").unwrap_err().to_string().contains("not a survey"));
+        assert!(Evaluation::from_json("{}").unwrap_err().to_string().contains("not an evaluation"));
     }
 }

@@ -23,9 +23,9 @@ use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::stability::{Group, Stability};
-use ssmprobe::model::explain::survey::{CONFIDENCE, ClassMaps, OTHER, OWN, Survey};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::scan::dynamic_order;
@@ -36,7 +36,7 @@ use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS, View};
-use ssmprobe::viz::figures::plot::{Plot, SurveyPlot};
+use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -97,7 +97,7 @@ fn ask(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
 fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
     let mut found = Vec::new();
     for event in events {
-        if let Event::Surveyed { answer, .. } = event {
+        if let Event::Evaluated { answer, .. } = event {
             found.push(answer);
         }
     }
@@ -105,7 +105,7 @@ fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
 }
 
 #[test]
-fn a_survey_says_of_every_image_what_a_look_says() {
+fn a_evaluation_says_of_every_image_what_a_look_says() {
     let folder = dataset(3);
     let mut desk = Desk::new(world());
     let (part, request) = ask(&mut desk, folder.path());
@@ -116,41 +116,46 @@ fn a_survey_says_of_every_image_what_a_look_says() {
     };
     assert!(told(&events, "Taking tokens"));
     assert!(events.iter().any(|e| matches!(e, Event::Warning { text, .. } if text.contains("1 images"))));
-    let surveys: Vec<Arc<Survey>> =
-        answers(&events).iter().map(|a| a.result.clone().expect("a survey")).collect();
-    assert_eq!((surveys.len(), surveys[0].probe.as_str(), surveys[1].probe.as_str()), (2, "sinkhorn", "gap"));
+    let evaluations: Vec<Arc<Evaluation>> =
+        answers(&events).iter().map(|a| a.result.clone().expect("an evaluation")).collect();
+    assert_eq!(
+        (evaluations.len(), evaluations[0].probe.as_str(), evaluations[1].probe.as_str()),
+        (2, "sinkhorn", "gap")
+    );
     let broken = part.asked.images.iter().position(|name| name.ends_with("church/00.png")).unwrap();
     let mut asked = 100;
-    for (survey, probe) in surveys.iter().zip([1, 2]) {
-        assert!(!survey.readable(broken) && survey.predicted[broken] == OTHER);
-        assert_eq!(survey.right(broken), None);
+    for (evaluation, probe) in evaluations.iter().zip([1, 2]) {
+        assert!(!evaluation.readable(broken) && evaluation.predicted[broken] == OTHER);
+        assert_eq!(evaluation.right(broken), None);
         for (at, name) in part.asked.images.iter().enumerate().filter(|(at, _)| *at != broken) {
             asked += 1;
             let trace = seen(&desk.job(look(asked, &folder.path().join(name), probe))).expect("a trace");
             let best = &trace.top[0];
             let known = part.asked.classes.iter().position(|class| *class == best.name);
-            assert_eq!(survey.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
+            assert_eq!(evaluation.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
             // Tokens on disk are half as precise.
-            assert_close(name, survey.values(CONFIDENCE).unwrap()[at], best.probability, 2e-3);
+            assert_close(name, evaluation.values(CONFIDENCE).unwrap()[at], best.probability, 2e-3);
             for (measure, diagnostic) in &trace.diagnostics {
-                let found = f64::from(survey.values(measure).unwrap()[at]);
+                let found = f64::from(evaluation.values(measure).unwrap()[at]);
                 // Where tokens are counted, of sixteen, one may count elsewhere for it.
                 let counted = ["coverage", "entropy", "edge"].iter().any(|word| measure.contains(word));
                 let near = if counted { 1.01 / 16.0 } else { 1e-3 };
                 assert_close(format!("{name} {measure}"), found, diagnostic.value, near);
-                assert_eq!(survey.nulls.get(measure.as_str()).copied(), diagnostic.null, "{measure}");
+                assert_eq!(evaluation.nulls.get(measure.as_str()).copied(), diagnostic.null, "{measure}");
             }
         }
         // The probes know no lynx.
-        let own = survey.values(OWN).unwrap();
-        assert!((0..survey.len()).all(|at| own[at].is_nan() == (part.asked.class[at] == 2 || at == broken)));
+        let own = evaluation.values(OWN).unwrap();
+        assert!(
+            (0..evaluation.len()).all(|at| own[at].is_nan() == (part.asked.class[at] == 2 || at == broken))
+        );
     }
-    let positions = surveys[0].positions.as_ref().expect("an order");
+    let positions = evaluations[0].positions.as_ref().expect("an order");
     assert_eq!(positions.counts, [2, 3, 3]);
     let mean: f32 = positions.of_class(1).iter().sum::<f32>() / positions.of_class(1).len() as f32;
     assert!((mean - 0.5).abs() < 0.02, "positions are 0 to 1 and every one is somebody's: {mean}");
-    assert!(surveys[1].positions.is_none() && surveys[1].nulls.is_empty());
-    assert_eq!(surveys[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
+    assert!(evaluations[1].positions.is_none() && evaluations[1].nulls.is_empty());
+    assert_eq!(evaluations[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
     // A second time the tokens are there.
     assert!(!told(&desk.job(request), "Taking tokens"));
 }
@@ -190,11 +195,11 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
     let request =
         Request::Compute(job, Compute::Evaluate(EvalRequest { subjects: vec![subject(3)], ..request }));
-    let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
-    let maps = survey.positions.as_ref().expect("an order");
+    let evaluation = answers(&desk.job(request))[0].result.clone().expect("an evaluation");
+    let maps = evaluation.positions.as_ref().expect("an order");
     for class in 0..CLASSES.len() {
-        let own = (0..survey.len()).filter(|at| part.asked.class[*at] as usize == class);
-        let own: Vec<usize> = own.filter(|at| survey.readable(*at)).collect();
+        let own = (0..evaluation.len()).filter(|at| part.asked.class[*at] as usize == class);
+        let own: Vec<usize> = own.filter(|at| evaluation.readable(*at)).collect();
         let mean = |token: usize| {
             let sum: f32 = own.iter().map(|at| places(part.samples[*at] as u64)[token]).sum();
             sum / own.len() as f32
@@ -215,7 +220,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
 }
 
 #[test]
-fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
+fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
     let mut desk = Desk::new(world());
     let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
     let (part, request) = ask(&mut desk, &hub);
@@ -226,12 +231,12 @@ fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
     let part = Arc::new(EvalSplit::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
     let request = Request::Compute(job, Compute::Evaluate(EvalRequest { part: part.clone(), ..request }));
     assert_eq!(part.asked.images[3], "data/test-00000-of-00001.parquet, row 4");
-    let survey = answers(&desk.job(request))[0].result.clone().expect("a survey");
+    let evaluation = answers(&desk.job(request))[0].result.clone().expect("an evaluation");
     let places: Vec<ImageSource> =
         part.samples.iter().map(|at| part.dataset.samples[*at].source.place()).collect();
     for (at, place) in places.iter().enumerate() {
         let trace = seen(&desk.job(look_at(100 + at as u64, place.clone(), 1))).expect("a trace");
-        assert_close(place, survey.values(CONFIDENCE).unwrap()[at], trace.top[0].probability, 2e-3);
+        assert_close(place, evaluation.values(CONFIDENCE).unwrap()[at], trace.top[0].probability, 2e-3);
         assert!(trace.image.ends_with(&format!("parquet, row {}", place.row.unwrap())), "{}", trace.image);
     }
     desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(7), places[0].clone())], side: 16 });
@@ -243,7 +248,7 @@ fn images_inside_parquet_files_are_surveyed_looked_at_and_shrunk() {
 }
 
 #[test]
-fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() {
+fn a_look_is_answered_in_the_middle_of_a_evaluation_and_a_evaluation_can_be_cancelled() {
     let folder = dataset(40);
     let mut desk = Desk::new(world());
     let (_, request) = ask(&mut desk, folder.path());
@@ -255,7 +260,7 @@ fn a_look_is_answered_in_the_middle_of_a_survey_and_a_survey_can_be_cancelled() 
         left.is_empty()
     });
     let order: Vec<JobId> = events.iter().filter_map(end).collect();
-    assert_eq!(order, [JobId(60), JobId(51)], "the look waited for the survey");
+    assert_eq!(order, [JobId(60), JobId(51)], "the look waited for the evaluation");
     let Request::Compute(_, Compute::Evaluate(ask)) = request else { unreachable!() };
     // Its tokens are known now: it may be over before this thread comes to cancel it.
     let cancelled = (70..90).map(JobId).any(|job| {
@@ -287,13 +292,13 @@ pub fn part() -> Arc<EvalSplit> {
 }
 
 /// What a probe made of it: images 0, 4 and 8 wrong, 7 unreadable.
-pub fn survey(part: &EvalSplit, probe: &str) -> Arc<Survey> {
+pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
     let ramp = |scale: f32| (0..9).map(|at| if at == 7 { f32::NAN } else { scale * at as f32 }).collect();
     let maps = |low: f32| ClassMaps {
         values: vec![low, 0.4, 0.6, 0.9, 0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 0.2, 0.3],
         counts: vec![3, 3, 2],
     };
-    Arc::new(Survey {
+    Arc::new(Evaluation {
         asked: part.asked.clone(),
         probe: probe.into(),
         head: probe.into(),
@@ -324,14 +329,18 @@ pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
     });
 }
 
-pub fn surveyed(window: &mut Window, part: &Arc<EvalSplit>) {
+pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
     let part = part.clone();
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Evaluate(ask)) => {
             let names = ["sinkhorn", "gap"].iter().cycle();
-            let answers = ask.subjects.iter().zip(names).map(|(subject, name)| Event::Surveyed {
+            let answers = ask.subjects.iter().zip(names).map(|(subject, name)| Event::Evaluated {
                 job,
-                answer: EvalAnswer { subject: *subject, part: part.clone(), result: Ok(survey(&part, name)) },
+                answer: EvalAnswer {
+                    subject: *subject,
+                    part: part.clone(),
+                    result: Ok(evaluation(&part, name)),
+                },
             });
             answers.chain([Event::Finished(job)]).collect()
         }
@@ -366,10 +375,10 @@ fn asked(state: &mut State) -> (JobId, EvalRequest) {
 }
 
 fn told(state: &mut State, (job, ask): &(JobId, EvalRequest), part: &Arc<EvalSplit>) {
-    let made = survey(&self::part(), "gap");
+    let made = evaluation(&self::part(), "gap");
     for subject in &ask.subjects {
         let answer = EvalAnswer { subject: *subject, part: part.clone(), result: Ok(made.clone()) };
-        state.apply(Event::Surveyed { job: *job, answer });
+        state.apply(Event::Evaluated { job: *job, answer });
     }
     state.apply(Event::Finished(*job));
 }
@@ -386,7 +395,7 @@ fn rewritten(state: &mut State, column: ColumnId) {
 }
 
 #[test]
-fn a_survey_is_of_the_probe_and_the_backbone_that_were_asked() {
+fn a_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
     let (mut state, part) = with_dataset();
     let [first, second] = [0, 1].map(|at| state::column(&state, at));
     let ask = asked(&mut state);
@@ -506,15 +515,15 @@ fn an_image_draws_by_its_index_in_the_whole_dataset() {
 fn the_confusion_counts_the_images_that_were_read() {
     let title = |unread: bool| {
         let part = part();
-        let mut survey = (*survey(&part, "gap")).clone();
+        let mut evaluation = (*evaluation(&part, "gap")).clone();
         if !unread {
-            survey.measures.insert(CONFIDENCE, vec![0.5; 9]);
+            evaluation.measures.insert(CONFIDENCE, vec![0.5; 9]);
         }
         let scene = Plot::draw_column(
-            &SurveyPlot {
+            &EvaluationPlot {
                 overview: ssmprobe::viz::figures::dataset::find("confusion").unwrap(),
-                other: Arc::new(survey.clone()),
-                survey: Arc::new(survey),
+                other: Arc::new(evaluation.clone()),
+                evaluation: Arc::new(evaluation),
                 choice: Choice::default(),
                 selected: None,
             },
@@ -567,16 +576,19 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         window.harness.run();
         assert!(window.has("The disk is full") && window.has("Free some"), "{id}");
         window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-        surveyed(&mut window, &part);
+        evaluated(&mut window, &part);
         let title = plot_of(*overview, &part).caption().title;
         assert!(window.has(&title) && !window.has("The disk is full"), "{id} is not there");
         assert!(window.idle(), "{id} is shown, but the window repaints");
     }
 }
 
-fn plot_of(overview: &'static dyn ssmprobe::viz::figures::dataset::Overview, part: &EvalSplit) -> SurveyPlot {
-    let (survey, other) = (survey(part, "sinkhorn"), survey(part, "gap"));
-    SurveyPlot { overview, survey, other, choice: Choice::default(), selected: Some(1) }
+fn plot_of(
+    overview: &'static dyn ssmprobe::viz::figures::dataset::Overview,
+    part: &EvalSplit,
+) -> EvaluationPlot {
+    let (evaluation, other) = (evaluation(part, "sinkhorn"), evaluation(part, "gap"));
+    EvaluationPlot { overview, evaluation, other, choice: Choice::default(), selected: Some(1) }
 }
 
 #[test]
@@ -585,7 +597,7 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     let mut window = Window::ready();
     opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    surveyed(&mut window, &part);
+    evaluated(&mut window, &part);
     let focus = window.harness.state().state.columns.keys().next().copied();
     let gallery_images = |window: &mut Window, sieve: GalleryFilter| -> Vec<String> {
         window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(sieve)));
@@ -641,14 +653,15 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     // The first probe is wrong on images 0, 4 and 8, the second on 2 alone.
-    let first = survey(&part, "sinkhorn");
-    let second = Survey { predicted: vec![0, 0, 1, 1, 1, 1, 2, OTHER, 2], ..(*survey(&part, "gap")).clone() };
+    let first = evaluation(&part, "sinkhorn");
+    let second =
+        Evaluation { predicted: vec![0, 0, 1, 1, 1, 1, 2, OTHER, 2], ..(*evaluation(&part, "gap")).clone() };
     let (asked, made) = (part.clone(), [first, Arc::new(second)]);
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Evaluate(ask)) => {
-            let answers = ask.subjects.iter().zip(&made).map(|(subject, survey)| Event::Surveyed {
+            let answers = ask.subjects.iter().zip(&made).map(|(subject, evaluation)| Event::Evaluated {
                 job,
-                answer: EvalAnswer { subject: *subject, part: asked.clone(), result: Ok(survey.clone()) },
+                answer: EvalAnswer { subject: *subject, part: asked.clone(), result: Ok(evaluation.clone()) },
             });
             answers.chain([Event::Finished(job)]).collect()
         }
@@ -669,10 +682,10 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     let mut window = Window::ready();
     opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    surveyed(&mut window, &part);
+    evaluated(&mut window, &part);
     window.harness.state_mut().window.show("asked");
     window.harness.run();
-    let right = format!("{:.1}", survey(&part, "gap").accuracy());
+    let right = format!("{:.1}", evaluation(&part, "gap").accuracy());
     assert!(window.has("Right (%)") && window.has("Own class probability") && window.has(&right));
     let image = {
         let state = &window.harness.state().state;
@@ -707,7 +720,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     );
     window.harness.state_mut().dispatch(Command::Undo);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    surveyed(&mut window, &part);
+    evaluated(&mut window, &part);
     window.harness.state_mut().dispatch(add);
     let asked = window.wire.borrow().asked.clone();
     let found = asked
@@ -716,7 +729,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     let subjects = &found.expect("nobody asks").subjects;
     assert_eq!(subjects.len(), 1);
     assert_eq!((subjects[0].probe, subjects[0].change), (probe, change));
-    surveyed(&mut window, &part);
+    evaluated(&mut window, &part);
     window.click("Compare");
     assert!(window.has("against as trained") && window.has("Not retrained"));
     assert!(window.harness.state().state.evaluation_of(column).is_some());
@@ -775,7 +788,7 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
 }
 
 #[test]
-fn surveys_stay_for_who_takes_the_last_closing_back() {
+fn evaluations_stay_for_who_takes_the_last_closing_back() {
     let (mut state, part) = with_dataset();
     let column = state::column(&state, 0);
     let ask = asked(&mut state);
@@ -826,17 +839,17 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     let names = (0..21_841).map(|class| format!("c{class}"));
     asked.classes = names.collect();
     asked.class = vec![0, 1, 21, 22, 23, 5000, 21_840, 7, 8];
-    let mut survey = (*survey(&part(), "gap")).clone();
-    survey.asked = Arc::new(asked);
-    survey.predicted = vec![0, 21, 21, 0, 23, OTHER, 21_840, OTHER, 8];
-    let confusion = survey.confusion();
+    let mut evaluation = (*evaluation(&part(), "gap")).clone();
+    evaluation.asked = Arc::new(asked);
+    evaluation.predicted = vec![0, 21, 21, 0, 23, OTHER, 21_840, OTHER, 8];
+    let confusion = evaluation.confusion();
     assert_eq!((confusion.count(1, 21), confusion.total(5000)), (1, 1));
     let overview = ssmprobe::viz::figures::dataset::find("confusion").unwrap();
-    let survey = Arc::new(survey);
-    let drawn = SurveyPlot {
+    let evaluation = Arc::new(evaluation);
+    let drawn = EvaluationPlot {
         overview,
-        other: survey.clone(),
-        survey: survey.clone(),
+        other: evaluation.clone(),
+        evaluation: evaluation.clone(),
         choice: Choice::default(),
         selected: None,
     };
@@ -844,7 +857,7 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     assert!(export::svg(&scene, "").contains("<image"), "the matrix is a picture");
     // 22 classes a block, 993 blocks and the others.
     let choice = Choice::default();
-    let view = View { survey: &survey, other: &survey, choice: &choice, selected: None };
+    let view = View { evaluation: &evaluation, other: &evaluation, choice: &choice, selected: None };
     let (name, images) = overview.item(view, 0);
     assert_eq!((name.as_str(), images), ("c0 … c21 taken for c0 … c21", vec![0, 1, 2, 8]));
     assert_eq!(overview.item(view, 994).1, [3]);
@@ -877,7 +890,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     }
     // From the files beside it the program draws the same with no dataset and no window.
     for overview in OVERVIEWS {
-        let plot = SurveyPlot { selected: None, ..plot_of(*overview, &part) };
+        let plot = EvaluationPlot { selected: None, ..plot_of(*overview, &part) };
         let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
         let [window, headless] = ["window", "headless"].map(|name| folder.path().join(format!("{name}.svg")));
         export::save(&window, &scene, &plot.table(), &plot.caption().about, 300.0).expect("written");
@@ -892,8 +905,8 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
         assert!(a == b, "{}", overview.id());
     }
-    // Images of one survey have no place in one of fewer.
-    let mut short = (*survey(&part, "gap")).clone();
+    // Images of one evaluation have no place in one of fewer.
+    let mut short = (*evaluation(&part, "gap")).clone();
     let mut asked = (*part.asked).clone();
     asked.images.truncate(8);
     asked.class.truncate(8);
@@ -902,9 +915,9 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     short.measures.values_mut().for_each(|column| column.truncate(8));
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     command.args(["figures", "--figure", "scatter", "--out"]).arg(folder.path().join("two.svg"));
-    for (name, survey) in [("whole.json", &*survey(&part, "sinkhorn")), ("short.json", &short)] {
-        std::fs::write(folder.path().join(name), survey.to_json().expect("text")).expect("written");
-        command.arg("--survey").arg(folder.path().join(name));
+    for (name, evaluation) in [("whole.json", &*evaluation(&part, "sinkhorn")), ("short.json", &short)] {
+        std::fs::write(folder.path().join(name), evaluation.to_json().expect("text")).expect("written");
+        command.arg("--evaluation").arg(folder.path().join(name));
     }
     let failed = command.assert().failure();
     let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();

@@ -1,8 +1,8 @@
-//! A survey in few numbers: a measure's spread over every class, and which class is taken for which.
+//! An evaluation in few numbers: a measure's spread over every class, and which class is taken for which.
 
 use std::collections::BTreeMap;
 
-use super::{OTHER, Survey};
+use super::{Evaluation, OTHER};
 use crate::model::stats::quantiles;
 
 /// A measure over the images of one class.
@@ -38,7 +38,7 @@ impl Confusion {
     }
 }
 
-impl Survey {
+impl Evaluation {
     /// The spread of a measure over the images of every class that has any, in the order of classes.
     pub fn by_class(&self, measure: &str) -> Vec<ClassRow> {
         let Some(values) = self.values(measure) else { return Vec::new() };
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::model::grid::Grid;
 
-    fn survey(own: [f32; 5]) -> Survey {
+    fn evaluation(own: [f32; 5]) -> Evaluation {
         let asked = EvalSet {
             dataset: "d".into(),
             split: "test".into(),
@@ -116,7 +116,7 @@ mod tests {
             class: vec![0, 0, 1, 1, 1],
         };
         let columns = [(CONFIDENCE, vec![0.9, 0.8, 0.7, 0.6, f32::NAN]), (OWN, own.into())];
-        Survey {
+        Evaluation {
             asked: Arc::new(asked),
             probe: "p".into(),
             head: "gap".into(),
@@ -133,21 +133,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_counts_nowhere() {
-        let survey = survey([0.9, 0.2, 0.7, 0.0, f32::NAN]);
-        assert_eq!(survey.accuracy(), 50.0);
-        let confusion = survey.confusion();
+        let evaluation = evaluation([0.9, 0.2, 0.7, 0.0, f32::NAN]);
+        assert_eq!(evaluation.accuracy(), 50.0);
+        let confusion = evaluation.confusion();
         assert_eq!(confusion.counts, BTreeMap::from([((0, 0), 1), ((0, 1), 1), ((1, 1), 1), ((1, 2), 1)]));
         assert_eq!((confusion.total(0), confusion.count(1, 2)), (2, 1));
-        let rows = survey.by_class(CONFIDENCE);
+        let rows = evaluation.by_class(CONFIDENCE);
         assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
         assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6);
-        assert_eq!(survey.predicted_name(3), "another class");
-        assert_eq!(survey.right(4), None);
+        assert_eq!(evaluation.predicted_name(3), "another class");
+        assert_eq!(evaluation.right(4), None);
     }
 
     #[test]
     fn probes_disagree_by_what_they_give_the_own_class() {
-        let (one, other) = (survey([0.9, 0.2, 0.7, 0.0, f32::NAN]), survey([0.4, 0.2, 0.9, 0.5, 0.5]));
+        let (one, other) =
+            (evaluation([0.9, 0.2, 0.7, 0.0, f32::NAN]), evaluation([0.4, 0.2, 0.9, 0.5, 0.5]));
         let all: Vec<f32> = (0..5).map(|image| disagreement(&one, &other, image)).collect();
         assert!((all[0] - 0.5).abs() < 1e-6 && all[1] == 0.0 && (all[3] - 0.5).abs() < 1e-6);
         assert!(all[4].is_nan());

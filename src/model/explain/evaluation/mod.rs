@@ -6,6 +6,7 @@
 
 pub mod evaluator;
 mod file;
+pub mod metrics;
 mod summary;
 
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-pub use self::file::FileError;
 use self::file::Stored;
+pub use self::file::{ENDING, FileError};
 pub use self::summary::{ClassRow, Confusion, spearman};
 use crate::model::grid::Grid;
 
@@ -43,7 +44,7 @@ pub struct EvalSet {
 /// What one probe made of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Stored", try_from = "Stored")]
-pub struct Survey {
+pub struct Evaluation {
     /// The images.
     pub asked: Arc<EvalSet>,
     /// Name of the probe's file.
@@ -100,7 +101,7 @@ impl ClassMaps {
     }
 }
 
-impl Survey {
+impl Evaluation {
     /// Number of images, readable or not.
     pub fn len(&self) -> usize {
         self.predicted.len()
@@ -140,7 +141,9 @@ impl Survey {
 
 /// How far two probes differ on an image: the difference of the probabilities they give its own
 /// class, 0 to 1. Not a number where either knows nothing.
-pub fn disagreement(one: &Survey, other: &Survey, image: usize) -> f32 {
-    let own = |survey: &Survey| survey.values(OWN).and_then(|v| v.get(image).copied()).unwrap_or(f32::NAN);
+pub fn disagreement(one: &Evaluation, other: &Evaluation, image: usize) -> f32 {
+    let own = |evaluation: &Evaluation| {
+        evaluation.values(OWN).and_then(|v| v.get(image).copied()).unwrap_or(f32::NAN)
+    };
     (own(one) - own(other)).abs()
 }
