@@ -11,13 +11,13 @@ use serde_json::json;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::train::TrainForm;
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainResult,
-    ExplainSettings, Fetch, Files, JobId, PathKind, ProbeId, Progress, Request, Unit,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainResult,
+    ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
 };
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::workspace::{Entry, Workspace};
-use ssmprobe::app::state::{ColumnState, State, Status};
+use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, Workspace};
+use ssmprobe::app::state::{ColumnState, GalleryFilter, Note, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::explain::intervention::Intervention;
@@ -757,4 +757,75 @@ fn strange_workspace_files_are_refused_by_name() {
     assert!(Workspace::default().save(&gone).expect_err("no folder").to_string().contains("nowhere"));
     // The library's names are what the layout speaks of.
     assert_eq!(serde_json::to_value((ProbeId(3), BackboneId(4))).unwrap(), json!([3, 4]));
+}
+
+#[test]
+fn notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
+    let home = TempDir::new().expect("a folder");
+    let there = |name: &str| home.path().join("here").join(name);
+    std::fs::create_dir_all(there("birds")).expect("a folder");
+    let files = ["a.png", "birds/b.png", "c.png"].map(there);
+    files.iter().for_each(|file| std::fs::write(file, "").expect("a file"));
+    let mut state = State::new(Settings::default());
+    let requests = state.dispatch(Command::OpenImages(files.clone().into()));
+    play(&mut state, requests);
+    let images: Vec<_> = state.library.images.keys().copied().collect();
+    let note = |starred: bool, text: &str| Note { starred, text: text.into() };
+    state.dispatch(Command::Star(images[0], true));
+    state.dispatch(Command::SetNote(images[1], " Wrong\nbeak ".into()));
+    assert_eq!(state.undo_text(), Some("Note on b.png"));
+    assert_eq!(state.note_on(images[1]), note(false, "Wrongbeak"));
+    let show = |state: &mut State, starred: bool, text: &str| {
+        let filter = GalleryFilter { starred, text: text.into(), ..GalleryFilter::default() };
+        state.dispatch(Command::SetGalleryFilter(Box::new(filter)));
+        state.gallery_images(None)
+    };
+    assert_eq!(show(&mut state, true, ""), images[..1]);
+    assert_eq!(show(&mut state, false, "BEAK"), images[1..2]);
+    assert!(!state.gallery_filter.is_open());
+    assert_eq!(show(&mut state, true, "beak"), []);
+
+    state.dispatch(Command::Star(images[0], true));
+    assert_eq!(state.undo_text(), Some("Note on b.png"), "nothing came of it");
+    state.dispatch(Command::Undo);
+    state.dispatch(Command::Undo);
+    assert_eq!(state.notes.iter().count(), 0);
+    state.dispatch(Command::Redo);
+    state.dispatch(Command::Redo);
+    assert_eq!(state.note_on(images[0]), note(true, ""));
+
+    // It outlasts the closing of its image, by a workspace too, and follows a folder that was moved.
+    state.dispatch(Command::CloseImages(vec![images[1]]));
+    let saved = there("w.ssmprobe");
+    state.workspace(json!(null)).save(&saved).expect("saved");
+    let text = std::fs::read_to_string(&saved).expect("read");
+    assert!(text.contains("\"birds/b.png\""), "relative to the workspace: {text}");
+    let moved = home.path().join("there");
+    std::fs::rename(home.path().join("here"), &moved).expect("moved");
+    let mut again = State::new(Settings::default());
+    again.restore(Workspace::load(&moved.join("w.ssmprobe")).expect("a workspace"));
+    let requests = again.dispatch(Command::OpenImages(vec![moved.join("birds/b.png")]));
+    play(&mut again, requests);
+    let notes: Vec<_> = again.library.images.keys().map(|id| again.note_on(*id)).collect();
+    assert_eq!(notes, [note(true, ""), Note::default(), note(false, "Wrongbeak")]);
+    again.restore(Workspace::default());
+    assert_eq!(again.notes.iter().count(), 0, "notes are the workspace's");
+}
+
+#[test]
+fn notes_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
+    let home = TempDir::new().expect("a folder");
+    let at = |name: &str| home.path().join(name);
+    std::fs::create_dir_all(at("new/birds/x")).expect("a folder");
+    std::fs::write(at("new/a.png"), "").expect("a file");
+    let note = Note { starred: true, text: String::new() };
+    let on = |path: &str| SavedNote { place: at(path).into(), note: note.clone() };
+    let mut workspace = Workspace {
+        images: vec![SavedImage { id: ImageId(1), place: at("old/a.png").into() }],
+        datasets: vec![SavedDataset { id: DatasetId(2), path: at("old/birds"), split: None }],
+        notes: vec![on("old/a.png"), on("old/birds/x/1.png"), on("other/1.png")],
+        ..Workspace::default()
+    };
+    assert_eq!(workspace.locate(Entry::Image(ImageId(1)), &at("new/a.png")), 2);
+    assert_eq!(workspace.notes, [on("new/a.png"), on("new/birds/x/1.png"), on("other/1.png")]);
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use eframe::egui::accesskit::Role;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
@@ -612,4 +613,30 @@ fn library_and_jobs_say_what_is_open_opening_and_failed() {
     window.click("Dismiss");
     assert!(!window.has("1 failed"));
     assert!(window.idle());
+}
+
+#[test]
+fn an_image_gets_a_star_and_a_note_and_the_gallery_shows_the_starred_alone() {
+    let mut window = Window::ready();
+    window.press(Modifiers::NONE, Key::S);
+    let app = window.harness.state();
+    let current = app.state.selection.image.expect("an image");
+    assert!(app.state.note_on(current).starred);
+    window.press(Modifiers::NONE, Key::N);
+    assert!(window.has("Note on "));
+    window.harness.get_by_role_and_label(Role::TextInput, "Note").type_text("sn");
+    window.harness.run();
+    window.click("Keep");
+    let note = window.harness.state().state.note_on(current);
+    assert!(note.starred && note.text == "sn", "keys typed into the dialog are its own: {note:?}");
+    assert!(window.has("sn") && !window.has("Keep"));
+    let all = window.harness.state().state.gallery_images(None).len();
+    window.click("Starred images only");
+    assert_eq!(window.harness.state().state.gallery_images(None), [current]);
+    assert!(window.has(&format!("1 of {all}")));
+    window.click("Star this image");
+    assert!(!window.harness.state().state.note_on(current).starred);
+    assert!(window.has("No image passes the filter"));
+    window.click("sn");
+    assert!(window.has("Note on "), "a click on the note writes it anew");
 }

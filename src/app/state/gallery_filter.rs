@@ -34,10 +34,12 @@ pub enum Sort {
 /// What passes, and in which order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GalleryFilter {
-    /// Part of a name or a folder.
+    /// Part of a name, a folder or a note.
     pub text: String,
     /// A class of the dataset.
     pub class: Option<u32>,
+    /// Only those with a star.
+    pub starred: bool,
     /// What the chosen probe made of them.
     pub outcome: Outcome,
     /// The order.
@@ -67,10 +69,13 @@ impl State {
             filter.only.as_ref().map(|(_, images)| images.iter().copied().collect());
         let label = |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset);
         let passes = |id: &ImageId, image: &Image| {
+            let note = self.notes.of(image);
             only.as_ref().is_none_or(|only| only.contains(id))
+                && (!filter.starred || note.is_some_and(|note| note.starred))
                 && (text.is_empty()
                     || image.name().to_lowercase().contains(&text)
-                    || image.folder().to_lowercase().contains(&text))
+                    || image.folder().to_lowercase().contains(&text)
+                    || note.is_some_and(|note| note.text.to_lowercase().contains(&text)))
                 && filter.class.is_none_or(|class| label(image).is_some_and(|label| label.class == class))
                 && came_out(filter.outcome, label(image), own)
         };

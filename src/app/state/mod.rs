@@ -13,6 +13,7 @@ mod gallery_filter;
 mod images;
 mod jobs;
 mod library;
+mod notes;
 mod open;
 mod restore;
 pub mod settings;
@@ -36,6 +37,7 @@ pub use self::gallery_filter::{GalleryFilter, Outcome, Sort};
 pub use self::images::Images;
 pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
+pub use self::notes::{MAX_NOTE, Note, Notes};
 pub use self::stability::{RunningStability, Stabilities};
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
@@ -75,6 +77,8 @@ pub struct State {
     pub thumbnails: Thumbnails,
     /// Training: its form, what that comes to, the one that runs, and runs that are open.
     pub training: Training,
+    /// Stars and lines of text on images.
+    pub notes: Notes,
     /// Which images the gallery shows.
     pub gallery_filter: GalleryFilter,
     /// What probes made of datasets.

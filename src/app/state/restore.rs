@@ -9,7 +9,9 @@ use super::backbone_options::CommonOptions;
 use super::jobs::{Job, JobKind};
 use super::library::{Backbone, Dataset, Image, Probe, Status};
 use super::undo::Undo;
-use super::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace};
+use super::workspace::{
+    SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedNote, SavedProbe, Workspace,
+};
 use super::{Column, State};
 use crate::app::jobs::{BackboneId, ImageId, JobId, Request};
 use crate::model::data::Split;
@@ -38,6 +40,8 @@ impl State {
         let by_itself = |(id, image): &(&ImageId, &Image)| image.label.is_none() || named.contains(id);
         let images = self.library.images.iter().filter(by_itself);
         let images = images.map(|(id, image)| SavedImage { id: *id, place: image.place.clone() });
+        let notes =
+            self.notes.iter().map(|(place, note)| SavedNote { place: place.clone(), note: note.clone() });
         let datasets = self.library.datasets.iter().map(|(id, dataset)| SavedDataset {
             id: *id,
             path: dataset.path.clone(),
@@ -55,6 +59,7 @@ impl State {
             probes: probes.collect(),
             images: images.collect(),
             datasets: datasets.collect(),
+            notes: notes.collect(),
             columns: columns.collect(),
             selection: self.selection.clone(),
             views: self.views.clone(),
@@ -80,6 +85,7 @@ impl State {
             probes,
             images,
             datasets,
+            notes,
             columns,
             selection,
             views,
@@ -97,6 +103,7 @@ impl State {
         (self.gallery_filter, self.evaluations) =
             (super::GalleryFilter::default(), super::Evaluations::default());
         self.stabilities = super::Stabilities::default();
+        self.notes.replace(notes.into_iter().map(|saved| (saved.place, saved.note)));
         let open: Vec<BackboneId> =
             backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();
         let entry = |saved: SavedBackbone| {

@@ -9,11 +9,13 @@ use serde_json::Value;
 use super::backbone_options::CommonOptions;
 use super::entries::{Entries, swap};
 use super::library::{Backbone, Dataset, Image, Library, Probe, Status};
+use super::notes::Note;
 use super::settings::ThemeChoice;
 use super::{Column, ColumnState, GalleryFilter, Selection, State, Views, WatchedRun};
 use crate::app::jobs::{
     BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId, Request,
 };
+use crate::model::data::ImageSource;
 
 /// Steps that can be taken back.
 const MAX_STEPS: usize = 64;
@@ -27,6 +29,7 @@ pub(super) struct Parts {
     pub images: Entries<ImageId, Image>,
     pub columns: Entries<ColumnId, Column>,
     pub runs: Entries<PathBuf, WatchedRun>,
+    pub notes: Entries<ImageSource, Note>,
     pub selection: Option<Selection>,
     pub layout: Option<Value>,
     pub preferences: Option<Preferences>,
@@ -188,6 +191,7 @@ impl State {
         was.backbones = swap(&mut self.library.backbones, wanted.backbones);
         was.probes = swap(&mut self.library.probes, wanted.probes);
         was.datasets = swap(&mut self.library.datasets, wanted.datasets);
+        was.notes = self.notes.swap(wanted.notes);
         if compared {
             self.swap_comparison(wanted.images, wanted.columns, wanted.selection, &mut was);
         }

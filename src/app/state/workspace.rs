@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Selection, Views};
+use super::{Note, Selection, Views};
 use crate::app::jobs::train::TrainForm;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId};
 use crate::model::data::ImageSource;
@@ -50,6 +50,9 @@ pub struct Workspace {
     /// Datasets.
     #[serde(default)]
     pub datasets: Vec<SavedDataset>,
+    /// Stars and lines of text on images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<SavedNote>,
     /// The comparison.
     #[serde(default)]
     pub columns: Vec<SavedColumn>,
@@ -120,6 +123,17 @@ pub struct SavedDataset {
     /// The split that is looked at, by its name; the held-out one where absent.
     #[serde(default)]
     pub split: Option<String>,
+}
+
+/// A note of a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedNote {
+    /// Where its image is.
+    #[serde(flatten)]
+    pub place: ImageSource,
+    /// What it says.
+    #[serde(flatten)]
+    pub note: Note,
 }
 
 /// A column of a workspace.
@@ -240,6 +254,7 @@ impl Workspace {
             }
         };
         workspace.each_path(&mut |_, path| from_folder(path));
+        workspace.notes.iter_mut().for_each(|note| from_folder(&mut note.place.path));
         workspace.each_form_path(&from_folder);
         Ok(workspace)
     }
@@ -265,10 +280,12 @@ impl Workspace {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute(path).parent().map(Path::to_owned).unwrap_or_default();
         let mut stored = Self { format: FORMAT, ..self.clone() };
-        stored.each_path(&mut |_, path| {
+        let from_folder = |path: &mut PathBuf| {
             let whole = absolute(path);
             *path = whole.strip_prefix(&folder).map_or(whole.clone(), Path::to_owned);
-        });
+        };
+        stored.each_path(&mut |_, path| from_folder(path));
+        stored.notes.iter_mut().for_each(|note| from_folder(&mut note.place.path));
         stored.each_form_path(&|path| {
             let whole = absolute(path);
             *path = whole.strip_prefix(&folder).map_or(whole.clone(), |below| Path::new(".").join(below));
@@ -304,11 +321,20 @@ impl Workspace {
         let others = missing.iter().filter(|missing| missing.entry != entry);
         let found = others.filter_map(|missing| Some((missing.entry, beside(&missing.path)?)));
         let found: HashMap<Entry, PathBuf> = found.chain([(entry, now.to_owned())]).collect();
+        let mut moved = Vec::new();
         self.each_path(&mut |entry, path| {
             if let Some(there) = found.get(&entry) {
-                path.clone_from(there);
+                moved.push((std::mem::replace(path, there.clone()), there));
             }
         });
+        // Notes go with their image, or with the dataset it is of.
+        for note in &mut self.notes {
+            let place = &mut note.place.path;
+            let rest = moved.iter().find_map(|(was, there)| Some((there, place.strip_prefix(was).ok()?)));
+            if let Some((there, rest)) = rest {
+                *place = if rest.as_os_str().is_empty() { (*there).clone() } else { there.join(rest) };
+            }
+        }
         found.len()
     }
 

@@ -77,7 +77,8 @@ impl FileRequest {
                 Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs => {
                     ("Save workspace", FileKind::Save("workspace.ssmprobe".to_owned()), &[])
                 }
-                Prompt::HubId
+                Prompt::Note
+                | Prompt::HubId
                 | Prompt::Palette
                 | Prompt::Arrange
                 | Prompt::CopyLog

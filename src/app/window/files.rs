@@ -50,7 +50,8 @@ impl MainWindow {
                 return self.save(first, state, orders);
             }
             FileRequest::Prompt(
-                Prompt::HubId
+                Prompt::Note
+                | Prompt::HubId
                 | Prompt::Palette
                 | Prompt::Arrange
                 | Prompt::CopyLog

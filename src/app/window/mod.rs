@@ -17,6 +17,7 @@ mod hub;
 mod layout;
 mod menu;
 pub(crate) mod native;
+mod note;
 mod palette;
 pub mod panels;
 mod paste;
@@ -43,6 +44,7 @@ use self::export::{Export, ExportStep};
 use self::exporter::{Exporter, Outcome};
 use self::file_picker::{FilePicker, FileRequest};
 use self::layout::Layout;
+use self::note::NoteDialog;
 use self::palette::{Chosen, Palette};
 use self::panels::{Panel, PanelContext, PanelPlace, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
@@ -75,6 +77,7 @@ pub struct MainWindow {
     class_filter: String,
     palette: Option<Palette>,
     hub: Option<String>,
+    note: Option<NoteDialog>,
     export: Option<Export>,
     exporter: Exporter,
     relink: Option<Relink>,
@@ -141,8 +144,11 @@ impl MainWindow {
         self.focus = self.focus.filter(|id| state.columns.contains_key(id));
         self.focus = self.focus.or_else(|| auto_tabs::first_to_see(state));
         let theme = style::theme(ui);
-        let dialog =
-            self.palette.is_some() || self.hub.is_some() || self.export.is_some() || self.relink.is_some();
+        let dialog = self.palette.is_some()
+            || self.hub.is_some()
+            || self.note.is_some()
+            || self.export.is_some()
+            || self.relink.is_some();
         self.pinned.keys(ui, dialog);
         let mut hover = TokenHover::new(state.selection.hover.token, self.pinned.token);
         let mut actions = Vec::new();
@@ -244,6 +250,15 @@ impl MainWindow {
                 actions.push(UiAction::Command(Command::OpenBackbone(source)));
             }
         }
+        if let Some(dialog) = &mut self.note {
+            let answer = dialog.ui(ui);
+            if !matches!(answer, Answer::Open) {
+                self.note = None;
+            }
+            if let Answer::Given((image, text)) = answer {
+                actions.push(UiAction::Command(Command::SetNote(image, text)));
+            }
+        }
         match self.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
             Answer::Open => {}
             Answer::Closed => self.relink = None,
@@ -292,6 +307,7 @@ impl MainWindow {
     fn prompt(&mut self, ctx: &egui::Context, prompt: Prompt, state: &State, orders: &mut Vec<WindowOrder>) {
         match prompt {
             Prompt::Palette => self.palette = Some(Palette::default()),
+            Prompt::Note => self.note = NoteDialog::new(state),
             Prompt::HubId => self.hub = Some(String::new()),
             Prompt::Arrange => self.layout.reset(),
             Prompt::CopyLog => ctx.copy_text(state.log_text()),

@@ -52,6 +52,11 @@ pub fn fine(theme: &Theme) -> Color {
     theme.series[2]
 }
 
+/// The star of an image.
+pub fn starred(theme: &Theme) -> Color {
+    theme.series[4]
+}
+
 fn visuals(theme: &Theme) -> Visuals {
     let mut v = if theme.dark { Visuals::dark() } else { Visuals::light() };
     let accent = theme.series[0];

@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::{ComboBox, ScrollArea, Ui};
 
-use super::MainWindow;
+use super::{MainWindow, widgets};
 use crate::app::jobs::ClassChoice;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, UiAction, interventions, true_class_of};
@@ -59,6 +59,23 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
         ui.label(font::fit(class, 13.5, 110.0 * room)).on_hover_text(format!("It is {class}"));
     }
     ui.weak(format!("{at} of {}", images.len()));
+    note(ui, cx, room);
+}
+
+/// The star of the current image, and the line that is written on it.
+fn note(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+    let Some(image) = cx.state.selection.image else { return };
+    let note = cx.state.note_on(image);
+    let star = widgets::star(ui, note.starred, "Star this image");
+    if star.on_hover_text(Action::StarImage.tooltip()).clicked() {
+        cx.choose(Action::StarImage);
+    }
+    let text =
+        if note.text.is_empty() { "Note…".to_owned() } else { font::fit(&note.text, 13.5, 170.0 * room) };
+    let about = if note.text.is_empty() { Action::NoteImage.tooltip() } else { &note.text };
+    if ui.button(text).on_hover_text(about).clicked() {
+        cx.choose(Action::NoteImage);
+    }
 }
 
 fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {

@@ -1,7 +1,14 @@
 //! Small parts that panels and dialogs share.
 
 use eframe::egui;
-use egui::{ComboBox, Response, Ui};
+use egui::epaint::Mesh;
+use egui::{Color32, ComboBox, Pos2, Response, Role, Sense, Shape, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
+
+use super::style;
+use crate::viz::draw::color32;
+
+/// Side of a star to click.
+const STAR_PX: f32 = 22.0;
 
 /// A list that folds out, to choose one of `all` from.
 pub fn choice<T: PartialEq, const N: usize>(
@@ -19,4 +26,33 @@ pub fn choice<T: PartialEq, const N: usize>(
         }
     };
     combo.show_ui(ui, list).response
+}
+
+/// A star to click: filled where `on`.
+pub fn star(ui: &mut Ui, on: bool, name: &str) -> Response {
+    let (rect, response) = ui.allocate_exact_size(Vec2::splat(STAR_PX), Sense::click());
+    response.widget_info(|| WidgetInfo::selected(Role::Button, true, on, name));
+    let line = ui.style().interact(&response).fg_stroke.color;
+    let fill = if on { color32(style::starred(&style::theme(ui))) } else { Color32::TRANSPARENT };
+    paint_star(ui, rect.center(), 7.5, fill, Stroke::new(1.2, if on { fill } else { line }));
+    if response.has_focus() {
+        ui.painter().rect_stroke(rect, 4.0, ui.visuals().selection.stroke, StrokeKind::Inside);
+    }
+    response
+}
+
+/// Paints a star of five points, drawn by hand: no font has to have it.
+pub fn paint_star(ui: &Ui, center: Pos2, radius: f32, fill: Color32, stroke: Stroke) {
+    let corner = |i: usize| {
+        let reach = if i.is_multiple_of(2) { radius } else { 0.45 * radius };
+        center + reach * Vec2::angled(std::f32::consts::PI * (i as f32 / 5.0 - 0.5))
+    };
+    let corners: Vec<Pos2> = (0..10).map(corner).collect();
+    // It is not convex: ten triangles around its middle.
+    let mut mesh = Mesh::default();
+    mesh.colored_vertex(center, fill);
+    corners.iter().for_each(|corner| mesh.colored_vertex(*corner, fill));
+    (0..10).for_each(|i| mesh.add_triangle(0, i + 1, (i + 1) % 10 + 1));
+    ui.painter().add(mesh);
+    ui.painter().add(Shape::closed_line(corners, stroke));
 }

@@ -96,6 +96,7 @@ fn workspace(desk: &Path) -> Workspace {
             path: desk.join("data"),
             split: Some("train".into()),
         }],
+        notes: Vec::new(),
         columns: changes.into_iter().enumerate().map(column).collect(),
         selection: Selection {
             image: Some(ImageId(5)),

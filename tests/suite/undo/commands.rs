@@ -57,7 +57,7 @@ commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
     CloseDataset: Step, Evaluate: Aside, MeasureStability: Aside, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbe: Step, CloseImages: Step, SelectImage: Around,
-    Step: Around, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
+    Star: Step, SetNote: Step, Step: Around, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, SetTrainForm: Around, PlanTraining: Aside,
@@ -135,6 +135,8 @@ impl Kind {
             Self::CloseImages => {
                 Command::CloseImages((0..=c % 3).map(|i| image(a.wrapping_add(i.wrapping_mul(b)))).collect())
             }
+            Self::Star => Command::Star(image(a), b.is_multiple_of(2)),
+            Self::SetNote => Command::SetNote(image(a), ["", "edge", "fur"][usize::from(b) % 3].into()),
             Self::SelectImage => Command::SelectImage(image(a)),
             Self::Step => Command::Step(isize::from(a % 7) - 3),
             Self::AddColumn => {

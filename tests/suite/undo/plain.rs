@@ -7,9 +7,9 @@ use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId,
 };
 use ssmprobe::app::state::settings::ThemeChoice;
-use ssmprobe::app::state::{GalleryFilter, Image, State, Views};
+use ssmprobe::app::state::{GalleryFilter, Image, Note, State, Views};
 use ssmprobe::model::backbone::token_spec::TokenSpec;
-use ssmprobe::model::data::Split;
+use ssmprobe::model::data::{ImageSource, Split};
 use ssmprobe::model::explain::intervention::Intervention;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,7 @@ pub struct Plain {
     layout: Value,
     dataset: Option<DatasetId>,
     gallery_filter: GalleryFilter,
+    notes: Vec<(ImageSource, Note)>,
 }
 
 impl Plain {
@@ -74,6 +75,7 @@ impl Plain {
             layout: state.layout.clone(),
             dataset: evaluations.dataset,
             gallery_filter: state.gallery_filter.clone(),
+            notes: state.notes.iter().map(|(place, note)| (place.clone(), note.clone())).collect(),
         }
     }
 

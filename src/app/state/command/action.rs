@@ -5,13 +5,15 @@
 use super::Command;
 use super::menu::Menu::{Edit, File, Panes, Train, View};
 use super::menu::{Menu, Shortcut, ctrl, ctrl_shift, plain};
-use crate::app::jobs::ClassChoice;
+use crate::app::jobs::{ClassChoice, ImageId};
 use crate::app::state::State;
 use crate::app::state::settings::ThemeChoice;
 
 /// What only the window can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prompt {
+    /// Write a line on the current image, then [`Command::SetNote`].
+    Note,
     /// Choose a backbone's folder, then [`Command::OpenBackbone`].
     BackboneFolder,
     /// Type an id of the Hub, then [`Command::OpenBackbone`].
@@ -118,7 +120,11 @@ actions! {
     FirstImage: View.gives("First image", "The first of the library", |_| Command::Step(isize::MIN))
         .key(plain("Home")).when(|state| !state.library.images.is_empty()),
     LastImage: View.gives("Last image", "The last of the library", |_| Command::Step(isize::MAX))
-        .key(plain("End")).when(|state| !state.library.images.is_empty()).line_below(),
+        .key(plain("End")).when(|state| !state.library.images.is_empty()),
+    StarImage: View.gives("Star image, or take its star", "Starred images can be shown alone in the gallery", star)
+        .key(plain("S")).when(|state| state.selection.image.is_some()).also("favourite mark"),
+    NoteImage: View.asks("Note on the image…", "A line of text; the gallery's filter finds it", Prompt::Note)
+        .key(plain("N")).when(|state| state.selection.image.is_some()).also("comment remark annotate").line_below(),
     Retry: View.gives("Retry", "Try again what failed", |_| Command::Retry).key(ctrl("R"))
         .when(State::has_failed_columns).also("refresh reload").line_below(),
     EvaluateShown: View.gives("Evaluate shown probes on the dataset", "Every image of it, through every column",
@@ -261,6 +267,11 @@ impl Action {
 
 fn stop_training(state: &State) -> Command {
     state.training.active.as_ref().map_or(Command::PauseTraining(false), |run| Command::Cancel(run.job))
+}
+
+fn star(state: &State) -> Command {
+    let image = state.selection.image.unwrap_or(ImageId(0));
+    Command::Star(image, !state.note_on(image).starred)
 }
 
 fn next_theme(state: &State) -> Command {

@@ -67,6 +67,10 @@ pub enum Command {
     CloseProbe(ProbeId),
     /// Forget images.
     CloseImages(Vec<ImageId>),
+    /// Give an image a star, or take it away.
+    Star(ImageId, bool),
+    /// Write a line on an image; an empty one takes it away.
+    SetNote(ImageId, String),
     /// Look at this image.
     SelectImage(ImageId),
     /// Look at the image so many further on in the list.
@@ -188,6 +192,8 @@ impl State {
                 None => Vec::new(),
             },
             Command::CloseImages(ids) => self.close_images(ids),
+            Command::Star(id, starred) => self.star(id, starred),
+            Command::SetNote(id, text) => self.set_note(id, &text),
             Command::SelectImage(id) => self.select_image(id),
             Command::Step(by) => self.step(by),
             Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),

@@ -15,7 +15,7 @@ use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::{ColumnId, ImageId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Image, Label, Thumbnail};
-use crate::app::window::style;
+use crate::app::window::{style, widgets};
 use crate::model::explain::evaluation::CONFIDENCE;
 use crate::model::trace::Picture;
 use crate::viz::draw::{color32, font};
@@ -45,6 +45,7 @@ struct FilterKey {
     filter: GalleryFilter,
     focus: Option<ColumnId>,
     evaluations: u64,
+    notes: u64,
     count: usize,
     last: Option<ImageId>,
 }
@@ -65,6 +66,7 @@ impl Gallery {
             filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
             evaluations: cx.state.evaluations.revision,
+            notes: cx.state.notes.revision,
             count,
             last,
         };
@@ -149,11 +151,20 @@ impl Gallery {
             ui.painter().rect_stroke(rect, 4.0, stroke, StrokeKind::Inside);
         }
         verdict(ui, cx, image, rect);
+        let note = cx.state.note_on(id);
+        if note.starred {
+            let at = rect.left_top() + Vec2::splat(11.0);
+            let edge = Stroke::new(1.5, color32(theme.ground));
+            widgets::paint_star(ui, at, 7.5, color32(style::starred(&theme)), edge);
+        }
         let response = response.on_hover_ui(|ui| {
             ui.label(&name);
             match image.label.zip(cx.state.dataset()) {
                 Some((label, (dataset, part))) if label.dataset == dataset => about(ui, cx, label, part),
                 _ => drop(ui.weak(image.folder())),
+            }
+            if !note.text.is_empty() {
+                ui.label(&note.text);
             }
             if let Some(Thumbnail::Failed(why)) = cx.state.thumbnails.get(id) {
                 ui.label(why);
@@ -163,6 +174,10 @@ impl Gallery {
             cx.send(Command::SelectImage(id));
         }
         response.context_menu(|ui| {
+            let text = if note.starred { "Take its star" } else { "Star" };
+            if ui.button(text).clicked() {
+                cx.send(Command::Star(id, !note.starred));
+            }
             if ui.button("Close image").clicked() {
                 cx.send(Command::CloseImages(vec![id]));
             }

@@ -6,7 +6,7 @@ use egui::{ComboBox, Role, TextEdit, Ui, WidgetInfo};
 use super::PanelContext;
 use crate::app::state::command::Command;
 use crate::app::state::{GalleryFilter, Outcome, Sort};
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice, star};
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
@@ -16,9 +16,17 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
     let mut filter = before.clone();
     let all = cx.state.library.images.len();
     ui.spacing_mut().item_spacing.y = 4.0;
-    let hint = "Filter images by name or folder";
-    let edit = ui.add(TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(f32::INFINITY));
-    edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        let width = ui.available_width() - 28.0;
+        let hint = "Filter by name, folder or note";
+        let edit = ui.add(TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(width));
+        edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
+        let star = star(ui, filter.starred, "Starred images only");
+        if star.on_hover_text("Starred images only").clicked() {
+            filter.starred = !filter.starred;
+        }
+    });
     if let Some((_, part)) = cx.state.dataset() {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
