@@ -15,6 +15,7 @@ mod memo;
 pub mod ops;
 pub mod pretrain;
 pub mod probe;
+pub mod reading;
 pub mod stats;
 pub mod tokens;
 pub mod trace;

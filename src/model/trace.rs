@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
+pub use super::reading::{Reading, slug};
 
 /// A dense row-major float32 matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +91,9 @@ pub struct Trace {
     pub probe: String,
     /// Head id.
     pub head: String,
+    /// What was changed in how the probe read.
+    #[serde(default, skip_serializing_if = "Reading::is_as_trained")]
+    pub reading: Reading,
     /// Backbone id.
     pub backbone: String,
     /// Patch grid.

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod draw;
 pub mod export;
 pub mod figures;
+pub mod heading;
 
 pub use figures::{FIGURES, find};
 
@@ -286,9 +287,31 @@ pub fn draw(
     theme: &Theme,
     size: Size,
 ) -> Result<Scene, Empty> {
-    draw::check::check(trace)?;
     let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
-    Ok(figure.scene(trace, options, theme, inner)?.framed(MARGIN))
+    Ok(scene(figure, trace, options, theme, inner)?.framed(MARGIN))
+}
+
+/// Checks the trace and draws the figure at `size`, no edge around it; over it stands how the trace was read, where
+/// that is not as trained.
+///
+/// # Errors
+/// As [`draw`].
+pub fn scene(
+    figure: &dyn Figure,
+    trace: &Trace,
+    options: &Options,
+    theme: &Theme,
+    size: Size,
+) -> Result<Scene, Empty> {
+    draw::check::check(trace)?;
+    heading::over(heading::of_trace(trace).as_deref(), theme, size, |size| {
+        figure.scene(trace, options, theme, size)
+    })
+}
+
+/// A height that suits what [`scene`] draws at `width`, in points; of a trace that has been checked.
+pub fn height(figure: &dyn Figure, trace: &Trace, options: &Options, width: f32) -> f32 {
+    figure.height(trace, options, width) + heading::height(heading::of_trace(trace).as_deref(), width)
 }
 
 /// The same in a column of `width` points, as high as suits it.
@@ -303,7 +326,7 @@ pub fn draw_column(
     width: f32,
 ) -> Result<Scene, Empty> {
     draw::check::check(trace)?;
-    let height = figure.height(trace, options, width - 2.0 * MARGIN) + 2.0 * MARGIN;
+    let height = height(figure, trace, options, width - 2.0 * MARGIN) + 2.0 * MARGIN;
     draw(figure, trace, options, theme, Size { width, height })
 }
 

@@ -24,7 +24,7 @@ use ssmprobe::model::probe::head_output::{Form, Order};
 use ssmprobe::model::probe::router::scan::Scan;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::{Picture, Routing, Trace};
+use ssmprobe::model::trace::{Picture, Reading, Routing, Trace};
 use ssmprobe::model::train::Labelled;
 use ssmprobe::model::train::classifier::Model;
 
@@ -79,6 +79,7 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
         rho: None,
         image_seed: IMAGE,
         nulls: None,
+        tokens_changed: Vec::new(),
         top: CLASSES,
     };
     explain::explain_changed(probe, change, tokens, seen, question).unwrap()
@@ -383,7 +384,8 @@ fn without_routing_every_seed_reads_row_by_row() {
     let against = |change: Intervention| {
         let peers = vec![("other".to_owned(), &other)];
         let (image, name) = (String::new(), String::new());
-        let measurement = Measurement { image, name, probe: &one, change, image_seed: IMAGE, peers };
+        let reading = Reading { change, ..Reading::default() };
+        let measurement = Measurement { image, name, probe: &one, reading, image_seed: IMAGE, peers };
         let found = measurement.take(&[tokens(1)], &[]).unwrap();
         assert_eq!(found.groups.len(), 1, "{found:?}");
         found.groups[0].taus[0].1

@@ -30,7 +30,7 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{self, Config, Dims};
-use ssmprobe::model::trace::Routing;
+use ssmprobe::model::trace::{Reading, Routing};
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
@@ -459,6 +459,7 @@ fn a_stability_is_of_the_probe_that_was_measured() {
             image: "x.png".into(),
             probe: "a".into(),
             head: "gap".into(),
+            reading: Reading::default(),
             tokens: 4,
             groups: Vec::new(),
             null: (-0.1, 0.1),
@@ -999,6 +1000,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
         image: "a.png".into(),
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
+        reading: Reading::default(),
         tokens: 196,
         groups: vec![Group {
             name: "Flipped horizontally".into(),

@@ -407,3 +407,44 @@ fn the_stability_of_an_order_is_measured_and_drawn() {
     figures.args(["figures", "--stability"]).arg(&file).arg("--out").arg(&drawn).assert().success();
     assert!(fs::read_to_string(drawn).expect("a drawing").contains("Other seeds"));
 }
+
+#[test]
+fn a_changed_reading_says_so_in_every_file() {
+    let out = TempDir::new().expect("a folder");
+    let mut command = inspect(out.path());
+    command.arg("--image").arg(fixture("images/one.png")).arg("--save-traces").arg("--stability");
+    command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
+    command.args(["--reading", "as-trained", "random-order=3", "temperature=0.5", "--class", "1"]);
+    let (code, said) = stderr(&mut command);
+    assert_eq!(code, 0, "{said}");
+    let readings = [
+        ("sinkhorn", "evidence for "),
+        ("sinkhorn-random-order-3", "random order, seed 3, evidence for "),
+        ("sinkhorn-temperature-0.5", "temperature 0.5, evidence for "),
+    ];
+    let mut table = csv::Reader::from_path(out.path().join("summary.csv")).expect("a table");
+    let column = table.headers().expect("heads").iter().position(|head| head == "reading").expect("a column");
+    let rows: Vec<String> = table.records().map(|row| row.expect("a row")[column].to_owned()).collect();
+    assert_eq!(rows.len(), readings.len());
+    let mut logits = Vec::new();
+    for ((name, words), row) in readings.into_iter().zip(rows) {
+        let folder = out.path().join("one");
+        let document = json(folder.join(format!("{name}.json")));
+        assert!(
+            document["reading"].as_str().is_some_and(|said| said.starts_with(words) && said == row),
+            "{row}"
+        );
+        let trace = json(folder.join(format!("{name}.trace.json")));
+        let stability: Stability =
+            serde_json::from_value(json(folder.join(format!("{name}.stability.json")))).expect("a stability");
+        let change = &trace["reading"]["change"];
+        let own = (!stability.reading.change.is_none()).then_some(stability.reading.change);
+        assert_eq!(*change, serde_json::to_value(own).expect("JSON"), "{name}");
+        logits.push(trace["logits"].clone());
+    }
+    assert!(logits[0] != logits[1] && logits[0] != logits[2] && logits[1] != logits[2]);
+    let mut command = inspect(out.path());
+    command.arg("--image").arg(fixture("images/one.png")).args(["--reading", "sorted"]);
+    let (code, said) = stderr(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
+    assert!(code == 2 && said.contains("random-order[=SEED]"), "{said}");
+}

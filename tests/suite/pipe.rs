@@ -152,6 +152,7 @@ fn every_event_survives_a_pipe() {
         image: "x.png".into(),
         probe: "a".into(),
         head: "gap".into(),
+        reading: ssmprobe::model::trace::Reading::default(),
         tokens: 4,
         groups: vec![Group { name: "Flipped".into(), taus: vec![("flip".into(), 0.25)] }],
         null: (-0.1, 0.1),

@@ -23,7 +23,7 @@ use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::Config;
-use ssmprobe::model::trace::{Evidence, Picture, Prediction, Routing, Trace};
+use ssmprobe::model::trace::{Evidence, Picture, Prediction, Reading, Routing, Trace};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::hover::Hover;
 use tempfile::TempDir;
@@ -72,6 +72,7 @@ pub(super) fn trace(image: &str) -> Trace {
         image: image.into(),
         probe: "p".into(),
         head: "gap".into(),
+        reading: Reading::default(),
         backbone: "one".into(),
         grid: Grid::new(2, 2),
         seen: Picture::default(),

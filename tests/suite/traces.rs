@@ -3,7 +3,7 @@
 
 use indexmap::IndexMap;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
+use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
 
 /// Patches a side.
 pub const SIDE: usize = 14;
@@ -116,6 +116,7 @@ fn base(head: &str) -> Trace {
         image: "grosbeak.jpg".to_owned(),
         probe: format!("{head}.safetensors"),
         head: head.to_owned(),
+        reading: Reading::default(),
         backbone: "facebook/vit-mae-base".to_owned(),
         grid: Grid::new(SIDE, SIDE),
         seen: picture(),

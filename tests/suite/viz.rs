@@ -1,16 +1,18 @@
 //! Every figure of every trace in every theme: drawn, exported, painted.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use eframe::egui;
 use egui_kittest::Harness;
 use resvg::usvg;
-use ssmprobe::model::trace::{Matrix, Routing, Trace};
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::trace::{Matrix, Reading, Routing, Trace};
 use ssmprobe::viz::draw::paint::Canvas;
-use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Scene};
+use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Item, Scene, Shape};
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::curves::{self, Curves, Series};
+use ssmprobe::viz::figures::plot::{Plot as _, TracePlot};
 use ssmprobe::viz::{
     COLUMN, Empty, FIGURES, Figure, Options, Shared, compare, draw_column, export, find, shared,
 };
@@ -576,4 +578,44 @@ fn textures_are_kept_while_shown_and_given_back_after() {
     harness.state_mut().scene = column("predictions", &all()[0], &Options::default()).unwrap();
     harness.run();
     assert_eq!(harness.state().canvas.textures(), 0);
+}
+
+/// Everything that is written in a scene, one text after the other.
+fn written(items: &[Item]) -> String {
+    let text = |item: &Item| match &item.shape {
+        Shape::Text { text, .. } => format!("{text} "),
+        Shape::Group { items, .. } => written(items),
+        _ => String::new(),
+    };
+    items.iter().map(text).collect()
+}
+
+#[test]
+fn every_picture_and_its_name_say_what_was_changed() {
+    let traces = all();
+    let change = Intervention::Random(3);
+    let reading = Reading { change, tokens: vec!["tokens after layer 6".into()], ..Reading::default() };
+    let trace = Arc::new(Trace { reading, ..traces[0].clone() });
+    for figure in FIGURES {
+        let plot = TracePlot::new(*figure, &trace, Options::default());
+        let scene = plot.draw_column(&Theme::print(), COLUMN).expect("something to see");
+        let said = written(&scene.items);
+        let words = "Random order, seed 3, tokens after layer 6, not retrained";
+        assert!(said.starts_with(words) && scene.title.ends_with(words), "{}: {said}", figure.id());
+        let caption = plot.caption();
+        assert!(caption.file.contains("-random-order-3-tokens-after-layer-6-"), "{}", caption.file);
+        assert!(
+            caption.title.contains("random order, seed 3") && caption.about.contains("(random order, seed 3")
+        );
+        let plain = TracePlot::new(*figure, &Arc::new(traces[0].clone()), Options::default());
+        let before = plain.draw_column(&Theme::print(), COLUMN).expect("something to see");
+        assert!(scene.height > before.height && !written(&before.items).contains("retrained"));
+    }
+    let order = column(
+        "scan_path",
+        &Trace { routing: Routing::Orders(vec![(0..196).collect()]), ..(*trace).clone() },
+        &Options::default(),
+    );
+    let said = written(&order.unwrap().items);
+    assert!(!said.contains("sinkhorn"), "a random order is no trained one: {said}");
 }

@@ -411,6 +411,15 @@ fn interventions_change_the_order_and_nothing_else() {
     let sharp = through(1, Intervention::Temperature(0.01)).expect("a trace");
     assert_ne!(sharp.logits, learned.logits);
     assert_eq!(same.scores, learned.scores);
+    let said = [&learned, &raster, &scrambled, &random, &same, &sharp].map(|trace| trace.reading.to_string());
+    let words = [
+        "no routing",
+        "scrambled after routing, seed 1",
+        "random order, seed 3",
+        "20 iterations",
+        "temperature 0.01",
+    ];
+    assert!(said[0] == "as trained" && said[1..] == words, "{said:?}");
     // Evidence of a changed reading still sums to its logit.
     for trace in [&raster, &scrambled, &random, &sharp] {
         let evidence = &trace.evidence;

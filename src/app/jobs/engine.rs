@@ -128,7 +128,7 @@ impl Engine {
         let taking = options.taking();
         let reader =
             TokenReader::open(folder, preprocessor, &taking, &choice.device).map_err(JobError::of)?;
-        let TokenReader { backbone, preprocessor, layer } = &reader;
+        let TokenReader { backbone, preprocessor, layer, .. } = &reader;
         let output = preprocessor.output();
         output.map(|(height, width)| backbone.grid(height, width)).transpose().map_err(JobError::of)?;
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);

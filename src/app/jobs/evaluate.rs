@@ -18,6 +18,7 @@ use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
+use crate::model::reading::Reading;
 
 /// Images asked about at once.
 const BATCH: usize = 32;
@@ -128,7 +129,7 @@ fn ask(
     (tokens, places): &Known,
     reporter: &mut dyn Reporter,
 ) -> Result<Evaluation, JobError> {
-    let EvalProbe { probe, change, .. } = spec.subjects[at];
+    let EvalProbe { probe, backbone, change } = spec.subjects[at];
     // A copy: the probe may be closed while it is asked.
     let loaded = engine.probe(probe)?.clone();
     let (name, probe) = (loaded.name(), loaded.probe);
@@ -148,7 +149,11 @@ fn ask(
         reporter.progress(&what, evaluator.done() as u64, Some(places.len() as u64), Unit::Files);
         reporter.pause(engine)?;
     }
-    Ok(evaluator.finish(name, probe.meta.backbone.id.clone()))
+    let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
+    // What the evaluator, which sees tokens alone, cannot know.
+    let tokens = engine.backbone(backbone)?.reader.changes(&probe);
+    evaluation.change = Reading { change, tokens, ..Reading::default() }.changes().unwrap_or_default();
+    Ok(evaluation)
 }
 
 /// Tokens of the images through a backbone: those of the whole dataset where they are there

@@ -109,6 +109,14 @@ pub fn run(
     }
     reporter.cancel().check()?;
     engine.set_nulls(spec.settings);
+    let changes = |asked: &ExplainItem| match (
+        engine.backbones.get(&asked.backbone),
+        engine.probes.get(&asked.probe),
+    ) {
+        (Some(open), Some(loaded)) => open.reader.changes(&loaded.probe),
+        _ => Vec::new(),
+    };
+    let changes: Vec<Vec<String>> = spec.asked.iter().map(changes).collect();
     let (engine, cancel) = (Shared { probes: &engine.probes, nulls: engine.nulls() }, reporter.cancel());
     // Null bands first, each with all cores: within an item they would have one.
     for asked in &spec.asked {
@@ -119,9 +127,9 @@ pub fn run(
             prepare_nulls(&loaded.probe, asked.change, &known.tokens, engine.nulls);
         }
     }
-    let results = spec.asked.par_iter().map(|asked| {
+    let results = spec.asked.par_iter().zip(changes).map(|(asked, changes)| {
         cancel.check()?;
-        let result = engine.explain(spec, asked, &images).map(Arc::new);
+        let result = engine.explain(spec, asked, &images, changes).map(Arc::new);
         Ok(ExplainResult { column: asked.column, result })
     });
     results.collect()
@@ -189,7 +197,13 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    fn explain(&self, spec: &Explain, asked: &ExplainItem, images: &Images) -> Result<Trace, UserError> {
+    fn explain(
+        &self,
+        spec: &Explain,
+        asked: &ExplainItem,
+        images: &Images,
+        tokens_changed: Vec<String>,
+    ) -> Result<Trace, UserError> {
         let loaded = self.probes.get(&asked.probe).ok_or_else(not_open)?;
         let known = match images.get(&(asked.backbone, asked.image.clone())) {
             Some(Ok(known)) => known,
@@ -207,6 +221,7 @@ impl Shared<'_> {
             rho: spec.settings.rho,
             image_seed: asked.draw,
             nulls: Some(self.nulls),
+            tokens_changed,
             top: TOP,
         };
         explain_changed(&loaded.probe, asked.change, &known.tokens, known.seen.clone(), question)

@@ -14,6 +14,7 @@ use crate::model::backbone::preprocess::{Pixels, Preprocessor};
 use crate::model::data::ImageSource;
 use crate::model::explain::stability::perturb::{Perturbation, kinds};
 use crate::model::explain::stability::{Measurement, Stability};
+use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
@@ -82,7 +83,10 @@ fn measure(
     // Open probes that differ in their seed alone, by their names.
     let peers = engine.probes.values().map(|peer| (peer.name(), &peer.probe)).collect();
     let (image, name) = (spec.place.short(), loaded.name());
-    let measurement = Measurement { image, name, probe: &loaded.probe, change, image_seed: spec.draw, peers };
+    let tokens_changed = engine.backbone(backbone)?.reader.changes(&loaded.probe);
+    let reading = Reading { change, tokens: tokens_changed, ..Reading::default() };
+    let measurement =
+        Measurement { image, name, probe: &loaded.probe, reading, image_seed: spec.draw, peers };
     measurement.take(&tokens, &kinds).map_err(JobError::of)
 }
 

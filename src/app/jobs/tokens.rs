@@ -10,9 +10,10 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 
 use crate::model::backbone::preprocess::{Pixels, PreprocessError, Preprocessor};
-use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::backbone::token_spec::{TokenSpec, Trained};
 use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::data::image::Photo;
+use crate::model::probe::Probe;
 use crate::model::tokens::Tokens;
 
 /// A frozen backbone, and what prepares photographs for it. It owns tensors: one thread runs it.
@@ -23,6 +24,8 @@ pub struct TokenReader {
     pub preprocessor: Arc<Preprocessor>,
     /// The layer whose tokens are read.
     pub layer: usize,
+    /// How they are taken.
+    pub taking: TokenSpec,
 }
 
 /// Tokens of an image and what they were read from, or why there are none.
@@ -51,7 +54,19 @@ impl TokenReader {
         if layer > layers {
             return Err(BackboneError::Layer { layer, layers });
         }
-        Ok(Self { backbone, preprocessor, layer })
+        let taking = taking.settled(layers, backbone.model_type());
+        Ok(Self { backbone, preprocessor, layer, taking })
+    }
+
+    /// In what its tokens are others than those `probe` was trained on, in words; a file that does not say is
+    /// taken to mean the last layer and the backbone's own size.
+    pub fn changes(&self, probe: &Probe) -> Vec<String> {
+        let trained = Trained::from_training(probe.meta.training.as_ref());
+        let trained = trained.unwrap_or(Trained { taking: TokenSpec::default(), preprocessing: None });
+        let fingerprint = probe.meta.backbone.fingerprint.as_deref();
+        let weights = fingerprint.filter(|own| *own != self.backbone.fingerprint());
+        let weights = weights.map(|_| "tokens of other weights".to_owned());
+        weights.into_iter().chain(trained.changes(&self.taking, &self.preprocessor.key())).collect()
     }
 
     /// Pixels of a photograph, if the backbone can read them.

@@ -166,7 +166,7 @@ impl State {
         let Some(column) = self.columns.get(&id) else { return String::new() };
         let probe = self.library.probe_name(column.probe);
         let image = column.image.and_then(|image| self.library.images.get(&image)).map(Image::name);
-        let change = Some(column.change.text()).filter(|text| !text.is_empty());
+        let change = (!column.change.is_none()).then(|| column.change.to_string());
         // Probes of several backbones often share a name.
         let several = self.library.open_backbones().count() > 1;
         let backbone = self.library.backbone_of(column.probe).filter(|_| several);

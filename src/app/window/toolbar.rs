@@ -11,6 +11,7 @@ use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
 use crate::viz::draw::font;
+use crate::viz::heading::capitalised;
 
 /// Width from which all has the room it likes.
 const FULL_PX: f32 = 1150.0;
@@ -125,13 +126,13 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
     }
     let change = column.change;
     let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
-    let all = [vec![("As trained", Intervention::None)], interventions(info.map(|info| &**info))].concat();
-    let known = all.iter().find(|(_, known)| *known == change);
-    let shown = known.map_or_else(|| change.text(), |(name, _)| (*name).to_owned());
+    let all = [vec![Intervention::None], interventions(info.map(|info| &**info))].concat();
+    let name = |change: Intervention| capitalised(&change.to_string());
+    let shown = name(change);
     let combo = ComboBox::from_id_salt("reading").height(420.0);
     let response = choice(ui, "Order", combo, 175.0, room, &shown, |ui| {
-        for (name, other) in all {
-            if ui.selectable_label(change == other, name).clicked() {
+        for other in all {
+            if ui.selectable_label(change == other, name(other)).clicked() {
                 cx.send(Command::SetChange(id, other));
             }
         }

@@ -114,6 +114,16 @@ impl Trained {
         }
         differences
     }
+
+    /// In what tokens taken and prepared so are others than those it was trained on: what they are, in words.
+    pub fn changes(&self, taking: &TokenSpec, preprocessing: &str) -> Vec<String> {
+        let differences = self.differences(taking, preprocessing).into_iter();
+        let words = |(own, now): (String, String)| match own.starts_with("images prepared by") {
+            true => "images prepared otherwise".to_owned(),
+            false => now,
+        };
+        differences.map(words).collect()
+    }
 }
 
 /// Differences in one sentence's end: `tokens after layer 6, not after the last layer`.

@@ -13,32 +13,11 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
 use crate::model::probe::router::{Router, scan};
 use crate::model::probe::{Probe, ProbeError};
+pub use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
-
-/// What is changed in how a probe reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Intervention {
-    /// Nothing.
-    #[default]
-    None,
-    /// The positions of the learned order are permuted before the S4, by this seed: the paper's
-    /// "scramble after routing".
-    Scrambled(u64),
-    /// The tokens are read row by row.
-    NoRouting,
-    /// The tokens are read in a random order, by this seed.
-    Random(u64),
-    /// The router has another temperature.
-    Temperature(f64),
-    /// The router makes another number of iterations.
-    Iterations(usize),
-}
 
 /// Why a probe cannot be read so.
 #[derive(Debug, thiserror::Error)]
@@ -66,18 +45,6 @@ pub enum InterventionError {
 }
 
 impl Intervention {
-    /// It in a few words, as it stands over a column; empty for none.
-    pub fn text(self) -> String {
-        match self {
-            Self::None => String::new(),
-            Self::Scrambled(_) => "scrambled".into(),
-            Self::NoRouting => "no routing".into(),
-            Self::Random(_) => "random order".into(),
-            Self::Temperature(temperature) => format!("temperature {temperature}"),
-            Self::Iterations(iterations) => format!("{iterations} iterations"),
-        }
-    }
-
     /// The probe with changed settings, where settings are what is changed.
     pub fn probe(self, probe: &Probe) -> Result<Cow<'_, Probe>, InterventionError> {
         let head = probe.meta.head.clone();

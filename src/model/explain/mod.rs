@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::probe::Probe;
 use super::tokens::Tokens;
-use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
+use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::evidence::{exact, proxy, raster};
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
@@ -46,6 +46,8 @@ pub struct Question<'a> {
     pub image_seed: u64,
     /// Where null bands come from, if they are wanted.
     pub nulls: Option<&'a NullBands>,
+    /// In what the tokens are others than those the probe was trained on, in words.
+    pub tokens_changed: Vec<String>,
     /// How many predictions to keep.
     pub top: usize,
 }
@@ -110,6 +112,15 @@ pub fn explain_changed(
     }
     let features = weight.len() / bias.len();
     let row = &weight[class * features..][..features];
+    let asked =
+        question.class.and_then(|class| probe.meta.classes.get(class).cloned().or(Some(class.to_string())));
+    let read = Reading {
+        change,
+        tokens: question.tokens_changed.clone(),
+        class: asked,
+        rho: question.rho,
+        seed: question.nulls.map(NullBands::seed).filter(|seed| *seed != 0),
+    };
 
     let router = probe.head().router().filter(|_| !change.unroutes());
     let plan = plan_of(&reading, router);
@@ -131,6 +142,7 @@ pub fn explain_changed(
         image: question.image,
         probe: question.probe,
         head: probe.meta.head.clone(),
+        reading: read,
         backbone: probe.meta.backbone.id.clone(),
         grid: tokens.grid,
         seen,

@@ -76,6 +76,11 @@ impl NullBands {
         self.draws
     }
 
+    /// Seed of both.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Untrained scorers a band is made of, for images of `n` tokens: as many as there are random
     /// scores, at most [`SCORERS`], and 8 above 1024 tokens.
     pub fn scorers(&self, n: usize) -> usize {

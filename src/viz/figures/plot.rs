@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use indexmap::IndexSet;
+
 use crate::model::explain::evaluation::{self, Evaluation};
 use crate::model::explain::stability::Stability;
-use crate::model::trace::Trace;
+use crate::model::trace::{Trace, slug};
 use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
-use crate::viz::{Empty, Figure, MARGIN, Options, Rows, Size, compare, draw_column};
+use crate::viz::{self, Empty, Figure, MARGIN, Options, Rows, Size, compare, draw_column, heading};
 
 /// What a plot is called, and what draws it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +126,14 @@ pub struct TracePlot {
     pub traces: Vec<Arc<Trace>>,
     /// What is set.
     pub options: Options,
+    /// Whether it says itself how the trace was read; on the screen the head of a column may.
+    pub headed: bool,
 }
 
 impl TracePlot {
     /// One figure of one trace.
     pub fn new(figure: &'static dyn Figure, trace: &Arc<Trace>, options: Options) -> Self {
-        Self { figures: vec![figure], traces: vec![trace.clone()], options }
+        Self { figures: vec![figure], traces: vec![trace.clone()], options, headed: true }
     }
 
     /// The figure, where it stands alone.
@@ -161,10 +165,37 @@ impl TracePlot {
         words.join(" ")
     }
 
+    /// The height of what it says itself of how the trace was read.
+    fn head(&self, trace: &Trace, width: f32) -> f32 {
+        let text = heading::of_trace(trace).filter(|_| self.headed);
+        heading::height(text.as_deref(), width)
+    }
+
+    /// The names of all readings that are not as trained, once each.
+    fn readings(&self) -> String {
+        let all: IndexSet<String> = self.traces.iter().map(|trace| trace.reading.id()).collect();
+        joined(&all.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
     fn compared(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let traces: Vec<&Trace> = self.traces.iter().map(AsRef::as_ref).collect();
         compare::inside(&traces, &self.figures, &self.options, theme, width)
     }
+}
+
+/// What a file says of a trace it was made of.
+pub fn about(trace: &Trace) -> String {
+    if trace.image.is_empty() {
+        return format!("{} over {} x {} patches", trace.head, trace.grid.rows, trace.grid.cols);
+    }
+    let read = &trace.reading;
+    let read = if read.is_as_trained() { String::new() } else { format!(" ({read})") };
+    format!("{} through {}{read} on {}", trace.image, trace.probe, trace.backbone)
+}
+
+/// Parts of a file's name, those that say something.
+pub(super) fn joined(parts: &[&str]) -> String {
+    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 fn stem(name: &str) -> String {
@@ -175,20 +206,26 @@ impl Plot for TracePlot {
     fn caption(&self) -> Caption {
         let (title, file) = match (self.alone(), self.traces.first()) {
             (Some((figure, trace)), _) => {
-                let file = format!("{}-{}-{}", stem(&trace.image), stem(&trace.probe), figure.id());
+                let read = trace.reading.id();
+                let file = joined(&[&stem(&trace.image), &stem(&trace.probe), &read, figure.id()]);
                 (figure.title(), file)
             }
-            (None, Some(trace)) => ("Comparison", format!("{}-comparison", stem(&trace.image))),
+            (None, Some(trace)) => {
+                ("Comparison", joined(&[&stem(&trace.image), "comparison", &self.readings()]))
+            }
             (None, None) => ("Comparison", "figure".to_owned()),
         };
-        let about = |t: &Arc<Trace>| format!("{} through {} on {}", t.image, t.probe, t.backbone);
-        let about = self.traces.iter().map(about).collect::<Vec<_>>().join("; ");
-        Caption { title: title.to_owned(), file, about, command: self.command() }
+        let changes = self.alone().and_then(|(_, trace)| trace.reading.changes());
+        let title = changes.map_or_else(|| title.to_owned(), |changes| format!("{title} ({changes})"));
+        let about = self.traces.iter().map(|trace| about(trace)).collect::<Vec<_>>().join("; ");
+        Caption { title, file, about, command: self.command() }
     }
 
     fn height(&self, width: f32) -> f32 {
         match self.alone() {
-            Some((figure, trace)) if check(trace).is_ok() => figure.height(trace, &self.options, width),
+            Some((figure, trace)) if check(trace).is_ok() => {
+                figure.height(trace, &self.options, width) + self.head(trace, width)
+            }
             Some(_) => 0.0,
             None => self.compared(&Theme::light(), width).map_or(0.0, |scene| scene.height),
         }
@@ -196,13 +233,18 @@ impl Plot for TracePlot {
 
     fn max_height(&self, width: f32) -> f32 {
         match self.alone() {
-            Some((figure, trace)) if check(trace).is_ok() => figure.max_height(trace, &self.options, width),
+            Some((figure, trace)) if check(trace).is_ok() => {
+                figure.max_height(trace, &self.options, width) + self.head(trace, width)
+            }
             _ => self.height(width),
         }
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let Some((figure, trace)) = self.alone() else { return self.compared(theme, size.width) };
+        if self.headed {
+            return viz::scene(figure, trace, &self.options, theme, size);
+        }
         check(trace)?;
         figure.scene(trace, &self.options, theme, size)
     }
@@ -250,6 +292,22 @@ impl EvaluationPlot {
         View { evaluation, other, choice, selected: *selected }
     }
 
+    /// How its probes read, where that is not as trained.
+    fn head(&self) -> Option<String> {
+        let said = |evaluation: &Evaluation| {
+            let change = Some(&evaluation.change).filter(|change| !change.is_empty());
+            change.map(|change| format!("{}: {change}, not retrained", evaluation.probe))
+        };
+        let other = self.is_of_two().then_some(&*self.other);
+        let all: Vec<String> = std::iter::once(&*self.evaluation).chain(other).filter_map(said).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Whether it shows an evaluation against another.
+    fn is_of_two(&self) -> bool {
+        self.overview.is_by_image() && !Arc::ptr_eq(&self.evaluation, &self.other)
+    }
+
     /// The overview and its settings, as `ssmprobe figures` takes them.
     fn command(&self) -> String {
         let Choice { measure, against, maps, map } = &self.choice;
@@ -273,23 +331,24 @@ impl Plot for EvaluationPlot {
     fn caption(&self) -> Caption {
         Caption {
             title: self.overview.info().title.to_owned(),
-            file: format!(
-                "{}-{}-{}",
-                self.evaluation.asked.dataset,
-                self.evaluation.probe,
-                self.overview.id()
-            ),
+            file: joined(&[
+                &self.evaluation.asked.dataset,
+                &self.evaluation.probe,
+                &slug(&self.evaluation.change),
+                self.overview.id(),
+            ]),
             about: dataset::subject(&self.evaluation),
             command: self.command(),
         }
     }
 
     fn height(&self, width: f32) -> f32 {
-        self.overview.height(self.view(), width)
+        self.overview.height(self.view(), width) + heading::height(self.head().as_deref(), width)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        self.overview.scene(self.view(), theme, size)
+        let draw = |size| self.overview.scene(self.view(), theme, size);
+        heading::over(self.head().as_deref(), theme, size, draw)
     }
 
     fn table(&self) -> Table {
@@ -297,8 +356,7 @@ impl Plot for EvaluationPlot {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        let two = self.overview.is_by_image() && !Arc::ptr_eq(&self.evaluation, &self.other);
-        let evaluations = std::iter::once(&self.evaluation).chain(two.then_some(&self.other));
+        let evaluations = std::iter::once(&self.evaluation).chain(self.is_of_two().then_some(&self.other));
         evaluations.map(|evaluation| Source::Evaluation(evaluation)).collect()
     }
 }

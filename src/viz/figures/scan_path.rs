@@ -6,7 +6,7 @@
 use super::sweep::{self, Sweep};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Axis, Box2, Mark, Scale, Scene, Table, Theme, frame, legend, order, picture};
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, no_order};
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, heading, no_order};
 
 pub struct ScanPath;
 
@@ -49,7 +49,8 @@ fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
 fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
     match &trace.routing {
         Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),
-        _ if of == 1 => trace.head.clone(),
+        _ if of == 1 && trace.reading.change.is_none() => trace.head.clone(),
+        _ if of == 1 => heading::capitalised(&trace.reading.change.to_string()),
         _ if width < WORD_FROM_PT => format!("{} of {of}", sweep + 1),
         _ => format!("Sweep {} of {of}", sweep + 1),
     }

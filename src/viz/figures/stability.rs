@@ -7,8 +7,8 @@ use crate::model::explain::stability::Stability;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend,
 };
-use crate::viz::figures::plot::{Caption, Plot, Source};
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::plot::{Caption, Plot, Source, joined};
+use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
 /// What it is called, and what it shows.
 pub const INFO: Info = Info {
@@ -29,21 +29,50 @@ pub struct StabilityPlot(pub Arc<Stability>);
 
 impl Plot for StabilityPlot {
     fn caption(&self) -> Caption {
-        let Stability { image, probe, .. } = &*self.0;
+        let Stability { image, probe, reading, .. } = &*self.0;
         let stem = std::path::Path::new(image).file_stem().map(|s| s.to_string_lossy().into_owned());
         Caption {
             title: INFO.title.to_owned(),
-            file: format!("{}-{probe}-stability", stem.unwrap_or_default()),
-            about: format!("{image} through {probe}"),
+            file: joined(&[&stem.unwrap_or_default(), probe, &reading.id(), INFO.id]),
+            about: match reading.is_as_trained() {
+                true => format!("{image} through {probe}"),
+                false => format!("{image} through {probe} ({reading})"),
+            },
             command: format!("--figure {}", INFO.id),
         }
     }
 
-    fn height(&self, _: f32) -> f32 {
-        self.0.groups.len() as f32 * ROW_PT + MARGINS_PT
+    fn height(&self, width: f32) -> f32 {
+        let head = heading::height(heading::of_reading(&self.0.reading).as_deref(), width);
+        self.0.groups.len() as f32 * ROW_PT + MARGINS_PT + head
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let head = heading::of_reading(&self.0.reading);
+        heading::over(head.as_deref(), theme, size, |size| self.chart(theme, size))
+    }
+
+    fn table(&self) -> Table {
+        let Stability { groups, null, .. } = &*self.0;
+        let all: Vec<(&str, &str, f64)> = groups
+            .iter()
+            .flat_map(|group| group.taus.iter().map(|(what, tau)| (group.name.as_str(), what.as_str(), *tau)))
+            .collect();
+        Table::default()
+            .words("kind", all.iter().map(|(kind, ..)| (*kind).to_owned()))
+            .words("change", all.iter().map(|(_, what, _)| (*what).to_owned()))
+            .numbers("kendall_tau", all.iter().map(|(.., tau)| *tau))
+            .numbers("null_p05", all.iter().map(|_| null.0))
+            .numbers("null_p95", all.iter().map(|_| null.1))
+    }
+
+    fn sources(&self) -> Vec<Source<'_>> {
+        vec![Source::Stability(&self.0)]
+    }
+}
+
+impl StabilityPlot {
+    fn chart(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let Stability { groups, null, .. } = &*self.0;
         if groups.is_empty() {
             return Err(Empty("Nothing was changed".to_owned()));
@@ -79,23 +108,5 @@ impl Plot for StabilityPlot {
         }
         frame.axes(&mut scene, theme);
         Ok(scene)
-    }
-
-    fn table(&self) -> Table {
-        let Stability { groups, null, .. } = &*self.0;
-        let all: Vec<(&str, &str, f64)> = groups
-            .iter()
-            .flat_map(|group| group.taus.iter().map(|(what, tau)| (group.name.as_str(), what.as_str(), *tau)))
-            .collect();
-        Table::default()
-            .words("kind", all.iter().map(|(kind, ..)| (*kind).to_owned()))
-            .words("change", all.iter().map(|(_, what, _)| (*what).to_owned()))
-            .numbers("kendall_tau", all.iter().map(|(.., tau)| *tau))
-            .numbers("null_p05", all.iter().map(|_| null.0))
-            .numbers("null_p95", all.iter().map(|_| null.1))
-    }
-
-    fn sources(&self) -> Vec<Source<'_>> {
-        vec![Source::Stability(&self.0)]
     }
 }

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Routing, Trace};
+use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
 use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
@@ -91,6 +91,7 @@ fn base(head: &str, routing: Routing) -> Trace {
         image: "pond.png".into(),
         probe: format!("{head}.safetensors"),
         head: head.into(),
+        reading: Reading::default(),
         backbone: "tiny".into(),
         grid: GRID,
         seen: picture(),
@@ -218,6 +219,7 @@ pub fn stability() -> Stability {
         image: "pond.png".into(),
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
+        reading: Reading::default(),
         tokens: N,
         groups: vec![
             group("Flipped", &[0.31, -0.35]),

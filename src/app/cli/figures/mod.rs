@@ -20,6 +20,7 @@ use crate::model::probe::router::scan::Scan;
 use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
 use crate::viz::draw::theme::Theme;
+use crate::viz::figures::plot;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::{FIGURES, Figure, Info, Options, Rows, compare, draw_column, export, figures, find};
 
@@ -200,7 +201,7 @@ impl Figures {
         if numbers && (traces.len() > 1 || figures.len() > 1) {
             bail!("{}: numbers are written for one trace and one figure at a time", out.display());
         }
-        let about: Vec<String> = traces.iter().map(about).collect();
+        let about: Vec<String> = traces.iter().map(plot::about).collect();
         export::save(out, &scene, &figure.table(trace), &about.join("; "), self.dpi)?;
         Ok(())
     }
@@ -246,13 +247,4 @@ fn known(id: &str) -> anyhow::Result<&'static dyn Figure> {
         let ids: Vec<&str> = FIGURES.iter().map(|f| f.id()).collect();
         Usage(format!("--figure {id}: no such figure; there are {}", ids.join(", "))).into()
     })
-}
-
-/// What a figure's metadata says of a trace.
-fn about(trace: &Trace) -> String {
-    if trace.image.is_empty() {
-        format!("{} over {} x {} patches", trace.head, trace.grid.rows, trace.grid.cols)
-    } else {
-        format!("{} through {} on {}", trace.image, trace.probe, trace.backbone)
-    }
 }

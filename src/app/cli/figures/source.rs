@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
-use crate::model::trace::{Evidence, Picture, Routing, Trace};
+use crate::model::trace::{Evidence, Picture, Reading, Routing, Trace};
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const LARGEST: u64 = 512 << 20;
@@ -36,6 +36,7 @@ pub fn of_scan(scan: Scan, grid: Grid) -> Trace {
         image: String::new(),
         probe: String::new(),
         head: scan.id().to_owned(),
+        reading: Reading::default(),
         backbone: String::new(),
         grid,
         seen: Picture::default(),

@@ -22,8 +22,9 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
 use crate::model::explain::stability::perturb::Perturbation;
 use crate::model::explain::stability::{Measurement, OrderError, Stability};
-use crate::model::explain::{Question, explain, prepare_nulls};
+use crate::model::explain::{Question, explain_changed, prepare_nulls};
 use crate::model::probe::Probe;
+use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
@@ -35,8 +36,12 @@ pub struct Loaded {
     pub stem: String,
     /// What it holds.
     pub probe: Probe,
+    /// What is changed in how it reads.
+    pub change: Intervention,
     /// The class of the evidence; the predicted one where absent.
     pub class: Option<usize>,
+    /// In what the tokens are others than those it was trained on, in words.
+    pub tokens_changed: Vec<String>,
 }
 
 /// What turns tokens into files, on the host alone.
@@ -166,8 +171,8 @@ impl Explainer<'_> {
     /// Computes the null bands of the images that came, each with all cores.
     fn prepare_nulls(&self, items: &[Item]) {
         for Read { tokens, .. } in items.iter().filter_map(|(_, read)| read.as_ref().ok()) {
-            for Loaded { probe, .. } in self.probes {
-                prepare_nulls(probe, Intervention::None, tokens, &self.nulls);
+            for Loaded { probe, change, .. } in self.probes {
+                prepare_nulls(probe, *change, tokens, &self.nulls);
             }
         }
     }
@@ -197,9 +202,10 @@ impl Explainer<'_> {
             rho: self.rho,
             image_seed: *index as u64,
             nulls: Some(&self.nulls),
+            tokens_changed: loaded.tokens_changed.clone(),
             top: TOP,
         };
-        let trace = match explain(&loaded.probe, tokens, seen.clone(), question) {
+        let trace = match explain_changed(&loaded.probe, loaded.change, tokens, seen.clone(), question) {
             Ok(trace) => trace,
             Err(error) => return Ok(Err(failure(of(error.into())))),
         };
@@ -225,12 +231,18 @@ impl Explainer<'_> {
         changed: &[Tokens],
     ) -> Option<Result<Stability, OrderError>> {
         let name = |loaded: &Loaded| loaded.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let peers = self.probes.iter().filter(|peer| peer.stem != loaded.stem);
+        let peers =
+            self.probes.iter().filter(|peer| (peer.change, &peer.path) != (loaded.change, &loaded.path));
+        let peers = peers.filter(|peer| peer.change == loaded.change);
         let measurement = Measurement {
             image: self.images[index].path.file_name()?.to_string_lossy().into_owned(),
             name: name(loaded)?,
             probe: &loaded.probe,
-            change: Intervention::None,
+            reading: Reading {
+                change: loaded.change,
+                tokens: loaded.tokens_changed.clone(),
+                ..Reading::default()
+            },
             image_seed: index as u64,
             peers: peers.filter_map(|peer| Some((name(peer)?, &peer.probe))).collect(),
         };

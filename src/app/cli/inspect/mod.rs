@@ -26,6 +26,7 @@ use crate::app::terminal::stdout::say;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::{self, BackboneError};
 use crate::model::device;
+use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{self, NullBands};
 use crate::model::explain::stability::perturb;
 use crate::model::grid::Grid;
@@ -48,6 +49,10 @@ pub struct Inspect {
     /// Class the evidence is for: its name, or its index from 0 [default: the predicted one].
     #[arg(long, value_name = "NAME|INDEX")]
     class: Option<String>,
+    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), no-routing,
+    /// random-order[=SEED], temperature=T or iterations=K; several stand beside each other.
+    #[arg(long, value_name = "READING", num_args = 1.., default_value = "as-trained")]
+    reading: Vec<Intervention>,
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto")]
     device: String,
@@ -96,6 +101,7 @@ const LONG: &str = r#"Files, for every image and probe:
   OUT/summary.csv           one row for every image and probe
 <image> and <probe> are file names without extension. Where two are the same, the second is
 called <name>-2 and so on, in the order given (folders: sorted); summary.csv says which is which.
+With --reading the names of results say how the probe read: <probe>-random-order-0.npz.
 An image's place in that order, from 0, seeds what random-dynamic draws for it.
 The same files, settings and device give the same bytes.
 
@@ -133,7 +139,7 @@ impl Inspect {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let images = sources::images(&self.image)?;
-        let probes = self.probes()?;
+        let mut probes = self.probes()?;
         let folder = fetch::backbone(&self.backbone)?;
         let device = device::open(&self.device)?;
         let of_files = probes.iter().map(|loaded| (loaded.path.as_path(), &loaded.probe));
@@ -148,6 +154,7 @@ impl Inspect {
                 other => other.into(),
             })?;
         check_fit(&probes, &reader, &taking)?;
+        probes.iter_mut().for_each(|loaded| loaded.tokens_changed = reader.changes(&loaded.probe));
         crate::model::io::atomic_file::make_folder(&self.out)
             .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
 
@@ -172,12 +179,26 @@ impl Inspect {
     /// Opens the probes and finds the class of the evidence in each.
     fn probes(&self) -> anyhow::Result<Vec<Loaded>> {
         let sources = sources::probes(&self.probe)?;
-        let open = |Source { path, stem }| -> anyhow::Result<Loaded> {
+        let mut loaded = Vec::new();
+        for Source { path, stem } in sources {
             let probe = Probe::load(&path)?;
             let class = self.class.as_deref().map(|asked| class(&probe, asked)).transpose()?;
-            Ok(Loaded { path, stem, probe, class })
-        };
-        sources.into_iter().map(open).collect()
+            let read = |change: &Intervention| {
+                let stem = if change.is_none() { stem.clone() } else { format!("{stem}-{}", change.id()) };
+                Loaded {
+                    path: path.clone(),
+                    stem,
+                    probe: probe.clone(),
+                    change: *change,
+                    class,
+                    tokens_changed: Vec::new(),
+                }
+            };
+            loaded.extend(self.reading.iter().map(read));
+        }
+        let stems = sources::numbered(loaded.iter().map(|loaded| loaded.stem.clone()), &[]);
+        loaded.iter_mut().zip(stems).for_each(|(loaded, stem)| loaded.stem = stem);
+        Ok(loaded)
     }
 }
 

@@ -136,7 +136,10 @@ impl Row {
         document["files"] = json!(files);
         let best = &trace.top[0];
         let [photo, by, class] = [&trace.image, &trace.probe, &best.name].map(|name| shown(name));
-        let line = format!("{photo}\t{by}\t{class}\t{:.4}", best.probability);
+        let mut line = format!("{photo}\t{by}\t{class}\t{:.4}", best.probability);
+        if !trace.reading.is_as_trained() {
+            line = format!("{line}\t{}", shown(&trace.reading.to_string()));
+        }
         Self { cells: cells(trace, &document, image, probe), line, document }
     }
 }
@@ -157,6 +160,7 @@ fn header() -> Vec<String> {
         "class_logit",
         "bias",
         "radius",
+        "reading",
     ];
     let parts = ["", "_null_p5", "_null_p95", "_untrained", "_untrained_p5", "_untrained_p95"];
     let measures = MEASURES.iter().flat_map(|m| parts.map(|part| format!("{}{part}", m.name)));
@@ -182,6 +186,7 @@ fn cells(trace: &Trace, document: &Value, image: &str, probe: &str) -> Vec<Strin
         trace.logits[evidence.class].to_string(),
         evidence.bias.to_string(),
         trace.radius.map_or(String::new(), |radius| radius.to_string()),
+        named(&trace.reading.to_string()),
     ];
     for measure in MEASURES {
         let found = trace.diagnostics.get(measure.name);

@@ -115,10 +115,14 @@ fn name(files: Vec<PathBuf>, reserved: &[&str]) -> Vec<Source> {
 
 /// The stem of every file; `-2`, `-3`, ... for one that is taken, whatever its case.
 fn taken<'a>(files: impl Iterator<Item = &'a Path>, reserved: &[&str]) -> Vec<String> {
+    numbered(files.map(stem), reserved)
+}
+
+/// The names; `-2`, `-3`, ... added to one that is taken, whatever its case.
+pub fn numbered(names: impl Iterator<Item = String>, reserved: &[&str]) -> Vec<String> {
     let mut taken: HashSet<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
-    files
-        .map(|path| {
-            let own = stem(path);
+    names
+        .map(|own| {
             let numbered = (2..).map(|number| format!("{own}-{number}"));
             std::iter::once(own.clone())
                 .chain(numbered)

@@ -116,6 +116,7 @@ pub fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Va
         "image": trace.image,
         "probe": trace.probe,
         "head": trace.head,
+        "reading": trace.reading.to_string(),
         "backbone": trace.backbone,
         "grid": trace.grid,
         "radius": trace.radius,

@@ -79,6 +79,7 @@ fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> Result<
             rho: None,
             image_seed: 0,
             nulls,
+            tokens_changed: Vec::new(),
             top: 5,
         };
         Ok(explain(probe, tokens, seen.clone(), question)?)

@@ -19,6 +19,7 @@ use crate::model::probe::head::{self, HeadSpec};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{color32, font};
 use crate::viz::figures::plot::TracePlot;
+use crate::viz::heading::capitalised;
 use crate::viz::{FIGURES, Figure, Info, Subtractable, TabGroup};
 
 /// Narrowest column.
@@ -145,7 +146,7 @@ impl Compare {
             let figures: Vec<&dyn Figure> = rows.collect();
             let options =
                 figures.first().map(|figure| cx.state.views.figure_options(figure.id())).unwrap_or_default();
-            cx.actions.push(UiAction::Export(Arc::new(TracePlot { figures, traces, options })));
+            cx.actions.push(UiAction::Export(Arc::new(TracePlot { figures, traces, options, headed: true })));
         }
     }
 
@@ -211,7 +212,7 @@ impl Compare {
             },
         };
         let view = self.views.entry((id, figure.id())).or_default();
-        view.show(ui, cx, (figure, &trace, options), rect, zoom(rect.width()));
+        view.show(ui, cx, (figure, &trace, options, false), rect, zoom(rect.width()));
     }
 }
 
@@ -326,8 +327,8 @@ fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     let facts = cx.state.library.probes.get(&probe).and_then(|probe| probe.status.ready()).cloned();
     if !matches!(routing, None | Some(Routing::None)) {
         ui.weak("The same probe beside it, not retrained");
-        for (text, change) in interventions(facts.as_deref()) {
-            if ui.button(text).clicked() {
+        for change in interventions(facts.as_deref()) {
+            if ui.button(capitalised(&change.to_string())).clicked() {
                 cx.send(Command::AddColumn { probe, image, change });
             }
         }
@@ -356,29 +357,17 @@ fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
 }
 
 /// What can be changed in how a probe reads.
-pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<(&'static str, Intervention)> {
+pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {
     if facts.and_then(|facts| head::find(&facts.head)).is_some_and(HeadSpec::is_recurrent) {
-        return vec![("Random order", Intervention::Random(0))];
+        return vec![Intervention::Random(0)];
     }
-    let mut all = vec![
-        ("Scrambled after routing", Intervention::Scrambled(0)),
-        ("No routing: row by row", Intervention::NoRouting),
-        ("Random order", Intervention::Random(0)),
-    ];
+    let mut all = vec![Intervention::Scrambled(0), Intervention::NoRouting, Intervention::Random(0)];
     let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
     if facts.soft {
-        all.extend([
-            ("Temperature 0.01", Intervention::Temperature(0.01)),
-            ("Temperature 0.05", Intervention::Temperature(0.05)),
-            ("Temperature 0.5", Intervention::Temperature(0.5)),
-        ]);
+        all.extend([0.01, 0.05, 0.5].map(Intervention::Temperature));
     }
     if facts.iterated {
-        all.extend([
-            ("1 iteration", Intervention::Iterations(1)),
-            ("5 iterations", Intervention::Iterations(5)),
-            ("100 iterations", Intervention::Iterations(100)),
-        ]);
+        all.extend([1, 5, 100].map(Intervention::Iterations));
     }
     all
 }

@@ -76,7 +76,7 @@ fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, String> {
 mod tests {
     use super::*;
     use crate::model::grid::Grid;
-    use crate::model::trace::{Evidence, Picture, Routing};
+    use crate::model::trace::{Evidence, Picture, Reading, Routing};
     use crate::viz::figures::photo::Photo;
     use crate::viz::figures::token_map::TokenMap;
 
@@ -95,6 +95,7 @@ mod tests {
             image: String::new(),
             probe: String::new(),
             head: "gap".into(),
+            reading: Reading::default(),
             backbone: String::new(),
             grid: Grid::new(1, 2),
             seen: Picture::default(),

@@ -43,6 +43,6 @@ impl Panel for FigurePane {
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
-        self.view.show(ui, cx, (self.figure, &trace, options), rect, zoom(rect.width()));
+        self.view.show(ui, cx, (self.figure, &trace, options, true), rect, zoom(rect.width()));
     }
 }

@@ -68,17 +68,18 @@ pub struct FigureView {
 }
 
 impl FigureView {
-    /// Draws `figure` of `trace` into `rect` at `zoom` pixels a point, with its menu.
+    /// Draws `figure` of `trace` into `rect` at `zoom` pixels a point, with its menu; `headed` is whether it says
+    /// itself how the trace was read, as its files do.
     pub fn show(
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
-        (figure, trace, options): (&'static dyn Figure, &Arc<Trace>, Options),
+        (figure, trace, options, headed): (&'static dyn Figure, &Arc<Trace>, Options, bool),
         rect: Rect,
         zoom: f32,
     ) {
         let key = (Arc::as_ptr(trace).addr(), figure.id(), options.clone());
-        let plot = || TracePlot::new(figure, trace, options);
+        let plot = || TracePlot { headed, ..TracePlot::new(figure, trace, options) };
         let Shown { plot, scene, canvas, painted, is_new } =
             match self.plot.paint(ui, cx.theme, (rect, zoom, MIN_SIZE), key, plot) {
                 Ok(shown) => shown,
@@ -114,7 +115,7 @@ impl FigureView {
         if let Some(token) = cx.hover.token.filter(|token| cx.hover.pinned != Some(*token)) {
             canvas.mark(ui, scene, place(token), cx.theme);
         }
-        menu(&painted.response, cx, || Arc::new(plot.clone()));
+        menu(&painted.response, cx, || Arc::new(TracePlot { headed: true, ..plot.clone() }));
     }
 }
 

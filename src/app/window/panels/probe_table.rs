@@ -137,8 +137,7 @@ fn rows(state: &State) -> Vec<Row> {
             continue;
         }
         let name = state.library.probes.get(&probe).map(Probe::name).unwrap_or_default();
-        let change_text = change.text();
-        let name = if change_text.is_empty() { name } else { format!("{name} · {change_text}") };
+        let name = if change.is_none() { name } else { format!("{name} · {change}") };
         rows.push(Row { probe, change, name, values: values(evaluation) });
     }
     rows

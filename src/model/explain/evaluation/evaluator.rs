@@ -180,7 +180,7 @@ impl<'a> Evaluator<'a> {
         Evaluation {
             probe: name,
             head: self.probe.meta.head.clone(),
-            change: self.change.text(),
+            change: if self.change.is_none() { String::new() } else { self.change.to_string() },
             backbone,
             grid: self.tokens.grid(),
             predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),

@@ -18,6 +18,7 @@ use super::intervention::{Intervention, InterventionError};
 use super::plan_of;
 use crate::model::explain::evaluation::evaluator::positions;
 use crate::model::probe::{Meta, Probe};
+use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 
 /// How stable the order of one image is.
@@ -29,6 +30,9 @@ pub struct Stability {
     pub probe: String,
     /// Head id.
     pub head: String,
+    /// What was changed in how the probe read.
+    #[serde(default, skip_serializing_if = "Reading::is_as_trained")]
+    pub reading: Reading,
     /// Number of tokens.
     pub tokens: usize,
     /// One for every kind of change, in order.
@@ -91,7 +95,7 @@ pub struct Measurement<'a> {
     /// The probe.
     pub probe: &'a Probe,
     /// What is changed in its reading.
-    pub change: Intervention,
+    pub reading: Reading,
     /// What seeds random orders.
     pub image_seed: u64,
     /// Probes that may differ in their seed alone, with the names of their files; others are left out.
@@ -111,7 +115,8 @@ impl Measurement<'_> {
         tokens: &[Tokens],
         kinds: &[(String, Vec<Perturbation>)],
     ) -> Result<Stability, OrderError> {
-        let Self { image, name, probe, change, image_seed, peers } = self;
+        let Self { image, name, probe, reading, image_seed, peers } = self;
+        let change = reading.change;
         let changes = || kinds.iter().flat_map(|(_, changes)| changes);
         assert_eq!(tokens.len(), 1 + changes().count(), "tokens of an image and its changed copies");
         let orders: Vec<Vec<f64>> = tokens
@@ -140,7 +145,8 @@ impl Measurement<'_> {
             groups.push(Group { name: "Other seeds".to_owned(), taus });
         }
         let head = probe.meta.head.clone();
-        Ok(Stability { image, probe: name, head, tokens: grid.len(), groups, null: null(grid.len()) })
+        let (tokens, null) = (grid.len(), null(grid.len()));
+        Ok(Stability { image, probe: name, head, reading, tokens, groups, null })
     }
 }
 

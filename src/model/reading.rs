@@ -1,0 +1,206 @@
+//! How a probe read an image, where that is not as it was trained: one description for window, flags, traces,
+//! figures and names of files.
+//!
+//! An [`Intervention`] is the one thing that is changed in the order or in the router; a [`Reading`] is
+//! that and everything else that was changed: the tokens, the class that was asked for, the proxy's decay, the seed
+//! of what chance gives.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What is changed in how a probe reads. [`Display`] says it in plain words; [`flag`](Self::flag) and
+/// [`FromStr`] are its syntax on a command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intervention {
+    /// Nothing.
+    #[default]
+    None,
+    /// The positions of the learned order are permuted before the S4, by this seed: the paper's
+    /// "scramble after routing".
+    Scrambled(u64),
+    /// The tokens are read row by row.
+    NoRouting,
+    /// The tokens are read in a random order, by this seed.
+    Random(u64),
+    /// The router has another temperature.
+    Temperature(f64),
+    /// The router makes another number of iterations.
+    Iterations(usize),
+}
+
+impl Intervention {
+    /// Its syntax, for help and errors.
+    pub const SYNTAX: &str =
+        "as-trained, scrambled[=SEED], no-routing, random-order[=SEED], temperature=T or iterations=K";
+
+    /// Whether nothing is changed.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+
+    /// It as flags have it: `scrambled=0`.
+    pub fn flag(self) -> String {
+        match self {
+            Self::None => "as-trained".into(),
+            Self::Scrambled(seed) => format!("scrambled={seed}"),
+            Self::NoRouting => "no-routing".into(),
+            Self::Random(seed) => format!("random-order={seed}"),
+            Self::Temperature(temperature) => format!("temperature={temperature}"),
+            Self::Iterations(iterations) => format!("iterations={iterations}"),
+        }
+    }
+
+    /// It as it stands in names of files: `scrambled-0`.
+    pub fn id(self) -> String {
+        self.flag().replace('=', "-")
+    }
+}
+
+impl Display for Intervention {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("as trained"),
+            Self::Scrambled(seed) => write!(f, "scrambled after routing, seed {seed}"),
+            Self::NoRouting => f.write_str("no routing"),
+            Self::Random(seed) => write!(f, "random order, seed {seed}"),
+            Self::Temperature(temperature) => write!(f, "temperature {temperature}"),
+            Self::Iterations(1) => f.write_str("1 iteration"),
+            Self::Iterations(iterations) => write!(f, "{iterations} iterations"),
+        }
+    }
+}
+
+impl FromStr for Intervention {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        fn number<T: FromStr>(text: &str) -> Option<T> {
+            text.parse().ok()
+        }
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let seed = value.map_or(Some(0), number);
+        let read = match (name, value) {
+            ("as-trained", None) => Some(Self::None),
+            ("no-routing", None) => Some(Self::NoRouting),
+            ("scrambled", _) => seed.map(Self::Scrambled),
+            ("random-order", _) => seed.map(Self::Random),
+            ("temperature", Some(value)) => {
+                number(value).filter(|t: &f64| t.is_finite() && *t > 0.0).map(Self::Temperature)
+            }
+            ("iterations", Some(value)) => number(value).filter(|k| *k > 0).map(Self::Iterations),
+            _ => None,
+        };
+        read.ok_or_else(|| format!("expected {}", Self::SYNTAX))
+    }
+}
+
+/// Everything that was changed in how a probe read an image. What is as it was trained is not written to files.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reading {
+    /// In the order, or in the router.
+    #[serde(skip_serializing_if = "Intervention::is_none")]
+    pub change: Intervention,
+    /// In what the tokens are others than those the probe was trained on: `layer 6`, `96 px`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<String>,
+    /// The class that was asked for, instead of the predicted one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// What the proxy decays by, instead of the spectral radius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rho: Option<f64>,
+    /// Seed of null bands and of untrained scorers, where it is not 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+impl Reading {
+    /// Whether nothing was changed.
+    pub fn is_as_trained(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What was changed but the class, in plain words: what stands over a picture, which names its class itself.
+    pub fn changes(&self) -> Option<String> {
+        let change = (!self.change.is_none()).then(|| self.change.to_string());
+        let rho = self.rho.map(|rho| format!("proxy decay {rho}"));
+        let seed = self.seed.map(|seed| format!("null seed {seed}"));
+        let all: Vec<String> =
+            change.into_iter().chain(self.tokens.iter().cloned()).chain(rho).chain(seed).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// It as it stands in names of files, an empty text where nothing was changed: `random-order-0-layer-6`.
+    pub fn id(&self) -> String {
+        let change = (!self.change.is_none()).then(|| self.change.id());
+        let parts = change.into_iter().chain(self.tokens.iter().map(|text| slug(text)));
+        let parts = parts.chain(self.class.as_ref().map(|class| format!("for-{}", slug(class))));
+        let parts = parts.chain(self.rho.map(|rho| format!("rho-{rho}")));
+        parts.chain(self.seed.map(|seed| format!("seed-{seed}"))).collect::<Vec<_>>().join("-")
+    }
+}
+
+impl Display for Reading {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let class = self.class.as_ref().map(|class| format!("evidence for {class}"));
+        let all: Vec<String> = self.changes().into_iter().chain(class).collect();
+        f.write_str(if all.is_empty() { "as trained" } else { "" })?;
+        f.write_str(&all.join(", "))
+    }
+}
+
+/// Words as they stand in names of files: `random-order-seed-0`.
+pub fn slug(text: &str) -> String {
+    let part = |c: char| !c.is_alphanumeric() && c != '.';
+    text.split(part).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_flag_says_is_read_again() {
+        for change in [
+            Intervention::None,
+            Intervention::Scrambled(7),
+            Intervention::NoRouting,
+            Intervention::Random(0),
+            Intervention::Temperature(0.05),
+            Intervention::Iterations(5),
+        ] {
+            assert_eq!(change.flag().parse(), Ok(change));
+        }
+        assert_eq!("scrambled".parse(), Ok(Intervention::Scrambled(0)));
+        for wrong in
+            ["", "sorted", "temperature", "temperature=0", "temperature=nan", "iterations=0", "no-routing=1"]
+        {
+            let error = wrong.parse::<Intervention>().unwrap_err();
+            assert!(error.contains("random-order[=SEED]"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_change_is_said_and_named() {
+        let reading = Reading {
+            change: Intervention::Random(3),
+            tokens: vec!["layer 6".into(), "96 px".into()],
+            class: Some("great auk".into()),
+            rho: Some(0.5),
+            seed: Some(2),
+        };
+        let words =
+            "random order, seed 3, layer 6, 96 px, proxy decay 0.5, null seed 2, evidence for great auk";
+        assert_eq!(reading.to_string(), words);
+        assert_eq!(reading.id(), "random-order-3-layer-6-96-px-for-great-auk-rho-0.5-seed-2");
+        let kept = serde_json::to_string(&reading).unwrap();
+        assert_eq!(serde_json::from_str::<Reading>(&kept).unwrap(), reading);
+        let none = Reading::default();
+        assert_eq!((none.to_string(), none.id(), none.changes()), ("as trained".into(), String::new(), None));
+        assert_eq!(serde_json::to_string(&none).unwrap(), "{}");
+    }
+}

@@ -1,0 +1,63 @@
+//! What stands over a picture of something that was not read as trained, or that is a difference: no picture
+//! leaves the window without it.
+
+use crate::model::trace::{Reading, Trace};
+use crate::viz::draw::{Anchor, Scene, Theme, font};
+use crate::viz::{Empty, Size};
+
+/// How a trace was read, where that is not as trained.
+pub fn of_trace(trace: &Trace) -> Option<String> {
+    of_reading(&trace.reading)
+}
+
+/// It in words, where it is not as trained.
+pub fn of_reading(reading: &Reading) -> Option<String> {
+    let untrained = !reading.change.is_none() || !reading.tokens.is_empty();
+    let note = if untrained { ", not retrained" } else { "" };
+    reading.changes().map(|changes| capitalised(&changes) + note)
+}
+
+/// With its first letter as a capital.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
+}
+
+/// Height of a line.
+fn line(theme: &Theme) -> f32 {
+    theme.label + 2.5
+}
+
+fn lines(text: Option<&str>, theme: &Theme, width: f32) -> Vec<String> {
+    text.map_or_else(Vec::new, |text| font::wrap(text, theme.label, width))
+}
+
+/// The height it takes over a picture `width` points wide.
+pub fn height(text: Option<&str>, width: f32) -> f32 {
+    let theme = Theme::light();
+    let count = lines(text, &theme, width).len();
+    if count == 0 { 0.0 } else { count as f32 * line(&theme) + 1.5 }
+}
+
+/// The picture that `draw` makes of what is left below it, and it above.
+///
+/// # Errors
+/// Those of `draw`.
+pub fn over(
+    text: Option<&str>,
+    theme: &Theme,
+    size: Size,
+    draw: impl FnOnce(Size) -> Result<Scene, Empty>,
+) -> Result<Scene, Empty> {
+    let Some(words) = text else { return draw(size) };
+    let top = height(text, size.width);
+    let below = draw(Size { height: size.height - top, ..size })?;
+    let title = format!("{}: {words}", below.title);
+    let mut scene = Scene::new(below.width, below.height + top, title, below.background);
+    for (at, text) in lines(text, theme, size.width).into_iter().enumerate() {
+        let base = at as f32 * line(theme) + theme.label * font::CAP + 0.5;
+        scene.text([0.0, base], text, theme.label, theme.series(1), Anchor::Start);
+    }
+    scene.place(below, [0.0, top], None);
+    Ok(scene)
+}
