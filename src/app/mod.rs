@@ -11,6 +11,7 @@ mod image_files;
 pub mod jobs;
 pub mod paths;
 pub mod process_memory;
+pub mod processor_time;
 pub mod rate;
 pub mod report;
 pub mod state;

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use ndarray::{Array3, ArrayView3};
-use ndarray_npy::NpzReader;
 use ssmprobe::model::backbone::FAMILIES;
 use ssmprobe::model::backbone::preprocess::{
     Filter, PreprocessError, Preprocessor, Rect, Size, config, resample,
@@ -13,14 +12,14 @@ use ssmprobe::model::data::image::{ImageError, Photo};
 use ssmprobe::model::trace::Picture;
 
 use crate::close::assert_close;
-use crate::real;
+use crate::{npz, real};
 
 fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images")
 }
 
-fn npz(name: &str) -> NpzReader<File> {
-    NpzReader::new(File::open(fixtures().join(name)).unwrap()).unwrap()
+fn arrays(name: &str) -> npz::Arrays {
+    npz::read(File::open(fixtures().join(name)).unwrap()).unwrap()
 }
 
 /// The synthetic photograph of the generator.
@@ -43,15 +42,13 @@ fn apart(picture: &Picture, expected: ArrayView3<u8>) -> Option<u8> {
 
 #[test]
 fn decoding_equals_pillow() {
-    let mut expected = npz("decoded.npz");
+    let expected = arrays("decoded.npz");
     let mut wrong = Vec::new();
-    let names = expected.names().unwrap();
-    assert!(names.len() > 70, "{}", names.len());
-    for name in names {
-        let pixels: Array3<u8> = expected.by_name(&name).unwrap();
-        let name = name.trim_end_matches(".npy");
+    assert!(expected.len() > 70, "{}", expected.len());
+    for (name, npy) in &expected {
+        let pixels: Array3<u8> = npz::array(npy).unwrap();
         // JPEG too is equal to the bit; inside TIFF, and WebP, another decoder reads it.
-        let lossy = matches!(name, "jpeg.tiff" | "lossy.webp");
+        let lossy = matches!(name.as_str(), "jpeg.tiff" | "lossy.webp");
         match Photo::open(fixtures().join("files").join(name)) {
             Err(error) => wrong.push(error.to_string()),
             Ok(photo) => match apart(&photo.picture, pixels.view()) {
@@ -132,13 +129,11 @@ fn where_exif_and_xmp_disagree_exif_turns_the_picture() {
 
 #[test]
 fn resizing_equals_pillow_to_the_bit() {
-    let mut expected = npz("resized.npz");
-    let names = expected.names().unwrap();
-    assert!(names.len() > 20, "{}", names.len());
-    for name in names {
-        let pixels: Array3<u8> = expected.by_name(&name).unwrap();
-        let numbers: Vec<usize> =
-            name.trim_end_matches(".npy").split(['x', '-']).map(|number| number.parse().unwrap()).collect();
+    let expected = arrays("resized.npz");
+    assert!(expected.len() > 20, "{}", expected.len());
+    for (name, npy) in &expected {
+        let pixels: Array3<u8> = npz::array(npy).unwrap();
+        let numbers: Vec<usize> = name.split(['x', '-']).map(|number| number.parse().unwrap()).collect();
         let [width, height, to_width, to_height, filter] = numbers[..] else { panic!("{name}") };
         let source = photo(width, height).picture;
         let filter = Filter::from_number(filter as u64).unwrap();
@@ -154,11 +149,10 @@ fn resizing_equals_pillow_to_the_bit() {
 
 #[test]
 fn processing_equals_transformers() {
-    let mut expected = npz("processed.npz");
     let mut seen = 0;
-    for name in expected.names().unwrap() {
-        let values: Array3<f32> = expected.by_name(&name).unwrap();
-        let (case, label) = name.trim_end_matches(".npy").split_once('/').unwrap();
+    for (name, npy) in &arrays("processed.npz") {
+        let values: Array3<f32> = npz::array(npy).unwrap();
+        let (case, label) = name.split_once('/').unwrap();
         let text = std::fs::read(fixtures().join("processed").join(format!("{case}.json"))).unwrap();
         let preprocessor = config::parse(case, &text, None).unwrap();
         let photo = match label {
@@ -171,7 +165,7 @@ fn processing_equals_transformers() {
         let theirs: Vec<f32> = values.iter().copied().collect();
         // DINOv3 alone does not round to bytes after resizing: a grey level apart at most.
         let limit = if case == "dinov3" { 1.0 / 255.0 / 0.224 } else { 1e-6 };
-        assert_close(&name, &pixels.values, &theirs, limit);
+        assert_close(name, &pixels.values, &theirs, limit);
         // Undone, it is the very picture that was normalised.
         assert_eq!(preprocessor.seen(&pixels), preprocessor.picture(&photo).unwrap(), "{name}");
         if let Some(output) = preprocessor.output() {

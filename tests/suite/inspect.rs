@@ -9,12 +9,13 @@ use std::process::Stdio;
 
 use assert_cmd::Command;
 use ndarray::ArrayD;
-use ndarray_npy::NpzReader;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::Value;
 use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
 use tempfile::TempDir;
+
+use crate::npz;
 
 /// Image files of the fixture and what their results are called: two have the same stem.
 const IMAGES: [(&str, &str); 3] = [("one.png", "one"), ("sub/one.png", "one-2"), ("sub/two.png", "two")];
@@ -52,13 +53,8 @@ fn json(path: impl AsRef<Path>) -> Value {
 
 fn arrays(path: &Path) -> BTreeMap<String, ArrayD<f32>> {
     let file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut archive = NpzReader::new(file).expect("an archive");
-    let names = archive.names().expect("names");
-    let read = |name: String| {
-        let array = archive.by_name(&name).expect("a float32 array");
-        (name.trim_end_matches(".npy").to_owned(), array)
-    };
-    names.into_iter().map(read).collect()
+    let arrays = npz::read(file).expect("an archive");
+    arrays.into_iter().map(|(name, npy)| (name, npz::array(&npy).expect("a float32 array"))).collect()
 }
 
 /// Every file below `folder`, by its path within.

@@ -29,6 +29,7 @@ mod kills;
 mod levels;
 mod mutated;
 mod names;
+mod npz;
 mod numbers;
 mod origins;
 mod parquet;

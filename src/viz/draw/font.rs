@@ -4,7 +4,10 @@
 use std::sync::{Arc, OnceLock};
 
 use eframe::egui;
-use ttf_parser::Face;
+use skrifa::charmap::Charmap;
+use skrifa::instance::{LocationRef, Size};
+use skrifa::metrics::GlyphMetrics;
+use skrifa::{FontRef, MetadataProvider as _};
 
 /// Family name as SVG readers look it up.
 pub const FAMILY: &str = "Ubuntu";
@@ -24,23 +27,39 @@ pub fn file() -> Arc<dyn AsRef<[u8]> + Send + Sync> {
     FILE.get_or_init(load).clone()
 }
 
+/// What setting a line needs of the font.
+struct Face {
+    glyphs: Charmap<'static>,
+    /// In units of the font.
+    metrics: GlyphMetrics<'static>,
+    /// Units to the type size.
+    units: f32,
+}
+
 /// The font, parsed once.
-fn face() -> &'static Face<'static> {
+fn face() -> &'static Face {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
-    static FACE: OnceLock<Face<'static>> = OnceLock::new();
+    static FACE: OnceLock<Face> = OnceLock::new();
     let bytes = BYTES.get_or_init(|| (*file()).as_ref().to_vec());
-    FACE.get_or_init(|| Face::parse(bytes, 0).expect("egui's own font file parses"))
+    FACE.get_or_init(|| {
+        let font = FontRef::new(bytes).expect("egui's own font file parses");
+        let (size, location) = (Size::unscaled(), LocationRef::default());
+        Face {
+            glyphs: font.charmap(),
+            metrics: font.glyph_metrics(size, location),
+            units: f32::from(font.metrics(size, location).units_per_em),
+        }
+    })
 }
 
 /// Width of `text` set at `size`, in points.
 pub fn width(text: &str, size: f32) -> f32 {
     let face = face();
-    let units = f32::from(face.units_per_em());
     let advance = |c: char| {
-        let glyph = face.glyph_index(c).or_else(|| face.glyph_index('?'))?;
-        face.glyph_hor_advance(glyph)
+        let glyph = face.glyphs.map(c).or_else(|| face.glyphs.map('?'))?;
+        face.metrics.advance_width(glyph)
     };
-    text.chars().map(|c| f32::from(advance(c).unwrap_or(0)) / units * size).sum()
+    text.chars().map(|c| advance(c).unwrap_or(0.0) / face.units * size).sum()
 }
 
 /// Width of the widest of these texts set at `size`, in points.

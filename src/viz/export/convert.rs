@@ -1,8 +1,13 @@
-//! The SVG of a scene as PDF and as PNG, through the one converter family (usvg, svg2pdf, resvg) and
+//! The SVG of a scene as PDF and as PNG, through the one converter family (usvg, krilla, resvg) and
 //! with the one typeface, whatever the machine has installed.
 
 use std::sync::Arc;
 
+use krilla::Document;
+use krilla::geom::Size;
+use krilla::metadata::Metadata;
+use krilla::page::PageSettings;
+use krilla_svg::{SurfaceExt as _, SvgSettings};
 use resvg::{tiny_skia, usvg};
 
 use super::{ExportError, MADE_BY, MAX_PIXELS, svg};
@@ -26,35 +31,20 @@ fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
 /// # Errors
 /// If the converter refuses the SVG.
 pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
+    let refused = |why: String| ExportError::Convert { format: "PDF", why };
     let tree = tree(&svg(scene, about), "PDF")?;
-    let page = svg2pdf::PageOptions { dpi: 72.0 };
-    svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
-        .map(settle)
-        .map_err(|e| ExportError::Convert { format: "PDF", why: e.to_string() })
-}
-
-/// Sorts the entries of every resource dictionary. The converter writes them in the order of a
-/// randomly seeded map, one a line, so that the same figure would not be the same bytes; sorted in
-/// their place, no offset of the file changes.
-fn settle(mut pdf: Vec<u8>) -> Vec<u8> {
-    // `    /xo1 8 0 R`: a name with a number, and a reference.
-    let entry = |line: &[u8]| {
-        let Some(text) = std::str::from_utf8(line).ok().and_then(|t| t.trim().strip_prefix('/')) else {
-            return false;
-        };
-        let mut parts = text.split(' ');
-        let named = parts.next().is_some_and(|p| p.ends_with(|c: char| c.is_ascii_digit()) && p.len() < 12);
-        named && parts.next().is_some_and(|p| p.parse::<u32>().is_ok()) && parts.eq(["0", "R"])
-    };
-    let lines: Vec<Vec<u8>> = pdf.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
-    let mut settled = Vec::with_capacity(pdf.len());
-    for group in lines.chunk_by(|a, b| entry(a) && entry(b)) {
-        let mut group = group.to_vec();
-        group.sort();
-        settled.extend(group.into_iter().flatten());
-    }
-    pdf.copy_from_slice(&settled);
-    pdf
+    let (width, height) = (tree.size().width(), tree.size().height());
+    let size = Size::from_wh(width, height).ok_or_else(|| refused("it has no size".into()))?;
+    let mut document = Document::new(); // without a date: the same figure is the same bytes
+    document.set_metadata(
+        Metadata::new().title(scene.title.clone()).description(about.to_owned()).creator(MADE_BY.to_owned()),
+    );
+    let mut page = document.start_page_with(PageSettings::new(size));
+    let mut surface = page.surface();
+    surface.draw_svg(&tree, size, SvgSettings::default());
+    surface.finish();
+    page.finish();
+    document.finish().map_err(|error| refused(format!("{error:?}")))
 }
 
 /// The scene as PNG of `dpi` dots an inch, which the file also says.

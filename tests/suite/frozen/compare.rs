@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use ndarray::ArrayD;
-use ndarray_npy::NpzReader;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
+
+use crate::npz;
 
 /// What another day or another version may say otherwise.
 const FREE: &[&str] = &["seconds", "program"];
@@ -135,13 +136,13 @@ impl Slack {
     }
 
     fn arrays(&self, old: &Path, new: &Path) -> Option<String> {
-        let open = |path| NpzReader::new(fs::File::open(path).expect("a file"));
-        let (mut before, Ok(mut now)) = (open(old).expect("an archive"), open(new)) else {
+        let open = |path| npz::read(fs::File::open(path).expect("a file"));
+        let (before, Ok(now)) = (open(old).expect("an archive"), open(new)) else {
             return Some("is no archive of arrays".to_owned());
         };
-        before.names().expect("names").iter().find_map(|name| {
-            let old: ArrayD<f32> = before.by_name(name).expect("an array");
-            let Ok(new) = now.by_name::<ndarray::OwnedRepr<f32>, ndarray::IxDyn>(name) else {
+        before.iter().find_map(|(name, old)| {
+            let old: ArrayD<f32> = npz::array(old).expect("an array");
+            let Some(new): Option<ArrayD<f32>> = now.get(name).and_then(|new| npz::array(new)) else {
                 return Some(format!("{name} is missing"));
             };
             let same = old.shape() == new.shape()

@@ -60,7 +60,7 @@ fn every_format_has_the_size_that_was_asked() {
         assert_close("dots a metre", metre, (dpi / 0.0254).round(), 0.0);
         let pdf = export(folder.path(), "assignment", "a.pdf", &more);
         let page = String::from_utf8_lossy(&pdf).into_owned();
-        let page = between(&page, "/MediaBox [", "]").split_whitespace();
+        let page = between(&page, "/MediaBox[", "]").split_whitespace();
         let page: Vec<f64> = page.map(|v| v.parse().expect("points")).collect();
         assert_close("points of the PDF", page, [0.0, 0.0, wide / 25.4 * 72.0, high / 25.4 * 72.0], 0.02);
     }

@@ -11,6 +11,7 @@ mod memory;
 mod order;
 mod panes;
 mod patches;
+mod pdf;
 mod plots;
 mod pointer;
 mod rulers;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cpu_time::ThreadTime;
 use serde_json::{Map, Value};
 
+use crate::app::processor_time;
 use crate::model::stats::quantiles;
 
 /// What came out, by name, in the order it was measured.
@@ -42,7 +42,7 @@ pub fn ms(time: Duration) -> f64 {
 
 /// The processor time of frames, on the thread that draws them.
 pub struct Frames {
-    last: Option<ThreadTime>,
+    last: Option<Duration>,
     /// Milliseconds of every frame that counts.
     taken: Vec<f64>,
 }
@@ -55,10 +55,10 @@ impl Frames {
 
     /// A frame begins, so that the one before is over; it counts if `counts`.
     pub fn begin(&mut self, counts: bool) {
-        if let Some(last) = self.last.filter(|_| counts) {
-            self.taken.push(ms(last.elapsed()));
+        let now = processor_time::of_thread();
+        if let Some(last) = self.last.replace(now).filter(|_| counts) {
+            self.taken.push(ms(now.saturating_sub(last)));
         }
-        self.last = Some(ThreadTime::now());
     }
 
     /// How many counted.

@@ -12,6 +12,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hf_hub::{Cache, CacheRepo, Repo};
+
 use super::HubError;
 use crate::model::io::atomic_file;
 
@@ -20,7 +22,8 @@ const MAX_REF_BYTES: u64 = 1 << 16;
 
 /// One repository in the cache.
 #[derive(Debug)]
-pub(super) struct Repo {
+pub(super) struct CachedRepo {
+    layout: CacheRepo,
     root: PathBuf,
     locks: PathBuf,
 }
@@ -44,11 +47,11 @@ pub(super) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, HubError> {
     result.map_err(|source| HubError::Io { path: path.into(), source })
 }
 
-impl Repo {
-    /// The repository `id` in the cache at `cache`.
-    pub fn new(cache: &Path, id: &str) -> Self {
-        let name = format!("models--{}", id.replace('/', "--"));
-        Self { root: cache.join(&name), locks: cache.join(".locks").join(name) }
+impl CachedRepo {
+    /// The place of `repo` in the cache at `cache`.
+    pub fn new(cache: &Path, repo: &Repo) -> Self {
+        let (name, layout) = (repo.folder_name(), Cache::new(cache.into()).repo(repo.clone()));
+        Self { layout, root: cache.join(&name), locks: cache.join(".locks").join(name) }
     }
 
     /// The commit that `revision` stood for when it was last fetched.
@@ -73,7 +76,7 @@ impl Repo {
 
     /// The folder of `commit`.
     pub fn snapshot(&self, commit: &str) -> PathBuf {
-        self.root.join("snapshots").join(commit)
+        self.layout.pointer_path(commit)
     }
 
     /// `file` of `commit`, if it is here.
@@ -95,12 +98,12 @@ impl Repo {
 
     /// Where the content `etag` belongs.
     pub fn blob(&self, etag: &str) -> PathBuf {
-        self.root.join("blobs").join(etag)
+        self.layout.blob_path(etag)
     }
 
     /// Where the content `etag` grows.
     pub fn partial(&self, etag: &str) -> PathBuf {
-        self.root.join("blobs").join(format!("{etag}.incomplete"))
+        self.layout.blob_path(&format!("{etag}.incomplete"))
     }
 
     /// The file whose lock says who writes the content `etag`; makes the folders for both.
@@ -155,7 +158,7 @@ mod tests {
     #[test]
     fn refs_are_read_with_care() {
         let dir = tempfile::tempdir().unwrap();
-        let repo = Repo::new(dir.path(), "org/name");
+        let repo = CachedRepo::new(dir.path(), &Repo::model("org/name".into()));
         assert_eq!(repo.commit("main"), None);
         repo.set_commit("main", "abc").unwrap();
         repo.set_commit("refs/pr/1", "def").unwrap();

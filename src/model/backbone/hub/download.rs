@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use hf_hub::Repo;
 use ureq::http::Response;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
-use super::cache::{Repo, at, is_name};
+use super::cache::{CachedRepo, at, is_name};
 use super::rate::Rate;
 use super::url::{join, same_origin};
-use super::{Callback, Hub, HubError, Id, Progress};
+use super::{Callback, Hub, HubError, Progress};
 use crate::model::io::atomic_file;
 
 /// Longest configuration or index of shards that is fetched, in bytes.
@@ -33,7 +34,7 @@ pub(super) struct Remote {
 /// The connection to one repository.
 pub(super) struct Client<'a> {
     hub: &'a Hub,
-    id: &'a Id,
+    repo: &'a Repo,
     agent: Agent,
 }
 
@@ -43,8 +44,8 @@ const MAX_ATTEMPTS: u32 = 3;
 const MAX_REDIRECTS: usize = 10;
 
 impl<'a> Client<'a> {
-    /// A client for the repository `id`; connects when it is first used.
-    pub fn new(hub: &'a Hub, id: &'a Id) -> Result<Self, HubError> {
+    /// A client for `repo`; connects when it is first used.
+    pub fn new(hub: &'a Hub, repo: &'a Repo) -> Result<Self, HubError> {
         let patience = Some(Duration::from_secs(30));
         let roots = match &hub.certificates {
             Some(path) => certificates(path)?,
@@ -62,7 +63,7 @@ impl<'a> Client<'a> {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .tls_config(TlsConfig::builder().root_certs(roots).build());
-        Ok(Self { hub, id, agent: config.build().into() })
+        Ok(Self { hub, repo, agent: config.build().into() })
     }
 
     /// The header that holds the token, for a request to `url`: only where its scheme, host and port
@@ -73,12 +74,12 @@ impl<'a> Client<'a> {
     }
 
     fn url(&self, revision: &str, file: &str) -> String {
-        let (endpoint, id, revision) = (&self.hub.endpoint, &self.id.name, revision.replace('/', "%2F"));
-        format!("{endpoint}/{id}/resolve/{revision}/{file}")
+        let (page, repo) = (self.hub.page(self.repo), super::at(self.repo, revision.into()));
+        format!("{page}/resolve/{}/{file}", repo.url_revision())
     }
 
     fn network(&self, url: &str, reason: impl ToString) -> HubError {
-        let (id, page) = (self.id.name.clone(), self.id.page(self.hub));
+        let (id, page) = (self.repo.url(), self.hub.page(self.repo));
         let mut reason = reason.to_string();
         if reason.contains("certificate") {
             reason += " (if your network looks into TLS, let SSL_CERT_FILE name its certificates)";
@@ -175,7 +176,7 @@ impl<'a> Client<'a> {
     ) -> Result<Option<T>, HubError> {
         let header =
             |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let (id, page) = (self.id.name.clone(), self.id.page(self.hub));
+        let (id, page) = (self.repo.url(), self.hub.page(self.repo));
         let message: String =
             header("x-error-message").chars().filter(|c| !c.is_control()).take(300).collect();
         let message = if message.is_empty() { "no reason".into() } else { message };
@@ -193,28 +194,28 @@ impl<'a> Client<'a> {
     /// Brings `file`, of which the Hub said `remote`, into the cache; what is there is not fetched.
     pub fn fetch(
         &self,
-        repo: &Repo,
+        cache: &CachedRepo,
         file: &str,
         remote: &Remote,
         progress: &mut Callback,
     ) -> Result<PathBuf, HubError> {
         let Remote { commit, etag, size } = remote;
-        if let Some(path) = repo.file(commit, file) {
+        if let Some(path) = cache.file(commit, file) {
             return Ok(path);
         }
-        let lock = repo.lock_file(etag)?;
+        let lock = cache.lock_file(etag)?;
         // A file system without locks is no reason to fail: two programs would fetch the same.
         while let Err(TryLockError::WouldBlock) = lock.try_lock() {
             report(progress, file, 0, *size)?;
             sleep(Duration::from_millis(200));
         }
-        let blob = repo.blob(etag);
+        let blob = cache.blob(etag);
         if !blob.is_file() {
-            let partial = repo.partial(etag);
+            let partial = cache.partial(etag);
             self.grow(&partial, file, remote, progress)?;
             at(&blob, atomic_file::step(|| fs::rename(&partial, &blob)))?;
         }
-        repo.link(commit, file, etag)
+        cache.link(commit, file, etag)
     }
 
     /// Lets the file `partial` grow until it is whole, and checks it.

@@ -1,0 +1,46 @@
+//! How long the processor worked for this process or thread, where the system says it; elsewhere how much time passed.
+
+use std::time::Duration;
+
+/// For all threads of this process, from some moment on.
+pub fn of_process() -> Duration {
+    #[cfg(unix)]
+    return clock(rustix::time::ClockId::ProcessCPUTime);
+    #[cfg(not(unix))]
+    passed()
+}
+
+/// For the thread that asks, from some moment on.
+pub fn of_thread() -> Duration {
+    #[cfg(unix)]
+    return clock(rustix::time::ClockId::ThreadCPUTime);
+    #[cfg(not(unix))]
+    passed()
+}
+
+#[cfg(unix)]
+fn clock(id: rustix::time::ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(id);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
+}
+
+#[cfg(not(unix))]
+fn passed() -> Duration {
+    static BEGUN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    BEGUN.get_or_init(std::time::Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_passes_with_work() {
+        let before = [of_process(), of_thread()];
+        let mut sum = 0_u64;
+        while of_thread() == before[1] {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(of_process() > before[0]);
+    }
+}
