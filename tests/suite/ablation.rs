@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,7 +9,7 @@ use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer
 use ssmprobe::model::explain;
 use ssmprobe::model::explain::ablation::{Ablation, logits};
 use ssmprobe::model::explain::evaluation::evaluator::Evaluator;
-use ssmprobe::model::explain::evaluation::metrics::{Question, evaluate};
+use ssmprobe::model::explain::evaluation::metrics::{Metrics, MetricsSpec};
 use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
@@ -35,10 +32,6 @@ const WIDTH: usize = 6;
 const CLASSES: usize = 3;
 const SEED: u64 = 11;
 const IMAGE: u64 = 4;
-
-fn go_on() -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
 
 fn tokens(seed: u64) -> Tokens {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -257,20 +250,22 @@ fn eval_set(draws: &[u64], class: &[usize]) -> Arc<EvalSet> {
     })
 }
 
-/// What the window's evaluation makes of the first images of a cache: images `draws` of the dataset.
+/// What is made of some images of a cache, at `places`: images `draws` of the dataset.
 fn evaluation(
     probe: &Probe,
     change: Intervention,
     cache: &TokenCache,
-    draws: &[u64],
+    (places, draws): (&[usize], &[u64]),
     class: &[usize],
-) -> Evaluation {
-    let places: Vec<usize> = (0..draws.len()).collect();
+    spec: MetricsSpec<'_>,
+) -> (Evaluation, Metrics) {
     let nulls = NullBands::new(2, 0);
     let asked = eval_set(draws, class);
-    let mut interview = Evaluator::new(probe, change, cache, asked, (&places, draws), &nulls).unwrap();
-    while interview.go_on(7).unwrap() {}
-    interview.finish("p".into(), "b".into())
+    let evaluator = Evaluator::new(probe, change, cache, asked, (places, draws), &nulls).unwrap();
+    let mut evaluator = evaluator.with_metrics(spec);
+    while evaluator.go_on(7).unwrap() {}
+    let metrics = evaluator.metrics().unwrap();
+    (evaluator.finish("p".into(), "b".into()), metrics)
 }
 
 #[test]
@@ -279,24 +274,19 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
     let cache = cache(folder.path(), 40);
     // A part of a dataset: the tokens lie from 0 on, the images are others.
     let draws: Vec<u64> = (0..40).map(|at| 3 * at + 100).collect();
-    let images = Labelled { images: (0..40).collect(), classes: (0..40).map(|at| at % CLASSES).collect() };
+    let places: Vec<usize> = (0..40).collect();
+    let (all, classes) = ((&places[..], &draws[..]), Vec::from_iter((0..40).map(|at| at % CLASSES)));
     for id in ["sinkhorn", "softsort", "sinkhorn-conv", "vmamba", "random-fixed", "random-dynamic", "bi-gru"]
     {
         let probe = probe(id, Sharing::Shared);
-        let question = Question {
-            tokens: &cache,
-            images: &images,
-            image_seeds: &draws,
-            ablations: true,
-            seed: SEED,
-            covers: &[],
-            nulls: None,
-        };
-        let found = evaluate(&probe, &question, &go_on).unwrap().unwrap();
+        let spec = MetricsSpec { ablations: Some(SEED), covers: &[] };
+        let (own, found) = evaluation(&probe, Intervention::None, &cache, all, &classes, spec);
+        assert_eq!(own.accuracy(), found.accuracy);
         assert_eq!(found.ablations.len(), Ablation::all_of(&probe).len());
         for outcome in &found.ablations {
             let change = outcome.ablation.change(SEED);
-            let evaluation = evaluation(&probe, change, &cache, &draws, &images.classes);
+            let spec = MetricsSpec::default();
+            let (evaluation, _) = evaluation(&probe, change, &cache, all, &classes, spec);
             assert_eq!(evaluation.accuracy(), outcome.accuracy, "{id} {:?}", outcome.ablation);
             for (image, &draw) in draws.iter().enumerate() {
                 let tokens = cache.tokens(image);
@@ -317,7 +307,8 @@ fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
     let probe = probe("random-dynamic", Sharing::Shared);
     let class = vec![0; 12];
     let own = |draws: &[u64]| {
-        let evaluation = evaluation(&probe, Intervention::None, &cache, draws, &class);
+        let (places, spec) = (Vec::from_iter(0..draws.len()), MetricsSpec::default());
+        let (evaluation, _) = evaluation(&probe, Intervention::None, &cache, (&places, draws), &class, spec);
         evaluation.values("own_class_probability").unwrap().to_vec()
     };
     let (plain, far): (Vec<u64>, Vec<u64>) = ((0..12).collect(), (50..62).collect());
@@ -330,21 +321,10 @@ fn of_equal_logits_the_first_class_is_predicted_everywhere() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 3);
     let tied = saying(probe("sinkhorn", Sharing::Shared), [-1.0, 0.5, 0.5]);
-    let images = Labelled { images: vec![0, 1, 2], classes: vec![1, 2, 1] };
-    let draws = [0, 1, 2];
-    let question = Question {
-        tokens: &cache,
-        images: &images,
-        image_seeds: &draws,
-        ablations: false,
-        seed: SEED,
-        covers: &[],
-        nulls: None,
-    };
-    let found = evaluate(&tied, &question, &go_on).unwrap().unwrap();
-    assert_eq!(found.answers, [1; 3]);
+    let spec = MetricsSpec::default();
+    let (evaluation, found) =
+        evaluation(&tied, Intervention::None, &cache, (&[0, 1, 2], &[0, 1, 2]), &[1, 2, 1], spec);
     assert_close("accuracy", found.accuracy, 200.0 / 3.0, 1e-9);
-    let evaluation = evaluation(&tied, Intervention::None, &cache, &draws, &images.classes);
     assert_eq!(evaluation.predicted, [1; 3]);
     let trace = trace(&tied, Intervention::None, &cache.tokens(0));
     let order: Vec<usize> = trace.top.iter().map(|prediction| prediction.index).collect();
@@ -404,16 +384,9 @@ fn an_evaluation_sums_up_its_images() {
         .collect();
     let probe = probe("sinkhorn", Sharing::Shared);
     let draws: Vec<u64> = images.images.iter().map(|&image| image as u64).collect();
-    let question = Question {
-        tokens: &cache,
-        images: &images,
-        image_seeds: &draws,
-        ablations: true,
-        seed: SEED,
-        covers: &covers,
-        nulls: None,
-    };
-    let found = evaluate(&probe, &question, &go_on).unwrap().unwrap();
+    let spec = MetricsSpec { ablations: Some(SEED), covers: &covers };
+    let all = (&images.images[..], &draws[..]);
+    let (_, found) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
     let mut right = 0_u32;
     let mut change = 0.0;
@@ -438,13 +411,7 @@ fn an_evaluation_sums_up_its_images() {
     });
     assert_close("AUC", truth.weight_auc.unwrap(), aucs.iter().sum::<f64>() / 3.0, 1e-12);
     // Without ablations the accuracy is the same, and nothing is disturbed.
-    let plain = evaluate(&probe, &Question { ablations: false, ..question }, &go_on).unwrap().unwrap();
+    let spec = MetricsSpec { ablations: None, ..spec };
+    let (_, plain) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));
-    // Who is stopped in the middle has no answer.
-    let left = AtomicUsize::new(3);
-    let stop = || match left.fetch_sub(1, Ordering::Relaxed) {
-        1 => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    assert_eq!(evaluate(&probe, &question, &stop).unwrap(), None);
 }

@@ -126,10 +126,9 @@ fn evaluate(run: &Run) {
         which: "best".to_owned(),
         file: Some(sha256::of_bytes(head.as_bytes())),
         draws: Some(0),
-        evaluation: Metrics {
+        metrics: Metrics {
             images: IMAGES,
             accuracy: 50.0,
-            answers: Vec::new(),
             ablations,
             diagnostics: if head == "sinkhorn" { measured(seed as f64) } else { Vec::new() },
             truth: Some(localization::Truth {
@@ -369,21 +368,21 @@ fn evaluations_of_another_day_are_kept() {
     let source = main_run(folder.path());
     let mut all = source.evaluations.clone().unwrap();
     let mut again = all.probes[0].clone();
-    again.evaluation.accuracy = 77.0;
-    again.evaluation.ablations.clear();
+    again.metrics.accuracy = 77.0;
+    again.metrics.ablations.clear();
     let other = ProbeMetrics { which: "last".into(), ..again.clone() };
     all.merge(RunMetrics { probes: vec![again, other], anchors: Vec::new() });
     assert_eq!((all.probes.len(), all.anchors.len()), (4, 2));
-    assert_eq!((all.probes[0].evaluation.accuracy, all.probes[0].evaluation.ablations.len()), (77.0, 4));
+    assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
     // Disturbed orders of another file, or of other draws, are not those of this one.
     for other in [
         ProbeMetrics { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },
         ProbeMetrics { draws: Some(7), ..all.probes[0].clone() },
     ] {
         let mut all = all.clone();
-        let evaluation = Metrics { ablations: Vec::new(), ..other.evaluation.clone() };
-        all.merge(RunMetrics { probes: vec![ProbeMetrics { evaluation, ..other }], anchors: Vec::new() });
-        assert!(all.probes[0].evaluation.ablations.is_empty());
+        let metrics = Metrics { ablations: Vec::new(), ..other.metrics.clone() };
+        all.merge(RunMetrics { probes: vec![ProbeMetrics { metrics, ..other }], anchors: Vec::new() });
+        assert!(all.probes[0].metrics.ablations.is_empty());
     }
     std::fs::write(folder.path().join("evaluation.json"), "{").unwrap();
     let error = Source::open(folder.path()).err().unwrap().to_string();

@@ -47,7 +47,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
 
 /// Means over seeds of what `eval` found where masks are.
 fn truth(source: &Source, name: &str) -> [Cell; 4] {
-    let truths: Vec<Truth> = source.evaluated(name).filter_map(|e| e.evaluation.truth).collect();
+    let truths: Vec<Truth> = source.evaluated(name).filter_map(|e| e.metrics.truth).collect();
     let over = |part: fn(&Truth) -> Option<f64>, scale: f64, digits| {
         let values: Vec<f64> = truths.iter().filter_map(part).map(|value| scale * value).collect();
         Cell::over(&values, digits)
@@ -62,13 +62,13 @@ fn truth(source: &Source, name: &str) -> [Cell; 4] {
 
 fn truth_note(source: &Source) -> Option<String> {
     let probes = &source.evaluations.as_ref()?.probes;
-    let evaluation = probes.iter().map(|probe| &probe.evaluation).find(|e| e.truth.is_some())?;
-    let share = evaluation.truth.and_then(|truth| truth.object_share)?;
+    let metrics = probes.iter().map(|probe| &probe.metrics).find(|e| e.truth.is_some())?;
+    let share = metrics.truth.and_then(|truth| truth.object_share)?;
     Some(format!(
         "Object found: ROC AUC over the tokens of |token weight|, and of the exact evidence for the image's own \
          class, against the object's mask, mean over {} images, at the best epoch; 0.5 is chance. Evidence on the object: {:.1} % \
          would be chance",
-        evaluation.masks,
+        metrics.masks,
         100.0 * share
     ))
 }

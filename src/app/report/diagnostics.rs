@@ -40,7 +40,7 @@ fn label(name: &str) -> &'static str {
 fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     let seeds: Vec<&Vec<Measured>> = source
         .evaluated(&variant.name)
-        .map(|evaluated| &evaluated.evaluation.diagnostics)
+        .map(|evaluated| &evaluated.metrics.diagnostics)
         .filter(|diagnostics| !diagnostics.is_empty())
         .collect();
     if seeds.is_empty() {

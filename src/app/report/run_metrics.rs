@@ -43,7 +43,8 @@ pub struct ProbeMetrics {
     #[serde(default)]
     pub draws: Option<u64>,
     /// What came out.
-    pub evaluation: Metrics,
+    #[serde(rename = "evaluation")]
+    pub metrics: Metrics,
 }
 
 impl RunMetrics {
@@ -59,8 +60,8 @@ impl RunMetrics {
                     // Ablations that were not asked again stay, where they are of the same file and draws.
                     let new = &mut self.probes[at];
                     let same = new.file.is_some() && (&old.file, old.draws) == (&new.file, new.draws);
-                    if same && new.evaluation.ablations.is_empty() {
-                        new.evaluation.ablations = old.evaluation.ablations;
+                    if same && new.metrics.ablations.is_empty() {
+                        new.metrics.ablations = old.metrics.ablations;
                     }
                 }
                 None => self.probes.push(probe),

@@ -33,7 +33,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
 /// The ways of reading one variant, where there is more than one.
 fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     let seeds: Vec<&Vec<Outcome>> =
-        source.evaluated(&variant.name).map(|evaluated| &evaluated.evaluation.ablations).collect();
+        source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.ablations).collect();
     let of = |ablation: Ablation, part: &dyn Fn(&Outcome, &Outcome) -> f64| {
         let pairs = seeds.iter().filter_map(|outcomes| {
             Some((outcomes.iter().find(|o| o.ablation == ablation)?, outcomes.first()?))

@@ -58,14 +58,14 @@ impl Subject {
     }
 }
 
-/// A probe and what it answered.
+/// A probe and what came out of it.
 pub struct Asked<'a> {
     /// Which.
     pub subject: &'a Subject,
     /// SHA-256 of its file.
     pub file: String,
-    /// What came out.
-    pub evaluation: Metrics,
+    /// It.
+    pub metrics: Metrics,
 }
 
 /// The images.
@@ -123,7 +123,7 @@ impl Question {
     }
 
     /// The same without images that could not be read.
-    pub fn readable(self, cache: &TokenCache) -> anyhow::Result<Self> {
+    pub fn readable(&self, cache: &TokenCache) -> anyhow::Result<Self> {
         let mut draws = Vec::new();
         let mut asked = Labelled::default();
         let pairs = self.asked.images.iter().zip(&self.asked.classes).zip(&self.draws);
@@ -137,20 +137,18 @@ impl Question {
         if asked.images.is_empty() {
             bail!("none of the {} {} images can be read", self.asked.images.len(), self.split);
         }
-        Ok(Self { asked, draws, known: Labelled { images, classes }, ..self })
+        Ok(Self { split: self.split, asked, draws, known: Labelled { images, classes } })
     }
 
-    /// The asked images with the classes as `probe` numbers them, by name.
-    pub fn labels(&self, probe: &Probe, classes: &[String]) -> anyhow::Result<Labelled> {
+    /// Refuses a probe that does not know the class of every asked image, by name.
+    pub fn check_classes(&self, probe: &Probe, classes: &[String]) -> anyhow::Result<()> {
         let numbers = probe.numbers(classes)?;
-        let number = |&class: &usize| {
-            numbers[class].with_context(|| {
-                let name = &classes[class];
-                format!("does not know the class `{name}`; it was trained on another dataset")
-            })
-        };
-        let classes = self.asked.classes.iter().map(number).collect::<anyhow::Result<_>>()?;
-        Ok(Labelled { images: self.asked.images.clone(), classes })
+        match self.asked.classes.iter().find(|class| numbers[**class].is_none()) {
+            Some(&class) => {
+                bail!("does not know the class `{}`; it was trained on another dataset", classes[class])
+            }
+            None => Ok(()),
+        }
     }
 }
 

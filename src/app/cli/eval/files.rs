@@ -2,71 +2,31 @@
 //! --evaluation` draws as the window does, and `<probe>.csv` with one row an image.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::eval_probes::Question;
-use crate::app::jobs::evaluate::eval_set;
-use crate::model::data::Dataset;
-use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
-use crate::model::explain::evaluation::{CONFIDENCE, ENDING, EvalSet, Evaluation, OTHER, OWN};
-use crate::model::explain::intervention::Intervention;
-use crate::model::explain::null_model::NullBands;
+use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, OTHER, OWN};
 use crate::model::io::atomic_file;
 use crate::model::io::csv_cell::word;
-use crate::model::probe::Probe;
 
-/// Images asked about at once.
-const BATCH: usize = 64;
-
-/// The images, and where the files go.
-pub struct EvaluationFiles {
-    folder: PathBuf,
-    asked: Arc<EvalSet>,
-    places: Vec<usize>,
-    draws: Vec<u64>,
-}
-
-impl EvaluationFiles {
-    /// Of all images of a question, readable or not.
-    pub fn new(folder: &Path, dataset: &Dataset, question: &Question) -> anyhow::Result<Self> {
-        atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
-        let (places, draws) = (question.asked.images.clone(), question.draws.clone());
-        let asked = Arc::new(eval_set(dataset, question.split, &places));
-        Ok(Self { folder: folder.to_owned(), asked, places, draws })
-    }
-
-    /// Asks a probe and writes both files, called `name`; none of them if `told` wants to stop.
-    pub fn write(
-        &self,
-        name: &str,
-        probe: &Probe,
-        cache: &TokenCache,
-        nulls: &NullBands,
-        told: &dyn Fn() -> bool,
-    ) -> anyhow::Result<Option<[PathBuf; 2]>> {
-        let images = (&self.places[..], &self.draws[..]);
-        let mut interview =
-            Evaluator::new(probe, Intervention::None, cache, self.asked.clone(), images, nulls)?;
-        while interview.go_on(BATCH)? {
-            if !told() {
-                return Ok(None);
-            }
-        }
-        let tops: Vec<Vec<(String, f32)>> =
-            (0..self.places.len()).map(|image| interview.top(image)).collect();
-        let evaluation = interview.finish(name.to_owned(), probe.meta.backbone.id.clone());
-        let [text, table] = [ENDING, "csv"].map(|ending| self.folder.join(format!("{name}.{ending}")));
-        let unwritable = |path: &Path| format!("{}: cannot be written", path.display());
-        let json = evaluation.to_json()?;
-        atomic_file::write(&text, json.as_bytes()).with_context(|| unwritable(&text))?;
-        atomic_file::write_with(&table, |file| rows(&evaluation, &tops, file))
-            .with_context(|| unwritable(&table))?;
-        Ok(Some([text, table]))
-    }
+/// Writes both files of a probe, called `name`, into `folder`.
+pub fn write(
+    folder: &Path,
+    name: &str,
+    evaluator: Evaluator<'_>,
+    backbone: String,
+) -> anyhow::Result<[PathBuf; 2]> {
+    let tops: Vec<Vec<(String, f32)>> = (0..evaluator.done()).map(|image| evaluator.top(image)).collect();
+    let evaluation = evaluator.finish(name.to_owned(), backbone);
+    let [text, table] = [ENDING, "csv"].map(|ending| folder.join(format!("{name}.{ending}")));
+    let unwritable = |path: &Path| format!("{}: cannot be written", path.display());
+    let json = evaluation.to_json()?;
+    atomic_file::write(&text, json.as_bytes()).with_context(|| unwritable(&text))?;
+    atomic_file::write_with(&table, |file| rows(&evaluation, &tops, file))
+        .with_context(|| unwritable(&table))?;
+    Ok([text, table])
 }
 
 /// One row an image; of one that could not be read its name and class alone.

@@ -20,10 +20,10 @@ pub struct Masks {
     pub warning: Option<String>,
 }
 
-/// The masks of `images`, as `wanted` prepares them.
+/// The masks of `images`, where those can be read, as `wanted` prepares them.
 pub fn covers(
     dataset: &Dataset,
-    images: &[usize],
+    images: &[Option<usize>],
     wanted: &ExtractOptions,
     grid: Grid,
 ) -> anyhow::Result<Masks> {
@@ -31,8 +31,9 @@ pub fn covers(
         return Ok(Masks { covers: Vec::new(), warning: None });
     }
     let preprocessor = preprocessor(&wanted.backbone, wanted.taking.size)?;
-    let read = |&image: &usize| -> Result<Option<Vec<f64>>, String> {
-        let Some(path) = place(dataset, image).filter(|path| path.exists()) else { return Ok(None) };
+    let read = |image: &Option<usize>| -> Result<Option<Vec<f64>>, String> {
+        let path = image.and_then(|image| place(dataset, image)).filter(|path| path.exists());
+        let Some(path) = path else { return Ok(None) };
         let mask = Photo::open(&path).map_err(|error| error.to_string())?;
         let seen = preprocessor.picture(&mask).map_err(|error| error.to_string())?;
         Ok(Some(cover(&seen, grid)))
@@ -87,10 +88,10 @@ mod tests {
             limit: 0,
             verify: false,
         };
-        let found = covers(&dataset, &[0], &wanted, Grid::new(6, 6)).unwrap();
+        let found = covers(&dataset, &[Some(0), None], &wanted, Grid::new(6, 6)).unwrap();
         assert_eq!(found.warning, None);
         let mut expected = vec![0.0; 36];
         expected[35] = 1.0;
-        assert_eq!(found.covers, [Some(expected)]);
+        assert_eq!(found.covers, [Some(expected), None]);
     }
 }

@@ -8,18 +8,19 @@ mod output;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use burn::tensor::Device;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use self::eval_probes::{Asked, Question, Subject};
-use self::files::EvaluationFiles;
 use super::inspect::sources::named;
 use super::tokens::{TokenFlags, doubt};
 use super::{extract, fetch};
+use crate::app::jobs::evaluate::eval_set;
 use crate::app::jobs::extract::{ExtractError, ExtractOptions, Plan};
 use crate::app::jobs::train::TrainPlan;
 use crate::app::jobs::train::plan::same_tokens;
@@ -32,13 +33,18 @@ use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::explain::baselines::{Anchor, anchors};
-use crate::model::explain::evaluation::metrics::{self, Metrics, evaluate};
-use crate::model::explain::intervention::InterventionError;
+use crate::model::explain::evaluation::evaluator::{AskError, Evaluator};
+use crate::model::explain::evaluation::metrics::MetricsSpec;
+use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
+use crate::model::io::atomic_file;
 use crate::model::io::escape::shown;
 use crate::model::probe::Probe;
 use crate::model::train::run::{ProbeCheckpoint, Run};
 use crate::model::{data, device};
+
+/// Images asked about at once.
+const BATCH: usize = 64;
 
 /// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
 #[derive(Args)]
@@ -163,46 +169,42 @@ impl Eval {
         };
         // What is asked from here on is kept.
         let _working = interrupt::working();
-        let evaluations = self
-            .evaluation
-            .as_deref()
-            .map(|folder| EvaluationFiles::new(folder, &dataset, &question))
-            .transpose()?;
+        if let Some(folder) = &self.evaluation {
+            atomic_file::make_folder(folder)
+                .with_context(|| format!("{}: cannot be made", folder.display()))?;
+        }
         let nulls = NullBands::new(DRAWS, self.seed);
-        let question = question.readable(&cache)?;
-        let masks = masks::covers(&dataset, &question.asked.images, &wanted, cache.grid())?;
+        let readable = question.readable(&cache)?;
+        let places = &question.asked.images;
+        let read: Vec<Option<usize>> = places.iter().map(|&at| cache.readable(at).then_some(at)).collect();
+        let masks = masks::covers(&dataset, &read, &wanted, cache.grid())?;
         if let Some(warning) = &masks.warning {
             say!("warning: {warning}");
         }
+        let set = Arc::new(eval_set(&dataset, question.split, places));
+        let spec = MetricsSpec { ablations: self.ablations.then_some(self.seed), covers: &masks.covers };
         let mut asked = Vec::new();
-        let paths = subjects.iter().map(|subject| subject.path.clone()).collect();
-        let names = named(paths);
-        for (at, subject) in subjects.iter().enumerate() {
+        let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
+        for (subject, name) in subjects.iter().zip(&names) {
             let answer = subject.load().and_then(|(probe, file)| {
-                let images = question.labels(&probe, &dataset.classes)?;
-                let asked = metrics::Question {
-                    tokens: &cache,
-                    images: &images,
-                    image_seeds: &question.draws,
-                    ablations: self.ablations,
-                    seed: self.seed,
-                    covers: &masks.covers,
-                    nulls: Some(&nulls),
+                readable.check_classes(&probe, &dataset.classes)?;
+                let images = (&places[..], &question.draws[..]);
+                let evaluator =
+                    Evaluator::new(&probe, Intervention::None, &cache, set.clone(), images, &nulls)?;
+                let Some(evaluator) = ask(evaluator.with_metrics(spec), &subject.name())? else {
+                    return Ok(None);
                 };
-                let found = ask(&probe, subject.name(), &asked)?;
-                Ok(found.map(|evaluation| (probe, Asked { subject, file, evaluation })))
+                let metrics = evaluator.metrics().context("none of its images was read")?;
+                let backbone = probe.meta.backbone.id.clone();
+                let files = self.evaluation.as_ref().map(|to| files::write(to, name, evaluator, backbone));
+                Ok(Some((Asked { subject, file, metrics }, files)))
             });
             match answer {
-                Ok(Some((probe, answer))) => {
-                    self.print(|| output::document(subject, &answer.evaluation))?;
+                Ok(Some((answer, files))) => {
+                    self.print(|| output::document(subject, &answer.metrics))?;
                     asked.push(answer);
-                    if let Some(evaluations) = &evaluations {
-                        let stop = || interrupt::flow().is_continue();
-                        let files = evaluations.write(&names[at], &probe, &cache, &nulls, &stop)?;
-                        let (probe, event) = (&subject.path, "survey");
-                        if let Some(files) = files {
-                            self.print(|| json!({"event": event, "probe": probe, "files": files}))?;
-                        }
+                    if let Some(files) = files.transpose()? {
+                        self.print(|| json!({"event": "survey", "probe": subject.path, "files": files}))?;
                     }
                 }
                 // Stopped in its middle: half the images say nothing.
@@ -223,13 +225,13 @@ impl Eval {
             bail!("none of the {} probes could be asked", subjects.len() + left_out);
         }
         let found = match self.anchors && !stopped {
-            true => anchors(&cache, &question.known, &question.asked, dataset.classes.len()),
+            true => anchors(&cache, &readable.known, &readable.asked, dataset.classes.len()),
             false => Vec::new(),
         };
         for anchor in &found {
             self.print(|| output::anchor(anchor))?;
         }
-        let images = question.asked.images.len();
+        let images = readable.asked.images.len();
         if !self.json {
             let name = format!("{images} {} images of {}", question.split, dataset.name);
             stdout::text(output::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
@@ -283,7 +285,7 @@ impl Eval {
         for subject in subjects {
             let fits = subject.load().and_then(|(probe, _)| {
                 probe.fits(plan.backbone.hidden_size, plan.grid.len(), plan.cls)?;
-                question.labels(&probe, classes)
+                question.check_classes(&probe, classes)
             });
             match fits {
                 Ok(_) => fitting.push(subject),
@@ -320,30 +322,28 @@ impl Eval {
     }
 }
 
-/// One probe, called `name`, on all images; nothing where it was stopped.
-fn ask(
-    probe: &Probe,
-    name: String,
-    question: &metrics::Question,
-) -> Result<Option<Metrics>, InterventionError> {
-    let bar = ProgressBar::new(question.images.images.len() as u64);
+/// Asks one probe, called `name`, about all images; nothing where it was stopped.
+fn ask<'a>(mut evaluator: Evaluator<'a>, name: &str) -> Result<Option<Evaluator<'a>>, AskError> {
+    let bar = ProgressBar::new(evaluator.len() as u64);
     let template = "{msg} {wide_bar} {pos} of {len}, {eta} left";
     bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
-    bar.set_message(shown(&name).into_owned());
-    let found = evaluate(probe, question, &|| {
-        bar.inc(1);
-        interrupt::flow()
-    });
+    bar.set_message(shown(name).into_owned());
+    let (mut stopped, mut left) = (false, true);
+    while left && !stopped {
+        left = evaluator.go_on(BATCH)?;
+        bar.set_position(evaluator.done() as u64);
+        stopped = left && interrupt::flow().is_break();
+    }
     bar.finish_and_clear();
-    found
+    Ok((!stopped).then_some(evaluator))
 }
 
 /// Keeps what was found, drawn from the seed `draws`, in the run's folder; returns the file.
 fn keep(run: &Run, draws: u64, asked: &[Asked], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
-    let probes = asked.iter().filter_map(|Asked { subject, file, evaluation }| {
+    let probes = asked.iter().filter_map(|Asked { subject, file, metrics }| {
         let (head, seed, which) = subject.of.clone()?;
-        let (which, evaluation) = (which.name().to_owned(), evaluation.clone());
-        Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), evaluation })
+        let (which, metrics) = (which.name().to_owned(), metrics.clone());
+        Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })
     });
     Ok(RunMetrics { probes: probes.collect(), anchors }.keep(run)?)
 }

@@ -10,7 +10,7 @@ use crate::model::explain::baselines::Anchor;
 use crate::model::explain::evaluation::metrics::Metrics;
 
 /// One probe.
-pub fn document(subject: &Subject, evaluation: &Metrics) -> Value {
+pub fn document(subject: &Subject, metrics: &Metrics) -> Value {
     let (head, seed, which) = match &subject.of {
         Some((head, seed, which)) => (Some(head), Some(seed), Some(which.name())),
         None => (None, None, None),
@@ -21,7 +21,7 @@ pub fn document(subject: &Subject, evaluation: &Metrics) -> Value {
         "head": head,
         "seed": seed,
         "which": which,
-        "evaluation": evaluation,
+        "evaluation": metrics,
     })
 }
 
@@ -46,7 +46,7 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
         Column::numbers("absolute").within("Evidence on object (%)"),
         Column::numbers("positive").within("Evidence on object (%)"),
     ]);
-    let mut rows: Vec<Row> = asked.iter().map(|asked| row(asked.subject, &asked.evaluation)).collect();
+    let mut rows: Vec<Row> = asked.iter().map(|asked| row(asked.subject, &asked.metrics)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
         let mut cells = vec![Cell::text(format!("{} ({})", anchor.method, anchor.view.name()))];
         cells.push(Cell::maybe(anchor.accuracy, 2));
@@ -54,10 +54,10 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
         rows.push(Row { ruled: index == 0, cells });
     }
     let mut notes: Vec<String> = Vec::new();
-    if asked.iter().any(|asked| !asked.evaluation.ablations.is_empty()) {
+    if asked.iter().any(|asked| !asked.metrics.ablations.is_empty()) {
         notes.push("Disturbed orders: at evaluation alone, nothing was trained anew".to_owned());
     }
-    let share = asked.iter().find_map(|asked| asked.evaluation.truth?.object_share);
+    let share = asked.iter().find_map(|asked| asked.metrics.truth?.object_share);
     if let Some(share) = share {
         notes.push(format!(
             "{masks} images with a known object, which covers {:.1} % on average",
@@ -71,13 +71,13 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
     (FORMATS[0].render)(&table.without_empty_columns())
 }
 
-fn row(subject: &Subject, evaluation: &Metrics) -> Row {
-    let mut cells = vec![Cell::text(subject.name()), Cell::number(evaluation.accuracy, 2)];
+fn row(subject: &Subject, metrics: &Metrics) -> Row {
+    let mut cells = vec![Cell::text(subject.name()), Cell::number(metrics.accuracy, 2)];
     for ablation in &Ablation::ALL[1..] {
-        let outcome = evaluation.ablations.iter().find(|outcome| outcome.ablation == *ablation);
+        let outcome = metrics.ablations.iter().find(|outcome| outcome.ablation == *ablation);
         cells.push(Cell::maybe(outcome.map(|outcome| outcome.accuracy), 2));
     }
-    let truth = evaluation.truth.unwrap_or_default();
+    let truth = metrics.truth.unwrap_or_default();
     cells.push(Cell::maybe(truth.weight_auc, 3));
     cells.push(Cell::maybe(truth.evidence_auc, 3));
     cells.push(Cell::maybe(truth.absolute_share.map(|share| 100.0 * share), 1));

@@ -2,7 +2,8 @@
 //!
 //! For every image the prediction and its probability `softmax(W z + b)`, and of heads with a plan
 //! every diagnostic of [`MEASURES`]. Over the images of a class the mean of where each token came
-//! (`m_i / (N - 1)`, `m_i` the expected position) and of what it counted (`N w_i`).
+//! (`m_i / (N - 1)`, `m_i` the expected position) and of what it counted (`N w_i`). [`Metrics`] of the same
+//! images come from the same readings, where they are asked for.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
+use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
@@ -24,6 +26,9 @@ use crate::model::probe::{Probe, ProbeError};
 
 /// Predictions kept of every image.
 pub const TOP: usize = 5;
+
+/// Images of up to 256 tokens that untrained scorers are asked about: their mean needs no more.
+const UNTRAINED_IMAGES: usize = 64;
 
 /// Why a probe cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +61,9 @@ pub struct Evaluator<'a> {
     image_seeds: &'a [u64],
     /// Of every class of the probe, the dataset's.
     known: Vec<u32>,
-    nulls: IndexMap<&'static str, (f64, f64)>,
+    nulls: &'a NullBands,
+    bands: IndexMap<&'static str, (f64, f64)>,
+    metrics: Option<MetricsSpec<'a>>,
     answers: Vec<Option<Answer>>,
     positions: Sums,
     weights: Sums,
@@ -69,7 +76,9 @@ struct Answer {
     own: f32,
     /// Classes of the probe and their probabilities, best first.
     top: Vec<(usize, f32)>,
-    measures: Option<Vec<f32>>,
+    /// Every diagnostic, in the order of [`MEASURES`].
+    measures: Option<Vec<f64>>,
+    metrics: Option<Box<ImageMetrics>>,
 }
 
 /// Maps of one image, `[N]` each.
@@ -84,15 +93,15 @@ impl<'a> Evaluator<'a> {
         tokens: &'a TokenCache,
         asked: Arc<EvalSet>,
         (places, image_seeds): (&'a [usize], &'a [u64]),
-        nulls: &NullBands,
+        nulls: &'a NullBands,
     ) -> Result<Self, AskError> {
         let probe = change.probe(probe)?;
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
         let known = classes(&probe, &asked)?;
         let router = probe.head().router().filter(|_| !change.unroutes());
         let band = router.map(|router| nulls.band(router, tokens.grid()));
-        let nulls = MEASURES.iter().map(|m| m.name).zip(band.iter().flat_map(|band| band.iter().copied()));
-        let nulls = nulls.collect();
+        let bands = MEASURES.iter().map(|m| m.name).zip(band.iter().flat_map(|band| band.iter().copied()));
+        let bands = bands.collect();
         let (images, classes, n) = (places.len(), asked.classes.len(), tokens.grid().len());
         Ok(Self {
             probe,
@@ -103,10 +112,28 @@ impl<'a> Evaluator<'a> {
             image_seeds,
             known,
             nulls,
+            bands,
+            metrics: None,
             answers: Vec::with_capacity(images),
             positions: Sums::new(classes, n),
             weights: Sums::new(classes, n),
         })
+    }
+
+    /// Asks for metrics, too. The probe is to know the class of every image.
+    #[must_use]
+    pub fn with_metrics(self, spec: MetricsSpec<'a>) -> Self {
+        Self { metrics: Some(spec), ..self }
+    }
+
+    /// How many images there are to ask about.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
     }
 
     /// How many images have been asked about.
@@ -155,14 +182,55 @@ impl<'a> Evaluator<'a> {
         let own = self.known.iter().position(|class| *class == self.asked.class[image]);
         let router = probe.head().router().filter(|_| !self.change.unroutes());
         let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
+        let own_and_spec = own.zip(self.metrics.as_ref());
+        let metrics = own_and_spec.map(|(class, spec)| {
+            let cover = spec.covers.get(image).and_then(Option::as_deref);
+            let (ablations, seed) = (spec.ablations, self.image_seeds[image]);
+            ImageMetrics::new(probe, &tokens, &reading, logits, class, (ablations, seed), cover).map(Box::new)
+        });
         let answer = Answer {
             predicted: self.known[best],
             confidence: probabilities[best] as f32,
             top: top.into_iter().map(|class| (class, probabilities[class] as f32)).collect(),
             own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
-            measures: sketch.as_ref().map(|s| MEASURES.iter().map(|m| (m.of)(s) as f32).collect()),
+            measures: sketch.as_ref().map(|s| MEASURES.iter().map(|m| (m.of)(s)).collect()),
+            metrics: metrics.transpose()?,
         };
         Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
+    }
+
+    /// The metrics of the readable images asked about so far; none where they were not asked for, or none
+    /// could be read.
+    pub fn metrics(&self) -> Option<Metrics> {
+        let spec = self.metrics.as_ref()?;
+        let read =
+            self.answers.iter().enumerate().filter_map(|(image, answer)| Some((image, answer.as_ref()?)));
+        let (places, answers): (Vec<usize>, Vec<&Answer>) =
+            read.map(|(image, answer)| (self.places[image], answer)).unzip();
+        let images: Vec<&ImageMetrics> =
+            answers.iter().filter_map(|answer| answer.metrics.as_deref()).collect();
+        let metrics = (!images.is_empty()).then(|| summarize(&images, spec.ablations.is_some()))?;
+        Some(Metrics { diagnostics: self.diagnostics(&places, &answers), ..metrics })
+    }
+
+    /// The diagnostics of a head with a router over all images, beside what nothing learnt gives.
+    fn diagnostics(&self, places: &[usize], answers: &[&Answer]) -> Vec<Measured> {
+        let all: Vec<&Vec<f64>> = answers.iter().filter_map(|answer| answer.measures.as_ref()).collect();
+        let Some(router) = self.probe.head().router().filter(|_| !all.is_empty()) else { return Vec::new() };
+        // A plan is N x N: of longer sequences fewer images.
+        let n = self.tokens.grid().len();
+        let count = (UNTRAINED_IMAGES * 256 * 256 / (n * n)).clamp(1, UNTRAINED_IMAGES);
+        let some = places.iter().step_by(places.len().div_ceil(count));
+        let fresh: Vec<_> =
+            some.map(|place| self.nulls.untrained(router, &self.tokens.tokens(*place))).collect();
+        let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
+        let measured = |(at, (name, null)): (usize, (&&str, &(f64, f64)))| Measured {
+            name: (*name).to_owned(),
+            mean: mean(&mut all.iter().map(|values| values[at]), all.len()),
+            null: *null,
+            untrained: mean(&mut fresh.iter().map(|one| one[at].mean), fresh.len()),
+        };
+        self.bands.iter().enumerate().map(measured).collect()
     }
 
     /// What came out of the images asked about; `name` and `backbone` say of what.
@@ -174,7 +242,10 @@ impl<'a> Evaluator<'a> {
             IndexMap::from([(CONFIDENCE, column(&|a| a.confidence)), (OWN, column(&|a| a.own))]);
         if self.answers.iter().flatten().any(|answer| answer.measures.is_some()) {
             for (at, measure) in MEASURES.iter().enumerate() {
-                measures.insert(measure.name, column(&|a| a.measures.as_ref().map_or(f32::NAN, |m| m[at])));
+                measures.insert(
+                    measure.name,
+                    column(&|a| a.measures.as_ref().map_or(f32::NAN, |m| m[at] as f32)),
+                );
             }
         }
         Evaluation {
@@ -185,7 +256,7 @@ impl<'a> Evaluator<'a> {
             grid: self.tokens.grid(),
             predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),
             measures,
-            nulls: self.nulls,
+            nulls: self.bands,
             positions: self.positions.mean(),
             weights: self.weights.mean(),
             asked: self.asked,

@@ -1,49 +1,30 @@
-//! One trained probe asked about many images, in float64: accuracy, what its order was worth
-//! ([`ablation`]), and how it meets known truth ([`localization`]). One core an image.
+//! An evaluation in few numbers: accuracy, what its order was worth ([`ablation`]), its diagnostics, and how
+//! it meets known truth ([`localization`]). The [`Evaluator`](super::evaluator::Evaluator) takes them with
+//! everything else from one reading of every image.
 
-use std::ops::ControlFlow;
-
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::ablation::{self, Ablation};
-use crate::model::explain::diagnostics::{MEASURES, Measure, measure};
 use crate::model::explain::intervention::InterventionError;
 use crate::model::explain::localization::{self, Truth};
-use crate::model::explain::null_model::NullBands;
-use crate::model::explain::plan_of;
-use crate::model::explain::readout;
 use crate::model::probe::Probe;
-use crate::model::train::{Labelled, accuracy};
+use crate::model::probe::head_output::HeadOutput;
+use crate::model::tokens::Tokens;
 
-/// What is asked.
-pub struct Question<'a> {
-    /// Tokens of all images.
-    pub tokens: &'a TokenCache,
-    /// The images and their classes.
-    pub images: &'a Labelled,
-    /// For each of `images`, what seeds random orders: its index in the whole dataset, so that the
-    /// answers do not depend on which part of it is asked about.
-    pub image_seeds: &'a [u64],
-    /// Whether the order is disturbed too.
-    pub ablations: bool,
-    /// Seed of the disturbed orders.
-    pub seed: u64,
-    /// For each of `images`, how much of every patch the object covers, where that is known; empty
-    /// where nothing is.
+/// What is asked about every image, besides what the probe takes it for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetricsSpec<'a> {
+    /// Seed of disturbed orders; none where the order is left as it is.
+    pub ablations: Option<u64>,
+    /// For each image, how much of every patch the object covers, where that is known; empty where nothing
+    /// is.
     pub covers: &'a [Option<Vec<f64>>],
-    /// Where null bands come from, if the plans of routers are to be measured.
-    pub nulls: Option<&'a NullBands>,
 }
-
-/// Images of up to 256 tokens that untrained scorers are asked about: their mean needs no more.
-const UNTRAINED_IMAGES: usize = 64;
 
 /// A diagnostic of a router's plans over the images, beside what nothing learnt gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Its name in [`MEASURES`].
+    /// Its name in [`MEASURES`](crate::model::explain::diagnostics::MEASURES).
     pub name: String,
     /// Mean over the images.
     pub mean: f64,
@@ -60,12 +41,9 @@ pub struct Metrics {
     pub images: usize,
     /// Top-1 accuracy in percent.
     pub accuracy: f64,
-    /// Predicted class of every image; not written to files, which keep those of the training.
-    #[serde(skip)]
-    pub answers: Vec<u32>,
     /// With the order disturbed at evaluation, the undisturbed reading first; empty if not asked.
     pub ablations: Vec<Outcome>,
-    /// Every diagnostic of a head with a router; empty without one, or where it was not asked.
+    /// Every diagnostic of a head with a router; empty without one. Earlier programs did not keep them.
     #[serde(default)]
     pub diagnostics: Vec<Measured>,
     /// Means over the images with a known object.
@@ -85,103 +63,50 @@ pub struct Outcome {
     pub logit_change: f64,
 }
 
-/// One image: for every way of reading it the predicted class and the logit of its own class.
-struct Answer {
-    ways: Vec<(Ablation, u32, f64)>,
+/// What one image adds: for every way of reading it whether it was right, and the logit of its own class.
+pub(super) struct ImageMetrics {
+    ways: Vec<(Ablation, bool, f64)>,
     truth: Option<Truth>,
-    /// Every diagnostic, in the order of [`MEASURES`].
-    measures: Option<Vec<f64>>,
 }
 
-/// Asks `probe`; `told` is called after every image, from any thread, and may stop it: then there is
-/// no answer.
-pub fn evaluate(
-    probe: &Probe,
-    question: &Question,
-    told: &(dyn Fn() -> ControlFlow<()> + Sync),
-) -> Result<Option<Metrics>, InterventionError> {
-    let Question { tokens: cache, images, .. } = question;
-    let has_cls = cache.cls(&[]).is_some();
-    probe.fits(cache.width(), cache.grid().len(), has_cls)?;
-    let ask = |at: usize| -> Result<Answer, InterventionError> {
-        let (image, class, image_seed) = (images.images[at], images.classes[at], question.image_seeds[at]);
-        let tokens = cache.tokens(image);
-        let reading = probe.reading(&tokens, image_seed)?;
-        let classifier = &probe.classifier;
-        let features = classifier.weight.len() / classifier.bias.len().max(1);
-        let truth = question.covers.get(at).and_then(Option::as_ref).map(|cover| {
-            let row = &classifier.weight[class * features..][..features];
-            localization::truth(&reading, &tokens, row, classifier.bias[class], cover)
-        });
-        let plan = probe.head().router().filter(|_| question.nulls.is_some());
-        let plan = plan.and_then(|router| plan_of(&reading, Some(router)));
-        let measures = plan.map(|plan| measure(&*plan, tokens.grid));
-        let ways = match question.ablations {
-            true => ablation::logits(probe, &tokens, &reading, question.seed, image_seed)?,
-            false => {
-                let logits = readout::logits(&reading, &tokens, &classifier.weight, &classifier.bias);
-                vec![(Ablation::Normal, logits)]
-            }
+impl ImageMetrics {
+    /// Of an image of the probe's `class`, read undisturbed with these logits `[C]`; `ablations` and
+    /// `image_seed` seed what is disturbed, and `cover` says where the object is.
+    pub(super) fn new(
+        probe: &Probe,
+        tokens: &Tokens,
+        reading: &HeadOutput,
+        logits: Vec<f64>,
+        class: usize,
+        (ablations, image_seed): (Option<u64>, u64),
+        cover: Option<&[f64]>,
+    ) -> Result<Self, InterventionError> {
+        let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
+        let row = &weight[class * (weight.len() / bias.len())..][..weight.len() / bias.len()];
+        let truth = cover.map(|cover| localization::truth(reading, tokens, row, bias[class], cover));
+        let ways = match ablations {
+            Some(seed) => ablation::logits(probe, tokens, reading, seed, image_seed)?,
+            None => vec![(Ablation::Normal, logits)],
         };
-        let ways = ways.into_iter().map(|(ablation, logits)| (ablation, best(&logits), logits[class]));
-        Ok(Answer { ways: ways.collect(), truth, measures })
-    };
-    // The error of who was stopped is none.
-    let ask = |at: usize| {
-        let answer = ask(at).map_err(Some)?;
-        if told().is_break() { Err(None) } else { Ok(answer) }
-    };
-    let answers: Result<Vec<Answer>, _> = (0..images.images.len()).into_par_iter().map(ask).collect();
-    let answers = match answers {
-        Ok(answers) => answers,
-        Err(None) => return Ok(None),
-        Err(Some(error)) => return Err(error),
-    };
-    let found = sum(&answers, images, question.ablations);
-    Ok(Some(Metrics { diagnostics: diagnostics(probe, &answers, question), ..found }))
-}
-
-/// The diagnostics of all images, beside what nothing learnt gives.
-fn diagnostics(probe: &Probe, answers: &[Answer], question: &Question) -> Vec<Measured> {
-    let all: Vec<&Vec<f64>> = answers.iter().filter_map(|answer| answer.measures.as_ref()).collect();
-    let (Some(router), Some(nulls)) = (probe.head().router(), question.nulls) else { return Vec::new() };
-    if all.is_empty() {
-        return Vec::new();
+        let way =
+            |(ablation, logits): (Ablation, Vec<f64>)| (ablation, best(&logits) == class, logits[class]);
+        Ok(Self { ways: ways.into_iter().map(way).collect(), truth })
     }
-    let band = nulls.band(router, question.tokens.grid());
-    let images = &question.images.images;
-    // A plan is N x N: of longer sequences fewer images.
-    let n = question.tokens.grid().len();
-    let count = (UNTRAINED_IMAGES * 256 * 256 / (n * n)).clamp(1, UNTRAINED_IMAGES);
-    let some = (0..images.len()).step_by(images.len().div_ceil(count));
-    let fresh: Vec<_> = some.map(|at| nulls.untrained(router, &question.tokens.tokens(images[at]))).collect();
-    let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
-    let measured = |(at, measure): (usize, &Measure)| Measured {
-        name: measure.name.to_owned(),
-        mean: mean(&mut all.iter().map(|values| values[at]), all.len()),
-        null: band[at],
-        untrained: mean(&mut fresh.iter().map(|one| one[at].mean), fresh.len()),
-    };
-    MEASURES.iter().enumerate().map(measured).collect()
 }
 
-fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Metrics {
-    let ways = answers.first().map_or(0, |answer| answer.ways.len());
-    let outcomes = (0..ways).map(|way| {
-        let predicted: Vec<u32> = answers.iter().map(|answer| answer.ways[way].1).collect();
-        let change: f64 = answers.iter().map(|answer| answer.ways[way].2 - answer.ways[0].2).sum();
-        Outcome {
-            ablation: answers[0].ways[way].0,
-            accuracy: accuracy(&predicted, &images.classes),
-            logit_change: change / answers.len() as f64,
-        }
-    });
-    let outcomes: Vec<Outcome> = outcomes.collect();
-    let truths: Vec<Truth> = answers.iter().filter_map(|answer| answer.truth).collect();
+/// Means over the images, of which there is one at least; all but the diagnostics.
+pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
+    let mean = |sum: f64| sum / images.len() as f64;
+    let outcome = |(way, &(ablation, ..)): (usize, &(Ablation, bool, f64))| Outcome {
+        ablation,
+        accuracy: mean(100.0 * images.iter().filter(|image| image.ways[way].1).count() as f64),
+        logit_change: mean(images.iter().map(|image| image.ways[way].2 - image.ways[0].2).sum()),
+    };
+    let outcomes: Vec<Outcome> = images[0].ways.iter().enumerate().map(outcome).collect();
+    let truths: Vec<Truth> = images.iter().filter_map(|image| image.truth).collect();
     Metrics {
-        images: answers.len(),
-        accuracy: outcomes.first().map_or(0.0, |normal| normal.accuracy),
-        answers: answers.iter().map(|answer| answer.ways[0].1).collect(),
+        images: images.len(),
+        accuracy: outcomes[0].accuracy,
         ablations: if ablations { outcomes } else { Vec::new() },
         diagnostics: Vec::new(),
         truth: (!truths.is_empty()).then(|| localization::mean(&truths)),
@@ -190,6 +115,6 @@ fn sum(answers: &[Answer], images: &Labelled, ablations: bool) -> Metrics {
 }
 
 /// The class of the largest logit, the first of equals.
-fn best(logits: &[f64]) -> u32 {
-    (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best }) as u32
+fn best(logits: &[f64]) -> usize {
+    (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best })
 }
