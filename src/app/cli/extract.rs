@@ -10,9 +10,10 @@ use serde_json::json;
 
 use super::tokens::TokenFlags;
 use crate::app::format;
-use crate::app::jobs::extract::{Event, ExtractError, Plan};
+use crate::app::jobs::engine::{Engine, WorkerEnv};
+use crate::app::jobs::extract::{self, ExtractSpec, Extracted, Plan};
 use crate::app::terminal::interrupt;
-use crate::app::terminal::progress::Display;
+use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
 use crate::model::{backbone, data, device};
@@ -64,27 +65,13 @@ impl Extract {
         if !self.plan {
             let begun = Instant::now();
             let device = device::open(&self.device)?;
-            let mut display = Display::new();
-            let (mut spent, mut damaged, mut changed) = (None, Vec::new(), Vec::new());
-            let name = |sample: usize| dataset.samples[sample].source.name();
-            let result = plan.run(&dataset, &device, &mut |event| {
-                match &event {
-                    Event::Done(seconds) => spent = Some(*seconds),
-                    Event::Damaged(damage) => damaged.push(damage.path.clone()),
-                    Event::Changed { sample } => changed.push(name(*sample)),
-                    _ => {}
-                }
-                display.extract(&event, name);
-                interrupt::flow()
-            });
-            display.clear();
-            let cache = match result {
-                Err(ExtractError::Stopped { done, images }) => {
-                    say!("{}", ExtractError::Stopped { done, images });
-                    return Ok(interrupt::code());
-                }
-                other => other?,
+            let mut reporter = TerminalReporter::new();
+            let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
+            let taken = extract::run(&mut Engine::new(WorkerEnv::default()), &spec, &mut reporter);
+            let Some(Extracted { cache, spent, damaged, changed, .. }) = reporter.end(taken)? else {
+                return Ok(interrupt::code());
             };
+            let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.name()).collect();
             let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
             let seconds = begun.elapsed().as_secs_f64();
             say!(

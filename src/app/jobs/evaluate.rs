@@ -1,14 +1,13 @@
 //! Asking probes about all images of a dataset: tokens from the cache on disk, then one probe after
 //! the other, some images at a time.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
-use super::extract::{Event, ExtractError, ExtractOptions, Plan};
+use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan};
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
 use crate::app::paths;
 use crate::app::user_error::UserError;
@@ -174,60 +173,26 @@ fn tokens(
     reporter.progress("Looking for tokens", 0, None, Unit::Files);
     let plan = Plan::new(wanted, &part.dataset).map_err(JobError::of)?;
     if plan.complete() {
-        let cache = take(engine, &plan, &part.dataset, &device, reporter)?;
+        let cache = take(engine, (&plan, &part.dataset, &device), reporter)?;
         return Ok((cache, part.samples.clone()));
     }
     let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
     let own = Dataset { samples, ..(*part.dataset).clone() };
     let plan = plan.of(&own).map_err(JobError::of)?;
-    let cache = take(engine, &plan, &own, &device, reporter)?;
+    let cache = take(engine, (&plan, &own, &device), reporter)?;
     Ok((cache, (0..part.samples.len()).collect()))
 }
 
-/// The tokens of a plan; those that are there are looked over, those that are missing are taken.
+/// The tokens of a plan; images that cannot be read are counted.
 fn take(
     engine: &mut Engine,
-    plan: &Plan,
-    own: &Dataset,
-    device: &Device,
+    (plan, dataset, device): (&Plan, &Dataset, &Device),
     reporter: &mut dyn Reporter,
 ) -> Result<TokenCache, JobError> {
-    reporter.begin();
-    let mut unread = 0usize;
-    let taken = plan.run(own, device, &mut |event| {
-        let paused = match event {
-            Event::Unreadable { .. } => {
-                unread += 1;
-                reporter.cancel().check()
-            }
-            Event::Verifying { read, total } => {
-                reporter.progress("Reading kept tokens", read, Some(total), Unit::Bytes);
-                reporter.pause(engine)
-            }
-            Event::Progress(progress) => {
-                let (done, total) = (progress.done as u64, progress.total as u64);
-                reporter.progress("Taking tokens", done, Some(total), Unit::Files);
-                reporter.pause(engine)
-            }
-            Event::Damaged(damage) => {
-                reporter.warn(format!("Taken again: {damage}"));
-                reporter.cancel().check()
-            }
-            // No comparison of images is asked for.
-            Event::Done(_)
-            | Event::Looked(_)
-            | Event::Adopted { .. }
-            | Event::Compared(_)
-            | Event::Changed { .. }
-            | Event::Unknown { .. } => reporter.cancel().check(),
-        };
-        if paused.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    if unread > 0 {
-        reporter.warn(format!("{unread} images of {} cannot be read; they count nowhere", own.name));
+    let Extracted { cache, unreadable, .. } =
+        extract::run(engine, &ExtractSpec { plan, dataset, device }, reporter)?;
+    if unreadable > 0 {
+        reporter.warn(format!("{unreadable} images of {} cannot be read; they count nowhere", dataset.name));
     }
-    taken.map_err(|error| match error {
-        ExtractError::Stopped { .. } => JobError::Cancelled,
-        other => JobError::of(other),
-    })
+    Ok(cache)
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::explain::{ClassChoice, Explain, ExplainItem, ExplainResult, ExplainSettings};
 pub use self::options::BackboneOptions;
-pub use self::progress::{Cancel, Progress, Unit};
+pub use self::progress::{Cancel, Progress, Unit, Working};
 pub use self::reporter::{JobError, Reporter};
 use super::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};

@@ -1,7 +1,7 @@
-//! How far a job is, and the flag that ends it early.
+//! How far a job is, and the flag that ends it early or lets it come to the end of a step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -63,19 +63,46 @@ impl Progress {
     }
 }
 
-/// Whether a job should end early. Shared by who asked and who works; it is only ever set.
+/// Whether a job should end early, which is only ever set, and whether a step is worth waiting for. Shared by
+/// who asked and who works.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    cancelled: Arc<AtomicBool>,
+    /// Steps under way.
+    working: Arc<AtomicUsize>,
+}
+
+/// A step that is worth waiting for, until it is dropped: it reads no file of others, and what comes
+/// of it is kept.
+#[must_use]
+pub struct Working(Arc<AtomicUsize>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 impl Cancel {
     /// Asks the job to end.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::SeqCst);
     }
 
     /// Whether it was asked to.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Begins a step that is worth waiting for.
+    pub fn working(&self) -> Working {
+        self.working.fetch_add(1, Ordering::SeqCst);
+        Working(self.working.clone())
+    }
+
+    /// Whether such a step is under way.
+    pub fn is_working(&self) -> bool {
+        self.working.load(Ordering::SeqCst) > 0
     }
 
     /// Ends a job that was asked to.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::engine::Engine;
+use super::extract::Event;
 use super::{Cancel, Unit};
 use crate::app::user_error::UserError;
+use crate::model::data::Dataset;
 
 /// How a job ends before its end.
 pub enum JobError {
@@ -49,6 +51,29 @@ pub trait Reporter {
 
     /// Something to know; the job goes on.
     fn warn(&mut self, text: String);
+
+    /// Something about the tokens of a dataset that are taken: as progress and warnings, where nobody has more
+    /// room for it. What cannot be read is counted by who asked.
+    fn extract(&mut self, event: &Event<'_>, _dataset: &Dataset) {
+        match event {
+            Event::Verifying { read, total } => {
+                self.progress("Reading kept tokens", *read, Some(*total), Unit::Bytes);
+            }
+            Event::Progress(progress) => {
+                let (done, total) = (progress.done as u64, progress.total as u64);
+                self.progress("Taking tokens", done, Some(total), Unit::Files);
+            }
+            Event::Damaged(damage) => self.warn(format!("Taken again: {damage}")),
+            Event::Looked(_)
+            | Event::Adopted { .. }
+            | Event::Compared(_)
+            | Event::Changed { .. }
+            | Event::Unknown { .. }
+            | Event::Unreadable { .. }
+            | Event::Done(_)
+            | Event::Stopped { .. } => {}
+        }
+    }
 
     /// The flag that ends the job, for whoever works on other threads.
     fn cancel(&self) -> &Cancel;

@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
@@ -13,14 +14,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::stdout::say;
+use crate::app::jobs::{Cancel, Working};
 use crate::model::io::atomic_file;
 
 /// Signals so far.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 /// Whether the work asks [`flow`].
 static LISTENS: AtomicBool = AtomicBool::new(false);
-/// Steps under way.
-static WORKING: AtomicUsize = AtomicUsize::new(0);
+/// What the first signal ends.
+static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::default);
 
 /// How long work that is in no step may take to come back.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,21 +51,14 @@ pub fn listen() {
     LISTENS.store(true, SeqCst);
 }
 
-/// A step that is worth waiting for, until it is dropped: it reads no file of others, and what comes
-/// of it is kept.
-#[must_use]
-pub struct Working(());
-
-/// Begins a step.
-pub fn working() -> Working {
-    WORKING.fetch_add(1, SeqCst);
-    Working(())
+/// The flag of every job of this process.
+pub fn cancel() -> &'static Cancel {
+    &CANCEL
 }
 
-impl Drop for Working {
-    fn drop(&mut self) {
-        WORKING.fetch_sub(1, SeqCst);
-    }
+/// Begins a step that is worth waiting for.
+pub fn working() -> Working {
+    CANCEL.working()
 }
 
 /// On the thread that takes signals.
@@ -71,9 +66,10 @@ fn signalled() {
     if ASKED.fetch_add(1, SeqCst) > 0 || !LISTENS.load(SeqCst) {
         end();
     }
-    match WORKING.load(SeqCst) {
-        0 => say!("stopping; once more quits at once"),
-        _ => say!("stopping after this step, which is saved; once more quits at once"),
+    CANCEL.cancel();
+    match CANCEL.is_working() {
+        false => say!("stopping; once more quits at once"),
+        true => say!("stopping after this step, which is saved; once more quits at once"),
     }
     if Builder::new().name("stop".into()).spawn(wait).is_err() {
         end();
@@ -86,7 +82,7 @@ fn wait() {
     let mut idle = Duration::ZERO;
     while idle < PATIENCE && begun.elapsed() < LONGEST {
         sleep(LOOK);
-        idle = if WORKING.load(SeqCst) == 0 { idle + LOOK } else { Duration::ZERO };
+        idle = if CANCEL.is_working() { Duration::ZERO } else { idle + LOOK };
     }
     say!("stopped in the middle; what was done is kept, and the same command goes on from there");
     end()
@@ -101,10 +97,7 @@ fn end() -> ! {
 
 /// Whether the work should stop.
 pub fn flow() -> ControlFlow<()> {
-    match ASKED.load(SeqCst) {
-        0 => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    }
+    if CANCEL.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// The exit code of work that was stopped.

@@ -3,4 +3,5 @@
 pub(super) mod error;
 pub(super) mod interrupt;
 pub(super) mod progress;
+pub(super) mod reporter;
 pub(super) mod stdout;

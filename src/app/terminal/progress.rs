@@ -85,6 +85,10 @@ impl Display {
                     _ => {}
                 }
             }
+            extract::Event::Stopped { done, images } => {
+                self.clear();
+                say!("{}", extract::ExtractError::Stopped { done: *done, images: *images });
+            }
         }
     }
 
@@ -126,6 +130,15 @@ impl Display {
             let more: Vec<&str> = more.split_whitespace().collect();
             let more = more.join(" ");
             say!("{what}: {text}{}{more}", if more.is_empty() { "" } else { "; " });
+        }
+    }
+
+    /// How much of something is done, where nothing more is known.
+    pub fn count(&mut self, what: &str, done: u64, total: Option<u64>) {
+        if self.terminal {
+            total.into_iter().for_each(|total| self.bar.set_length(total));
+            self.bar.set_position(done);
+            self.bar.set_prefix(shown(what).into_owned());
         }
     }
 

@@ -20,13 +20,15 @@ use self::eval_probes::{Asked, Question, Subject};
 use super::inspect::sources::named;
 use super::tokens::{TokenFlags, doubt};
 use super::{extract, fetch};
+use crate::app::jobs;
+use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::evaluate::eval_set;
-use crate::app::jobs::extract::{ExtractError, ExtractOptions, Plan};
+use crate::app::jobs::extract::{ExtractOptions, ExtractSpec, Extracted, Plan};
 use crate::app::jobs::train::TrainPlan;
 use crate::app::jobs::train::plan::same_tokens;
 use crate::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use crate::app::terminal::error::{self, Usage};
-use crate::app::terminal::progress::Display;
+use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
 use crate::model::backbone::token_spec::TokenSpec;
@@ -153,20 +155,11 @@ impl Eval {
         let whole = self.anchors || plan.complete();
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
         let plan = if whole { plan } else { plan.of(&dataset)? };
-        let mut display = Display::new();
-        display.say(&extract::describe(&plan));
-        let cache = plan.run(&dataset, &device, &mut |event| {
-            display.extract(&event, |sample| dataset.samples[sample].source.name());
-            interrupt::flow()
-        });
-        display.clear();
-        let cache = match cache {
-            Err(stopped @ ExtractError::Stopped { .. }) => {
-                say!("{stopped}");
-                return Ok(interrupt::code());
-            }
-            other => other?,
-        };
+        let mut reporter = TerminalReporter::new();
+        reporter.display.say(&extract::describe(&plan));
+        let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
+        let taken = jobs::extract::run(&mut Engine::new(WorkerEnv::default()), &spec, &mut reporter);
+        let Some(Extracted { cache, .. }) = reporter.end(taken)? else { return Ok(interrupt::code()) };
         // What is asked from here on is kept.
         let _working = interrupt::working();
         if let Some(folder) = &self.evaluation {

@@ -5,6 +5,7 @@
 
 mod error;
 mod flow;
+mod job;
 mod recompute;
 mod step_timing;
 mod verify;
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::error::ExtractError;
 pub use self::flow::Spent;
+pub use self::job::{ExtractSpec, Extracted, run};
 pub use self::recompute::Recompute;
 pub use self::step_timing::TRIED;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
@@ -91,6 +93,13 @@ pub enum Event<'a> {
     },
     /// All are done.
     Done(Spent),
+    /// It was asked to end, and does.
+    Stopped {
+        /// Images whose tokens are kept.
+        done: usize,
+        /// All images.
+        images: usize,
+    },
 }
 
 /// What taking the tokens of a dataset comes to, known before it begins.

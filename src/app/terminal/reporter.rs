@@ -1,0 +1,55 @@
+//! Who a verb's job tells how it goes: standard error, and Ctrl-C ends it.
+
+use super::interrupt;
+use super::progress::Display;
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::extract;
+use crate::app::jobs::{Cancel, JobError, Reporter, Unit};
+use crate::model::data::Dataset;
+
+/// Tells the terminal.
+pub struct TerminalReporter {
+    /// Where it is shown.
+    pub display: Display,
+}
+
+impl TerminalReporter {
+    /// One that has told nothing yet.
+    pub fn new() -> Self {
+        Self { display: Display::new() }
+    }
+
+    /// What a job came to; nothing where it was stopped. What was shown of its progress is taken away.
+    pub fn end<T>(&self, result: Result<T, JobError>) -> anyhow::Result<Option<T>> {
+        self.display.clear();
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(JobError::Cancelled) => Ok(None),
+            Err(JobError::Failed(error)) => Err(error),
+        }
+    }
+}
+
+impl Reporter for TerminalReporter {
+    fn begin(&mut self) {}
+
+    fn progress(&mut self, what: &str, done: u64, total: Option<u64>, _: Unit) {
+        self.display.count(what, done, total);
+    }
+
+    fn warn(&mut self, text: String) {
+        self.display.say(&format!("warning: {text}"));
+    }
+
+    fn extract(&mut self, event: &extract::Event<'_>, dataset: &Dataset) {
+        self.display.extract(event, |sample| dataset.samples[sample].source.name());
+    }
+
+    fn cancel(&self) -> &Cancel {
+        interrupt::cancel()
+    }
+
+    fn pause(&mut self, _: &mut Engine) -> Result<(), JobError> {
+        self.cancel().check()
+    }
+}
