@@ -130,19 +130,6 @@ impl TakingFlags {
     }
 }
 
-/// Why the tokens of a backbone with these weights, taken and prepared so, are not those a probe was
-/// trained on.
-pub fn doubt(probe: &Probe, weights: &str, taking: &TokenSpec, preprocessing: &str) -> Option<String> {
-    let trained = &probe.meta.backbone;
-    if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
-        return Some(format!("was trained on other weights ({})", trained.id));
-    }
-    let own = Trained::from_training(probe.meta.training.as_ref())?;
-    let differences = own.differences(taking, preprocessing);
-    (!differences.is_empty())
-        .then(|| format!("was trained on other tokens ({})", describe_differences(&differences)))
-}
-
 fn arithmetic(text: &str) -> Result<Arithmetic, String> {
     let known = Arithmetic::ALL.into_iter().find(|known| known.name() == text);
     known.ok_or_else(|| "expected float32, float16 or bfloat16".into())

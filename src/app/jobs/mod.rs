@@ -10,6 +10,7 @@ pub mod explain;
 pub mod extract;
 pub mod history;
 pub mod info;
+pub mod inspect;
 mod options;
 mod progress;
 mod reporter;

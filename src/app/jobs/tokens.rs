@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 
 use crate::model::backbone::preprocess::{Pixels, PreprocessError, Preprocessor};
-use crate::model::backbone::token_spec::{TokenSpec, Trained};
+use crate::model::backbone::token_spec::{TokenSpec, Trained, describe_differences};
 use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::data::image::Photo;
 use crate::model::probe::Probe;
@@ -38,6 +38,19 @@ pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, 
         Some(size) => own.with_size(size),
         None => Ok(own),
     }
+}
+
+/// Why the tokens of a backbone with these weights, taken and prepared so, are not those a probe was
+/// trained on.
+pub fn doubt(probe: &Probe, weights: &str, taking: &TokenSpec, preprocessing: &str) -> Option<String> {
+    let trained = &probe.meta.backbone;
+    if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
+        return Some(format!("was trained on other weights ({})", trained.id));
+    }
+    let own = Trained::from_training(probe.meta.training.as_ref())?;
+    let differences = own.differences(taking, preprocessing);
+    (!differences.is_empty())
+        .then(|| format!("was trained on other tokens ({})", describe_differences(&differences)))
 }
 
 impl TokenReader {

@@ -18,12 +18,13 @@ use serde_json::json;
 
 use self::eval_probes::{Asked, Question, Subject};
 use super::inspect::sources::named;
-use super::tokens::{TokenFlags, doubt};
+use super::tokens::TokenFlags;
 use super::{extract, fetch};
 use crate::app::jobs;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::evaluate::eval_set;
 use crate::app::jobs::extract::{ExtractOptions, ExtractSpec, Extracted, Plan};
+use crate::app::jobs::tokens::doubt;
 use crate::app::jobs::train::TrainPlan;
 use crate::app::jobs::train::plan::same_tokens;
 use crate::app::report::run_metrics::{ProbeMetrics, RunMetrics};

@@ -1,35 +1,26 @@
 //! `ssmprobe inspect`: how probes read images, as arrays, JSON and a table (docs/definitions.md, section 8).
-//!
-//! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
-//! next one, and a third explains and writes the one before, one core an image and probe.
 
-mod batches;
 mod report;
 pub(super) mod sources;
-mod write;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 
-use self::batches::{Explainer, Loaded};
 use self::report::Report;
-use self::sources::Source;
 use super::fetch;
-use super::tokens::{TakingFlags, doubt};
-use crate::app::jobs::tokens::{self, TokenReader};
+use super::tokens::TakingFlags;
+use crate::app::jobs::ExplainSettings;
+use crate::app::jobs::engine::{Engine, WorkerEnv};
+use crate::app::jobs::inspect::{self, InspectSpec, Loaded, Source};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
-use crate::app::terminal::stdout::say;
-use crate::model::backbone::token_spec::TokenSpec;
+use crate::app::terminal::reporter::TerminalReporter;
 use crate::model::backbone::{self, BackboneError};
 use crate::model::device;
 use crate::model::explain::intervention::Intervention;
-use crate::model::explain::null_model::{self, NullBands};
-use crate::model::explain::stability::perturb;
-use crate::model::grid::Grid;
+use crate::model::explain::null_model;
 use crate::model::probe::Probe;
 
 /// Explain how probes read images: plans, kernels, evidence and diagnostics as files.
@@ -139,41 +130,37 @@ impl Inspect {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let images = sources::images(&self.image)?;
-        let mut probes = self.probes()?;
+        let probes = self.probes()?;
         let folder = fetch::backbone(&self.backbone)?;
         let device = device::open(&self.device)?;
         let of_files = probes.iter().map(|loaded| (loaded.path.as_path(), &loaded.probe));
         let taking = self.taking.of_probes(of_files, &folder, &device)?;
-        let preprocessor = tokens::preprocessor(&folder, taking.size)?;
-        let reader =
-            TokenReader::open(&folder, preprocessor, &taking, &device).map_err(|error| match error {
-                BackboneError::Layer { layer, layers } => anyhow::Error::from(Usage(format!(
-                    "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
-                    self.backbone
-                ))),
-                other => other.into(),
-            })?;
-        check_fit(&probes, &reader, &taking)?;
-        probes.iter_mut().for_each(|loaded| loaded.tokens_changed = reader.changes(&loaded.probe));
-        crate::model::io::atomic_file::make_folder(&self.out)
-            .with_context(|| format!("{}: the output folder cannot be made", self.out.display()))?;
-
-        let mut report = Report::new(&self.out, images.len(), self.json)?;
-        let explainer = Explainer {
-            probes: &probes,
-            images: &images,
-            out: &self.out,
+        let spec = InspectSpec {
+            backbone: folder,
+            taking,
+            device,
+            batch: self.batch,
+            probes,
+            images,
+            out: self.out,
             save_tokens: self.save_tokens,
             save_traces: self.save_traces,
-            kinds: if self.stability { perturb::kinds(self.seed) } else { Vec::new() },
-            rho: self.rho,
-            nulls: NullBands::new(self.null_draws, self.seed),
-            seed: self.seed,
+            stability: self.stability,
+            settings: ExplainSettings { rho: self.rho, null_draws: self.null_draws, seed: self.seed },
         };
-        batches::run(&reader, self.batch, &explainer, &mut report)?;
-        let _working = interrupt::working();
+        let mut report = Report::new(spec.out.clone(), spec.images.len(), self.json);
+        let (mut engine, mut reporter) = (Engine::new(WorkerEnv::default()), TerminalReporter::new());
+        let ended = inspect::run(&mut engine, &spec, &mut reporter, &mut |event| report.tell(event));
+        let ended = reporter.end(ended).map_err(|error| match error.downcast::<BackboneError>() {
+            Ok(BackboneError::Layer { layer, layers }) => anyhow::Error::from(Usage(format!(
+                "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
+                self.backbone
+            ))),
+            Ok(other) => other.into(),
+            Err(other) => other,
+        })?;
         let code = report.finish()?;
-        Ok(if interrupt::flow().is_break() { interrupt::code() } else { code })
+        Ok(if ended.is_none() { interrupt::code() } else { code })
     }
 
     /// Opens the probes and finds the class of the evidence in each.
@@ -185,14 +172,7 @@ impl Inspect {
             let class = self.class.as_deref().map(|asked| class(&probe, asked)).transpose()?;
             let read = |change: &Intervention| {
                 let stem = if change.is_none() { stem.clone() } else { format!("{stem}-{}", change.id()) };
-                Loaded {
-                    path: path.clone(),
-                    stem,
-                    probe: probe.clone(),
-                    change: *change,
-                    class,
-                    tokens_changed: Vec::new(),
-                }
+                Loaded { path: path.clone(), stem, probe: probe.clone(), change: *change, class }
             };
             loaded.extend(self.reading.iter().map(read));
         }
@@ -215,23 +195,4 @@ fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
         .into());
     }
     probe.class(asked).map_err(|error| Usage(error.to_string()).into())
-}
-
-/// Refuses, before any image is read, probes that cannot read what the backbone gives; warns of
-/// probes trained on other weights or other tokens.
-fn check_fit(probes: &[Loaded], reader: &TokenReader, taking: &TokenSpec) -> anyhow::Result<()> {
-    let TokenReader { backbone, preprocessor, .. } = reader;
-    let taking = taking.settled(backbone.layers(), backbone.model_type());
-
-    let cls = backbone.config().family.cls;
-    // The grid is known beforehand where all images become one size.
-    let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;
-    for Loaded { path, probe, .. } in probes {
-        let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
-        probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls)?;
-        if let Some(why) = doubt(probe, backbone.fingerprint(), &taking, &preprocessor.key()) {
-            say!("warning: probe {} {why}; its numbers may mean little", path.display());
-        }
-    }
-    Ok(())
 }

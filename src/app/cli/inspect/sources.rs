@@ -7,21 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::app::image_files::images_below;
+use crate::app::jobs::inspect::Source;
 use crate::app::terminal::error::Usage;
 use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
 
 /// Names of results that the summary needs for itself.
 const RESERVED: &[&str] = &["summary.csv"];
-
-/// A file to read, and the name of its results: its stem, unless another has it already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// The file, as it was given or found.
-    pub path: PathBuf,
-    /// What its results are called.
-    pub stem: String,
-}
 
 /// Names for the results of files, one each.
 pub fn named(files: Vec<PathBuf>) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::batches::{Explainer, Loaded};
+use super::{Explainer, Loaded};
 use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::atomic_file::{self, Pending};
@@ -15,7 +15,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::{Matrix, Prediction, Routing, Trace};
 
 /// Writes `<name>.npz` and `<name>.json` into `folder`, and `<name>.trace.json` if asked to.
-pub fn files(
+pub(super) fn files(
     folder: &Path,
     name: &str,
     trace: &Trace,
@@ -43,7 +43,7 @@ pub fn files(
 }
 
 /// Writes `<name>.stability.json` into `folder`.
-pub fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
+pub(super) fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
     make(folder)?;
     put(&folder.join(format!("{name}.stability.json")), |file| Ok(serde_json::to_writer(file, stability)?))
 }
@@ -108,7 +108,7 @@ fn arrays(trace: &Trace) -> Arrays {
 }
 
 /// What the JSON file says of a trace.
-pub fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Value {
+pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Value {
     let names = &loaded.probe.meta.classes;
     let class = names.get(trace.evidence.class).cloned().unwrap_or(trace.evidence.class.to_string());
     let prediction = |p: &Prediction| json!({"index": p.index, "name": p.name, "logit": p.logit, "probability": p.probability});
@@ -129,12 +129,12 @@ pub fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Va
         "bias": trace.evidence.bias,
         "exact_evidence": trace.evidence.token.is_some(),
         "why_no_exact_evidence": trace.evidence.why_none,
-        "rho": explainer.rho.or(trace.radius.map(f64::from)),
+        "rho": explainer.spec.settings.rho.or(trace.radius.map(f64::from)),
         "null": {
             "draws": explainer.nulls.draws(),
             "untrained_scorers": explainer.nulls.scorers(trace.grid.len()),
             "percentiles": [5, 95],
-            "seed": explainer.seed,
+            "seed": explainer.spec.settings.seed,
         },
         "diagnostics": trace.diagnostics,
     })
