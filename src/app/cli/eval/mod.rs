@@ -282,7 +282,7 @@ impl Eval {
                 question.check_classes(&probe, classes)
             });
             match fits {
-                Ok(_) => fitting.push(subject),
+                Ok(()) => fitting.push(subject),
                 Err(error) => self.leave_out(&subject, &error)?,
             }
         }
