@@ -1,4 +1,4 @@
-//! The walk that finds images, and which files are probes, by their names.
+//! The walk that finds images, and which files are probes and workspaces, by their names.
 
 use std::io::Error;
 use std::ops::ControlFlow;
@@ -9,6 +9,14 @@ use crate::model::data::image::is_named_image;
 /// Whether a file is a probe, by its name.
 pub fn is_probe(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("safetensors"))
+}
+
+/// How workspace files end.
+pub const WORKSPACE_EXTENSION: &str = "ssmprobe";
+
+/// Whether a file is a workspace, by its name.
+pub fn is_workspace(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(WORKSPACE_EXTENSION))
 }
 
 /// Hands the images in `folder` and below to `found`, in sorted order. Hidden entries are skipped,

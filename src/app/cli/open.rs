@@ -9,9 +9,9 @@ use clap::Args;
 
 use crate::app::App;
 use crate::app::demo;
+use crate::app::image_files::is_workspace;
 use crate::app::state::command::Command;
 use crate::app::state::settings;
-use crate::app::state::workspace::is_workspace;
 use crate::app::window::native;
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::io::atomic_file;

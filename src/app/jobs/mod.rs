@@ -11,6 +11,7 @@ pub mod extract;
 pub mod history;
 pub mod info;
 pub mod inspect;
+pub mod open;
 mod options;
 mod progress;
 mod reporter;

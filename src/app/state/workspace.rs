@@ -29,8 +29,6 @@ const FORMAT: u64 = 1;
 const FILE_LIMIT: u64 = 1 << 29;
 /// Entries are counted up from the largest: there has to be room.
 const LARGEST_ID: u64 = 1 << 53;
-/// How workspace files end.
-pub const EXTENSION: &str = "ssmprobe";
 
 /// Everything a workspace file holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -208,11 +206,6 @@ pub enum Entry {
     Dataset(DatasetId),
     /// The folder of the run at this place of the list.
     Run(usize),
-}
-
-/// Whether a file is a workspace, by its name.
-pub fn is_workspace(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(EXTENSION))
 }
 
 impl Workspace {

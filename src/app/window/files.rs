@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use super::file_picker::FileRequest;
 use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
+use crate::app::image_files::WORKSPACE_EXTENSION;
 use crate::app::jobs::train::TrainForm;
 use crate::app::state::command::{Command, Prompt};
-use crate::app::state::workspace::{self, Workspace};
+use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 
 impl MainWindow {
@@ -83,7 +84,7 @@ impl MainWindow {
     }
 
     pub(super) fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<WindowOrder>) {
-        let whole = path.with_extension(workspace::EXTENSION);
+        let whole = path.with_extension(WORKSPACE_EXTENSION);
         if path.extension().is_none() && whole.exists() {
             // The dialog asked about the name as it was typed.
             let text =

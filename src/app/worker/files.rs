@@ -1,32 +1,22 @@
-//! The file thread: lists folders, finds out what files are and makes thumbnails. It
-//! owns no tensor.
+//! The file thread: does the jobs that only read files, and makes thumbnails. It owns no tensor.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Instant;
 
 use image::imageops;
 use rayon::prelude::*;
 
 use super::WorkerEnv;
 use super::event_sender::{EventSender, JobEvents};
-use crate::app::image_files::{images_below, is_probe};
-use crate::app::jobs::evaluate::EvalSplit;
-use crate::app::jobs::history::disk;
-use crate::app::jobs::{Cancel, Event, Files, ImageId, JobError, JobId, PathKind, Unit};
-use crate::app::state::workspace;
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::{Cancel, Event, Files, ImageId, JobError, JobId, Reporter, Unit, open};
 use crate::app::user_error::UserError;
-use crate::model::data::image::is_named_image;
-use crate::model::data::{self, ImageSource};
+use crate::model::data::ImageSource;
 use crate::model::io::catch_panic::guard;
 use crate::model::trace::Picture;
 
-/// Images told at once.
-const PART: usize = 1000;
-/// Most images listed by one request.
-const MOST: usize = 2_000_000;
 /// Threads that decode thumbnails: two leave the others to the backbone.
 const DECODERS: usize = 2;
 
@@ -89,55 +79,13 @@ impl FileReader {
     }
 
     fn job(&self, job: JobId, kind: Files, cancel: &Cancel) {
-        let result = self.outbox.job(job, cancel, |events| match kind {
-            Files::OpenRun { folder } => self.run_folder(job, &folder),
-            Files::OpenImages { paths } => list(&events, &paths, cancel),
-            Files::OpenDataset { entry, path, split } => {
-                events.progress("Reading the lists", 0, None, Unit::Files);
-                let part = Arc::new(EvalSplit::new(data::open(&path).map_err(JobError::of)?, split));
-                // Of what matters to a training alone, its plan speaks.
-                for note in part.dataset.notes.iter().filter(|note| !note.ends_with(data::UNTRAINABLE)) {
-                    events.warn(format!("{}: {note}", part.asked.dataset));
-                }
-                self.outbox.tell(Event::DatasetOpened { job, entry, part });
-                Ok(())
-            }
-            Files::Recognise { paths } => {
-                let found = paths.into_iter().map(|path| (path.clone(), kind_of(&path))).collect();
-                self.outbox.tell(Event::Recognised { job, found });
-                Ok(())
-            }
+        let result = self.outbox.job(job, cancel, |events| {
+            let tell = &mut |event| self.outbox.tell(event);
+            open::run(job, &kind, &mut FileReporter { events, cancel }, tell)
         });
         if let Err(fault) = result {
             self.outbox.tell(Event::Failed(job, fault));
         }
-    }
-
-    /// Probes lie in the folder itself, or in `probes` of a training's.
-    fn run_folder(&self, job: JobId, folder: &Path) -> Result<(), JobError> {
-        let trained = folder.join("run.json").is_file();
-        if trained {
-            let reading = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
-            self.outbox.tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
-        }
-        let folder = if trained { folder.join("probes") } else { folder.to_owned() };
-        let unread = |error| {
-            UserError::from_file_error(
-                &folder,
-                anyhow::anyhow!("{}: the folder cannot be read: {error}", folder.display()),
-            )
-        };
-        let listed = std::fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        let mut paths: Vec<PathBuf> = listed.map_err(unread)?.iter().map(std::fs::DirEntry::path).collect();
-        paths.retain(|path| is_probe(path));
-        paths.sort();
-        // A training that has just begun has none yet.
-        if paths.is_empty() && !trained {
-            let line = format!("{}: no probe file in there (.safetensors)", folder.display());
-            return Err(UserError::new(line).remedy("Choose the folder that holds the probe files").into());
-        }
-        self.outbox.tell(Event::ProbesListed { job, paths });
-        Ok(())
     }
 
     /// The next few small pictures, in the order wanted.
@@ -163,85 +111,31 @@ impl FileReader {
     }
 }
 
-/// Lists images, some at a time. What cannot be read is a warning, unless nothing can.
-fn list(events: &JobEvents, paths: &[PathBuf], cancel: &Cancel) -> Result<(), JobError> {
-    let mut part = Vec::with_capacity(PART);
-    let (mut count, mut unread, mut first) = (0, 0, None);
-    let mut found = |path: PathBuf| {
-        part.push(path);
-        count += 1;
-        if part.len() >= PART {
-            let paths = std::mem::replace(&mut part, Vec::with_capacity(PART));
-            events.outbox.tell(Event::ImagesListed { job: events.job, paths });
-            events.progress("Listing images", count as u64, None, Unit::Files);
-        }
-        let end = cancel.is_cancelled() || count >= MOST;
-        if end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let mut failed_at = |path: &Path, error: std::io::Error| {
-        unread += 1;
-        first.get_or_insert_with(|| {
-            UserError::from_file_error(path, anyhow::anyhow!("{}: cannot be read: {error}", path.display()))
-        });
-        ControlFlow::Continue(())
-    };
-    for path in paths {
-        let flow = match std::fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => images_below(path, &mut found, &mut failed_at),
-            Ok(_) => found(path.clone()),
-            Err(error) => failed_at(path, error),
-        };
-        if flow.is_break() {
-            break;
-        }
-    }
-    cancel.check()?;
-    if !part.is_empty() {
-        events.outbox.tell(Event::ImagesListed { job: events.job, paths: part });
-    }
-    if count >= MOST {
-        events.warn(format!("Only the first {MOST} images are listed"));
-    }
-    match first {
-        Some(fault) if count == 0 => Err(fault.into()),
-        Some(fault) => {
-            events.warn(format!("{unread} files or folders left out; the first: {}", fault.lines.join(": ")));
-            Ok(())
-        }
-        None if count == 0 => {
-            let places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            Err(JobError::of(anyhow::anyhow!("{}: no image in there", places.join(", "))))
-        }
-        None => Ok(()),
-    }
+/// Tells the window how a job goes that needs no engine.
+struct FileReporter<'a> {
+    events: JobEvents,
+    cancel: &'a Cancel,
 }
 
-/// What a path is, by its name and what lies in it.
-fn kind_of(path: &Path) -> PathKind {
-    if !path.exists() {
-        return PathKind::Missing;
+impl Reporter for FileReporter<'_> {
+    fn begin(&mut self) {
+        self.events.begun = Instant::now();
     }
-    if path.is_dir() {
-        if path.join("config.json").is_file() {
-            return PathKind::Backbone;
-        }
-        if path.join("run.json").is_file() {
-            return PathKind::Run;
-        }
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        let run = entries.map(|entry| entry.path()).any(|path| is_probe(&path));
-        return match run {
-            true => PathKind::Run,
-            false if data::labelled(path) => PathKind::Dataset,
-            false => PathKind::Images,
-        };
+
+    fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
+        self.events.progress(what, done, total, unit);
     }
-    match path {
-        path if is_probe(path) => PathKind::Probe,
-        path if is_named_image(path) => PathKind::Images,
-        path if data::labelled(path) => PathKind::Dataset,
-        path if workspace::is_workspace(path) => PathKind::Workspace,
-        _ => PathKind::Unknown,
+
+    fn warn(&mut self, text: String) {
+        self.events.warn(text);
+    }
+
+    fn cancel(&self) -> &Cancel {
+        self.cancel
+    }
+
+    fn pause(&mut self, _: &mut Engine) -> Result<(), JobError> {
+        self.cancel.check()
     }
 }
 

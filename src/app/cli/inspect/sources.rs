@@ -8,6 +8,7 @@ use anyhow::Context as _;
 
 use crate::app::image_files::images_below;
 use crate::app::jobs::inspect::Source;
+use crate::app::jobs::open;
 use crate::app::terminal::error::Usage;
 use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
@@ -58,23 +59,15 @@ pub fn probes(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
         } else if !path.is_dir() {
             return Err(Usage(format!("--probe {shown}: no such file or folder")).into());
         } else {
-            let run = path.join("run.json").is_file();
-            let (folder, ending) = match run {
-                true => (path.join("probes"), "-best.safetensors"),
-                false => (path.clone(), ".safetensors"),
-            };
+            let (folder, run) = open::probe_folder(path);
+            let ending = if run { "-best.safetensors" } else { ".safetensors" };
             let unread = || format!("--probe {}: the folder cannot be read", folder.display());
-            let before = files.len();
-            for entry in std::fs::read_dir(&folder).with_context(unread)? {
-                let file = entry.with_context(unread)?.path();
-                if file.to_string_lossy().ends_with(ending) {
-                    files.push(file);
-                }
-            }
-            if files.len() == before {
+            let mut found = open::probe_files(&folder).with_context(unread)?;
+            found.retain(|file| !run || file.to_string_lossy().ends_with(ending));
+            if found.is_empty() {
                 return Err(Usage(format!("--probe {shown}: no probe in there (*{ending})")).into());
             }
-            files[before..].sort();
+            files.extend(found);
         }
     }
     Ok(name(files, &[]))

@@ -1,0 +1,177 @@
+//! Opening what lies on disk: the lists of a dataset, a run and its probes, images in folders, and finding out
+//! what a path is. These jobs compute nothing, so a thread without an engine does them.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::evaluate::EvalSplit;
+use super::history::disk;
+use super::{Event, Files, JobError, JobId, PathKind, Reporter, Unit};
+use crate::app::image_files::{images_below, is_probe, is_workspace};
+use crate::app::user_error::UserError;
+use crate::model::data;
+use crate::model::data::image::is_named_image;
+
+/// Images told at once.
+const IMAGES_PER_EVENT: usize = 1000;
+/// Most images listed by one request.
+const MAX_IMAGES: usize = 2_000_000;
+
+/// Does one, and tells what it finds.
+///
+/// # Errors
+/// If it was ended, or nothing is there that can be opened.
+pub fn run(
+    job: JobId,
+    spec: &Files,
+    reporter: &mut dyn Reporter,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), JobError> {
+    match spec {
+        Files::OpenRun { folder } => open_run(job, folder, tell)?,
+        Files::OpenImages { paths } => list(job, paths, reporter, tell)?,
+        Files::OpenDataset { entry, path, split } => {
+            reporter.progress("Reading the lists", 0, None, Unit::Files);
+            let part = Arc::new(EvalSplit::new(data::open(path).map_err(JobError::of)?, *split));
+            // Of what matters to a training alone, its plan speaks.
+            for note in part.dataset.notes.iter().filter(|note| !note.ends_with(data::UNTRAINABLE)) {
+                reporter.warn(format!("{}: {note}", part.asked.dataset));
+            }
+            tell(Event::DatasetOpened { job, entry: *entry, part });
+        }
+        Files::Recognise { paths } => {
+            let found = paths.iter().map(|path| (path.clone(), kind_of(path))).collect();
+            tell(Event::Recognised { job, found });
+        }
+    }
+    Ok(())
+}
+
+/// Where the probe files of `folder` lie: in the folder itself, or in `probes` of a run's. Whether it is a run's.
+pub fn probe_folder(folder: &Path) -> (PathBuf, bool) {
+    match folder.join("run.json").is_file() {
+        true => (folder.join("probes"), true),
+        false => (folder.to_owned(), false),
+    }
+}
+
+/// The probe files in a folder, sorted.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn probe_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>)?;
+    let mut paths: Vec<PathBuf> = listed.iter().map(std::fs::DirEntry::path).collect();
+    paths.retain(|path| is_probe(path));
+    paths.sort();
+    Ok(paths)
+}
+
+fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), JobError> {
+    let (probes, trained) = probe_folder(folder);
+    if trained {
+        let reading = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
+        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
+    }
+    let unread = |error| {
+        let error = anyhow::anyhow!("{}: the folder cannot be read: {error}", probes.display());
+        UserError::from_file_error(&probes, error)
+    };
+    let paths = probe_files(&probes).map_err(unread)?;
+    // A training that has just begun has none yet.
+    if paths.is_empty() && !trained {
+        let line = format!("{}: no probe file in there (.safetensors)", folder.display());
+        return Err(UserError::new(line).remedy("Choose the folder that holds the probe files").into());
+    }
+    tell(Event::ProbesListed { job, paths });
+    Ok(())
+}
+
+/// Lists images, some at a time. What cannot be read is a warning, unless nothing can.
+fn list(
+    job: JobId,
+    paths: &[PathBuf],
+    reporter: &mut dyn Reporter,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), JobError> {
+    let mut part = Vec::with_capacity(IMAGES_PER_EVENT);
+    let (mut count, mut unread, mut first) = (0, 0, None);
+    let mut found = |path: PathBuf| {
+        part.push(path);
+        count += 1;
+        if part.len() >= IMAGES_PER_EVENT {
+            let paths = std::mem::replace(&mut part, Vec::with_capacity(IMAGES_PER_EVENT));
+            tell(Event::ImagesListed { job, paths });
+            reporter.progress("Listing images", count as u64, None, Unit::Files);
+        }
+        let end = reporter.cancel().is_cancelled() || count >= MAX_IMAGES;
+        if end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let mut failed_at = |path: &Path, error: std::io::Error| {
+        unread += 1;
+        first.get_or_insert_with(|| {
+            UserError::from_file_error(path, anyhow::anyhow!("{}: cannot be read: {error}", path.display()))
+        });
+        ControlFlow::Continue(())
+    };
+    for path in paths {
+        let flow = match std::fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => images_below(path, &mut found, &mut failed_at),
+            Ok(_) => found(path.clone()),
+            Err(error) => failed_at(path, error),
+        };
+        if flow.is_break() {
+            break;
+        }
+    }
+    reporter.cancel().check()?;
+    if !part.is_empty() {
+        tell(Event::ImagesListed { job, paths: part });
+    }
+    if count >= MAX_IMAGES {
+        reporter.warn(format!("Only the first {MAX_IMAGES} images are listed"));
+    }
+    match first {
+        Some(fault) if count == 0 => Err(fault.into()),
+        Some(fault) => {
+            reporter
+                .warn(format!("{unread} files or folders left out; the first: {}", fault.lines.join(": ")));
+            Ok(())
+        }
+        None if count == 0 => {
+            let places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            Err(JobError::of(anyhow::anyhow!("{}: no image in there", places.join(", "))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What a path is, by its name and what lies in it.
+fn kind_of(path: &Path) -> PathKind {
+    if !path.exists() {
+        return PathKind::Missing;
+    }
+    if path.is_dir() {
+        if path.join("config.json").is_file() {
+            return PathKind::Backbone;
+        }
+        if path.join("run.json").is_file() {
+            return PathKind::Run;
+        }
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let run = entries.map(|entry| entry.path()).any(|path| is_probe(&path));
+        return match run {
+            true => PathKind::Run,
+            false if data::labelled(path) => PathKind::Dataset,
+            false => PathKind::Images,
+        };
+    }
+    match path {
+        path if is_probe(path) => PathKind::Probe,
+        path if is_named_image(path) => PathKind::Images,
+        path if data::labelled(path) => PathKind::Dataset,
+        path if is_workspace(path) => PathKind::Workspace,
+        _ => PathKind::Unknown,
+    }
+}
