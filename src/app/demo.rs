@@ -155,4 +155,9 @@ mod tests {
         let installed = places(None, Some(Path::new("/usr/bin/ssmprobe")));
         assert!(installed.contains(&PathBuf::from("/usr/share/ssmprobe/demo")), "{installed:?}");
     }
+
+    #[test]
+    fn what_is_shown_first_are_heads() {
+        assert!(SHOWN_FIRST.iter().all(|id| crate::model::probe::head::find(id).is_some()));
+    }
 }

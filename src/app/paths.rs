@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 /// Names the folder of all token caches where it lies elsewhere.
-pub const TOKENS: &str = "SSMPROBE_CACHE";
+pub const CACHE_ENV: &str = "SSMPROBE_CACHE";
 /// Most bytes one token cache may take unless a person says otherwise.
 pub const TOKENS_LIMIT: u64 = 50_000_000_000;
 
-/// The folder of all token caches: what [`TOKENS`] names, else `tokens` in the user's cache folder;
+/// The folder of all token caches: what [`CACHE_ENV`] names, else `tokens` in the user's cache folder;
 /// absent where the user has no home.
 pub fn tokens() -> Option<PathBuf> {
-    let named = std::env::var_os(TOKENS).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let named = std::env::var_os(CACHE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("tokens")))
 }
 

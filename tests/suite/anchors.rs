@@ -2,7 +2,7 @@
 
 use ssmprobe::model::explain::baselines::knn::Knn;
 use ssmprobe::model::explain::baselines::logreg::{LogReg, LogRegError};
-use ssmprobe::model::explain::baselines::{Vectors, anchors};
+use ssmprobe::model::explain::baselines::{Method, Vectors, anchors};
 use ssmprobe::model::train::Labelled;
 
 use crate::ablation;
@@ -94,7 +94,7 @@ fn what_cannot_be_fitted_says_why() {
     let cache = ablation::cache(folder.path(), 3);
     let test = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
     let found = anchors(&cache, &Labelled::default(), &test, 3);
-    let found: Vec<_> = found.into_iter().filter(|anchor| anchor.method == "logreg").collect();
+    let found: Vec<_> = found.into_iter().filter(|anchor| anchor.method == Method::LogReg).collect();
     assert_eq!(found.len(), 2, "of CLS and of mean tokens");
     for anchor in found {
         let why = Some("left out: the vectors hold no finite training image");

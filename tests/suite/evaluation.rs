@@ -390,8 +390,8 @@ fn rewritten(state: &mut State, column: ColumnId) {
     let Some(Request::Compute(job, Compute::OpenProbe { entry, .. })) = requests.first() else {
         panic!("{requests:?}")
     };
-    let facts = ProbeInfo { fingerprint: format!("written by {job:?}"), ..state::probe("a", 24) };
-    state.apply(Event::ProbeOpened { job: *job, entry: *entry, facts });
+    let info = ProbeInfo { fingerprint: format!("written by {job:?}"), ..state::probe("a", 24) };
+    state.apply(Event::ProbeOpened { job: *job, entry: *entry, info });
 }
 
 #[test]
@@ -430,13 +430,13 @@ fn a_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
         let Some(Request::Fetch(job, Fetch::OpenBackbone { entry, .. })) = requests.last() else {
             panic!("{requests:?}")
         };
-        let facts = BackboneInfo {
+        let info = BackboneInfo {
             options,
             cls: true,
             fingerprint: weights.into(),
             ..state::backbone("one", 24, Grid::new(2, 2))
         };
-        state.apply(Event::BackboneOpened { job: *job, entry: *entry, facts });
+        state.apply(Event::BackboneOpened { job: *job, entry: *entry, info });
         assert!(state.evaluation_of(first).is_none() && state.evaluation_of(second).is_none(), "{weights}");
     }
 }

@@ -21,7 +21,7 @@ const DEEP: BackboneOptions =
     BackboneOptions { layer: Some(1), pixels: Some(224), mae_order: MaeOrder::Kept };
 
 /// A probe that was trained on tokens after layer 1 of large images, where its name says so.
-fn facts(name: &str) -> ProbeInfo {
+fn info(name: &str) -> ProbeInfo {
     let taking = TokenSpec { layer: DEEP.layer, size: DEEP.pixels, ..TokenSpec::default() };
     let trained = name.starts_with("deep").then(|| Box::new(Trained { taking, preprocessing: None }));
     ProbeInfo { trained, ..probe(name, 24) }
@@ -36,12 +36,12 @@ fn play(state: &mut State, mut requests: Vec<Request>) -> Option<BackboneOptions
             match request {
                 Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
                     last = Some(options);
-                    let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
-                    events.extend([Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]);
+                    let info = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                    events.extend([Event::BackboneOpened { job, entry, info }, Event::Finished(job)]);
                 }
                 Request::Compute(job, Compute::OpenProbe { entry, path }) => {
-                    let facts = facts(&path.file_stem().unwrap().to_string_lossy());
-                    events.extend([Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]);
+                    let info = info(&path.file_stem().unwrap().to_string_lossy());
+                    events.extend([Event::ProbeOpened { job, entry, info }, Event::Finished(job)]);
                 }
                 _ => {}
             }
@@ -130,8 +130,8 @@ fn a_layer_is_read_by_its_number_up_to_the_last_one() {
         };
         let taking = TokenSpec { layer: Some(layer), ..TokenSpec::default() };
         let trained = Some(Box::new(Trained { taking, preprocessing: None }));
-        let facts = ProbeInfo { trained, ..probe("numbered", 24) };
-        let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+        let info = ProbeInfo { trained, ..probe("numbered", 24) };
+        let requests = state.apply(Event::ProbeOpened { job, entry, info });
         let options = BackboneOptions { layer: Some(layer), ..BackboneOptions::default() };
         assert_eq!(play(&mut state, requests), read.then_some(options), "layer {layer} of two");
     }
@@ -181,8 +181,8 @@ fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
     window.harness.state_mut().dispatch(Command::SetBackboneOptions(DEEP));
     let opened = |request| match request {
         Request::Fetch(job, Fetch::OpenBackbone { entry, options, .. }) => {
-            let facts = BackboneInfo { options, ..window::backbone() };
-            vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+            let info = BackboneInfo { options, ..window::backbone() };
+            vec![Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
         }
         request => window::good(request),
     };

@@ -7,7 +7,7 @@ use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
 use ssmprobe::model::data::token_cache;
 use ssmprobe::model::explain::ablation::Ablation;
-use ssmprobe::model::explain::baselines::{Anchor, View};
+use ssmprobe::model::explain::baselines::{Anchor, Method, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
 use ssmprobe::model::explain::evaluation::metrics::{self, Measured, Metrics};
 use ssmprobe::model::explain::localization;
@@ -149,8 +149,8 @@ fn evaluate(run: &Run) {
             outcome(Ablation::RandomOrder, 32.5, -2.125),
         ]
     };
-    let anchor = |method: &str, view, accuracy, note: Option<&str>| Anchor {
-        method: method.to_owned(),
+    let anchor = |method: Method, view, accuracy, note: Option<&str>| Anchor {
+        method,
         view,
         settings: "as they are".to_owned(),
         accuracy,
@@ -167,8 +167,8 @@ fn evaluate(run: &Run) {
             last,
         ],
         anchors: vec![
-            anchor("knn", View::Mean, Some(45.0), None),
-            anchor("logreg", View::Mean, None, Some("left out: too many")),
+            anchor(Method::Knn, View::Mean, Some(45.0), None),
+            anchor(Method::LogReg, View::Mean, None, Some("left out: too many")),
         ],
     };
     all.write(run).unwrap();

@@ -99,20 +99,20 @@ pub(super) fn trace(image: &str) -> Trace {
     }
 }
 
-/// Plays the worker: opens what is asked with the facts above, keeps the last look unanswered.
+/// Plays the worker: opens what is asked with the descriptions above, keeps the last look unanswered.
 fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
     let mut requests = VecDeque::from(requests);
     let mut last = None;
     while let Some(request) = requests.pop_front() {
         let events = match request {
             Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
-                let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
-                vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+                let info = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                vec![Event::Started(job), Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
             }
             Request::Compute(job, Compute::OpenProbe { entry, path }) => {
                 let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-                let facts = probe(&name, 24);
-                vec![Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]
+                let info = probe(&name, 24);
+                vec![Event::ProbeOpened { job, entry, info }, Event::Finished(job)]
             }
             Request::Files(job, Files::OpenImages { paths }) => {
                 vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
@@ -254,8 +254,8 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
             panic!("{requests:?}")
         };
         let trained = Some(Box::new(Trained { taking, preprocessing: None }));
-        let facts = ProbeInfo { trained, ..probe(name, 24) };
-        let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+        let info = ProbeInfo { trained, ..probe(name, 24) };
+        let requests = state.apply(Event::ProbeOpened { job, entry, info });
         let options = requests.iter().find_map(|request| match request {
             Request::Fetch(_, Fetch::OpenBackbone { options, .. }) => Some(*options),
             _ => None,
@@ -316,8 +316,8 @@ fn a_column_that_waited_when_it_went_is_asked_for_again_beside_another_look() {
     let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
         panic!("{requests:?}")
     };
-    let facts = ProbeInfo { fingerprint: "written anew".into(), ..probe("a", 24) };
-    let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+    let info = ProbeInfo { fingerprint: "written anew".into(), ..probe("a", 24) };
+    let requests = state.apply(Event::ProbeOpened { job, entry, info });
     let look = play(&mut state, requests).expect("a look");
     assert_eq!(look.1.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [first]);
     let look = does(&mut state, Command::Undo).expect("a look");
@@ -346,8 +346,8 @@ fn what_does_not_fit_says_so_and_is_not_asked_for() {
         panic!("{requests:?}")
     };
     state.apply(Event::Started(*job));
-    let facts = backbone("wide", 32, Grid::new(2, 2));
-    let requests = state.apply(Event::BackboneOpened { job: *job, entry: *entry, facts });
+    let info = backbone("wide", 32, Grid::new(2, 2));
+    let requests = state.apply(Event::BackboneOpened { job: *job, entry: *entry, info });
     assert!(requests.is_empty(), "{requests:?}");
     assert_eq!(state.library.open_backbones().count(), 2, "one beside the other");
     let probe = *state.library.probes.get_index(0).unwrap().0;
@@ -526,8 +526,8 @@ fn jobs_say_how_far_they_are_and_end_when_cancelled() {
     assert!(matches!(requests.as_slice(), [Request::Fetch(_, Fetch::OpenBackbone { .. })]), "{requests:?}");
     let requests = state.dispatch(Command::UseBackbone(*entry));
     assert_eq!(requests[0], Request::Cancel(first));
-    let facts = backbone("org/name", 24, Grid::new(2, 2));
-    assert!(state.apply(Event::BackboneOpened { job: first, entry: *entry, facts }).is_empty());
+    let info = backbone("org/name", 24, Grid::new(2, 2));
+    assert!(state.apply(Event::BackboneOpened { job: first, entry: *entry, info }).is_empty());
     assert!(state.library.backbone().is_none(), "too late");
 }
 

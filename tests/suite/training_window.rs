@@ -174,8 +174,8 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     pane.0.harness.state_mut().dispatch(Command::OpenBackbone("tiny".into()));
     pane.0.answer_with(|request| match request {
         Request::Fetch(job, Fetch::OpenBackbone { entry, .. }) => {
-            let facts = BackboneInfo { cls: false, ..backbone() };
-            vec![Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+            let info = BackboneInfo { cls: false, ..backbone() };
+            vec![Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
         }
         _ => Vec::new(),
     });

@@ -176,11 +176,11 @@ pub fn good(request: Request) -> Vec<Event> {
     let job = request.job();
     match request {
         Request::Fetch(job, Fetch::OpenBackbone { entry, .. }) => {
-            events.push(Event::BackboneOpened { job, entry, facts: backbone() });
+            events.push(Event::BackboneOpened { job, entry, info: backbone() });
         }
         Request::Compute(job, Compute::OpenProbe { entry, path }) => {
             let name = path.file_stem().unwrap().to_str().unwrap();
-            events.push(Event::ProbeOpened { job, entry, facts: probe(name, 24) });
+            events.push(Event::ProbeOpened { job, entry, info: probe(name, 24) });
         }
         Request::Files(job, Files::OpenImages { .. }) => {
             let paths = ["a", "b", "c"].map(|name| PathBuf::from(format!("birds/{name}.png"))).into();
@@ -286,7 +286,7 @@ fn a_failure_stays_readable() {
         }
         Request::Compute(job, Compute::OpenProbe { entry, path }) if path.starts_with("gap.safetensors") => {
             let name = "gap";
-            vec![Event::ProbeOpened { job, entry, facts: probe(name, 768) }, Event::Finished(job)]
+            vec![Event::ProbeOpened { job, entry, info: probe(name, 768) }, Event::Finished(job)]
         }
         other => good(other),
     });

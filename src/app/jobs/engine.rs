@@ -122,15 +122,15 @@ impl Engine {
         let BackboneSpec { entry, folder, device, options } = &spec;
         let entry = *entry;
         self.close_backbone(entry);
-        let preprocessor = preprocessor(folder, options.pixels).map_err(JobError::of)?;
-        let choice = (self.env.device)(device).map_err(JobError::of)?;
+        let preprocessor = preprocessor(folder, options.pixels).map_err(JobError::failed)?;
+        let choice = (self.env.device)(device).map_err(JobError::failed)?;
         reporter.cancel().check()?;
         let taking = options.taking();
         let reader =
-            TokenReader::open(folder, preprocessor, &taking, &choice.device).map_err(JobError::of)?;
+            TokenReader::open(folder, preprocessor, &taking, &choice.device).map_err(JobError::failed)?;
         let TokenReader { backbone, preprocessor, layer, .. } = &reader;
         let output = preprocessor.output();
-        output.map(|(height, width)| backbone.grid(height, width)).transpose().map_err(JobError::of)?;
+        output.map(|(height, width)| backbone.grid(height, width)).transpose().map_err(JobError::failed)?;
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let info = BackboneInfo::new(backbone, choice.found.name, adapter, output, *options);
         let order = options.mae_order;

@@ -138,13 +138,13 @@ fn ask(
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
     let mut evaluator =
-        Evaluator::new(&probe, change, tokens, asked, images, &nulls).map_err(JobError::of)?;
+        Evaluator::new(&probe, change, tokens, asked, images, &nulls).map_err(JobError::failed)?;
     let what = match spec.subjects.len() {
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),
     };
     reporter.begin();
-    while evaluator.go_on(BATCH).map_err(JobError::of)? {
+    while evaluator.go_on(BATCH).map_err(JobError::failed)? {
         reporter.progress(&what, evaluator.done() as u64, Some(places.len() as u64), Unit::Files);
         reporter.pause(engine)?;
     }
@@ -171,14 +171,14 @@ fn tokens(
     let (precision, limit) = (Precision::Float16, paths::TOKENS_LIMIT);
     let wanted = ExtractOptions { backbone, taking, precision, root, limit, verify: false };
     reporter.progress("Looking for tokens", 0, None, Unit::Files);
-    let plan = Plan::new(wanted, &part.dataset).map_err(JobError::of)?;
+    let plan = Plan::new(wanted, &part.dataset).map_err(JobError::failed)?;
     if plan.complete() {
         let cache = take(engine, (&plan, &part.dataset, &device), reporter)?;
         return Ok((cache, part.samples.clone()));
     }
     let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
     let own = Dataset { samples, ..(*part.dataset).clone() };
-    let plan = plan.of(&own).map_err(JobError::of)?;
+    let plan = plan.of(&own).map_err(JobError::failed)?;
     let cache = take(engine, (&plan, &own, &device), reporter)?;
     Ok((cache, (0..part.samples.len()).collect()))
 }

@@ -149,7 +149,7 @@ fn read(
     let mut met = HashSet::new();
     let own = spec.asked.iter().filter(|asked| asked.backbone == backbone);
     for ExplainItem { image, .. } in own.filter(|asked| met.insert(&asked.image)) {
-        let known = match Key::of(&open.key, image) {
+        let known = match Key::new(&open.key, image) {
             Ok(key) => match memory.get(&key) {
                 Some(known) => Ok(known),
                 None => {
@@ -207,7 +207,7 @@ impl Shared<'_> {
         let loaded = self.probes.get(&asked.probe).ok_or_else(not_open)?;
         let known = match images.get(&(asked.backbone, asked.image.clone())) {
             Some(Ok(known)) => known,
-            Some(Err(fault)) => return Err(fault.clone()),
+            Some(Err(error)) => return Err(error.clone()),
             None => return Err(UserError::new("Its backbone is not open").remedy("Open the backbone first")),
         };
         let class = match &spec.class {

@@ -208,7 +208,7 @@ impl ProbeInfo {
     pub fn wants(&self) -> BackboneOptions {
         self.trained
             .as_ref()
-            .map_or_else(BackboneOptions::default, |trained| BackboneOptions::of(trained.taking))
+            .map_or_else(BackboneOptions::default, |trained| BackboneOptions::from_spec(trained.taking))
     }
 
     /// On which other tokens it was trained than `backbone` gives as it reads images now, in words.

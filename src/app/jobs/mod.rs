@@ -179,7 +179,7 @@ pub enum Event {
         /// What the library calls it.
         entry: BackboneId,
         /// What it is.
-        facts: BackboneInfo,
+        info: BackboneInfo,
     },
     /// A probe can read tokens.
     ProbeOpened {
@@ -188,7 +188,7 @@ pub enum Event {
         /// What the library calls it.
         entry: ProbeId,
         /// What it is.
-        facts: ProbeInfo,
+        info: ProbeInfo,
     },
     /// Probe files of a run, sorted.
     ProbesListed {
@@ -269,7 +269,7 @@ pub enum Event {
         /// Of this image.
         image: ImageId,
         /// Why.
-        fault: UserError,
+        error: UserError,
     },
     /// Something to know; the job goes on.
     Warning {

@@ -33,7 +33,7 @@ pub fn run(
         Files::OpenImages { paths } => list(job, paths, reporter, tell)?,
         Files::OpenDataset { entry, path, split } => {
             reporter.progress("Reading the lists", 0, None, Unit::Files);
-            let part = Arc::new(EvalSplit::new(data::open(path).map_err(JobError::of)?, *split));
+            let part = Arc::new(EvalSplit::new(data::open(path).map_err(JobError::failed)?, *split));
             // Of what matters to a training alone, its plan speaks.
             for note in part.dataset.notes.iter().filter(|note| !note.ends_with(data::UNTRAINABLE)) {
                 reporter.warn(format!("{}: {note}", part.asked.dataset));
@@ -133,15 +133,15 @@ fn list(
         reporter.warn(format!("Only the first {MAX_IMAGES} images are listed"));
     }
     match first {
-        Some(fault) if count == 0 => Err(fault.into()),
-        Some(fault) => {
+        Some(error) if count == 0 => Err(error.into()),
+        Some(error) => {
             reporter
-                .warn(format!("{unread} files or folders left out; the first: {}", fault.lines.join(": ")));
+                .warn(format!("{unread} files or folders left out; the first: {}", error.lines.join(": ")));
             Ok(())
         }
         None if count == 0 => {
             let places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            Err(JobError::of(anyhow::anyhow!("{}: no image in there", places.join(", "))))
+            Err(JobError::failed(anyhow::anyhow!("{}: no image in there", places.join(", "))))
         }
         None => Ok(()),
     }

@@ -25,7 +25,7 @@ impl BackboneOptions {
     }
 
     /// How a probe wants images to be read.
-    pub fn of(taking: TokenSpec) -> Self {
+    pub fn from_spec(taking: TokenSpec) -> Self {
         Self { layer: taking.layer, pixels: taking.size, mae_order: taking.mae_order }
     }
 
@@ -49,7 +49,7 @@ mod tests {
         let options = BackboneOptions { layer: Some(2), pixels: Some(64), mae_order: MaeOrder::Shuffled(5) };
         let taking = options.taking();
         assert_eq!((taking.layer, taking.size, taking.mae_order), (Some(2), Some(64), MaeOrder::Shuffled(5)));
-        assert_eq!(BackboneOptions::of(taking), options);
+        assert_eq!(BackboneOptions::from_spec(taking), options);
         assert_eq!(options.text(), "layer 2, 64 px, shuffled by seed 5");
     }
 }

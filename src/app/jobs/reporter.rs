@@ -18,7 +18,7 @@ pub enum JobError {
 
 impl JobError {
     /// An error that a job's own words cannot improve on.
-    pub fn of(error: impl Into<anyhow::Error>) -> Self {
+    pub fn failed(error: impl Into<anyhow::Error>) -> Self {
         Self::Failed(error.into())
     }
 
@@ -36,8 +36,8 @@ impl JobError {
 }
 
 impl From<UserError> for JobError {
-    fn from(fault: UserError) -> Self {
-        Self::Failed(fault.into())
+    fn from(error: UserError) -> Self {
+        Self::Failed(error.into())
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Key {
 
 impl Key {
     /// Of the file as it is now.
-    pub(super) fn of(backbone: &Arc<str>, place: &ImageSource) -> std::io::Result<Self> {
+    pub(super) fn new(backbone: &Arc<str>, place: &ImageSource) -> std::io::Result<Self> {
         let meta = std::fs::metadata(&place.path)?;
         let (length, changed) = (meta.len(), meta.modified().ok());
         Ok(Self { backbone: backbone.clone(), place: place.clone(), length, changed })
@@ -103,7 +103,7 @@ mod tests {
         let key = |seconds: u64| {
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-            Key::of(&"b".into(), &ImageSource::from(path.clone())).unwrap()
+            Key::new(&"b".into(), &ImageSource::from(path.clone())).unwrap()
         };
         let before = key(1_000_000);
         assert_eq!(before, key(1_000_000));

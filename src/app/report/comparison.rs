@@ -76,8 +76,7 @@ fn truth_note(source: &Source) -> Option<String> {
 /// The anchors, which have neither seeds nor epochs.
 fn anchors(source: &Source) -> Vec<Vec<Cell>> {
     let cells = |anchor: &Anchor| {
-        let name = if anchor.method == "knn" { "kNN" } else { "Logistic regression" };
-        let name = format!("{name} ({}) †", anchor.view.name());
+        let name = format!("{} ({}) †", anchor.method.name(), anchor.view.name());
         let mut cells = vec![Cell::text(Tier::Floor.name()), Cell::text(name)];
         cells.extend(vec![Cell::maybe(anchor.accuracy, 2); 2]);
         cells.extend(vec![Cell::None; 4]);
@@ -90,11 +89,13 @@ fn anchor_notes(source: &Source) -> Vec<String> {
     let Some(evaluations) = &source.evaluations else { return Vec::new() };
     let mut notes: Vec<String> = Vec::new();
     for anchor in &evaluations.anchors {
-        let told = format!("{}: {}; no seeds, no epochs", anchor.method, anchor.settings);
+        let told = format!("{}: {}; no seeds, no epochs", anchor.method.id(), anchor.settings);
         if !notes.contains(&told) {
             notes.push(told);
         }
-        notes.extend(anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method, anchor.view.name())));
+        notes.extend(
+            anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method.id(), anchor.view.name())),
+        );
     }
     notes
 }

@@ -26,8 +26,8 @@ impl State {
         self.explain_event(&event);
         self.job_event(&event);
         match event {
-            Event::BackboneOpened { job, entry, facts } => return self.backbone_opened(job, entry, facts),
-            Event::ProbeOpened { job, entry, facts } => return self.probe_opened(job, entry, facts),
+            Event::BackboneOpened { job, entry, info } => return self.backbone_opened(job, entry, info),
+            Event::ProbeOpened { job, entry, info } => return self.probe_opened(job, entry, info),
             Event::ProbesListed { paths, .. } => return self.open_probes(paths),
             Event::ImagesListed { job, paths } => return self.add_images(job, paths),
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
@@ -35,8 +35,8 @@ impl State {
             Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
             Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
-            Event::ThumbnailFailed { image, fault } => {
-                self.put_thumbnail(image, Thumbnail::Failed(fault.lines.join(": ")));
+            Event::ThumbnailFailed { image, error } => {
+                self.put_thumbnail(image, Thumbnail::Failed(error.lines.join(": ")));
             }
             Event::Training { job, news } => return self.training_event(job, news),
             Event::RunRead { folder, reading, .. } => return self.read_run(folder, reading),

@@ -69,7 +69,7 @@ impl State {
             filter.only.as_ref().map(|(_, images)| images.iter().copied().collect());
         let label = |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset);
         let passes = |id: &ImageId, image: &Image| {
-            let note = self.notes.of(image);
+            let note = self.notes.get(image);
             only.as_ref().is_none_or(|only| only.contains(id))
                 && (!filter.starred || note.is_some_and(|note| note.starred))
                 && (text.is_empty()

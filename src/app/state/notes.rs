@@ -33,7 +33,7 @@ pub struct Notes {
 
 impl Notes {
     /// The note on an image, where there is one.
-    pub fn of(&self, image: &Image) -> Option<&Note> {
+    pub fn get(&self, image: &Image) -> Option<&Note> {
         self.all.get(&image.place)
     }
 
@@ -58,7 +58,7 @@ impl Notes {
 impl State {
     /// The note on an image of the library; an empty one where there is none.
     pub fn note_on(&self, image: ImageId) -> Note {
-        let note = self.library.images.get(&image).and_then(|image| self.notes.of(image));
+        let note = self.library.images.get(&image).and_then(|image| self.notes.get(image));
         note.cloned().unwrap_or_default()
     }
 

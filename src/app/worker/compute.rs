@@ -143,7 +143,7 @@ impl Queue {
             run(engine, kind, &mut QueueReporter { queue: self, events, cancel: &cancel })
         });
         self.resting.remove(&id);
-        if let Err(fault) = done {
+        if let Err(error) = done {
             // What runs on a device may leave it lost.
             let remedy = match device.as_deref() {
                 Some("cpu") | None => {
@@ -154,7 +154,7 @@ impl Queue {
             if device.is_some() {
                 engine.recover();
             }
-            outbox.tell(Event::Failed(id, fault.remedy(remedy)));
+            outbox.tell(Event::Failed(id, error.remedy(remedy)));
         }
     }
 }
@@ -165,10 +165,10 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
     let found = match kind {
         Kind::OpenBackbone(spec) => {
             let entry = spec.entry;
-            Event::BackboneOpened { job, entry, facts: engine.open_backbone(spec, reporter)? }
+            Event::BackboneOpened { job, entry, info: engine.open_backbone(spec, reporter)? }
         }
         Kind::Asked(Compute::OpenProbe { entry, path }) => {
-            Event::ProbeOpened { job, entry, facts: engine.open_probe(entry, &path)? }
+            Event::ProbeOpened { job, entry, info: engine.open_probe(entry, &path)? }
         }
         Kind::Asked(Compute::Explain(spec)) => {
             Event::Looked { job, seen: explain::run(engine, &spec, reporter)? }
@@ -197,7 +197,7 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             report.flush();
             let summary = summary.map_err(|error| match error {
                 TrainingError::Extract(ExtractError::Stopped { .. }) => JobError::Cancelled,
-                other => JobError::of(other),
+                other => JobError::failed(other),
             });
             return report.end(&summary?, &spec.out);
         }

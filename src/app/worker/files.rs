@@ -83,8 +83,8 @@ impl FileReader {
             let tell = &mut |event| self.outbox.tell(event);
             open::run(job, &kind, &mut FileReporter { events, cancel }, tell)
         });
-        if let Err(fault) = result {
-            self.outbox.tell(Event::Failed(job, fault));
+        if let Err(error) = result {
+            self.outbox.tell(Event::Failed(job, error));
         }
     }
 
@@ -104,9 +104,9 @@ impl FileReader {
         match made {
             Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
             Ok(Err(error)) => {
-                Event::ThumbnailFailed { image, fault: UserError::from_file_error(&place.path, error) }
+                Event::ThumbnailFailed { image, error: UserError::from_file_error(&place.path, error) }
             }
-            Err(said) => Event::ThumbnailFailed { image, fault: UserError::from_panic(said) },
+            Err(said) => Event::ThumbnailFailed { image, error: UserError::from_panic(said) },
         }
     }
 }

@@ -54,7 +54,7 @@ impl Follower {
     /// Reads what has changed.
     fn look(&mut self) {
         for (folder, known) in &mut self.runs {
-            let stamp = Stamp::of(folder);
+            let stamp = Stamp::read(folder);
             if known.as_ref() == Some(&stamp) {
                 continue;
             }

@@ -235,7 +235,7 @@ fn diagnose(
     let band = chance.map(|(router, nulls)| nulls.band(router, tokens.grid));
     let fresh = chance.map(|(router, nulls)| nulls.untrained(router, tokens));
     let diagnostic = |at: usize| Diagnostic {
-        value: (MEASURES[at].of)(sketch),
+        value: (MEASURES[at].compute)(sketch),
         null: band.as_ref().map(|band| band[at]),
         untrained: fresh.as_ref().map(|fresh| fresh[at].first),
         untrained_band: fresh.as_ref().map(|fresh| fresh[at].band),

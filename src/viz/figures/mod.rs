@@ -3,7 +3,7 @@
 pub(crate) mod assignment;
 pub mod curves;
 pub mod dataset;
-pub(crate) mod diagnostics;
+pub mod diagnostics;
 pub(crate) mod evidence;
 pub(crate) mod kernel;
 pub(crate) mod photo;

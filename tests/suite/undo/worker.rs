@@ -55,15 +55,15 @@ impl Worker {
         let events = match request {
             Request::Fetch(job, Fetch::OpenBackbone { source, .. }) if source == "lost" => lost(job),
             Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
-                let facts = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
-                vec![Event::Started(job), Event::BackboneOpened { job, entry, facts }, Event::Finished(job)]
+                let info = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
+                vec![Event::Started(job), Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
             }
             Request::Compute(job, Compute::OpenProbe { path, .. }) if path.ends_with("lost.safetensors") => {
                 lost(job)
             }
             Request::Compute(job, Compute::OpenProbe { entry, path }) => {
-                let facts = probe_of(&path);
-                vec![Event::ProbeOpened { job, entry, facts }, Event::Finished(job)]
+                let info = probe_of(&path);
+                vec![Event::ProbeOpened { job, entry, info }, Event::Finished(job)]
             }
             Request::Files(job, Files::OpenRun { folder }) if folder.ends_with("lost") => {
                 vec![

@@ -48,7 +48,7 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
     ]);
     let mut rows: Vec<Row> = asked.iter().map(|asked| row(asked.subject, &asked.metrics)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
-        let mut cells = vec![Cell::text(format!("{} ({})", anchor.method, anchor.view.name()))];
+        let mut cells = vec![Cell::text(format!("{} ({})", anchor.method.id(), anchor.view.name()))];
         cells.push(Cell::maybe(anchor.accuracy, 2));
         cells.resize(columns.len(), Cell::None);
         rows.push(Row { ruled: index == 0, cells });
@@ -65,7 +65,9 @@ pub fn table(title: &str, asked: &[Asked], anchors: &[Anchor], masks: usize) -> 
         ));
     }
     for anchor in anchors {
-        notes.extend(anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method, anchor.view.name())));
+        notes.extend(
+            anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method.id(), anchor.view.name())),
+        );
     }
     let table = Table { id: "eval".into(), title: title.to_owned(), columns, rows, notes };
     (FORMATS[0].render)(&table.without_empty_columns())

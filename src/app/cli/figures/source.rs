@@ -11,7 +11,7 @@ use crate::model::probe::router::scan::Scan;
 use crate::model::trace::{Evidence, Picture, Reading, Routing, Trace};
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
-const LARGEST: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// A stored trace.
 ///
@@ -26,7 +26,7 @@ pub fn stored(path: &Path) -> anyhow::Result<Trace> {
 /// # Errors
 /// If it cannot be read, or is larger.
 pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    atomic_file::read(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))
+    atomic_file::read(path, MAX_BYTES).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The orders of a fixed scan, with no image behind them: what the paper's figure of scans shows.

@@ -156,10 +156,10 @@ impl Visitor {
             50..60 if state.columns.len() < MAX_COLUMNS => {
                 let image = self.image(state).filter(|_| self.rng.random());
                 let probe = self.probe(state)?;
-                let facts = state.library.probes.get(&probe)?.status.ready()?;
+                let info = state.library.probes.get(&probe)?.status.ready()?;
                 let changes = [Intervention::NoRouting, Intervention::Scrambled(1), Intervention::Random(2)];
                 // Only where there is an order to change.
-                let change = changes.choose(&mut self.rng).copied().filter(|_| facts.routed);
+                let change = changes.choose(&mut self.rng).copied().filter(|_| info.routed);
                 Command::AddColumn { probe, image, change: change.unwrap_or_default() }
             }
             50..64 if state.columns.len() > 2 => Command::RemoveColumn(self.column(state)?),

@@ -68,6 +68,6 @@ pub fn run(
             reporter.extract(&Event::Stopped { done, images }, dataset);
             Err(JobError::Cancelled)
         }
-        Err(error) => Err(JobError::of(error)),
+        Err(error) => Err(JobError::failed(error)),
     }
 }

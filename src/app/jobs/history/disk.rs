@@ -16,14 +16,14 @@ use crate::model::train::run::{Metric, Run, RunError, StepLosses};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
-/// What a training writes as it goes: files, and the folders of those with changing names.
 /// No list of epochs is longer, in bytes: some four million of them.
-const LARGEST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
+/// What a training writes as it goes: files, and the folders of those with changing names.
 const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
 
 impl Stamp {
     /// Of the folder as it is now.
-    pub fn of(folder: &Path) -> Self {
+    pub fn read(folder: &Path) -> Self {
         let one = |name: &str| {
             let about = fs::metadata(folder.join(name)).ok()?;
             Some((about.len(), about.modified().ok()?))
@@ -54,7 +54,7 @@ pub struct Reading {
 pub fn read(folder: &Path) -> Result<Reading, RunError> {
     let run = Run::open(folder)?;
     let epochs = metrics(&folder.join("metrics.jsonl"))?;
-    let about = About::of(&run);
+    let about = About::from_run(&run);
     let mut failures = Vec::new();
     for (head, seed) in about.heads.iter().flat_map(|head| about.seeds.iter().map(move |seed| (head, *seed)))
     {
@@ -74,7 +74,7 @@ pub fn read(folder: &Path) -> Result<Reading, RunError> {
 
 /// The lines of a run's `metrics.jsonl`; none before its first epoch.
 fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
-    let bytes = match atomic_file::read(path, LARGEST) {
+    let bytes = match atomic_file::read(path, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(RunError::Io { what: "read", path: path.to_owned(), source }),
@@ -111,9 +111,9 @@ mod tests {
         assert!(read(folder.path()).unwrap_err().to_string().contains("holds no run"));
         let path = folder.path().join("metrics.jsonl");
         assert_eq!(metrics(&path).unwrap(), []);
-        let before = Stamp::of(folder.path());
+        let before = Stamp::read(folder.path());
         crate::model::io::atomic_file::write(&path, b"{}\n").unwrap();
-        assert_ne!(Stamp::of(folder.path()), before);
+        assert_ne!(Stamp::read(folder.path()), before);
         let error = metrics(&path).unwrap_err().to_string();
         assert!(error.contains("line 1") && error.contains("metrics.jsonl"), "{error}");
     }
@@ -126,7 +126,7 @@ mod tests {
         let touch = |seconds: u64| {
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-            Stamp::of(folder.path())
+            Stamp::read(folder.path())
         };
         let before = touch(1_000_000);
         assert!(before == touch(1_000_000));

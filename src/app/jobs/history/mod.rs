@@ -43,7 +43,7 @@ pub struct About {
 
 impl About {
     /// What is known of a run.
-    pub fn of(run: &Run) -> Self {
+    pub fn from_run(run: &Run) -> Self {
         let Manifest { backbone, dataset, heads, protocol, seeds, warning, device, .. } = &run.manifest;
         Self {
             folder: run.folder().to_owned(),

@@ -151,14 +151,14 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &mut Tell<'_>,
 ) -> Result<(), JobError> {
-    let preprocessor = preprocessor(&spec.backbone, spec.taking.size).map_err(JobError::of)?;
+    let preprocessor = preprocessor(&spec.backbone, spec.taking.size).map_err(JobError::failed)?;
     let reader = TokenReader::open(&spec.backbone, preprocessor, &spec.taking, &spec.device);
-    let reader = reader.map_err(JobError::of)?;
+    let reader = reader.map_err(JobError::failed)?;
     check_fit(&spec.probes, &reader, &spec.taking, reporter)?;
     atomic_file::make_folder(&spec.out)
         .with_context(|| format!("{}: the output folder cannot be made", spec.out.display()))
-        .map_err(JobError::of)?;
-    let mut summary = Summary::new(&spec.out).map_err(JobError::of)?;
+        .map_err(JobError::failed)?;
+    let mut summary = Summary::new(&spec.out).map_err(JobError::failed)?;
     let explainer = Explainer {
         spec,
         tokens_changed: spec.probes.iter().map(|loaded| reader.changes(&loaded.probe)).collect(),
@@ -168,9 +168,9 @@ pub fn run(
     };
     let env = engine.env;
     let mut go_on = || reporter.pause(engine).is_ok();
-    explainer.all(&reader, env, &mut go_on, &mut summary, tell).map_err(JobError::of)?;
+    explainer.all(&reader, env, &mut go_on, &mut summary, tell).map_err(JobError::failed)?;
     let _working = reporter.cancel().working();
-    summary.finish().map_err(JobError::of)?;
+    summary.finish().map_err(JobError::failed)?;
     reporter.cancel().check()
 }
 
@@ -187,10 +187,10 @@ fn check_fit(
     let cls = backbone.config().family.cls;
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose();
-    let grid = grid.map_err(JobError::of)?;
+    let grid = grid.map_err(JobError::failed)?;
     for Loaded { path, probe, .. } in probes {
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
-        probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls).map_err(JobError::of)?;
+        probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls).map_err(JobError::failed)?;
         if let Some(why) = doubt(probe, backbone.fingerprint(), &taking, &preprocessor.key()) {
             reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
         }

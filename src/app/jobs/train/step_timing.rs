@@ -36,14 +36,14 @@ pub struct TimeSpec {
 /// Tries steps and images to say how long a training takes.
 pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -> Result<Estimate, JobError> {
     let TimeSpec { order, facts, plan, samples } = spec;
-    let device = (engine.env.device)(&order.device).map_err(JobError::of)?.device;
+    let device = (engine.env.device)(&order.device).map_err(JobError::failed)?.device;
     let image = match samples.is_empty() {
         true => None,
-        false => plan.time(samples, &device).map_err(JobError::of)?,
+        false => plan.time(samples, &device).map_err(JobError::failed)?,
     };
     reporter.pause(engine)?;
     let images = order.protocol.batch.min(facts.train).min(BATCH);
-    let mut trial = StepTiming::new(order, facts.dims, images, &device).map_err(JobError::of)?;
+    let mut trial = StepTiming::new(order, facts.dims, images, &device).map_err(JobError::failed)?;
     trial.prepare();
     reporter.pause(engine)?;
     let step = trial.step();

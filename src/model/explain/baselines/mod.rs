@@ -34,6 +34,34 @@ impl View {
     }
 }
 
+/// What is learned from the vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Nearest neighbours.
+    Knn,
+    /// Logistic regression.
+    LogReg,
+}
+
+impl Method {
+    /// What it is called in files and lists.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Knn => "knn",
+            Self::LogReg => "logreg",
+        }
+    }
+
+    /// What it is called in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Knn => "kNN",
+            Self::LogReg => "Logistic regression",
+        }
+    }
+}
+
 /// One vector an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vectors {
@@ -78,8 +106,8 @@ impl Vectors {
 /// One anchor's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// `knn` or `logreg`.
-    pub method: String,
+    /// What was learned.
+    pub method: Method,
     /// What stands for an image.
     pub view: View,
     /// Its settings, as a person reads them.
@@ -98,7 +126,7 @@ pub fn anchors(tokens: &TokenCache, train: &Labelled, test: &Labelled, classes: 
         let (Some(known), Some(asked)) = (of(train), of(test)) else { continue };
         let knn = Knn::default();
         found.push(Anchor {
-            method: "knn".into(),
+            method: Method::Knn,
             view,
             settings: format!("cosine, k {}, weights exp(similarity / {})", knn.k, knn.temperature),
             accuracy: Some(accuracy(&knn.predict(&known, &train.classes, &asked, classes), &test.classes)),
@@ -106,7 +134,7 @@ pub fn anchors(tokens: &TokenCache, train: &Labelled, test: &Labelled, classes: 
         });
         let method = LogReg::default();
         let settings = format!("standardised channels, L2 with C {}", method.c);
-        let mut anchor = Anchor { method: "logreg".into(), view, settings, accuracy: None, note: None };
+        let mut anchor = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };
         match method.fit(&known, &train.classes, classes) {
             Err(error) => anchor.note = Some(format!("left out: {error}")),
             Ok(fitted) => {

@@ -31,7 +31,7 @@ pub struct Measure {
     /// What it is, in one line, with its unit.
     pub meaning: &'static str,
     /// Computes it.
-    pub of: fn(&PlanStats) -> f64,
+    pub compute: fn(&PlanStats) -> f64,
 }
 
 /// Every diagnostic, in the order of docs/definitions.md, section 5.
@@ -41,84 +41,84 @@ pub const MEASURES: &[Measure] = &[
         label: "Rank coverage",
         higher: "more positions are some token's favourite",
         meaning: "Share of the positions that are the best position of at least one token",
-        of: |s| coverage(&s.best_position),
+        compute: |s| coverage(&s.best_position),
     },
     Measure {
         name: "argmax_entropy",
         label: "Argmax entropy",
         higher: "best positions are spread more evenly",
         meaning: "Entropy of the histogram of best positions, divided by ln N",
-        of: |s| entropy(&s.best_position),
+        compute: |s| entropy(&s.best_position),
     },
     Measure {
         name: "edge_mass_10",
         label: "Edge mass (10%)",
         higher: "more tokens collapse to the first or last positions",
         meaning: "Share of tokens whose best position is in the first or last max(1, floor(N/10))",
-        of: edge_mass,
+        compute: edge_mass,
     },
     Measure {
         name: "row_max_mean",
         label: "Row maximum, mean",
         higher: "tokens are placed more decidedly",
         meaning: "Mean over tokens of the largest share a position gets",
-        of: |s| mean(&s.row_max),
+        compute: |s| mean(&s.row_max),
     },
     Measure {
         name: "row_max_p95",
         label: "Row maximum, p95",
         higher: "the most decidedly placed tokens are placed more decidedly",
         meaning: "95th percentile over tokens of the largest share a position gets",
-        of: |s| quantiles(&s.row_max, [0.95])[0],
+        compute: |s| quantiles(&s.row_max, [0.95])[0],
     },
     Measure {
         name: "row_marginal_error",
         label: "Row marginal error",
         higher: "some token is read more or less than once",
         meaning: "Largest |row sum - 1|",
-        of: |s| marginal_error(&s.row_sum),
+        compute: |s| marginal_error(&s.row_sum),
     },
     Measure {
         name: "column_marginal_error",
         label: "Column marginal error",
         higher: "some position holds more or less than one token",
         meaning: "Largest |column sum - 1|",
-        of: |s| marginal_error(&s.column_sum),
+        compute: |s| marginal_error(&s.column_sum),
     },
     Measure {
         name: "token_coverage",
         label: "Token coverage",
         higher: "more tokens lead some position",
         meaning: "Share of the tokens that have the largest share of at least one position",
-        of: |s| coverage(&s.best_token),
+        compute: |s| coverage(&s.best_token),
     },
     Measure {
         name: "token_entropy",
         label: "Token entropy",
         higher: "leading tokens are spread more evenly",
         meaning: "Entropy of the histogram of each position's leading token, divided by ln N",
-        of: |s| entropy(&s.best_token),
+        compute: |s| entropy(&s.best_token),
     },
     Measure {
         name: "mean_position_spread",
         label: "Position spread",
         higher: "tokens are smeared over more positions",
         meaning: "Mean over tokens of the standard deviation of the position, in positions (rows normalised)",
-        of: |s| mean(&s.spread),
+        compute: |s| mean(&s.spread),
     },
     Measure {
         name: "kendall_tau",
         label: "Kendall tau to raster",
         higher: "the order is closer to raster order (1: the same, -1: reversed)",
         meaning: "Kendall's tau-b of expected positions against raster order; 0 if all are tied",
-        of: |s| kendall_tau(&s.expected),
+        compute: |s| kendall_tau(&s.expected),
     },
     Measure {
         name: "path_length",
         label: "Path length",
         higher: "the order jumps further over the image",
         meaning: "Mean Euclidean step, in patches, between tokens that follow each other by expected position",
-        of: |s| path_length(&order_of(&s.expected), s.grid),
+        compute: |s| path_length(&order_of(&s.expected), s.grid),
     },
 ];
 
@@ -127,8 +127,7 @@ pub const MEASURES: &[Measure] = &[
 /// # Panics
 /// If the plan does not have one row and column for each patch, or fewer than two: a caller's bug.
 pub fn measure(plan: &dyn PlanRows, grid: Grid) -> Vec<f64> {
-    let sketch = PlanStats::from_plan(plan, grid);
-    MEASURES.iter().map(|m| (m.of)(&sketch)).collect()
+    PlanStats::from_plan(plan, grid).measures()
 }
 
 /// What one pass over a plan gathers for the measures. Every vector is `[N]`.
@@ -144,6 +143,11 @@ pub struct PlanStats {
 }
 
 impl PlanStats {
+    /// The values of all [`MEASURES`], in their order.
+    pub fn measures(&self) -> Vec<f64> {
+        MEASURES.iter().map(|measure| (measure.compute)(self)).collect()
+    }
+
     /// Gathers.
     ///
     /// # Panics

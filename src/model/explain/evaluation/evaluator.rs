@@ -193,7 +193,7 @@ impl<'a> Evaluator<'a> {
             confidence: probabilities[best] as f32,
             top: top.into_iter().map(|class| (class, probabilities[class] as f32)).collect(),
             own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
-            measures: sketch.as_ref().map(|s| MEASURES.iter().map(|m| (m.of)(s)).collect()),
+            measures: sketch.as_ref().map(PlanStats::measures),
             metrics: metrics.transpose()?,
         };
         Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
