@@ -9,6 +9,7 @@ pub mod evaluate;
 pub mod explain;
 pub mod extract;
 pub mod history;
+mod ids;
 pub mod info;
 pub mod inspect;
 pub mod open;
@@ -26,7 +27,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::engine::Engine;
 pub use self::explain::{ClassChoice, Explain, ExplainItem, ExplainResult, ExplainSettings};
+pub use self::ids::{BackboneId, ColumnId, DatasetId, ImageId, JobId, ProbeId};
 pub use self::options::BackboneOptions;
 pub use self::progress::{Cancel, Progress, Unit, Working};
 pub use self::reporter::{JobError, Reporter};
@@ -34,30 +37,6 @@ use super::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::model::data::{ImageSource, Split};
 use crate::model::trace::Picture;
-
-/// Names one job for as long as the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct JobId(pub u64);
-
-/// Names a backbone of the library; kept in workspace files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct BackboneId(pub u64);
-
-/// Names a probe of the library; kept in workspace files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ProbeId(pub u64);
-
-/// Names an image of the library; kept in workspace files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ImageId(pub u64);
-
-/// Names a dataset of the library; kept in workspace files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct DatasetId(pub u64);
-
-/// Names a column of the comparison; kept in workspace files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ColumnId(pub u64);
 
 /// What is wanted. Those with a [`JobId`] are jobs, grouped by who serves them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,6 +84,44 @@ pub enum Compute {
     Evaluate(evaluate::EvalRequest),
     /// Measure how stable the order of one image is.
     Stability(stability::StabilityRequest),
+}
+
+impl Compute {
+    /// Does it, and tells what it finds.
+    ///
+    /// # Errors
+    /// If it was ended, or could not be done.
+    pub fn run(
+        &self,
+        job: JobId,
+        engine: &mut Engine,
+        reporter: &mut dyn Reporter,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), JobError> {
+        let found = match self {
+            Self::OpenProbe { entry, path } => {
+                Event::ProbeOpened { job, entry: *entry, info: engine.open_probe(*entry, path)? }
+            }
+            Self::Explain(spec) => Event::Looked { job, seen: explain::run(engine, spec, reporter)? },
+            Self::Stability(spec) => Event::Steadied { job, answer: stability::run(engine, spec, reporter)? },
+            Self::Evaluate(spec) => {
+                let tell = &mut |answer| tell(Event::Evaluated { job, answer });
+                return evaluate::run(engine, spec, reporter, tell);
+            }
+        };
+        tell(found);
+        Ok(())
+    }
+
+    /// Whether it takes so long that others are done in its middle, and it never in theirs.
+    pub fn is_long(&self) -> bool {
+        matches!(self, Self::Evaluate(_) | Self::Stability(_))
+    }
+
+    /// Whether it computes on the device of open backbones.
+    pub fn needs_device(&self) -> bool {
+        !matches!(self, Self::OpenProbe { .. })
+    }
 }
 
 /// Jobs that begin with finding a backbone, which may have to be downloaded.
@@ -305,6 +322,32 @@ pub enum PathKind {
     Missing,
     /// None of these.
     Unknown,
+}
+
+impl Event {
+    /// The job it speaks of, if it speaks of one.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Started(job)
+            | Self::Progress(job, _)
+            | Self::BackboneOpened { job, .. }
+            | Self::ProbeOpened { job, .. }
+            | Self::ProbesListed { job, .. }
+            | Self::ImagesListed { job, .. }
+            | Self::DatasetOpened { job, .. }
+            | Self::Evaluated { job, .. }
+            | Self::Steadied { job, .. }
+            | Self::Recognised { job, .. }
+            | Self::Looked { job, .. }
+            | Self::Training { job, .. }
+            | Self::Warning { job, .. }
+            | Self::Failed(job, _)
+            | Self::Cancelled(job)
+            | Self::Finished(job) => Some(*job),
+            Self::RunRead { job, .. } => *job,
+            Self::ThumbnailReady { .. } | Self::ThumbnailFailed { .. } => None,
+        }
+    }
 }
 
 impl Request {

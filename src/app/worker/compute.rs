@@ -12,10 +12,7 @@ use crate::app::jobs::engine::{BackboneSpec, Engine};
 use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{
-    BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit, evaluate, explain,
-    stability,
-};
+use crate::app::jobs::{BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit};
 use crate::app::user_error::ON_CPU;
 
 /// What the thread is asked.
@@ -47,10 +44,9 @@ impl Kind {
     /// Whether it takes so long that others are done in its middle, and it never in theirs.
     fn is_long(&self) -> bool {
         match self {
-            Self::Time(_) | Self::Train(_) | Self::Asked(Compute::Evaluate(_) | Compute::Stability(_)) => {
-                true
-            }
-            Self::Asked(Compute::OpenProbe { .. } | Compute::Explain(_)) | Self::OpenBackbone(_) => false,
+            Self::Time(_) | Self::Train(_) => true,
+            Self::Asked(asked) => asked.is_long(),
+            Self::OpenBackbone(_) => false,
         }
     }
 
@@ -60,10 +56,7 @@ impl Kind {
             Self::OpenBackbone(spec) => Some(spec.device.clone()),
             Self::Train(spec) => Some(spec.order.device.clone()),
             Self::Time(spec) => Some(spec.order.device.clone()),
-            Self::Asked(Compute::Explain(_) | Compute::Evaluate(_) | Compute::Stability(_)) => {
-                engine.device().map(str::to_owned)
-            }
-            Self::Asked(Compute::OpenProbe { .. }) => None,
+            Self::Asked(asked) => engine.device().filter(|_| asked.needs_device()).map(str::to_owned),
         }
     }
 }
@@ -167,19 +160,9 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             let entry = spec.entry;
             Event::BackboneOpened { job, entry, info: engine.open_backbone(spec, reporter)? }
         }
-        Kind::Asked(Compute::OpenProbe { entry, path }) => {
-            Event::ProbeOpened { job, entry, info: engine.open_probe(entry, &path)? }
-        }
-        Kind::Asked(Compute::Explain(spec)) => {
-            Event::Looked { job, seen: explain::run(engine, &spec, reporter)? }
-        }
-        Kind::Asked(Compute::Stability(spec)) => {
-            Event::Steadied { job, answer: stability::run(engine, &spec, reporter)? }
-        }
-        Kind::Asked(Compute::Evaluate(spec)) => {
+        Kind::Asked(asked) => {
             let outbox = reporter.events.outbox.clone();
-            let tell = &mut |answer| outbox.tell(Event::Evaluated { job, answer });
-            return evaluate::run(engine, &spec, reporter, tell);
+            return asked.run(job, engine, reporter, &mut |event| outbox.tell(event));
         }
         Kind::Time(spec) => {
             let estimate = train::time(engine, &spec, reporter)?;

@@ -44,8 +44,8 @@ impl Worker {
 
     /// Fails at what it would speak of next.
     pub fn fail(&mut self, state: &mut State) {
-        if let Some(job) = self.0.iter().find_map(job) {
-            self.0.retain(|event| self::job(event) != Some(job));
+        if let Some(job) = self.0.iter().find_map(Event::job) {
+            self.0.retain(|event| event.job() != Some(job));
             let requests = state.apply(Event::Failed(job, UserError::new("no memory left")));
             self.take(requests);
         }
@@ -124,7 +124,7 @@ impl Worker {
             }
             Request::Cancel(ended) => {
                 let before = self.0.len();
-                self.0.retain(|event| job(event) != Some(ended));
+                self.0.retain(|event| event.job() != Some(ended));
                 if self.0.len() < before { vec![Event::Cancelled(ended)] } else { Vec::new() }
             }
             Request::CloseBackbone(_) | Request::CloseProbe(_) => Vec::new(),
@@ -219,28 +219,4 @@ fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
     };
     let ended = TrainEvent::Ended { finished: false, failures: Vec::new() };
     vec![Event::Started(job), tell(TrainEvent::Begun(reading(folder))), tell(ended), Event::Finished(job)]
-}
-
-/// The job an event speaks of.
-fn job(event: &Event) -> Option<JobId> {
-    match event {
-        Event::Started(job)
-        | Event::Progress(job, _)
-        | Event::BackboneOpened { job, .. }
-        | Event::ProbeOpened { job, .. }
-        | Event::ProbesListed { job, .. }
-        | Event::ImagesListed { job, .. }
-        | Event::DatasetOpened { job, .. }
-        | Event::Evaluated { job, .. }
-        | Event::Steadied { job, .. }
-        | Event::Recognised { job, .. }
-        | Event::Looked { job, .. }
-        | Event::Training { job, .. }
-        | Event::Warning { job, .. }
-        | Event::Failed(job, _)
-        | Event::Cancelled(job)
-        | Event::Finished(job) => Some(*job),
-        Event::RunRead { job, .. } => *job,
-        Event::ThumbnailReady { .. } | Event::ThumbnailFailed { .. } => None,
-    }
 }
