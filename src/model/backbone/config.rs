@@ -16,36 +16,15 @@ use crate::model::io::atomic_file;
 const FILE_LIMIT: u64 = 16 << 20;
 
 /// Why a `config.json` cannot be used.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not there or not readable.
     #[error("cannot read {}: {source}; a backbone folder needs the config.json of the Hugging Face Hub", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// Not a JSON object.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{} is not a JSON object ({why}); download it again", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A field with a value the program does not know.
+    Json { path: PathBuf, why: String },
     #[error("{}: `{field}` is {found}; supported: {supported}", path.display())]
-    Field {
-        /// The file.
-        path: PathBuf,
-        /// The field at fault.
-        field: String,
-        /// What it holds.
-        found: String,
-        /// What it may hold.
-        supported: String,
-    },
+    Field { path: PathBuf, field: String, found: String, supported: String },
 }
 
 /// The nonlinearity between the two layers of the feed-forward network.

@@ -52,18 +52,15 @@ impl Value {
 }
 
 /// Why bytes are no MATLAB file of version 5.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatError {
-    /// Another kind of file.
     #[error("is no MATLAB file of version 5 ({0}); save it in MATLAB with -v7")]
     Kind(&'static str),
-    /// The file breaks off.
     #[error("breaks off: {0} is longer than the file; fetch it again")]
     Short(&'static str),
-    /// Something in it is impossible.
     #[error("is broken: {0}; fetch it again")]
     Broken(&'static str),
-    /// It would fill the memory.
     #[error("holds more than {BYTE_LIMIT} bytes once decompressed; no annotation file does")]
     Bomb,
 }

@@ -226,46 +226,21 @@ impl Dataset {
 }
 
 /// Why a dataset cannot be opened.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// Something cannot be read.
     #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// No known layout.
+    Read { path: PathBuf, source: std::io::Error },
     #[error(
         "{path} holds no dataset of a known layout; expected one of:\n{known}",
         path = path.display(),
         known = LAYOUTS.iter().map(|layout| format!("  {}: {}", layout.id, layout.what)).collect::<Vec<_>>().join("\n")
     )]
-    Layout {
-        /// What was opened.
-        path: PathBuf,
-    },
-    /// A line of a list says something impossible.
+    Layout { path: PathBuf },
     #[error("{file}, line {line}: found {found:?}, expected {expected}", file = file.display())]
-    Line {
-        /// The file.
-        file: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What stands there.
-        found: String,
-        /// What should.
-        expected: String,
-    },
-    /// A file does not hold what it should.
+    Line { file: PathBuf, line: usize, found: String, expected: String },
     #[error("{file}: {why}", file = file.display())]
-    File {
-        /// The file or folder.
-        file: PathBuf,
-        /// What is wrong, and what to do.
-        why: String,
-    },
+    File { file: PathBuf, why: String },
 }
 
 impl DataError {

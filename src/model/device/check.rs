@@ -32,21 +32,15 @@ pub struct Check {
 }
 
 /// Why a self-check failed.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CheckError {
-    /// The device gave up.
     #[error("a matrix product failed: {0}")]
     Failed(String),
-    /// The device computes something else.
     #[error(
         "a product of {size} x {size} matrices is off by {error:.1e} of its largest value; below {MAX_ERROR:.0e} was expected. Update the driver, or use another device"
     )]
-    Wrong {
-        /// Rows and columns of the matrices.
-        size: usize,
-        /// Largest error, relative to the largest value.
-        error: f64,
-    },
+    Wrong { size: usize, error: f64 },
 }
 
 /// Checks `device`, which was opened as `found`; a software adapter with smaller matrices.

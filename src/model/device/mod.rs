@@ -84,52 +84,23 @@ pub struct Found {
 }
 
 /// Why a device could not be had. Every message says what is there instead.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// No device is called so.
     #[error(
         "`{name}` names no device; expected `auto`, `cpu`, `wgpu`, `wgpu:<index or name>`, `cuda` or `cuda:<index>`. There is: {there}"
     )]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What is there.
-        there: String,
-    },
-    /// Of that kind, there is none, or none with that index or name.
+    Unknown { name: String, there: String },
     #[error("there is no device `{name}` here. There is: {there}")]
-    Absent {
-        /// What was asked for.
-        name: String,
-        /// What is there.
-        there: String,
-    },
-    /// Several devices answer to the name.
+    Absent { name: String, there: String },
     #[error("`{name}` fits several devices: {fitting}. Use the index")]
-    Ambiguous {
-        /// What was asked for.
-        name: String,
-        /// Those it fits.
-        fitting: String,
-    },
-    /// This program was built without CUDA.
+    Ambiguous { name: String, fitting: String },
     #[error(
         "this program was built without CUDA; `cargo build --release --features cuda` builds it in (docs/guide.md, \"GPUs\"). There is: {there}"
     )]
-    NotCompiled {
-        /// What is there.
-        there: String,
-    },
-    /// The device is there, but its driver does not open it.
+    NotCompiled { there: String },
     #[error("device `{name}` ({adapter}) does not open: {reason}. Update its driver, or use `--device cpu`")]
-    Refused {
-        /// What was asked for.
-        name: String,
-        /// What the hardware calls itself.
-        adapter: String,
-        /// What the driver says.
-        reason: String,
-    },
+    Refused { name: String, adapter: String, reason: String },
 }
 
 /// Every device that is there: the processor first, then CUDA, then adapters of wgpu. Opens none,

@@ -10,19 +10,13 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 use super::array::Arrays;
 
 /// Why an archive could not be written.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum NpzError {
-    /// The archive around the arrays.
     #[error("the archive cannot be written: {0}")]
     Zip(#[from] zip::result::ZipError),
-    /// An array in it.
     #[error("array `{name}` cannot be written: {source}")]
-    Array {
-        /// Its name.
-        name: String,
-        /// What was wrong.
-        source: WriteNpyError,
-    },
+    Array { name: String, source: WriteNpyError },
 }
 
 /// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without the time of day. The

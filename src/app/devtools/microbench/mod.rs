@@ -72,43 +72,25 @@ impl Sizes {
 }
 
 /// Why there is no figure.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// A head cannot be built in these sizes.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The backbone cannot be opened or run.
     #[error(transparent)]
     Backbone(#[from] BackboneError),
-    /// The backbone's configuration.
     #[error(transparent)]
     Config(#[from] crate::model::backbone::config::ConfigError),
-    /// A photograph cannot be read again.
     #[error(transparent)]
     Image(#[from] crate::model::data::image::ImageError),
-    /// It cannot be prepared.
     #[error(transparent)]
     Preprocess(#[from] crate::model::backbone::preprocess::PreprocessError),
-    /// A probe reads nothing.
     #[error(transparent)]
     Explain(#[from] ExplainError),
-    /// Backbones and photographs that are measured are written to a temporary folder first.
     #[error("what is measured cannot be written to the temporary folder {folder}; name another with TMPDIR", folder = folder.display())]
-    Folder {
-        /// Which folder.
-        folder: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The device broke down.
+    Folder { folder: PathBuf, source: std::io::Error },
     #[error("the device failed while `{work}` was measured: {reason}")]
-    Device {
-        /// What it was doing.
-        work: String,
-        /// What it says.
-        reason: String,
-    },
-    /// Whoever listens asked for it.
+    Device { work: String, reason: String },
     #[error("stopped")]
     Stopped,
 }

@@ -8,170 +8,67 @@ use thiserror::Error;
 use crate::model::backbone::weights::WeightsError;
 
 /// Why a source of a backbone leads to no folder.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, Error)]
 pub enum HubError {
-    /// It looks like a path, and nothing is there.
     #[error("there is no folder {}: give an existing folder, or an id of the Hugging Face Hub such as facebook/vit-mae-base", .0.display())]
     NoFolder(PathBuf),
-    /// A file.
     #[error("{} is not a folder: give the folder that holds config.json and model.safetensors", .0.display())]
     NotAFolder(PathBuf),
-    /// Neither a folder nor an id.
     #[error(
         "{0:?} is neither a folder nor an id of the Hugging Face Hub (organisation/name or organisation/name@revision)"
     )]
     NotAnId(String),
-    /// No place for the cache.
     #[error("no home folder for the cache of the Hub: set HF_HOME")]
     NoHome,
-    /// The certificates that the environment names cannot be read.
     #[error("{} (SSL_CERT_FILE) is no file of PEM certificates: {what}", path.display())]
-    Certificates {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        what: String,
-    },
-    /// Not in the cache, and the network may not be used.
+    Certificates { path: PathBuf, what: String },
     #[error("{id} is not complete in {}, and HF_HUB_OFFLINE forbids to download {}; {}", cache.display(), missing.join(", "), by_hand(id, page))]
-    Offline {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-        /// Files that are not in the cache.
-        missing: Vec<String>,
-        /// The cache that was searched.
-        cache: PathBuf,
-    },
-    /// No answer.
+    Offline { id: String, page: String, missing: Vec<String>, cache: PathBuf },
     #[error("{url} cannot be reached: {reason}; {}", by_hand(id, page))]
-    Network {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-        /// What was asked for.
-        url: String,
-        /// Why it failed.
-        reason: String,
-    },
-    /// The connection broke, time and again.
+    Network { id: String, page: String, url: String, reason: String },
     #[error(
         "the download of {file} broke off at {done} of {total} bytes: {reason}; start again to go on from there"
     )]
-    Interrupted {
-        /// The file.
-        file: String,
-        /// Bytes that are kept.
-        done: u64,
-        /// Bytes it has.
-        total: u64,
-        /// Why it failed.
-        reason: String,
-    },
+    Interrupted { file: String, done: u64, total: u64, reason: String },
     /// 401: private, gated or misspelt, and no token.
     #[error(
         "the Hub has no public repository {id} ({page}), and there is no folder of that name here: check the spelling; if it is private or gated, log in with `hf auth login` or set HF_TOKEN"
     )]
-    NeedsToken {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-    },
+    NeedsToken { id: String, page: String },
     /// 401 in spite of a token.
     #[error(
         "the Hub does not let your token read {id} ({page}): check the spelling, and that the token (HF_TOKEN, or `hf auth login`) is valid and may read it"
     )]
-    TokenRefused {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-    },
+    TokenRefused { id: String, page: String },
     /// 403: the terms of the repository are not accepted yet.
     #[error(
         "{id} is gated: ask for access at {page}, then log in with `hf auth login` or set HF_TOKEN (the Hub says: {message})"
     )]
-    Gated {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-        /// The Hub's own words.
-        message: String,
-    },
+    Gated { id: String, page: String, message: String },
     /// 404 of the repository.
     #[error(
         "the Hub has no repository {id} ({page}), and there is no folder of that name here: check the spelling"
     )]
-    NoRepository {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-    },
+    NoRepository { id: String, page: String },
     /// 404 of the revision.
     #[error("{id} has no revision {revision:?}: give a branch, a tag or a commit that {page}/commits lists")]
-    NoRevision {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-        /// What was asked for.
-        revision: String,
-    },
+    NoRevision { id: String, page: String, revision: String },
     /// 404 of a file that a backbone must have.
     #[error("{id} has no {file} ({page}): it is not a backbone that transformers could open")]
-    NoFile {
-        /// Of the repository.
-        id: String,
-        /// Its page.
-        page: String,
-        /// The file.
-        file: String,
-    },
-    /// Any other status.
+    NoFile { id: String, page: String, file: String },
     #[error("{url} answered with status {status}{}", if *status == 429 { ": too many requests, wait some minutes" } else { ": try again later" })]
-    Status {
-        /// What was asked for.
-        url: String,
-        /// The status.
-        status: u16,
-    },
-    /// An answer that the Hub would not give.
+    Status { url: String, status: u16 },
     #[error("{url} does not answer like the Hub: {what}; check HF_ENDPOINT and proxies")]
-    Malformed {
-        /// What was asked for.
-        url: String,
-        /// What was found.
-        what: String,
-    },
-    /// The bytes are not those that were announced.
+    Malformed { url: String, what: String },
     #[error(
         "{file} arrived damaged (its SHA-256 is {found}, expected {expected}): it was discarded, start again"
     )]
-    Damaged {
-        /// The file.
-        file: String,
-        /// Of the bytes that came.
-        found: String,
-        /// Of the file on the Hub.
-        expected: String,
-    },
-    /// The cache cannot be read or written.
+    Damaged { file: String, found: String, expected: String },
     #[error("{} in the cache of the Hub: {source}; check its permissions and the free space, or set HF_HOME to another folder", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The index of the shards is wrong.
+    Io { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Index(#[from] WeightsError),
-    /// The callback said so.
     #[error("the download was cancelled; what has arrived is kept")]
     Cancelled,
 }

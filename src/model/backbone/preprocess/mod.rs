@@ -27,71 +27,28 @@ pub struct Pixels {
 }
 
 /// Why a photograph cannot be prepared.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum PreprocessError {
-    /// There is no `preprocessor_config.json`.
     #[error(
         "{folder} holds no preprocessor_config.json, which says how images are resized and normalised; \
          copy it from the model's page on the Hub and put it beside config.json",
         folder = folder.display()
     )]
-    Missing {
-        /// The backbone's folder.
-        folder: PathBuf,
-    },
-    /// The configuration cannot be read.
+    Missing { folder: PathBuf },
     #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The configuration is no JSON object.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{file}: is not a JSON object: {why}; copy the file from the model's page on the Hub again")]
-    Json {
-        /// The configuration file.
-        file: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// A field of the configuration is not supported.
+    Json { file: String, why: String },
     #[error("{file}: `{field}` is {found}; expected {expected}")]
-    Field {
-        /// The configuration file.
-        file: String,
-        /// The field.
-        field: &'static str,
-        /// What stands there.
-        found: String,
-        /// What should stand there.
-        expected: String,
-    },
-    /// A size that no photograph can be given.
+    Field { file: String, field: &'static str, found: String, expected: String },
     #[error("{pixels} pixels is no size for an image of this backbone: {why}")]
-    Size {
-        /// The size asked for.
-        pixels: usize,
-        /// Why not.
-        why: &'static str,
-    },
-    /// A photograph so thin that its resized form would be enormous, or would vanish.
+    Size { pixels: usize, why: &'static str },
     #[error(
         "{name}: {width} x {height} pixels would become {to_width} x {to_height}, \
          which no backbone can read; crop the picture first"
     )]
-    Shape {
-        /// The photograph.
-        name: String,
-        /// Its width.
-        width: usize,
-        /// Its height.
-        height: usize,
-        /// Width after resizing and cropping.
-        to_width: u64,
-        /// Height after resizing and cropping.
-        to_height: u64,
-    },
+    Shape { name: String, width: usize, height: usize, to_width: u64, to_height: u64 },
 }
 
 /// The preprocessing of one backbone.

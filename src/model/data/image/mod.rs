@@ -38,71 +38,26 @@ pub struct Photo {
 }
 
 /// Why a photograph could not be opened.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The file cannot be read.
     #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// A folder, a pipe, a device.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: is {found}; expected an image file", path = path.display())]
-    NoFile {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        found: &'static str,
-    },
-    /// The file is enormous.
+    NoFile { path: PathBuf, found: &'static str },
     #[error("{path}: {bytes} bytes are more than the {FILE_LIMIT} of the largest image file read", path = path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// Its length.
-        bytes: u64,
-    },
-    /// A row of a table of images.
+    TooLong { path: PathBuf, bytes: u64 },
     #[error("{name}: cannot be read: {why}")]
-    Row {
-        /// The table and the row.
-        name: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// Not an image of a known format.
+    Row { name: String, why: String },
     #[error("{name}: is {found}; expected a JPEG, PNG, WebP, BMP, TIFF or GIF image (convert it first)")]
-    Format {
-        /// The image.
-        name: String,
-        /// What its content looks like.
-        found: String,
-    },
-    /// Too many pixels.
+    Format { name: String, found: String },
     #[error(
         "{name}: {width} x {height} pixels are more than the {PIXEL_LIMIT} this program decodes; \
          make the picture smaller first"
     )]
-    TooLarge {
-        /// The image.
-        name: String,
-        /// Pixels from left to right, as the header says.
-        width: u64,
-        /// Pixels from top to bottom, as the header says.
-        height: u64,
-    },
-    /// The file is broken, or uses a part of its format that is not supported.
+    TooLarge { name: String, width: u64, height: u64 },
     #[error("{name}: cannot be decoded as {format}: {why}; fetch the file again or save it as PNG")]
-    Decode {
-        /// The image.
-        name: String,
-        /// Its format, by its content.
-        format: &'static str,
-        /// What the decoder says.
-        why: String,
-    },
+    Decode { name: String, format: &'static str, why: String },
 }
 
 /// Why a decoder stopped; [`Photo::decode`] adds which file it was.

@@ -44,24 +44,13 @@ pub struct About {
 }
 
 /// A set that could not be written.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum SceneError {
-    /// The disk refused.
     #[error("{} cannot be written; check that the folder may be written to and the disk has room", path.display())]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The picture did not become a PNG.
+    Write { path: PathBuf, source: std::io::Error },
     #[error("{} cannot be encoded", path.display())]
-    Encode {
-        /// The file.
-        path: PathBuf,
-        /// What the encoder says.
-        source: ImageError,
-    },
+    Encode { path: PathBuf, source: ImageError },
 }
 
 /// Where a scene lies below the set's folder, and which scene it is.

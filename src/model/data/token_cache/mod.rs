@@ -122,63 +122,28 @@ pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision
 }
 
 /// What can go wrong with a token cache.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The disk refused.
     #[error("{path}: cannot {what}; complete shards are kept and the extraction can go on", path = path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A file is not what the cache wrote.
+    Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "{path}: {found}; `ssmprobe extract` makes what is damaged again (a manifest only after `ssmprobe \
          cache clear`)",
         path = path.display()
     )]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        found: String,
-    },
-    /// Tokens of another shape than those before.
+    Damaged { path: PathBuf, found: String },
     #[error("image {image} has {found} tokens of width {width}; the cache holds {expected}")]
-    Shape {
-        /// Index of the image.
-        image: usize,
-        /// Its number of tokens.
-        found: usize,
-        /// Its width.
-        width: usize,
-        /// What was expected.
-        expected: String,
-    },
-    /// A token that is no number.
+    Shape { image: usize, found: usize, width: usize, expected: String },
     #[error(
         "image {image} has a token value of {value}: its numbers overflowed in the backbone; take tokens in \
          float32 (`--arithmetic float32`), and where they are, fetch the weights again"
     )]
-    NotFinite {
-        /// Index of the image.
-        image: usize,
-        /// The value.
-        value: f32,
-    },
-    /// A value beyond what half precision holds.
+    NotFinite { image: usize, value: f32 },
     #[error(
         "image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)"
     )]
-    Large {
-        /// Index of the image.
-        image: usize,
-        /// The value.
-        value: f32,
-    },
+    Large { image: usize, value: f32 },
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheError {
