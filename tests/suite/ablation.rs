@@ -200,7 +200,7 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
 
 #[test]
 fn only_what_applies_is_asked() {
-    for kind in HEADS {
+    for kind in HEADS.iter() {
         let probe = probe(kind.id, Sharing::Shared);
         let ways = Ablation::all_of(&probe);
         assert_eq!(ways[0], Ablation::Normal, "{}", kind.id);

@@ -106,7 +106,7 @@ fn hundredth<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
 /// Every case of the reference: file, grid name, probe, images, what the reference found.
 fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Vec<f64>>)) {
     let expected = expected();
-    for kind in HEADS {
+    for kind in HEADS.iter() {
         let files = files(kind.id);
         assert!(!files.is_empty(), "no fixture for {}; add it to tests/reference/heads.py", kind.id);
         for path in files {
@@ -230,7 +230,7 @@ fn dims(grid: Grid) -> Dims {
 fn every_head_starts_saves_and_loads_to_the_bit() {
     let folder = tempfile::tempdir().expect("a folder");
     let device = Device::flex();
-    for kind in HEADS {
+    for kind in HEADS.iter() {
         for sharing in [Sharing::Shared, Sharing::Channel] {
             let config = Config { sharing: Some(sharing), state_dim: Some(5), ..Config::default() };
             let dims = dims(Grid::new(2, 6));
@@ -253,7 +253,7 @@ fn every_head_starts_saves_and_loads_to_the_bit() {
 
 #[test]
 fn one_token_is_refused() {
-    for kind in HEADS {
+    for kind in HEADS.iter() {
         let dims = dims(Grid::new(1, 1));
         let refused = Model::start(kind, &Config::default(), dims, 0, &Device::flex());
         assert_eq!(refused.err(), Some(ModelError::TooFewTokens { head: kind.id, found: 1 }));
@@ -322,7 +322,7 @@ fn operations_are_counted_by_hand() {
     let weights = |width: u64| 2 * 196 * 196 * width;
     let extra = flops("sinkhorn", Sharing::Channel) - flops("sinkhorn", Sharing::Shared);
     assert_eq!(extra, weights(768) - weights(1));
-    for kind in HEADS {
+    for kind in HEADS.iter() {
         assert!(flops(kind.id, Sharing::Shared) >= 2 * 192 * 1000, "{}", kind.id);
     }
 }

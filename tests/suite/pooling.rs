@@ -66,7 +66,7 @@ pub fn every_pooling_and_its_gradients_are_those_of_elementary_operations() {
     {
         let batch = batch(images, grid, width, &Device::flex());
         let batch = Batch { patches: batch.patches.clone().autodiff(), ..batch };
-        for kind in HEADS {
+        for kind in HEADS.iter() {
             let model = model(kind, grid, width, &Device::flex());
             let Some(found) = read(&model, &batch, Pooling::pool) else { continue };
             let expected = read(&model, &batch, Pooling::pool_plain).expect("it pools");
@@ -194,7 +194,7 @@ fn long_sequences_train() {
     for (grid, only) in [(Grid::new(64, 64), None), (Grid::new(128, 128), Some("sinkhorn"))] {
         let batch = batch(1, grid, width, &Device::flex());
         let batch = Batch { patches: batch.patches.clone().autodiff(), ..batch };
-        for kind in HEADS {
+        for kind in HEADS.iter() {
             // Noise on every entry of a plan is as large as a plan.
             if only.is_some_and(|only| only != kind.id) || kind.id == "gumbel-sinkhorn" {
                 continue;

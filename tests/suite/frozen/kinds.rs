@@ -237,7 +237,7 @@ fn every_kind_of_file_is_frozen() {
         .collect();
     let has =
         |start: &str, end: &str| names.iter().any(|name| name.starts_with(start) && name.ends_with(end));
-    for head in HEADS {
+    for head in HEADS.iter() {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
     for (Info { id, .. }, _) in figures::all() {

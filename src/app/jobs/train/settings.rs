@@ -29,7 +29,7 @@ pub(super) fn without<'a>(kinds: impl Iterator<Item = &'a HeadSpec>, key: &str) 
 pub fn listed() -> String {
     let wide = HEADS.iter().map(|kind| kind.id.len()).max().unwrap_or(0);
     let mut text = "Heads, and their settings with the defaults (for tokens of width 768):\n".to_owned();
-    for kind in HEADS {
+    for kind in HEADS.iter() {
         let _ = writeln!(text, "  {:wide$}  {}; {}", kind.id, kind.summary, of(kind)); // a String takes all
     }
     text

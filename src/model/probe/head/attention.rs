@@ -3,13 +3,10 @@
 //! `weight_i = softmax_i(q . t_i / sqrt(d))`, `z = sum_i weight_i t_i`, with `query` `[d]`. One
 //! attention head, no projections.
 
-use super::{Batch, Build, Dims, Group, Head, HeadSpec, Kernel, PaperCost, Tier, scorer};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
+use super::prelude::*;
+use super::scorer;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
-use crate::model::probe::head_output::{Form, HeadOutput};
-use crate::model::probe::params::{Init, Params, Spec};
-use crate::model::tokens::Tokens;
+use crate::model::probe::params::Init;
 
 /// How far learned queries and the learned CLS start from zero, as in vision transformers.
 pub const QUERY_DEVIATION: f32 = 0.02;

@@ -6,15 +6,11 @@
 //! softmax through (straight-through, Bengio et al. 2013):
 //! `weight = chosen / k + softmax(s) - stop(softmax(s))`.
 
-use super::{Batch, Build, Config, Dims, Group, Head, HeadSpec, Kernel, PaperCost, Tier, scorer};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
+use super::prelude::*;
+use super::scorer;
 use crate::model::ops::pooling::weight_rule::softmax;
-use crate::model::probe::head_output::{Form, HeadOutput};
-use crate::model::probe::params::{Params, Spec};
 use crate::model::probe::router::learned_weights::{ContentWeights, best};
 use crate::model::probe::settings::at_least_one;
-use crate::model::tokens::Tokens;
 
 /// The softmax of the scores, in the [list](super::HEADS) of heads.
 pub const CONTENT: HeadSpec = HeadSpec {

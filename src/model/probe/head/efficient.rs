@@ -6,18 +6,12 @@
 //! `z = concat_m sum_i a_m[i] v_i^(m)`. M = 32, or the largest divisor of d below (`queries` in the
 //! settings). The projection follows the pooling: `z^(m) = V^(m) sum_i a_m[i] t_i`, which is the same.
 
-use burn::tensor::Tensor;
-
 use super::attention::QUERY_DEVIATION;
-use super::s4_layer::Kernel;
-use super::{Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, Tier, scorer};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
+use super::prelude::*;
+use super::scorer;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
-use crate::model::probe::head_output::{Form, HeadOutput};
-use crate::model::probe::params::{Init, Params, Spec};
+use crate::model::probe::params::Init;
 use crate::model::probe::settings;
-use crate::model::tokens::Tokens;
 
 /// Queries, unless told otherwise.
 const QUERIES: usize = 32;

@@ -6,15 +6,8 @@
 //! `norm.running_mean` and `norm.running_var` `[d]`, kept as `nn.BatchNorm1d(d, affine=False)` does:
 //! a tenth of each new batch, its variance over `B - 1`.
 
-use burn::tensor::Tensor;
-
-use super::s4_layer::Kernel;
-use super::{Batch, Build, Dims, Group, Head, HeadSpec, Tier};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
-use crate::model::probe::head_output::{Form, HeadOutput};
-use crate::model::probe::params::{Constraint, Init, Params, Spec};
-use crate::model::tokens::Tokens;
+use super::prelude::*;
+use crate::model::probe::params::{Constraint, Init};
 
 /// Added to the variance, as in MAE's probe.
 const EPSILON: f64 = 1e-6;

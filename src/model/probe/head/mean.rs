@@ -1,13 +1,6 @@
 //! The simplest heads: the mean of the patch tokens (`gap`), and the CLS token (`cls`).
 
-use burn::tensor::Tensor;
-
-use super::{Batch, Build, Dims, Group, Head, HeadSpec, Kernel, PaperCost, Tier};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
-use crate::model::probe::head_output::{Form, HeadOutput};
-use crate::model::probe::params::{Params, Spec};
-use crate::model::tokens::Tokens;
+use super::prelude::*;
 
 /// The mean, in the [list](super::HEADS) of heads.
 pub const GAP: HeadSpec = HeadSpec {

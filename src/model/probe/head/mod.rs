@@ -20,56 +20,42 @@ pub mod sinkhorn_gap;
 mod spec;
 pub mod transformer;
 
-use burn::tensor::Tensor;
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 
-use self::s4_layer::Kernel;
-use self::spec::Build;
+use self::prelude::*;
 pub use self::spec::{Group, HeadSpec, Tier};
-use super::head_output::HeadOutput;
-use super::paper_cost::PaperCost;
-use super::params::{Params, Spec};
-use super::router::Router;
+use super::router::{ROUTERS, Router};
 pub use super::settings::{Config, ConfigError, Sharing};
 use crate::model::grid::Grid;
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
-use crate::model::tokens::Tokens;
 
-/// The heads, each tier in the order of its table.
-const GROUPS: &[&[HeadSpec]] = &[
-    &[mean::GAP, mean::CLS, attention::SPEC, content::CONTENT, content::TOP_K],
-    &scan::SPECS,
-    &routed::SPECS,
-    &[transformer::SPEC, deepsets::SPEC, sinkhorn_conv::SPEC, sinkhorn_gap::SPEC, gru::SPEC],
-    &[linear_bn::SPEC, efficient::SPEC],
-];
+/// What every head speaks of.
+mod prelude {
+    pub(super) use burn::tensor::Tensor;
+
+    pub(super) use super::s4_layer::Kernel;
+    pub(super) use super::spec::{Build, Group, HeadSpec, Tier};
+    pub(super) use super::{Batch, Config, ConfigError, Dims, Head};
+    pub(super) use crate::model::io::array::Arrays;
+    pub(super) use crate::model::ops::pooling::Pooling;
+    pub(super) use crate::model::probe::head_output::{Form, HeadOutput};
+    pub(super) use crate::model::probe::paper_cost::PaperCost;
+    pub(super) use crate::model::probe::params::{Params, Spec};
+    pub(super) use crate::model::tokens::Tokens;
+}
 
 /// Every head that trains by gradients, each tier in the order of its table.
-pub const HEADS: &[HeadSpec] = &flatten::<{ count(GROUPS) }>(GROUPS);
-
-const fn count(groups: &[&[HeadSpec]]) -> usize {
-    let (mut count, mut group) = (0, 0);
-    while group < groups.len() {
-        count += groups[group].len();
-        group += 1;
-    }
-    count
-}
-
-const fn flatten<const N: usize>(groups: &[&[HeadSpec]]) -> [HeadSpec; N] {
-    let mut all = [mean::GAP; N];
-    let (mut next, mut group) = (0, 0);
-    while group < groups.len() {
-        let mut at = 0;
-        while at < groups[group].len() {
-            all[next] = groups[group][at];
-            (next, at) = (next + 1, at + 1);
-        }
-        group += 1;
-    }
-    all
-}
+pub static HEADS: LazyLock<Vec<HeadSpec>> = LazyLock::new(|| {
+    let pools = [mean::GAP, mean::CLS, attention::SPEC, content::CONTENT, content::TOP_K];
+    let networks = [transformer::SPEC, deepsets::SPEC, sinkhorn_conv::SPEC, sinkhorn_gap::SPEC, gru::SPEC];
+    let mut heads = pools.to_vec();
+    heads.extend(scan::SPECS);
+    heads.extend(ROUTERS.iter().map(HeadSpec::of_router));
+    heads.extend(networks);
+    heads.extend([linear_bn::SPEC, efficient::SPEC]);
+    heads
+});
 
 /// The paper's heads.
 pub fn of_paper() -> impl Iterator<Item = &'static HeadSpec> {

@@ -5,40 +5,22 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Tensor;
-
-use super::s4_layer::{Kernel, S4Layer};
-use super::{
-    Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, Sharing, Tier, cost, mean, scorer,
-};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
-use crate::model::probe::head_output::{Form, HeadOutput, Order};
-use crate::model::probe::params::{Params, Spec};
+use super::prelude::*;
+use super::s4_layer::S4Layer;
+use super::{Sharing, cost, scorer};
+use crate::model::probe::head_output::Order;
 use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::learned_weights::RoutedWeights;
-use crate::model::probe::router::{ROUTERS, Router, RouterSpec};
-use crate::model::tokens::Tokens;
+use crate::model::probe::router::{Router, RouterSpec};
 
-/// The S4 behind each learned router, in the [list](super::HEADS) of heads.
-pub const SPECS: [HeadSpec; ROUTERS.len()] = {
-    let (mut specs, mut at) = ([mean::GAP; ROUTERS.len()], 0);
-    while at < ROUTERS.len() {
-        let router = &ROUTERS[at];
-        specs[at] = HeadSpec {
-            id: router.id,
-            name: router.name,
-            summary: router.summary,
-            group: Group::Router,
-            tier: Tier::Full,
-            in_paper: router.in_paper,
-            paper_cost: router.paper_cost,
-            build: Build::Routed(router),
-        };
-        at += 1;
+impl HeadSpec {
+    /// The S4 behind a learned router, in the [list](super::HEADS) of heads.
+    pub(super) fn of_router(router: &'static RouterSpec) -> Self {
+        let RouterSpec { id, name, summary, in_paper, paper_cost, .. } = *router;
+        let (group, tier, build) = (Group::Router, Tier::Full, Build::Routed(router));
+        Self { id, name, summary, group, tier, in_paper, paper_cost, build }
     }
-    specs
-};
+}
 
 /// S4 behind a learned router.
 pub struct Routed {

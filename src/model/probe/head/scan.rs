@@ -7,19 +7,17 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use burn::tensor::{IndexingUpdateOp, Int, TensorData};
 
-use super::s4_layer::{Kernel, S4Layer};
-use super::{Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, PaperCost, Sharing, Tier};
+use super::Sharing;
+use super::prelude::*;
+use super::s4_layer::S4Layer;
 use crate::model::grid::Grid;
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::weight_rule::{FixedWeights, PermutedWeights};
-use crate::model::probe::head_output::{Form, HeadOutput, Order};
-use crate::model::probe::params::{Constraint, Init, Params, Spec};
+use crate::model::probe::head_output::Order;
+use crate::model::probe::params::{Constraint, Init};
 use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::scan::{self, Scan};
-use crate::model::tokens::Tokens;
 
 /// Where the order comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,80 +43,42 @@ impl Source {
 /// What the paper says that S4 behind any fixed order costs.
 const S4_COST: PaperCost = PaperCost { parameters: 0.97, flops: 0.77 };
 
-/// What the entries of fixed scans have in common.
-const SCAN: HeadSpec = HeadSpec {
-    id: "",
-    name: "",
-    summary: "",
-    group: Group::Scan,
-    tier: Tier::Order,
-    in_paper: true,
-    paper_cost: None,
-    build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Raster), config)),
-};
+/// The entry of a scan of the grid.
+const fn entry(scan: Scan, name: &'static str, summary: &'static str) -> HeadSpec {
+    HeadSpec {
+        id: scan.id(),
+        name,
+        summary,
+        group: Group::Scan,
+        tier: Tier::Order,
+        in_paper: true,
+        paper_cost: None,
+        build: Build::Scan(scan),
+    }
+}
 
 /// The fixed orders, in the [list](super::HEADS) of heads.
 pub const SPECS: [HeadSpec; 8] = [
+    HeadSpec { paper_cost: Some(S4_COST), ..entry(Scan::Raster, "Raster", "S4 row by row") },
+    entry(Scan::Vmamba, "VMamba", "S4 by rows and columns, both ways"),
+    entry(Scan::Snake, "Snake", "S4 by turning rows and columns, both ways"),
+    entry(Scan::Diagonal, "Diagonal", "S4 by diagonals and their mirror images, both ways"),
+    HeadSpec { in_paper: false, ..entry(Scan::Hilbert, "Hilbert", "S4 along Hilbert's curve, both ways") },
     HeadSpec {
-        id: "raster",
-        name: "Raster",
-        summary: "S4 row by row",
-        paper_cost: Some(S4_COST),
-        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Raster), config)),
-        ..SCAN
-    },
-    HeadSpec {
-        id: "vmamba",
-        name: "VMamba",
-        summary: "S4 by rows and columns, both ways",
-        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Vmamba), config)),
-        ..SCAN
-    },
-    HeadSpec {
-        id: "snake",
-        name: "Snake",
-        summary: "S4 by turning rows and columns, both ways",
-        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Snake), config)),
-        ..SCAN
-    },
-    HeadSpec {
-        id: "diagonal",
-        name: "Diagonal",
-        summary: "S4 by diagonals and their mirror images, both ways",
-        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Diagonal), config)),
-        ..SCAN
-    },
-    HeadSpec {
-        id: "hilbert",
-        name: "Hilbert",
-        summary: "S4 along Hilbert's curve, both ways",
         in_paper: false,
-        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Hilbert), config)),
-        ..SCAN
-    },
-    HeadSpec {
-        id: "spiral",
-        name: "Spiral",
-        summary: "S4 from the border to the centre, both ways",
-        in_paper: false,
-        build: Build::Own(|config| FixedScan::boxed(Source::Grid(Scan::Spiral), config)),
-        ..SCAN
+        ..entry(Scan::Spiral, "Spiral", "S4 from the border to the centre, both ways")
     },
     HeadSpec {
         id: "random-fixed",
-        name: "Random, fixed",
-        summary: "S4 in one random order for all images",
         paper_cost: Some(S4_COST),
         build: Build::Own(|config| FixedScan::boxed(Source::RandomFixed(config.seed.unwrap_or(0)), config)),
-        ..SCAN
+        ..entry(Scan::Raster, "Random, fixed", "S4 in one random order for all images")
     },
     HeadSpec {
         id: "random-dynamic",
-        name: "Random, dynamic",
-        summary: "S4 in a fresh random order for every image",
         paper_cost: Some(S4_COST),
         build: Build::Own(|config| FixedScan::boxed(Source::RandomDynamic(config.seed.unwrap_or(0)), config)),
-        ..SCAN
+        ..entry(Scan::Raster, "Random, dynamic", "S4 in a fresh random order for every image")
     },
 ];
 
@@ -157,7 +117,7 @@ fn indices(order: &[usize], like: &Tensor<3>) -> Tensor<1, Int> {
 
 impl FixedScan {
     /// Behind this order, with the S4 of the settings.
-    fn boxed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
+    pub(super) fn boxed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         Ok(Box::new(Self { source, memory: S4Layer::new(config, source.directions())? }))
     }
 

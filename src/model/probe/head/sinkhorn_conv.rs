@@ -8,17 +8,14 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::TensorData;
 
-use super::s4_layer::Kernel;
-use super::{Batch, Build, Config, Dims, Group, Head, HeadSpec, PaperCost, Tier, cost, scorer};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
-use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
-use crate::model::probe::params::{Init, Params, Spec};
+use super::prelude::*;
+use super::{cost, scorer};
+use crate::model::probe::head_output::{Direction, Gain, Order};
+use crate::model::probe::params::Init;
 use crate::model::probe::router::learned_weights::RoutedWeights;
 use crate::model::probe::router::{Router, sinkhorn};
-use crate::model::tokens::Tokens;
 
 /// Features of the convolution.
 const FEATURES: usize = 192;

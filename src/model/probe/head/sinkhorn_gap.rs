@@ -5,17 +5,11 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Tensor;
-
-use super::s4_layer::Kernel;
-use super::{Batch, Build, Config, Dims, Group, Head, HeadSpec, Tier, cost, scorer};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
-use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
-use crate::model::probe::params::{Params, Spec};
+use super::prelude::*;
+use super::{cost, scorer};
+use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::router::learned_weights::RoutedWeights;
 use crate::model::probe::router::{Router, sinkhorn};
-use crate::model::tokens::Tokens;
 
 /// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {

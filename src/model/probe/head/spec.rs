@@ -1,9 +1,11 @@
 //! An entry of the list of heads: how one is called, where the paper's tables have it, and how it is built.
 
+use super::scan::{FixedScan, Source};
 use super::{Config, ConfigError, Dims, Head, routed};
 use crate::model::grid::Grid;
 use crate::model::probe::paper_cost::PaperCost;
 use crate::model::probe::router::RouterSpec;
+use crate::model::probe::router::scan::Scan;
 
 /// What kind of reading a head is, for lists that people choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,8 @@ pub struct HeadSpec {
 pub(super) enum Build {
     /// By a function of its own.
     Own(fn(&Config) -> Result<Box<dyn Head>, ConfigError>),
+    /// As the S4 behind a scan of the grid.
+    Scan(Scan),
     /// As the S4 behind a learned router.
     Routed(&'static RouterSpec),
 }
@@ -99,6 +103,7 @@ impl HeadSpec {
     pub fn build(&self, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         match self.build {
             Build::Own(build) => build(config),
+            Build::Scan(scan) => FixedScan::boxed(Source::Grid(scan), config),
             Build::Routed(router) => routed::Routed::boxed(router, config),
         }
     }

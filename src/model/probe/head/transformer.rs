@@ -12,20 +12,14 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, activation};
+use burn::tensor::activation;
 
 use super::attention::QUERY_DEVIATION;
-use super::s4_layer::Kernel;
-use super::{
-    Batch, Build, Config, ConfigError, Dims, Group, Head, HeadSpec, PaperCost, Tier, linear, opaque,
-};
-use crate::model::io::array::Arrays;
-use crate::model::ops::pooling::Pooling;
+use super::prelude::*;
+use super::{linear, opaque};
 use crate::model::ops::pooling::weight_rule::AttendBeside;
-use crate::model::probe::head_output::HeadOutput;
-use crate::model::probe::params::{Init, Params, Spec};
+use crate::model::probe::params::Init;
 use crate::model::probe::settings;
-use crate::model::tokens::Tokens;
 
 /// Width of the feed-forward layer.
 const HIDDEN: usize = 192;

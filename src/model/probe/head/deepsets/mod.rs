@@ -7,15 +7,11 @@
 mod fused;
 mod vectors;
 
-use burn::tensor::{DType, Tensor, activation};
+use burn::tensor::{DType, activation};
 
-use super::s4_layer::Kernel;
-use super::{Batch, Build, Dims, Group, Head, HeadSpec, PaperCost, Tier, linear, opaque};
-use crate::model::io::array::Arrays;
+use super::prelude::*;
+use super::{linear, opaque};
 use crate::model::ops::cpu::on_cpu;
-use crate::model::probe::head_output::HeadOutput;
-use crate::model::probe::params::{Params, Spec};
-use crate::model::tokens::Tokens;
 
 /// Width between the two linear layers.
 const HIDDEN: usize = 192;

@@ -10,15 +10,12 @@
 
 mod fused;
 
-use burn::tensor::{DType, Tensor, activation};
+use burn::tensor::{DType, activation};
 
-use super::s4_layer::Kernel;
-use super::{Batch, Build, Dims, Group, Head, HeadSpec, PaperCost, Tier, opaque};
-use crate::model::io::array::Arrays;
+use super::opaque;
+use super::prelude::*;
 use crate::model::ops::cpu::on_cpu;
-use crate::model::probe::head_output::HeadOutput;
-use crate::model::probe::params::{Init, Params, Spec};
-use crate::model::tokens::Tokens;
+use crate::model::probe::params::Init;
 
 /// Size of the state of one direction.
 const HIDDEN: usize = 128;
