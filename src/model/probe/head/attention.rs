@@ -43,8 +43,7 @@ impl Head for Attention {
         HeadOutput { scores: None, form: Form::Pool(softmax(&logits)) }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
         2 * n * d + 4 * n + 2 * n * d // scores, softmax, pooling
     }
 }

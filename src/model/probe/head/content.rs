@@ -21,7 +21,7 @@ pub const CONTENT: HeadSpec = HeadSpec {
     tier: Tier::Content,
     in_paper: true,
     paper_cost: Some(PaperCost { parameters: 0.77, flops: 2.14 }),
-    build: Build::Own(|_| Ok(Box::new(Content))),
+    build: Build::Own(|_| Ok(Box::new(Content { best: None }))),
 };
 
 /// The best scored tokens, in the [list](super::HEADS) of heads.
@@ -35,61 +35,42 @@ pub const TOP_K: HeadSpec = HeadSpec {
     paper_cost: None,
     build: Build::Own(|config| {
         at_least_one("k", config.k, "a whole number from 1")?;
-        Ok(Box::new(TopK { k: config.k.unwrap_or(16) }))
+        Ok(Box::new(Content { best: Some(config.k.unwrap_or(16)) }))
     }),
 };
 
-/// Pools by a softmax over the scores.
-pub struct Content;
+/// Pools by a softmax over the scores, or takes the mean of the best scored tokens.
+pub struct Content {
+    /// How many of the best, at least 1; absent for the softmax.
+    pub best: Option<usize>,
+}
 
 impl Head for Content {
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
         vec![scorer::spec(dims.width)]
     }
 
-    fn pooling(&self, params: &Params, _: &Batch) -> Option<Pooling> {
-        Some(Pooling::by_scores(scorer::query(params), ContentWeights { best: None }))
-    }
-
-    fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
-        let scores = scorer::scores_host(params, tokens);
-        let form = Form::Pool(softmax(&scores));
-        HeadOutput { scores: Some(scores), form }
-    }
-
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
-        2 * n * d + 9 * n + 2 * n * d // scores, standardisation and softmax, pooling
-    }
-}
-
-/// The mean of the `k` best scored tokens.
-pub struct TopK {
-    /// How many, at least 1.
-    pub k: usize,
-}
-
-impl Head for TopK {
-    fn specs(&self, dims: &Dims) -> Vec<Spec> {
-        vec![scorer::spec(dims.width)]
-    }
-
     fn settings(&self, _: &Dims) -> Config {
-        Config { k: Some(self.k), ..Config::default() }
+        Config { k: self.best, ..Config::default() }
     }
 
     fn pooling(&self, params: &Params, _: &Batch) -> Option<Pooling> {
-        Some(Pooling::by_scores(scorer::query(params), ContentWeights { best: Some(self.k) }))
+        Some(Pooling::by_scores(scorer::query(params), ContentWeights { best: self.best }))
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let scores = scorer::scores_host(params, tokens);
-        let weight = best(&scores, self.k.min(scores.len()));
-        HeadOutput { scores: Some(scores), form: Form::Pool(weight) }
+        let weights = match self.best {
+            None => softmax(&scores),
+            Some(k) => best(&scores, k.min(scores.len())),
+        };
+        HeadOutput { scores: Some(scores), form: Form::Pool(weights) }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
-        2 * n * d + 5 * n + self.k.min(dims.grid.len()) as u64 * d // scores, standardisation, mean
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        match self.best {
+            None => 2 * n * d + 9 * n + 2 * n * d, // scores, standardisation and softmax, pooling
+            Some(k) => 2 * n * d + 5 * n + n.min(k as u64) * d, // scores, standardisation, mean
+        }
     }
 }

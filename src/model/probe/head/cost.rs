@@ -15,7 +15,8 @@ pub fn parameters(head: &dyn Head, dims: &Dims) -> usize {
 
 /// Operations of a head and the classifier behind it, for one image.
 pub fn flops(head: &dyn Head, dims: &Dims) -> u64 {
-    head.flops(dims) + 2 * (head.features_len(dims) * dims.classes) as u64
+    let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+    head.flops(n, d) + 2 * (head.features_len(dims) * dims.classes) as u64
 }
 
 /// Scores of N tokens, standardised.

@@ -94,8 +94,8 @@ impl Head for Efficient {
         HeadOutput { scores: None, form: Form::Projected { weights, map, bias } }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d, queries) = (dims.grid.len() as u64, dims.width as u64, self.queries(dims.width) as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        let queries = self.queries(d as usize) as u64;
         queries * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d // attention and pooling, values
     }
 }

@@ -84,7 +84,7 @@ impl Head for LinearBn {
         HeadOutput { scores: None, form: Form::Projected { weights: vec![1.0 / n as f64; n], map, bias } }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        (dims.grid.len() * dims.width + 2 * dims.width) as u64
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        n * d + 2 * d
     }
 }

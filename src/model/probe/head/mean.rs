@@ -43,8 +43,8 @@ impl Head for Gap {
         HeadOutput { scores: None, form: Form::Pool(vec![1.0 / n as f64; n]) }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        (dims.grid.len() * dims.width) as u64
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        n * d
     }
 }
 
@@ -71,7 +71,7 @@ impl Head for Cls {
         HeadOutput { scores: None, form: Form::Opaque { features, why } }
     }
 
-    fn flops(&self, _: &Dims) -> u64 {
+    fn flops(&self, _: u64, _: u64) -> u64 {
         0
     }
 }

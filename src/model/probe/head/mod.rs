@@ -194,6 +194,7 @@ pub trait Head: Send + Sync {
         self.reading_with(params, &self.kernels(params, tokens.grid.len()), tokens, image_seed)
     }
 
-    /// Floating point operations of one image, without the classifier; [`cost`] says what counts.
-    fn flops(&self, dims: &Dims) -> u64;
+    /// Floating point operations of one image of N tokens of width d, without the classifier; [`cost`] says what
+    /// counts.
+    fn flops(&self, n: u64, d: u64) -> u64;
 }

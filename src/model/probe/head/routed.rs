@@ -10,7 +10,6 @@ use super::s4_layer::S4Layer;
 use super::{Sharing, cost, scorer};
 use crate::model::probe::head_output::Order;
 use crate::model::probe::router::channelwise::{self, Channelwise};
-use crate::model::probe::router::learned_weights::RoutedWeights;
 use crate::model::probe::router::{Router, RouterSpec};
 
 impl HeadSpec {
@@ -59,9 +58,7 @@ impl Head for Routed {
         }
         let [_, n, _] = batch.patches.dims();
         let gains = self.memory.gain(params, 0, n).transpose(); // [1, N]
-        let router = self.router.clone();
-        let rule = Arc::new(RoutedWeights { router, pools: 1, image_seeds: batch.training_seeds() });
-        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), rule })
+        Some(scorer::routed(params, &self.router, gains, batch))
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
@@ -86,8 +83,7 @@ impl Head for Routed {
         HeadOutput { scores: Some(scores), form }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
         let weights = match self.memory.sharing {
             Sharing::Shared => 2 * n * n,
             Sharing::Channel => 2 * n * n * d,

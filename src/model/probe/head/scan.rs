@@ -229,7 +229,7 @@ impl Head for FixedScan {
         HeadOutput { scores: None, form: Form::Scan(directions.collect()) }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        2 * (dims.grid.len() * dims.width) as u64 // one weighted sum, however many directions
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        2 * n * d // one weighted sum, however many directions
     }
 }

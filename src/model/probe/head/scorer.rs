@@ -3,12 +3,12 @@
 //! `s = w . t_i` with `scorer.weight` `[1, d]` as `nn.Linear(d, 1, bias=False)`, then
 //! `(s - mean) / (std + 1e-6)` over the N tokens of the image.
 
-use burn::tensor::Tensor;
+use std::sync::Arc;
 
-use crate::model::io::array::Arrays;
-use crate::model::probe::params::{Init, Params, Spec};
-use crate::model::probe::router::standardise;
-use crate::model::tokens::Tokens;
+use super::prelude::*;
+use crate::model::probe::params::Init;
+use crate::model::probe::router::learned_weights::RoutedWeights;
+use crate::model::probe::router::{Router, standardise};
 
 /// The scorer's only parameter, under PyTorch's default start.
 pub fn spec(width: usize) -> Spec {
@@ -18,6 +18,13 @@ pub fn spec(width: usize) -> Spec {
 /// The scorer as a pooling's only query, `[1, d]`.
 pub fn query(params: &Params) -> Tensor<2> {
     params.get::<2>("scorer.weight")
+}
+
+/// What the tokens count behind the scorer and a router, for each of `gains` `[M, N]` by position.
+pub fn routed(params: &Params, router: &Arc<dyn Router>, gains: Tensor<2>, batch: &Batch) -> Pooling {
+    let (pools, image_seeds) = (gains.dims()[0], batch.training_seeds());
+    let rule = Arc::new(RoutedWeights { router: router.clone(), pools, image_seeds });
+    Pooling { queries: Some(query(params)), gains: Some(gains), rule }
 }
 
 /// Standardised scores of one image in float64, `[N]`.

@@ -14,7 +14,6 @@ use super::prelude::*;
 use super::{cost, scorer};
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::params::Init;
-use crate::model::probe::router::learned_weights::RoutedWeights;
 use crate::model::probe::router::{Router, sinkhorn};
 
 /// Features of the convolution.
@@ -74,9 +73,7 @@ impl Head for SinkhornConv {
         let share = |at: usize| if meets(at / n, at % n, n) { 1.0 / n as f32 } else { 0.0 };
         let gains = TensorData::new((0..TAPS * n).map(share).collect::<Vec<_>>(), [TAPS, n]);
         let gains = Tensor::<2>::from_data(gains, &batch.patches.device()); // [5, N]
-        let router = self.router.clone();
-        let rule = Arc::new(RoutedWeights { router, pools: TAPS, image_seeds: batch.training_seeds() });
-        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), rule })
+        Some(scorer::routed(params, &self.router, gains, batch))
     }
 
     /// `pooled`: what each tap sees on average, `[B, 5, d]`.
@@ -117,8 +114,7 @@ impl Head for SinkhornConv {
         HeadOutput { scores: Some(scores), form: Form::Scan(vec![direction]) }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
         let (taps, features) = (TAPS as u64, FEATURES as u64);
         let plan = self.router.flops(n);
         cost::scores(n, d) + plan + 2 * taps * (n * n + n * d + d * features)

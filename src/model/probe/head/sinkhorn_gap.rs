@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::prelude::*;
 use super::{cost, scorer};
 use crate::model::probe::head_output::{Direction, Gain, Order};
-use crate::model::probe::router::learned_weights::RoutedWeights;
 use crate::model::probe::router::{Router, sinkhorn};
 
 /// Its entry in the [list](super::HEADS) of heads.
@@ -47,9 +46,7 @@ impl Head for SinkhornGap {
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         let [_, n, _] = batch.patches.dims();
         let gains = Tensor::<2>::ones([1, n], &batch.patches.device()) / n as f64;
-        let router = self.router.clone();
-        let rule = Arc::new(RoutedWeights { router, pools: 1, image_seeds: batch.training_seeds() });
-        Some(Pooling { queries: Some(scorer::query(params)), gains: Some(gains), rule })
+        Some(scorer::routed(params, &self.router, gains, batch))
     }
 
     fn reading_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
@@ -61,8 +58,7 @@ impl Head for SinkhornGap {
         HeadOutput { scores: Some(scores), form: Form::Scan(vec![direction]) }
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
         cost::scores(n, d) + self.router.flops(n) + 2 * n * n + 2 * n * d
     }
 }

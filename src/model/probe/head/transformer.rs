@@ -122,9 +122,8 @@ impl Head for Transformer {
         opaque::reading(self, params, tokens, why)
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d) = (dims.grid.len() as u64, dims.width as u64);
-        let (heads, hidden) = (self.heads(dims.width) as u64, HIDDEN as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        let (heads, hidden) = (self.heads(d as usize) as u64, HIDDEN as u64);
         let attention = 2 * n * d * heads + 4 * n * heads + 2 * n * d * heads;
         attention + 2 * d * d + 2 * d * d + 4 * d * hidden + 16 * d // pooling, values, output, feed-forward, norms
     }

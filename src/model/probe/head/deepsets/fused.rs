@@ -12,7 +12,7 @@
 //! Some tokens of an image are taken at a time, so that what lies between the layers stays in a core's
 //! cache. Kept for the way back are hidden values and norms.
 
-use burn::backend::Flex;
+use burn::backend::{DispatchTensor, Flex};
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -30,27 +30,13 @@ const PARTS: usize = 16;
 /// Images whose means are made together.
 const IMAGES_PER_PRODUCT: usize = 16;
 
-/// The weights of both layers: `[hidden, d]`, `[hidden]`, `[d, hidden]`, `[d]`.
-pub(super) struct Layers {
-    pub inner: Tensor<2>,
-    pub inner_bias: Tensor<1>,
-    pub outer: Tensor<2>,
-    pub outer_bias: Tensor<1>,
-}
-
-/// `mean_i normalise(W2 relu(W1 t_i + b1) + b2)`, `[B, d]`, for tokens `[B, N, d]` on the CPU.
-pub(super) fn mean(tokens: &Tensor<3>, layers: Layers) -> Tensor<2> {
-    let Layers { inner, inner_bias, outer, outer_bias } = layers;
-    let layers = [
-        inner.into_dispatch(),
-        inner_bias.into_dispatch(),
-        outer.into_dispatch(),
-        outer_bias.into_dispatch(),
-    ];
+/// `mean_i normalise(W2 relu(W1 t_i + b1) + b2)`, `[B, d]`, for tokens `[B, N, d]` on the CPU. `layers`: weight
+/// and bias of the inner layer, `[hidden, d]` and `[hidden]`, then of the outer, `[d, hidden]` and `[d]`.
+pub(super) fn mean(tokens: &Tensor<3>, layers: [DispatchTensor; 4]) -> Tensor<2> {
     apply(DeepSetsOp { tokens: flex(tokens.clone()) }, layers)
 }
 
-/// The mean of these tokens, of the weights as [`Layers`] has them.
+/// The mean of these tokens, of the weights as [`mean`] has them.
 struct DeepSetsOp {
     tokens: FlexTensor,
 }

@@ -41,12 +41,10 @@ impl Head for DeepSets {
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {
         if on_cpu(&batch.patches.device()) && batch.patches.dtype() == DType::F32 {
-            let layers = fused::Layers {
-                inner: params.get("phi.0.weight"),
-                inner_bias: params.get("phi.0.bias"),
-                outer: params.get("phi.2.weight"),
-                outer_bias: params.get("phi.2.bias"),
-            };
+            let weights = ["phi.0.weight", "phi.2.weight"].map(|name| params.get::<2>(name).into_dispatch());
+            let biases = ["phi.0.bias", "phi.2.bias"].map(|name| params.get::<1>(name).into_dispatch());
+            let ([inner, outer], [inner_bias, outer_bias]) = (weights, biases);
+            let layers = [inner, inner_bias, outer, outer_bias];
             return linear::affine(params, "norm", fused::mean(&batch.patches, layers));
         }
         let [images, n, d] = batch.patches.dims();
@@ -62,8 +60,8 @@ impl Head for DeepSets {
         opaque::reading(self, params, tokens, why)
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d, hidden) = (dims.grid.len() as u64, dims.width as u64, HIDDEN as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        let hidden = HIDDEN as u64;
         n * (4 * d * hidden + hidden + 8 * d) // two linear layers, ReLU, norm and mean
     }
 }

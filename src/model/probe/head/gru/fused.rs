@@ -4,7 +4,7 @@
 //! Kept for the way back are the gates, the state before each step and what it offered the new one. The
 //! way back turns them into the gradients of all gates, and those of the weights are two products a part.
 
-use burn::backend::Flex;
+use burn::backend::{DispatchTensor, Flex};
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -20,27 +20,13 @@ const PARTS: usize = 16;
 /// Gates r, z and n of one state.
 const GATES: usize = 3 * HIDDEN;
 
-/// The weights of one direction: `[384, d]`, `[384, 128]`, `[384]`, `[384]`.
-pub(super) struct Gates {
-    pub from_input: Tensor<2>,
-    pub from_state: Tensor<2>,
-    pub input_bias: Tensor<1>,
-    pub state_bias: Tensor<1>,
-}
-
-/// The last state, `[B, 128]`, after tokens `[B, N, d]` in float32 on the CPU.
-pub(super) fn last_state(tokens: &Tensor<3>, gates: Gates, backwards: bool) -> Tensor<2> {
-    let Gates { from_input, from_state, input_bias, state_bias } = gates;
-    let weights = [
-        from_input.into_dispatch(),
-        from_state.into_dispatch(),
-        input_bias.into_dispatch(),
-        state_bias.into_dispatch(),
-    ];
+/// The last state, `[B, 128]`, after tokens `[B, N, d]` in float32 on the CPU. `weights`: from input `[384, d]` and
+/// from state `[384, 128]`, then their biases, `[384]` each.
+pub(super) fn last_state(tokens: &Tensor<3>, weights: [DispatchTensor; 4], backwards: bool) -> Tensor<2> {
     apply(GruOp { tokens: flex(tokens.clone()), backwards }, weights)
 }
 
-/// The last state after these tokens, of the weights as [`Gates`] has them.
+/// The last state after these tokens, of the weights as [`last_state`] has them.
 struct GruOp {
     tokens: FlexTensor,
     backwards: bool,
@@ -65,7 +51,7 @@ impl CustomOp<Flex, 4> for GruOp {
 /// Tokens and weights on the host.
 struct Reader {
     tokens: FlexTensor,
-    /// As [`Gates`] has them.
+    /// As [`last_state`] has them.
     weights: [FlexTensor; 4],
     images: usize,
     count: usize,

@@ -73,13 +73,11 @@ impl Head for BiGru {
         }
         let direction = |(ending, backwards)| {
             let name = |part: &str| format!("gru.{part}_l0{ending}");
-            let gates = fused::Gates {
-                from_input: params.get(&name("weight_ih")),
-                from_state: params.get(&name("weight_hh")),
-                input_bias: params.get(&name("bias_ih")),
-                state_bias: params.get(&name("bias_hh")),
-            };
-            fused::last_state(patches, gates, backwards)
+            let [input, state] =
+                ["weight_ih", "weight_hh"].map(|part| params.get::<2>(&name(part)).into_dispatch());
+            let biases = ["bias_ih", "bias_hh"].map(|part| params.get::<1>(&name(part)).into_dispatch());
+            let [input_bias, state_bias] = biases;
+            fused::last_state(patches, [input, state, input_bias, state_bias], backwards)
         };
         Tensor::cat(ENDINGS.into_iter().zip([false, true]).map(direction).collect(), 1)
     }
@@ -89,8 +87,8 @@ impl Head for BiGru {
         opaque::reading(self, params, tokens, why)
     }
 
-    fn flops(&self, dims: &Dims) -> u64 {
-        let (n, d, hidden) = (dims.grid.len() as u64, dims.width as u64, HIDDEN as u64);
+    fn flops(&self, n: u64, d: u64) -> u64 {
+        let hidden = HIDDEN as u64;
         2 * n * (2 * 3 * hidden * (d + hidden) + 14 * hidden) // both directions: products, gates
     }
 }
