@@ -56,11 +56,13 @@ fn token_weights(c: &mut Criterion) {
     let mut group = c.benchmark_group("token weights");
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3));
     let through_plans: Weights =
-        |sinkhorn, scores, gain| sinkhorn.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2);
+        |sinkhorn, scores, gain| sinkhorn.plans(scores, None).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2);
     let paths: [(&str, usize, Weights); 3] = [
-        ("one operation, 256 images", 256, Sinkhorn::token_weights),
+        ("one operation, 256 images", 256, |sinkhorn, scores, gain| {
+            sinkhorn.token_weights(scores, gain, None)
+        }),
         ("through plans, 256 images", 256, through_plans),
-        ("plain tensors, 16 images", 16, Sinkhorn::token_weights_plain),
+        ("plain tensors, 16 images", 16, |sinkhorn, scores, gain| sinkhorn.token_weights_plain(scores, gain)),
     ];
     for (name, images, weights) in paths {
         let scores = tensor(&values(images * TOKENS), [images, TOKENS], &device);

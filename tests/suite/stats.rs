@@ -139,8 +139,8 @@ impl Router for Kept {
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
         self.router.route(scores, image_seed)
     }
-    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
-        self.router.plans(scores)
+    fn plans(&self, scores: Tensor<2>, image_seeds: Option<&[u64]>) -> Tensor<3> {
+        self.router.plans(scores, image_seeds)
     }
 }
 

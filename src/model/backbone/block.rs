@@ -10,12 +10,11 @@ use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
+use super::activation::{self, gelu, swish};
 use super::arithmetic::Arithmetic;
 use super::config::{Activation, Config};
-use super::gelu::gelu;
 use super::keys;
 use super::rotary::Rotation;
-use super::swish::{self, swish};
 use super::weights::{Weights, WeightsError};
 
 /// Reads the weights of one encoder, tensor by tensor.
@@ -170,10 +169,10 @@ impl Activation {
     fn apply(self, x: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Gelu => gelu(x),
-            Self::GeluTanh => swish(x, swish::TANH),
-            Self::QuickGelu => swish(x, swish::QUICK),
+            Self::GeluTanh => swish(x, activation::TANH),
+            Self::QuickGelu => swish(x, activation::QUICK),
             Self::Relu => relu(x),
-            Self::Silu => swish(x, swish::SILU),
+            Self::Silu => swish(x, activation::SILU),
         }
     }
 }

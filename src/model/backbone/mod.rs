@@ -7,6 +7,7 @@
 //! `last_hidden_state` of transformers for the same files and pixels: after the final layer norm (`post_layernorm` in SigLIP), except in BEiT
 //! and data2vec with mean pooling and in CLIP, which have none on their tokens.
 
+mod activation;
 pub mod arithmetic;
 mod batch;
 pub mod block;
@@ -15,7 +16,6 @@ pub mod encoder;
 mod error;
 pub mod family;
 mod fields;
-mod gelu;
 pub mod hub;
 pub mod keys;
 pub mod names;
@@ -23,7 +23,6 @@ pub mod order;
 pub mod position;
 pub mod preprocess;
 mod rotary;
-mod swish;
 pub mod token_spec;
 pub mod vit;
 pub mod weights;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::mat::{self, Value};
-use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
 
 /// How many folders deep the devkit and the image folders may lie.
 const DEPTH: usize = 3;
@@ -80,15 +80,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
             samples.push(Sample { source, class, split });
         }
     }
-    Ok(Dataset {
-        name: name_of(root),
-        root: root.into(),
-        layout: LAYOUT.id,
-        classes,
-        samples,
-        skipped: 0,
-        notes,
-    })
+    Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
 /// The folder of that name, the innermost where it is nested in itself; beside the devkit where the

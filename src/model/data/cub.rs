@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "cub",
@@ -28,22 +28,19 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     let index: BTreeMap<&u64, usize> = classes.keys().zip(0..).collect();
     let mut samples = Vec::new();
     for (id, (line, path)) in list(&root.join("images.txt"))? {
-        let wrong = |file: &Path, line: usize, found: &str, expected: &str| DataError::Line {
-            file: file.into(),
-            line,
-            found: found.into(),
-            expected: expected.into(),
-        };
         let path = walk::below(&folder, &path)
-            .ok_or_else(|| wrong(&root.join("images.txt"), line, &path, "a path inside images/"))?;
+            .ok_or_else(|| DataError::line(&root.join("images.txt"), line, &path, "a path inside images/"))?;
         let absent = |file: &Path| DataError::file(file, format!("has no line for image {id} of images.txt"));
         let (line, label) = labels.get(&id).ok_or_else(|| absent(&labels_file))?;
         let class = label.parse().ok().and_then(|class: u64| index.get(&class).copied());
-        let class = class.ok_or_else(|| wrong(&labels_file, *line, label, "a class of classes.txt"))?;
+        let class =
+            class.ok_or_else(|| DataError::line(&labels_file, *line, label, "a class of classes.txt"))?;
         let split = match splits.get(&id).ok_or_else(|| absent(&split_file))? {
             (_, word) if word == "1" => Split::Train,
             (_, word) if word == "0" => Split::Test,
-            (line, word) => return Err(wrong(&split_file, *line, word, "1 (training) or 0 (test)")),
+            (line, word) => {
+                return Err(DataError::line(&split_file, *line, word, "1 (training) or 0 (test)"));
+            }
         };
         samples.push(Sample { source: Source::File(path), class, split });
     }
@@ -55,27 +52,14 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         ));
     }
     let classes = classes.into_values().map(|(_, name)| name).collect();
-    Ok(Dataset {
-        name: name_of(root),
-        root: root.into(),
-        layout: LAYOUT.id,
-        classes,
-        samples,
-        skipped: 0,
-        notes,
-    })
+    Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
 /// A list of `number value` lines: by number, the line it stands on and the value.
 fn list(file: &Path) -> Result<BTreeMap<u64, (usize, String)>, DataError> {
     let mut out = BTreeMap::new();
     for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = |expected: &str| DataError::Line {
-            file: file.into(),
-            line: at + 1,
-            found: line.chars().take(80).collect(),
-            expected: expected.into(),
-        };
+        let wrong = |expected: &str| DataError::line(file, at + 1, line, expected);
         let (number, value) =
             line.trim().split_once(char::is_whitespace).ok_or_else(|| wrong("a number and a value"))?;
         let number = number.parse().map_err(|_| wrong("a number first"))?;

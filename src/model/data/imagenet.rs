@@ -98,12 +98,10 @@ fn solution(file: &Path) -> Result<BTreeMap<String, String>, DataError> {
         walk::text(file)?.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty())
     {
         let pair = line.split_once(',').and_then(|(id, rest)| Some((id, rest.split_whitespace().next()?)));
-        let (id, wnid) = pair.filter(|(_, wnid)| is_wnid(wnid)).ok_or_else(|| DataError::Line {
-            file: file.into(),
-            line: at + 1,
-            found: line.chars().take(80).collect(),
-            expected: "an image id, a comma and a WordNet id such as n01440764".into(),
-        })?;
+        let expected = "an image id, a comma and a WordNet id such as n01440764";
+        let (id, wnid) = pair
+            .filter(|(_, wnid)| is_wnid(wnid))
+            .ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
         labels.insert(id.to_owned(), wnid.to_owned());
     }
     Ok(labels)
@@ -134,13 +132,8 @@ fn ground_truth(root: &Path, file: &Path) -> Result<BTreeMap<String, String>, Da
     }
     let mut labels = BTreeMap::new();
     for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wnid =
-            line.trim().parse().ok().and_then(|id: u64| wnids.get(&id)).ok_or_else(|| DataError::Line {
-                file: file.into(),
-                line: at + 1,
-                found: line.chars().take(80).collect(),
-                expected: "a class number of meta.mat".into(),
-            })?;
+        let wnid = line.trim().parse().ok().and_then(|id: u64| wnids.get(&id));
+        let wnid = wnid.ok_or_else(|| DataError::line(file, at + 1, line, "a class number of meta.mat"))?;
         labels.insert((at + 1).to_string(), wnid.clone());
     }
     Ok(labels)

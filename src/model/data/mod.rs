@@ -187,6 +187,19 @@ fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Sample>, D::Error> 
 }
 
 impl Dataset {
+    /// One that lies at `root` (a folder, or a table), whose images were all taken.
+    fn new(
+        root: &Path,
+        layout: LayoutId,
+        classes: Vec<String>,
+        samples: Vec<Sample>,
+        notes: Vec<String>,
+    ) -> Self {
+        let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
+        let (name, root) = (name_of(root), folder.into());
+        Self { name, root, layout, classes, samples, skipped: 0, notes }
+    }
+
     /// One of images found with the names of their classes, which are numbered by name; those of `more`
     /// count without an image, too.
     fn from_images(
@@ -202,8 +215,7 @@ impl Dataset {
             Sample { source: Source::File(image), class, split }
         };
         let samples = found.into_iter().map(sample).collect();
-        let (name, root) = (name_of(root), root.into());
-        Self { name, root, layout, classes, samples, skipped: 0, notes: Vec::new() }
+        Self::new(root, layout, classes, samples, Vec::new())
     }
 
     /// The split that results are reported on: the test images, or the validation images where there
@@ -246,6 +258,12 @@ pub enum DataError {
 impl DataError {
     fn file(file: &Path, why: impl Into<String>) -> Self {
         Self::File { file: file.into(), why: why.into() }
+    }
+
+    /// Line `line` of a list, from 1, in which `found` stands; of a long one its beginning.
+    fn line(file: &Path, line: usize, found: &str, expected: impl Into<String>) -> Self {
+        let found = found.chars().take(80).collect();
+        Self::Line { file: file.into(), line, found, expected: expected.into() }
     }
 }
 

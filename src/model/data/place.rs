@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::parquet;
+use super::Source;
 use crate::model::data::image::{ImageError, Photo};
 
 /// Where an image is.
@@ -24,12 +24,7 @@ impl ImageSource {
     /// # Errors
     /// Where there is none or it is damaged.
     pub fn photo(&self) -> Result<Photo, ImageError> {
-        let Some(row) = self.row else { return Photo::open(&self.path) };
-        let bytes = parquet::image(&self.path, row);
-        Photo::decode(
-            self.to_string(),
-            &bytes.map_err(|why| ImageError::Row { name: self.to_string(), why })?,
-        )
+        Source::from(self.clone()).photo()
     }
 
     /// The file's name, without its folder.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
@@ -49,12 +49,7 @@ fn columns(file: &Path) -> Result<Columns, DataError> {
     let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
     match (find("path"), find("label")) {
         (Some(path), Some(label)) => Ok(Columns { path, label, split: find("split") }),
-        _ => Err(DataError::Line {
-            file: file.into(),
-            line: 1,
-            found: first.chars().take(80).collect(),
-            expected: "a header with the columns path and label".into(),
-        }),
+        _ => Err(DataError::line(file, 1, &first, "a header with the columns path and label")),
     }
 }
 
@@ -67,23 +62,17 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         let record = record.map_err(|error| DataError::file(&file, error.to_string()))?;
         let line = record.position().map_or(0, |at| at.line() as usize);
         let cell = |column: usize, name: &str| {
-            record.get(column).filter(|cell| !cell.is_empty()).ok_or_else(|| DataError::Line {
-                file: file.clone(),
-                line,
-                found: record.iter().collect::<Vec<_>>().join(",").chars().take(80).collect(),
-                expected: format!("a {name}"),
+            record.get(column).filter(|cell| !cell.is_empty()).ok_or_else(|| {
+                let found = record.iter().collect::<Vec<_>>().join(",");
+                DataError::line(&file, line, &found, format!("a {name}"))
             })
         };
         let split = match columns.split {
             None => Split::Train,
             Some(column) => {
                 let word = cell(column, "split")?;
-                Split::from_word(word).ok_or_else(|| DataError::Line {
-                    file: file.clone(),
-                    line,
-                    found: word.into(),
-                    expected: "train, val or test".into(),
-                })?
+                Split::from_word(word)
+                    .ok_or_else(|| DataError::line(&file, line, word, "train, val or test"))?
             }
         };
         rows.push((
@@ -108,13 +97,5 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
             split: *split,
         })
         .collect();
-    Ok(Dataset {
-        name: name_of(&file),
-        root: folder.into(),
-        layout: LAYOUT.id,
-        classes,
-        samples,
-        skipped: 0,
-        notes: Vec::new(),
-    })
+    Ok(Dataset::new(&file, LAYOUT.id, classes, samples, Vec::new()))
 }

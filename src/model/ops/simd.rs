@@ -138,39 +138,29 @@ pub(crate) trait Real:
     fn to_f64(self) -> f64;
 }
 
-impl Real for f64 {
-    #[inline(always)]
-    fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self {
-        if FUSED { a.mul_add(b, c) } else { a * b + c }
-    }
+macro_rules! real {
+    ($real:ty) => {
+        impl Real for $real {
+            #[inline(always)]
+            fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self {
+                if FUSED { a.mul_add(b, c) } else { a * b + c }
+            }
 
-    #[inline(always)]
-    fn from_f64(x: f64) -> Self {
-        x
-    }
+            #[inline(always)]
+            fn from_f64(x: f64) -> Self {
+                x as Self
+            }
 
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self
-    }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+        }
+    };
 }
 
-impl Real for f32 {
-    #[inline(always)]
-    fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self {
-        if FUSED { a.mul_add(b, c) } else { a * b + c }
-    }
-
-    #[inline(always)]
-    fn from_f64(x: f64) -> Self {
-        x as Self
-    }
-
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-}
+real!(f32);
+real!(f64);
 
 /// [`Real::multiply_add`] by itself.
 #[inline(always)]

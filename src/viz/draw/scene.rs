@@ -13,15 +13,12 @@ use super::theme::Color;
 pub type Point = [f32; 2];
 
 /// An upright box, in points.
+#[expect(missing_docs, reason = "x and y are the top-left corner")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Box2 {
-    /// Left edge.
     pub x: f32,
-    /// Top edge.
     pub y: f32,
-    /// Width.
     pub w: f32,
-    /// Height.
     pub h: f32,
 }
 
@@ -117,72 +114,21 @@ impl Raster {
 }
 
 /// One mark.
+#[expect(missing_docs, reason = "fields are called what they are")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A box.
-    Rect {
-        /// Where.
-        rect: Box2,
-        /// Inside.
-        fill: Option<Color>,
-        /// Outline.
-        stroke: Option<Stroke>,
-    },
-    /// A polyline, or a polygon where closed.
-    Path {
-        /// Corners in order.
-        points: Vec<Point>,
-        /// Whether the last joins the first.
-        closed: bool,
-        /// Inside.
-        fill: Option<Color>,
-        /// Outline.
-        stroke: Option<Stroke>,
-    },
+    Rect { rect: Box2, fill: Option<Color>, stroke: Option<Stroke> },
+    /// A polyline, or a polygon where `closed`.
+    Path { points: Vec<Point>, closed: bool, fill: Option<Color>, stroke: Option<Stroke> },
     /// A circle.
-    Circle {
-        /// Middle.
-        center: Point,
-        /// Radius.
-        radius: f32,
-        /// Inside.
-        fill: Option<Color>,
-        /// Outline.
-        stroke: Option<Stroke>,
-    },
-    /// One line of text; `at` lies on its baseline.
-    Text {
-        /// Where the anchor stands.
-        at: Point,
-        /// What.
-        text: String,
-        /// Type size.
-        size: f32,
-        /// Ink.
-        color: Color,
-        /// Which end stands at `at`.
-        anchor: Anchor,
-        /// Whether it reads upwards.
-        upwards: bool,
-    },
-    /// An image.
-    Image {
-        /// Where.
-        rect: Box2,
-        /// Which pixels.
-        raster: Arc<Raster>,
-        /// Interpolated (a photograph) or in hard cells (a matrix).
-        smooth: bool,
-    },
+    Circle { center: Point, radius: f32, fill: Option<Color>, stroke: Option<Stroke> },
+    /// One line of text, whose `anchor` stands at `at` on its baseline.
+    Text { at: Point, text: String, size: f32, color: Color, anchor: Anchor, upwards: bool },
+    /// An image, interpolated where `smooth` (a photograph), else in hard cells (a matrix).
+    Image { rect: Box2, raster: Arc<Raster>, smooth: bool },
     /// Another scene, moved, and cut at `clip` (in its own coordinates).
-    Group {
-        /// How far it is moved.
-        offset: Point,
-        /// What of it is seen.
-        clip: Option<Box2>,
-        /// Its marks.
-        items: Vec<Item>,
-    },
+    Group { offset: Point, clip: Option<Box2>, items: Vec<Item> },
 }
 
 /// A mark and what it stands for.

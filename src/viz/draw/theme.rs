@@ -5,15 +5,12 @@
 //! common colour vision deficiencies; the dark set is the same hues, lifted.
 
 /// A colour with opacity, sRGB, not premultiplied.
+#[expect(missing_docs, reason = "red, green, blue, opacity")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Color {
-    /// Red.
     pub r: u8,
-    /// Green.
     pub g: u8,
-    /// Blue.
     pub b: u8,
-    /// Opacity.
     pub a: u8,
 }
 

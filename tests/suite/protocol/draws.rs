@@ -9,6 +9,7 @@ use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{self, Config, Dims};
 use ssmprobe::model::probe::head_output::{Form, Order};
 use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::stats::mean_and_deviation;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
@@ -108,7 +109,7 @@ fn every_token_stands_everywhere_as_often_as_any_other() {
 
 #[test]
 fn the_noise_of_gumbel_sinkhorn_is_standard_gumbel() {
-    let router = GumbelSinkhorn::default();
+    let router = GumbelSinkhorn { sinkhorn: Sinkhorn::default(), noise: 1.0 };
     let noise: Vec<f64> =
         router.noise([40, 16], &(0..40).collect::<Vec<_>>()).into_iter().map(f64::from).collect();
     let (mean, deviation) = mean_and_deviation(&noise);

@@ -37,7 +37,7 @@ fn weighed(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Ve
     let device = &device.clone().autodiff();
     let scores = matrix(scores, n, device).require_grad();
     let gain = vector(&normal(n, 50), device).require_grad();
-    let weights = sinkhorn.token_weights(scores.clone(), gain.clone());
+    let weights = sinkhorn.token_weights(scores.clone(), gain.clone(), None);
     let cotangent = matrix(&normal(scores.dims()[0] * n, 51), n, device);
     let gradients = (weights.clone() * cotangent).sum().backward();
     [host(weights), gradient(&scores, &gradients), gradient(&gain, &gradients)]
@@ -47,7 +47,7 @@ fn weighed(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Ve
 fn planned(sinkhorn: Sinkhorn, scores: &[f64], n: usize, device: &Device) -> [Vec<f64>; 2] {
     let device = &device.clone().autodiff();
     let scores = matrix(scores, n, device).require_grad();
-    let plans = sinkhorn.plans(scores.clone());
+    let plans = sinkhorn.plans(scores.clone(), None);
     let images = scores.dims()[0];
     let cotangent = matrix(&normal(images * n * n, 52), n, device).reshape([images, n, n]);
     let gradients = (plans.clone() * cotangent).sum().backward();
@@ -106,13 +106,13 @@ fn equal_scores_share_and_a_broken_one_spreads() {
         let alike = [0.5, -1.0, 0.5, 0.5, 0.5];
         let sinkhorn = Sinkhorn::default();
         let weights = |scores: &[f64], device: &Device| {
-            host(sinkhorn.token_weights(matrix(scores, 5, device), vector(&normal(5, 3), device)))
+            host(sinkhorn.token_weights(matrix(scores, 5, device), vector(&normal(5, 3), device), None))
         };
         let (found, expected) = (weights(&alike, &gpu), weights(&alike, &Device::flex()));
         assert!(apart(&found, &expected) < PLAN, "{name}: {found:?}, not {expected:?}");
         let broken = weights(&[f64::NAN; 5], &gpu);
         assert!(broken.iter().all(|weight| weight.is_nan()), "{name}: {broken:?}");
-        let single: Tensor<2> = sinkhorn.token_weights(matrix(&[0.7], 1, &gpu), vector(&[2.0], &gpu));
+        let single: Tensor<2> = sinkhorn.token_weights(matrix(&[0.7], 1, &gpu), vector(&[2.0], &gpu), None);
         assert_eq!(host(single), [2.0], "{name}");
     }
 }

@@ -97,7 +97,7 @@ pub fn readouts_and_their_gradients_match_the_original() {
         let kernel = s4::kernel(a.clone(), b.clone(), c.clone(), dt.clone(), n); // [N]
         let last = (0..n).map(|k| f64::from(u8::from(k + 1 == n))).collect::<Vec<_>>();
         let gain = kernel.flip([0]) + skip.clone() * vector(&last, &device); // [N]
-        let weights = router_of(case).token_weights(router::standardise_batch(scores), gain); // [1, N]
+        let weights = router_of(case).token_weights(router::standardise_batch(scores), gain, None); // [1, N]
         let readout = weights.matmul(tokens); // [1, d]
         let gradients = (readout.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
         forward.see(name, apart_of_largest(&host(readout), &get("z")));

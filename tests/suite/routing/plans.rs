@@ -44,7 +44,7 @@ pub fn plans_on_tensors_match_the_original() {
         let [scores, ..] = inputs(&reference, case);
         let router = router_of(case);
         let batch = matrix(&scores, scores.len(), &device);
-        let plan = host(router.plans(batch.clone()));
+        let plan = host(router.plans(batch.clone(), None));
         bound.see(name, apart(&rows_of(case, &plan), &reference.get(&format!("{name}/rows"))));
         if case["router"] == "sinkhorn" {
             let plain = host(sinkhorn_of(case).plans_plain(batch, None));
@@ -78,7 +78,9 @@ fn check_weights(what: &str, weights: impl Fn(&dyn Router, &Value, Tensor<2>, Te
 
 #[test]
 pub fn token_weights_and_gradients_match_the_original() {
-    check_weights("the routers' own path", |router, _, scores, gain| router.token_weights(scores, gain));
+    check_weights("the routers' own path", |router, _, scores, gain| {
+        router.token_weights(scores, gain, None)
+    });
 }
 
 #[test]
@@ -86,7 +88,7 @@ pub fn plain_token_weights_and_gradients_match_the_original() {
     check_weights("the plain path", |router, case, scores, gain| {
         let plans = match case["router"].as_str() {
             Some("sinkhorn") => sinkhorn_of(case).plans_plain(scores, None),
-            _ => router.plans(scores),
+            _ => router.plans(scores, None),
         };
         plans.matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
     });
@@ -95,7 +97,7 @@ pub fn plain_token_weights_and_gradients_match_the_original() {
 #[test]
 pub fn gradients_through_plans_match_the_original() {
     check_weights("plans", |router, _, scores, gain| {
-        router.plans(scores).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+        router.plans(scores, None).matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
     });
 }
 

@@ -17,7 +17,7 @@ fn a_batch_is_its_images() {
     let gain = normal(50, 6);
     for kind in router::ROUTERS {
         let router = (kind.build)(&Config::default()).unwrap();
-        let batch = router.token_weights(matrix(&scores, 50, &device), vector(&gain, &device));
+        let batch = router.token_weights(matrix(&scores, 50, &device), vector(&gain, &device), None);
         let one_by_one: Vec<f64> =
             scores.chunks(50).flat_map(|scores| router.route(scores, None).weights(&gain)).collect();
         assert!(apart(&host(batch), &one_by_one) < PLAN, "{}", kind.id);
@@ -31,9 +31,9 @@ fn a_single_token_is_read_whole() {
         let router = (kind.build)(&Config::default()).unwrap();
         assert_eq!(router.plan(&[0.7]).share, [1.0], "{}", kind.id);
         let scores = matrix(&[0.7, -3.0], 1, &device).require_grad();
-        let weights = router.token_weights(scores.clone(), vector(&[2.0], &device));
+        let weights = router.token_weights(scores.clone(), vector(&[2.0], &device), None);
         assert_eq!(host(weights), [2.0, 2.0], "{}", kind.id);
-        assert!(apart(&host(router.plans(scores)), &[1.0, 1.0]) < PLAN, "{}", kind.id);
+        assert!(apart(&host(router.plans(scores, None)), &[1.0, 1.0]) < PLAN, "{}", kind.id);
     }
 }
 
@@ -45,9 +45,12 @@ fn the_two_sinkhorn_paths_agree_at_any_temperature_and_score() {
         let mut scores = normal(40, 7);
         scores[11] = far;
         let gain = vector(&normal(40, 8), &device);
-        let both = [Sinkhorn::token_weights, Sinkhorn::token_weights_plain].map(|path| {
+        let both = [true, false].map(|fused| {
             let scores = matrix(&scores, 40, &device).require_grad();
-            let weights = path(&sinkhorn, scores.clone(), gain.clone());
+            let weights = match fused {
+                true => sinkhorn.token_weights(scores.clone(), gain.clone(), None),
+                false => sinkhorn.token_weights_plain(scores.clone(), gain.clone()),
+            };
             let loss = (weights.clone() * matrix(&normal(40, 9), 40, &device)).sum();
             (host(weights), gradient(&scores, &loss.backward()))
         });
@@ -95,18 +98,18 @@ fn random_scores_spread_as_published() {
 fn hard_sort_is_a_permutation_with_the_gradient_of_softsort() {
     let device = training_device();
     let scores = [0.5, -1.0, 0.5, 2.0]; // a tie: by index
-    let plan = HardSort::default().plan(&scores);
+    let plan = HardSort { temperature: 1.0 }.plan(&scores);
     let places: Vec<usize> = (0..4).map(|i| plan.row(i).iter().position(|&x| x == 1.0).unwrap()).collect();
     assert_eq!(places, [1, 0, 2, 3]);
     let scores = normal(30, 1);
     let cotangent = matrix(&normal(900, 2), 30, &device).unsqueeze_dim::<3>(0);
     let run = |router: &dyn Router| {
         let scores = matrix(&scores, 30, &device).require_grad();
-        let plans = router.plans(scores.clone());
+        let plans = router.plans(scores.clone(), None);
         (host(plans.clone()), gradient(&scores, &(plans * cotangent.clone()).sum().backward()))
     };
     let hard = run(&HardSort { temperature: 0.3 });
-    assert_eq!(hard.0, HardSort::default().plan(&scores).share);
+    assert_eq!(hard.0, HardSort { temperature: 1.0 }.plan(&scores).share);
     assert_eq!(hard.1, run(&SoftSort { power: 1, temperature: 0.3 }).1);
 }
 
@@ -114,19 +117,19 @@ fn hard_sort_is_a_permutation_with_the_gradient_of_softsort() {
 fn gumbel_noise_is_seeded_and_only_for_training() {
     let device = training_device();
     let scores = matrix(&normal(60, 3), 30, &device).require_grad();
-    let router = GumbelSinkhorn::default();
-    let plain = host(Sinkhorn::default().plans(scores.clone()));
-    assert_eq!(host(router.plans(scores.clone())), plain);
-    let drawn = router.training_plans(scores.clone(), &[1, 2]);
-    assert_eq!(host(drawn.clone()), host(router.training_plans(scores.clone(), &[1, 2])));
-    let other = host(router.training_plans(scores.clone(), &[1, 3]));
+    let router = GumbelSinkhorn { sinkhorn: Sinkhorn::default(), noise: 1.0 };
+    let plain = host(Sinkhorn::default().plans(scores.clone(), None));
+    assert_eq!(host(router.plans(scores.clone(), None)), plain);
+    let drawn = router.plans(scores.clone(), Some(&[1, 2]));
+    assert_eq!(host(drawn.clone()), host(router.plans(scores.clone(), Some(&[1, 2]))));
+    let other = host(router.plans(scores.clone(), Some(&[1, 3])));
     assert_eq!(host(drawn.clone())[..900], other[..900]);
     assert!(apart(&host(drawn.clone())[900..], &other[900..]) > 0.01);
     assert!(apart(&host(drawn.clone()), &plain) > 0.01);
     let columns = host(drawn.clone().sum_dim(1));
     assert!(apart(&columns, &vec![1.0; 60]) < PLAN);
     let gain = vector(&normal(30, 4), &device);
-    let weights = router.training_token_weights(scores.clone(), gain.clone(), &[1, 2]);
+    let weights = router.token_weights(scores.clone(), gain.clone(), Some(&[1, 2]));
     assert!(apart(&host(weights), &host(drawn.clone().matmul(gain.reshape([1, -1, 1])))) < PLAN);
     let cotangent = matrix(&normal(1800, 5), 30, &device).reshape([2, 30, 30]);
     let moved = gradient(&scores, &(drawn.clone() * cotangent.clone()).sum().backward());
@@ -137,7 +140,7 @@ fn gumbel_noise_is_seeded_and_only_for_training() {
     let by_plain = gradient(&scores, &(plainly * cotangent).sum().backward());
     assert!(apart_of_largest(&moved, &by_plain) < GRADIENT);
     let silent = GumbelSinkhorn { noise: 0.0, ..router };
-    assert_eq!(host(silent.training_plans(scores, &[1, 2])), plain);
+    assert_eq!(host(silent.plans(scores, Some(&[1, 2]))), plain);
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use hf_hub::Repo;
 use ureq::http::Response;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::{Agent, Body};
+use ureq::typestate::WithoutBody;
+use ureq::{Agent, Body, RequestBuilder};
 
 use super::cache::{CachedRepo, at, is_name};
 use super::rate::Rate;
@@ -87,24 +88,28 @@ impl<'a> Client<'a> {
         HubError::Network { id, page, url: url.into(), reason }
     }
 
+    /// The answer to a request to `url`; the token goes to the endpoint only.
+    fn send(&self, request: RequestBuilder<WithoutBody>, url: &str) -> Result<Response<Body>, HubError> {
+        let request = match self.token(url) {
+            Some((name, token)) => request.header(name, token),
+            None => request,
+        };
+        request.call().map_err(|error| self.network(url, error))
+    }
+
     /// What the Hub says of `file` at `revision`; `None` if it has no such file there.
     pub fn ask(&self, revision: &str, file: &str) -> Result<Option<Remote>, HubError> {
         let mut url = self.url(revision, file);
         for _ in 0..MAX_REDIRECTS {
-            let mut request = self.agent.head(&url);
-            if let Some((name, token)) = self.token(&url) {
-                request = request.header(name, token);
-            }
-            let response = request.call().map_err(|error| self.network(&url, error))?;
-            let malformed = |what: &str| HubError::Malformed { url: url.clone(), what: what.into() };
-            let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+            let response = self.send(self.agent.head(&url), &url)?;
+            let header = |name: &str| header(&response, name);
             let status = response.status();
             if !(status.is_success() || status.is_redirection()) {
                 return self.refusal(&response, &url, revision);
             }
             if let (true, None) = (status.is_redirection(), header("x-repo-commit")) {
-                let location = header("location").ok_or_else(|| malformed("a redirect to nowhere"))?;
-                url = join(&url, location).ok_or_else(|| malformed("a redirect to what is no address"))?;
+                let location = header("location").ok_or_else(|| malformed(&url, "a redirect to nowhere"))?;
+                url = redirected(&url, location)?;
                 continue;
             }
             // The redirect of a renamed repository tells nothing of the file yet.
@@ -115,7 +120,7 @@ impl<'a> Client<'a> {
             }
             let name = |value: Option<&str>, what| {
                 let value = value.map(|v| v.trim_start_matches("W/").trim_matches('"').to_owned());
-                value.filter(|v| is_name(v)).ok_or_else(|| malformed(what))
+                value.filter(|v| is_name(v)).ok_or_else(|| malformed(&url, what))
             };
             let commit = name(header("x-repo-commit"), "no X-Repo-Commit")?;
             let etag = name(header("x-linked-etag").or(header("etag")), "no ETag")?;
@@ -127,44 +132,34 @@ impl<'a> Client<'a> {
             if file.ends_with(".json") && size > JSON_LIMIT {
                 let what =
                     format!("{file} is said to have {size} bytes, of which {JSON_LIMIT} at most are read");
-                return Err(malformed(&what));
+                return Err(malformed(&url, what));
             }
             return Ok(Some(Remote { commit, etag, size }));
         }
-        Err(HubError::Malformed { url, what: "it redirects without end".into() })
+        Err(malformed(&url, "it redirects without end"))
     }
 
     /// The size of the content at `url`, where it is not told without being asked.
     fn measure(&self, url: &str) -> Result<u64, HubError> {
         let response = self.get(url, "bytes=0-0")?;
-        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let total = header("content-range").and_then(|range| range.rsplit('/').next());
-        let size = total.or(header("content-length")).and_then(|size| size.trim().parse().ok());
-        size.ok_or_else(|| HubError::Malformed { url: url.into(), what: "no size".into() })
+        let total = header(&response, "content-range").and_then(|range| range.rsplit('/').next());
+        let size = total.or(header(&response, "content-length")).and_then(|size| size.trim().parse().ok());
+        size.ok_or_else(|| malformed(url, "no size"))
     }
 
-    /// Requests a range of `url`, following redirects; the token goes to the endpoint only.
+    /// Requests a range of `url`, following redirects.
     fn get(&self, url: &str, range: &str) -> Result<Response<Body>, HubError> {
         let mut url = url.to_owned();
         for _ in 0..=MAX_REDIRECTS {
-            let mut request = self.agent.get(&url);
-            if let Some((name, token)) = self.token(&url) {
-                request = request.header(name, token);
+            let request = self.agent.get(&url);
+            let request = if range.is_empty() { request } else { request.header("range", range) };
+            let response = self.send(request, &url)?;
+            match header(&response, "location").filter(|_| response.status().is_redirection()) {
+                Some(location) => url = redirected(&url, location)?,
+                None => return Ok(response),
             }
-            if !range.is_empty() {
-                request = request.header("range", range);
-            }
-            let response = request.call().map_err(|error| self.network(&url, error))?;
-            let location = response.headers().get("location").and_then(|value| value.to_str().ok());
-            let Some(location) = location.filter(|_| response.status().is_redirection()) else {
-                return Ok(response);
-            };
-            url = join(&url, location).ok_or_else(|| HubError::Malformed {
-                url: url.clone(),
-                what: "a redirect to what is no address".into(),
-            })?;
         }
-        Err(HubError::Malformed { url, what: "it redirects without end".into() })
+        Err(malformed(&url, "it redirects without end"))
     }
 
     /// The meaning of an error status; `Ok(None)` if only the file is missing.
@@ -174,8 +169,7 @@ impl<'a> Client<'a> {
         url: &str,
         revision: &str,
     ) -> Result<Option<T>, HubError> {
-        let header =
-            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let header = |name: &str| header(response, name).unwrap_or("");
         let (id, page) = (self.repo.url(), self.hub.page(self.repo));
         let message: String =
             header("x-error-message").chars().filter(|c| !c.is_control()).take(300).collect();
@@ -280,10 +274,10 @@ impl<'a> Client<'a> {
         let response = self.get(&url, &range)?;
         match response.status().as_u16() {
             206 => {
-                let range = response.headers().get("content-range").and_then(|value| value.to_str().ok());
+                let range = header(&response, "content-range");
                 if !range.is_some_and(|range| range.starts_with(&format!("bytes {done}-"))) {
                     let what = format!("it was asked for bytes from {done} on, and sends {range:?}");
-                    return Err(HubError::Malformed { url, what });
+                    return Err(malformed(&url, what));
                 }
             }
             200 => growing.empty()?, // the server knows no ranges: all anew
@@ -304,7 +298,7 @@ impl<'a> Client<'a> {
             if n as u64 > remote.size - growing.done {
                 growing.empty()?;
                 let what = format!("{file} is longer than the {} bytes that were announced", remote.size);
-                return Err(HubError::Malformed { url, what });
+                return Err(malformed(&url, what));
             }
             at(growing.path, atomic_file::step(|| growing.out.write_all(&buffer[..n])))?;
             growing.done += n as u64;
@@ -315,6 +309,19 @@ impl<'a> Client<'a> {
         }
         Ok(())
     }
+}
+
+fn header<'r>(response: &'r Response<Body>, name: &str) -> Option<&'r str> {
+    response.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+fn malformed(url: &str, what: impl Into<String>) -> HubError {
+    HubError::Malformed { url: url.into(), what: what.into() }
+}
+
+/// Where a redirect of `url` leads.
+fn redirected(url: &str, location: &str) -> Result<String, HubError> {
+    join(url, location).ok_or_else(|| malformed(url, "a redirect to what is no address"))
 }
 
 /// A content on its way.

@@ -224,27 +224,16 @@ impl Hub {
     /// The error that names what the cache lacks.
     fn missing(&self, repo: &Repo, cache: &CachedRepo) -> HubError {
         let commit = cache.commit(repo.revision());
-        let mut missing = Vec::new();
-        let mut have = |file: &str| {
-            let path = commit.as_ref().and_then(|commit| cache.file(commit, file));
-            if path.is_none() {
-                missing.push(file.to_owned());
-            }
-            path
-        };
-        have("config.json");
-        have("preprocessor_config.json");
-        match ["model.safetensors", "pytorch_model.bin"].map(|w| format!("{w}.index.json")).iter().find_map(
-            |index| {
-                commit
-                    .as_ref()
-                    .and_then(|commit| cache.file(commit, index))
-                    .and_then(|path| index::read(&path).ok())
-            },
-        ) {
-            Some(map) => index::shards(&map).into_iter().for_each(|shard| drop(have(shard))),
-            None => drop(have("model.safetensors")),
+        let file = |name: &str| commit.as_ref().and_then(|commit| cache.file(commit, name));
+        let index = ["model.safetensors", "pytorch_model.bin"]
+            .into_iter()
+            .find_map(|whole| index::read(&file(&format!("{whole}.index.json"))?).ok());
+        let mut needed = vec!["config.json", "preprocessor_config.json"];
+        match &index {
+            Some(map) => needed.extend(index::shards(map)),
+            None => needed.push("model.safetensors"),
         }
+        let missing = needed.into_iter().filter(|name| file(name).is_none()).map(str::to_owned).collect();
         HubError::Offline { id: repo.url(), page: self.page(repo), missing, cache: self.cache.clone() }
     }
 }

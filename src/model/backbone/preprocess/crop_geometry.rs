@@ -20,31 +20,17 @@ pub struct Rect {
 }
 
 /// To which size a photograph is resized.
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
     /// To this size, whatever its shape was.
-    Exact {
-        /// Pixels from top to bottom.
-        height: usize,
-        /// Pixels from left to right.
-        width: usize,
-    },
+    Exact { height: usize, width: usize },
     /// The shorter edge becomes this long, the shape stays.
     Shortest(usize),
     /// The shorter edge becomes `shortest` long, unless the longer one would exceed `longest`.
-    Between {
-        /// Of the shorter edge.
-        shortest: usize,
-        /// Of the longer edge, at most.
-        longest: usize,
-    },
+    Between { shortest: usize, longest: usize },
     /// As large as fits into this, the shape stays.
-    Within {
-        /// Pixels from top to bottom.
-        height: usize,
-        /// Pixels from left to right.
-        width: usize,
-    },
+    Within { height: usize, width: usize },
 }
 
 /// How one photograph is placed: resized to `to`, then cut to `size` at `offset`, which is negative

@@ -59,17 +59,15 @@ impl Weights {
             let path = dir.join(name);
             path.symlink_metadata().is_ok().then_some(path)
         };
-        if let Some(path) = present("model.safetensors") {
-            return Self::single(&path, safetensors_file::tensors);
-        }
-        if let Some(path) = present("model.safetensors.index.json") {
-            return Self::sharded(dir, &path, safetensors_file::tensors);
-        }
-        if let Some(path) = present("pytorch_model.bin") {
-            return Self::single(&path, torch_file::tensors);
-        }
-        if let Some(path) = present("pytorch_model.bin.index.json") {
-            return Self::sharded(dir, &path, torch_file::tensors);
+        let readers: [(&str, Reader); 2] =
+            [("model.safetensors", safetensors_file::tensors), ("pytorch_model.bin", torch_file::tensors)];
+        for (name, read) in readers {
+            if let Some(path) = present(name) {
+                return Self::single(&path, read);
+            }
+            if let Some(path) = present(&format!("{name}.index.json")) {
+                return Self::sharded(dir, &path, read);
+            }
         }
         Err(WeightsError::NoWeights { dir: dir.into(), found: found(dir) })
     }

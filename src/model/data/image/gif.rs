@@ -4,7 +4,7 @@
 use gif::{ColorOutput, DecodeOptions, MemoryLimit};
 use image::RgbImage;
 
-use super::{BYTE_LIMIT, Stop, check_size};
+use super::{BYTE_LIMIT, Stop, check_size, whole};
 
 pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
     let mut options = DecodeOptions::new();
@@ -38,6 +38,5 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
             to.copy_from_slice(&colour(*index));
         }
     }
-    RgbImage::from_raw(width as u32, height as u32, rgb)
-        .ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
+    whole(width as u32, height as u32, rgb)
 }

@@ -16,11 +16,10 @@
 
 use std::ffi::{CStr, c_int};
 
-use image::metadata::Orientation;
-use image::{DynamicImage, RgbImage};
+use image::RgbImage;
 use turbojpeg_sys as raw;
 
-use super::{BYTE_LIMIT, PIXEL_LIMIT, Stop, check_size, orientation, product};
+use super::{BYTE_LIMIT, PIXEL_LIMIT, Stop, check_size, orientation, product, upright, whole};
 
 /// More scans are no photograph but a trap: a few bytes each make the decoder pass over all pixels.
 const SCAN_LIMIT: u64 = 500;
@@ -59,15 +58,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
     // Another idea of where the scans begin does not get round the limit.
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, most)?;
     let rgb = library.pixels(bytes, pixels as usize, width)?;
-    let image = RgbImage::from_raw(width, height, rgb);
-    let image = image.ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))?;
-    let turn = orientation(about.exif, about.xmp);
-    if turn == Orientation::NoTransforms {
-        return Ok(image);
-    }
-    let mut image = DynamicImage::ImageRgb8(image);
-    image.apply_orientation(turn);
-    Ok(image.into_rgb8())
+    upright(whole(width, height, rgb)?, orientation(about.exif, about.xmp))
 }
 
 /// One decompressor of the library.

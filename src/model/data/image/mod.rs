@@ -186,8 +186,17 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
         ImageFormat::Tiff => decoder.orientation().unwrap_or(Orientation::NoTransforms),
         _ => orientation(exif.as_deref(), xmp.as_deref()),
     };
-    let mut image =
-        DynamicImage::ImageRgb8(to_rgb(DynamicImage::from_decoder(decoder).map_err(Stop::broken)?)?);
+    upright(to_rgb(DynamicImage::from_decoder(decoder).map_err(Stop::broken)?)?, orientation)
+}
+
+/// A picture of these pixels.
+fn whole(width: u32, height: u32, rgb: Vec<u8>) -> Result<RgbImage, Stop> {
+    RgbImage::from_raw(width, height, rgb).ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
+}
+
+/// The picture turned upright.
+fn upright(image: RgbImage, orientation: Orientation) -> Result<RgbImage, Stop> {
+    let mut image = DynamicImage::ImageRgb8(image);
     image.apply_orientation(orientation);
     Ok(image.into_rgb8())
 }
@@ -198,7 +207,7 @@ fn to_rgb(image: DynamicImage) -> Result<RgbImage, Stop> {
     let cut = |raw: Vec<u16>, channels: usize| {
         let colour = |p: &[u16]| if channels < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] };
         let rgb = raw.chunks_exact(channels).flat_map(|p| colour(p).map(|v| (v >> 8) as u8)).collect();
-        RgbImage::from_raw(width, height, rgb).ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
+        whole(width, height, rgb)
     };
     match image {
         DynamicImage::ImageLuma16(image) => cut(image.into_raw(), 1),

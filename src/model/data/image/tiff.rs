@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::io::Cursor;
 
-use image::{DynamicImage, RgbImage};
+use image::RgbImage;
+use image::metadata::Orientation;
 use tiff::ColorType;
 use tiff::decoder::{Decoder, DecodingResult, Limits};
 use tiff::tags::Tag;
 
-use super::{BYTE_LIMIT, Stop, check_size, product};
+use super::{BYTE_LIMIT, Stop, check_size, product, upright, whole};
 
 /// The picture, or nothing where the `image` crate knows its colours.
 pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
@@ -63,13 +64,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
             });
         }
     }
-    let image = RgbImage::from_raw(width, height, rgb);
-    let image = image.ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))?;
-    let mut image = DynamicImage::ImageRgb8(image);
-    if let Some(turn) = orientation.and_then(image::metadata::Orientation::from_exif) {
-        image.apply_orientation(turn);
-    }
-    Ok(Some(image.into_rgb8()))
+    let turn = orientation.and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms);
+    upright(whole(width, height, rgb)?, turn).map(Some)
 }
 
 /// The same file with its palette indices declared grey, which the decoder reads; nothing where the

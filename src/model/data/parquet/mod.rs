@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, UNTRAINABLE, name_of, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, UNTRAINABLE, walk};
 use shard::Label;
 pub use shard::{Row, Shard};
 
@@ -27,11 +27,6 @@ pub(super) const LAYOUT: Layout = Layout {
     official: false,
     splits: "name their files as train-00000-of-00001.parquet or test-00000-of-00001.parquet",
 };
-
-/// The bytes of the image in a row of a file, or why there are none.
-pub(super) fn image(path: &Path, row: usize) -> Result<Vec<u8>, String> {
-    Row::at(path.to_owned(), row).bytes()
-}
 
 fn is_parquet(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
@@ -133,16 +128,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     if samples.iter().all(|sample| sample.split != Split::Train) {
         notes.push(format!("there are no training images: {UNTRAINABLE}"));
     }
-    let folder = if root.is_file() { root.parent().unwrap_or(Path::new("")) } else { root };
-    Ok(Dataset {
-        name: name_of(root),
-        root: folder.into(),
-        layout: LAYOUT.id,
-        classes,
-        samples,
-        skipped: 0,
-        notes,
-    })
+    Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
 /// All files of the dataset, by path. They lie in one folder, or in folders named as splits.
@@ -199,12 +185,8 @@ fn classes(
     };
     let labels: BTreeMap<Label, usize> = names.iter().enumerate().map(|pair| (label(pair), pair.0)).collect();
     if let Some((row, found, _)) = rows.iter().find(|(_, label, _)| !labels.contains_key(label)) {
-        return Err(DataError::Line {
-            file: row.file().into(),
-            line: row.number() + 1,
-            found: found.to_string(),
-            expected: format!("one of the {} classes the file names", names.len()),
-        });
+        let expected = format!("one of the {} classes the file names", names.len());
+        return Err(DataError::line(row.file(), row.number() + 1, &found.to_string(), expected));
     }
     Ok(names.iter().enumerate().map(|pair| (label(pair), pair.1.clone())).collect())
 }

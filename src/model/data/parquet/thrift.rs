@@ -3,19 +3,6 @@
 //! does not know without asking whether they are there. So nothing passes but fields of the types that
 //! Parquet's own definition gives them, whose elements and bytes are all there.
 
-/// What a field is on the wire.
-#[derive(Clone, Copy, PartialEq)]
-enum Wire {
-    Bool,
-    Byte,
-    /// Of 16, 32 or 64 bits: all are written alike.
-    Number,
-    Double,
-    Bytes,
-    List,
-    Struct,
-}
-
 /// Structures within structures; Parquet's own have seven.
 const MAX_DEPTH: usize = 16;
 /// Elements of one list; a file has as many columns and groups of rows.
@@ -148,55 +135,44 @@ impl Walk<'_, '_> {
             };
             self.path.push(field);
             let wanted = defined.get(field as usize - 1).copied();
-            self.value(self.wire(code)?, wanted)?;
+            self.value(self.letter(code)?, wanted)?;
             self.path.pop();
         }
     }
 
-    fn wire(&self, code: u8) -> Result<Wire, Flaw> {
+    /// The letter of a type on the wire, as [`Fields`] has them; `l` for a list.
+    fn letter(&self, code: u8) -> Result<u8, Flaw> {
         Ok(match code {
-            1 | 2 => Wire::Bool,
-            3 => Wire::Byte,
-            4..=6 => Wire::Number,
-            7 => Wire::Double,
-            8 => Wire::Bytes,
-            9 => Wire::List,
-            12 => Wire::Struct,
+            1 | 2 => b'b',
+            3 => b'y',
+            4..=6 => b'n', // of 16, 32 or 64 bits: all are written alike
+            7 => b'd',
+            8 => b's',
+            9 => b'l',
+            12 => b'c',
             _ => return self.wrong("a type that Parquet has not"),
         })
     }
 
-    /// What a field holds; `wanted` is its letter.
-    fn value(&mut self, found: Wire, wanted: Option<u8>) -> Result<(), Flaw> {
-        let right = wanted.is_none_or(|letter| {
-            found
-                == match letter {
-                    b'b' => Wire::Bool,
-                    b'y' => Wire::Byte,
-                    b'n' => Wire::Number,
-                    b'd' => Wire::Double,
-                    b's' => Wire::Bytes,
-                    b'c' => Wire::Struct,
-                    _ => Wire::List,
-                }
-        });
-        if !right {
+    /// What a field holds, by the letter that was found and the one that is defined.
+    fn value(&mut self, found: u8, wanted: Option<u8>) -> Result<(), Flaw> {
+        if wanted.is_some_and(|wanted| found != if wanted.is_ascii_uppercase() { b'l' } else { wanted }) {
             return self.wrong("another type than Parquet defines");
         }
         match found {
-            Wire::Bool => Ok(()), // it is told by the type
-            Wire::Byte => self.skip(1),
-            Wire::Double => self.skip(8),
-            Wire::Number => {
+            b'b' => Ok(()), // it is told by the type
+            b'y' => self.skip(1),
+            b'd' => self.skip(8),
+            b'n' => {
                 let number = self.number()?;
                 self.tell((number >> 1) as i64 ^ -((number & 1) as i64)) // the sign is the lowest bit
             }
-            Wire::Bytes => {
+            b's' => {
                 let length = self.number()?;
                 self.skip(length)
             }
-            Wire::List => self.list(wanted.map(|letter| letter.to_ascii_lowercase())),
-            Wire::Struct => self.structure(),
+            b'l' => self.list(wanted.map(|letter| letter.to_ascii_lowercase())),
+            _ => self.structure(),
         }
     }
 
@@ -206,11 +182,11 @@ impl Walk<'_, '_> {
             return Ok(()); // an empty list, as some write it
         }
         let count = if head >> 4 == 15 { self.number()? } else { u64::from(head >> 4) };
-        let wire = self.wire(head & 0x0f)?;
-        if count > MAX_ELEMENTS || [Wire::Bool, Wire::List].contains(&wire) {
+        let letter = self.letter(head & 0x0f)?;
+        if count > MAX_ELEMENTS || [b'b', b'l'].contains(&letter) {
             return self.wrong(&format!("a list of {count}"));
         }
         self.tell(count as i64)?;
-        (0..count).try_for_each(|_| self.value(wire, wanted))
+        (0..count).try_for_each(|_| self.value(letter, wanted))
     }
 }

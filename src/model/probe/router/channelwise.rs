@@ -75,10 +75,7 @@ impl Channelwise {
                 let query = self.query.clone().expect("a learned order has a scorer").transpose(); // [d, 1]
                 let raw = tokens.clone().reshape([images * n, width]).matmul(query); // [B N, 1]
                 let scores = standardise_batch(raw.reshape([images, n])); // [B, N]
-                let plans = match image_seeds {
-                    Some(image_seeds) => router.training_plans(scores, image_seeds),
-                    None => router.plans(scores),
-                };
+                let plans = router.plans(scores, image_seeds.as_deref());
                 plans.matmul(self.gain.clone().unsqueeze_dim(0)) // [B, N, d]
             }
         };

@@ -33,12 +33,6 @@ pub struct GumbelSinkhorn {
     pub noise: f64,
 }
 
-impl Default for GumbelSinkhorn {
-    fn default() -> Self {
-        Self { sinkhorn: Sinkhorn::default(), noise: 1.0 }
-    }
-}
-
 impl Router for GumbelSinkhorn {
     fn id(&self) -> &'static str {
         SPEC.id
@@ -57,37 +51,28 @@ impl Router for GumbelSinkhorn {
     }
 
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
-        let noise =
-            image_seed.map(|image_seed| self.noise([1, scores.len()], &[image_seed])).unwrap_or_default();
+        let noise = self.noise([1, scores.len()], image_seed.as_slice());
         self.sinkhorn.noisy_route(scores, &noise)
     }
 
-    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
-        self.sinkhorn.plans(scores)
-    }
-
-    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
-        self.sinkhorn.token_weights(scores, gain)
-    }
-
-    fn training_plans(&self, scores: Tensor<2>, image_seeds: &[u64]) -> Tensor<3> {
-        let noise = self.noise(scores.dims(), image_seeds);
+    fn plans(&self, scores: Tensor<2>, image_seeds: Option<&[u64]>) -> Tensor<3> {
+        let noise = self.noise(scores.dims(), image_seeds.unwrap_or_default());
         self.sinkhorn.noisy_plans(scores, noise)
     }
 
-    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: &[u64]) -> Tensor<2> {
-        let noise = self.noise(scores.dims(), image_seeds);
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: Option<&[u64]>) -> Tensor<2> {
+        let noise = self.noise(scores.dims(), image_seeds.unwrap_or_default());
         self.sinkhorn.noisy_token_weights(scores, gain, noise)
     }
 }
 
 impl GumbelSinkhorn {
-    /// The noise of a batch, `[B, N, N]` row-major, one seed an image.
+    /// The noise of a batch, `[B, N, N]` row-major, one seed an image; nothing without seeds.
     ///
     /// # Panics
-    /// If there is not one seed for every image: a bug of the caller.
+    /// If there are seeds, but not one for every image: a bug of the caller.
     pub fn noise(&self, [images, n]: [usize; 2], image_seeds: &[u64]) -> Vec<f32> {
-        assert_eq!(images, image_seeds.len(), "one seed for every image");
+        assert!(image_seeds.is_empty() || image_seeds.len() == images, "one seed for every image");
         image_seeds
             .iter()
             .flat_map(|&image_seed| gumbel(image_seed, n * n))

@@ -27,12 +27,6 @@ pub struct HardSort {
     pub temperature: f64,
 }
 
-impl Default for HardSort {
-    fn default() -> Self {
-        Self { temperature: 1.0 }
-    }
-}
-
 /// One image: the sorted order, and the router whose gradient passes through.
 struct StraightThrough {
     order: Vec<usize>,
@@ -92,8 +86,8 @@ impl Router for HardSort {
         Box::new(StraightThrough { order: sort::ascending(scores), soft: soft.route(scores, image_seed) })
     }
 
-    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
-        let soft = SoftSort { power: 1, temperature: self.temperature }.plans(scores.clone()); // [B, N, N]
+    fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
+        let soft = SoftSort { power: 1, temperature: self.temperature }.plans(scores.clone(), None); // [B, N, N]
         sort::places(scores) + (soft.clone() - soft.detach()) // [B, N, N]: the bracket is exactly 0
     }
 }

@@ -39,18 +39,12 @@ impl WeightRule for RoutedWeights {
     fn weights(&self, _: &Tensor<3>, scores: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
         let scores = standardise_batch(scores.expect("a router has a scorer").squeeze_dim(1)); // [B, N]
         let gains = gains.expect("positions have gains"); // [M, N]
+        let image_seeds = self.image_seeds.as_deref();
         if self.pools == 1 {
             let gain = gains.squeeze_dim::<1>(0); // [N]
-            let weights = match &self.image_seeds {
-                Some(image_seeds) => self.router.training_token_weights(scores, gain, image_seeds),
-                None => self.router.token_weights(scores, gain),
-            };
-            return weights.unsqueeze_dim(1);
+            return self.router.token_weights(scores, gain, image_seeds).unsqueeze_dim(1);
         }
-        let plans = match &self.image_seeds {
-            Some(image_seeds) => self.router.training_plans(scores, image_seeds),
-            None => self.router.plans(scores),
-        };
+        let plans = self.router.plans(scores, image_seeds);
         plans.matmul(gains.transpose().unsqueeze_dim(0)).swap_dims(1, 2) // [B, M, N]
     }
 }

@@ -53,27 +53,14 @@ pub trait Router: Send + Sync {
     /// explore; absent outside of training.
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed>;
 
-    /// The plans of a batch. `scores`: `[B, N]`, standardised; returns `[B, N, N]`.
-    fn plans(&self, scores: Tensor<2>) -> Tensor<3>;
+    /// The plans of a batch. `scores`: `[B, N]`, standardised; returns `[B, N, N]`. Routers that explore draw their
+    /// noise from `image_seeds`, one seed an image; absent outside of training.
+    fn plans(&self, scores: Tensor<2>, image_seeds: Option<&[u64]>) -> Tensor<3>;
 
     /// `P q` for a batch: what every token counts when position `k` counts `gain[k]`.
-    /// `scores`: `[B, N]`; `gain`: `[N]`; returns `[B, N]`.
-    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
-        weigh(self.plans(scores), gain)
-    }
-
-    /// [`plans`](Router::plans) while training: routers that explore draw their noise from
-    /// `image_seeds`, one seed an image; the others need none.
-    fn training_plans(&self, scores: Tensor<2>, image_seeds: &[u64]) -> Tensor<3> {
-        let _ = image_seeds;
-        self.plans(scores)
-    }
-
-    /// [`token_weights`](Router::token_weights) while training, as
-    /// [`training_plans`](Router::training_plans).
-    fn training_token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: &[u64]) -> Tensor<2> {
-        let _ = image_seeds;
-        self.token_weights(scores, gain)
+    /// `scores`: `[B, N]`; `gain`: `[N]`; `image_seeds` as [`plans`](Router::plans) takes them; returns `[B, N]`.
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: Option<&[u64]>) -> Tensor<2> {
+        weigh(self.plans(scores, image_seeds), gain)
     }
 }
 

@@ -37,12 +37,6 @@ pub struct NeuralSort {
     pub temperature: f64,
 }
 
-impl Default for NeuralSort {
-    fn default() -> Self {
-        Self { temperature: 1.0 }
-    }
-}
-
 impl Router for NeuralSort {
     fn id(&self) -> &'static str {
         SPEC.id
@@ -87,7 +81,7 @@ impl Router for NeuralSort {
         Box::new(Columns { scores: scores.to_vec(), logits, score_grad: Box::new(score_grad) })
     }
 
-    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+    fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
         let [_, n] = scores.dims();
         let device = scores.device();
         let places = sort::places(scores.clone()); // [B, N, N]: 1 where token i has rank k

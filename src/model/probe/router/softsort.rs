@@ -40,12 +40,6 @@ pub struct SoftSort {
     pub temperature: f64,
 }
 
-impl Default for SoftSort {
-    fn default() -> Self {
-        Self { power: 2, temperature: 1.0 }
-    }
-}
-
 impl Router for SoftSort {
     fn id(&self) -> &'static str {
         SPEC.id
@@ -84,7 +78,7 @@ impl Router for SoftSort {
         Box::new(Columns { scores: scores.to_vec(), logits, score_grad: Box::new(score_grad) })
     }
 
-    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+    fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
         let sorted = sort::sorted(scores.clone(), sort::places(scores.clone())); // [B, N]
         let difference = sorted.unsqueeze_dim::<3>(1) - scores.unsqueeze_dim::<3>(2); // [B, N (i), N (k)]
         let distance = if self.power == 1 { difference.abs() } else { difference.clone() * difference };

@@ -59,18 +59,9 @@ impl<'a> Unpickler<'a> {
                 b'N' => self.push(Value::None),
                 0x88 => self.push(Value::Bool(true)),
                 0x89 => self.push(Value::Bool(false)),
-                b'K' => {
-                    let n = self.array::<1>()?[0].into();
-                    self.push(Value::Int(n));
-                }
-                b'M' => {
-                    let n = u16::from_le_bytes(self.array()?).into();
-                    self.push(Value::Int(n));
-                }
-                b'J' => {
-                    let n = i32::from_le_bytes(self.array()?).into();
-                    self.push(Value::Int(n));
-                }
+                b'K' => self.int(|[n]| n.into())?,
+                b'M' => self.int(|n| u16::from_le_bytes(n).into())?,
+                b'J' => self.int(|n| i32::from_le_bytes(n).into())?,
                 0x8a | 0x8b => {
                     let n = if op == 0x8a { self.size::<1>()? } else { self.size::<4>()? };
                     let bytes = self.take(n)?;
@@ -114,23 +105,11 @@ impl<'a> Unpickler<'a> {
                     let items = self.pop_mark()?;
                     self.set(&items)?;
                 }
-                b'q' => {
-                    let slot = self.size::<1>()? as u32;
-                    self.remember(slot)?;
-                }
-                b'r' => {
-                    let slot = self.size::<4>()? as u32;
-                    self.remember(slot)?;
-                }
-                0x94 => self.remember(self.memo.len() as u32)?,
-                b'h' => {
-                    let slot = self.size::<1>()? as u32;
-                    self.recall(slot)?;
-                }
-                b'j' => {
-                    let slot = self.size::<4>()? as u32;
-                    self.recall(slot)?;
-                }
+                b'q' => self.remember::<1>()?,
+                b'r' => self.remember::<4>()?,
+                0x94 => drop(self.memo.insert(self.memo.len() as u32, self.top()?)),
+                b'h' => self.recall::<1>()?,
+                b'j' => self.recall::<4>()?,
                 b'c' | b'i' => {
                     let (module, name) = (self.line()?, self.line()?);
                     if op == b'i' {
@@ -251,12 +230,21 @@ impl<'a> Unpickler<'a> {
         }
     }
 
-    fn remember(&mut self, slot: u32) -> Done {
+    /// An integer that is written in `N` bytes.
+    fn int<const N: usize>(&mut self, read: fn([u8; N]) -> i64) -> Done {
+        let bytes = self.array()?;
+        self.push(Value::Int(read(bytes)));
+        Ok(())
+    }
+
+    fn remember<const N: usize>(&mut self) -> Done {
+        let slot = self.size::<N>()? as u32;
         self.memo.insert(slot, self.top()?);
         Ok(())
     }
 
-    fn recall(&mut self, slot: u32) -> Done {
+    fn recall<const N: usize>(&mut self) -> Done {
+        let slot = self.size::<N>()? as u32;
         match self.memo.get(&slot) {
             Some(&id) => self.stack.push(id),
             None => return malformed(format!("memo {slot} was never set")),

@@ -163,11 +163,11 @@ impl Router for Sinkhorn {
         self.noisy_route(scores, &[])
     }
 
-    fn plans(&self, scores: Tensor<2>) -> Tensor<3> {
+    fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
         self.noisy_plans(scores, vec![])
     }
 
-    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
         self.noisy_token_weights(scores, gain, vec![])
     }
 }

@@ -1,0 +1,135 @@
+//! Activations on the CPU in one pass and in wide registers. GELU (Hendrycks and Gimpel, 2016):
+//! `x (1 + erf(x / sqrt 2)) / 2`. Gates `x sigmoid(s(x))`: SiLU with `s = x`, quick GELU with `s = 1.702 x`, GELU by its tanh
+//! approximation with `s = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, because `(1 + tanh u) / 2 = sigmoid(2 u)`.
+
+use burn::backend::Flex;
+use burn::tensor::{DType, Tensor, activation};
+use rayon::prelude::*;
+
+use crate::model::ops::cpu::{flex, on_cpu};
+use crate::model::ops::simd::{exp_single, multiply_add, vectorised};
+
+/// Values a thread takes at once.
+const CHUNK: usize = 1 << 13;
+
+/// GELU of every value; in place on the CPU where nobody else holds them.
+pub(super) fn gelu(x: Tensor<2>) -> Tensor<2> {
+    in_parts(x, by_error_function, activation::gelu)
+}
+
+/// `each` of the values, in place and in parts on the CPU where nobody else holds them; `elementary`
+/// elsewhere.
+fn in_parts(
+    x: Tensor<2>,
+    each: impl Fn(&mut [f32]) + Send + Sync,
+    elementary: impl FnOnce(Tensor<2>) -> Tensor<2>,
+) -> Tensor<2> {
+    let device = x.device();
+    if !on_cpu(&device) || device.is_autodiff() || x.dtype() != DType::F32 {
+        return elementary(x);
+    }
+    let mut x = flex(x).to_contiguous();
+    x.storage_mut::<f32>().par_chunks_mut(CHUNK).for_each(each);
+    Tensor::from_primitive::<Flex>(x)
+}
+
+vectorised! {
+    /// The error function to 2e-7 (Abramowitz and Stegun, 7.1.26):
+    /// `1 - t (a_1 + t (a_2 + ...)) exp(-x^2)` with `t = 1 / (1 + p x)`.
+    fn by_error_function<const FUSED: bool>(values: &mut [f32]) {
+        const P: f32 = 0.327_591_1;
+        const A: [f32; 5] = [0.254_829_6, -0.284_496_72, 1.421_413_8, -1.453_152, 1.061_405_4];
+        for value in values {
+            let x = *value;
+            let scaled = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
+            let t = 1.0 / multiply_add::<FUSED, f32>(P, scaled, 1.0);
+            let mut series = A[4];
+            let mut term = 4;
+            while term > 0 {
+                term -= 1;
+                series = multiply_add::<FUSED, f32>(series, t, A[term]);
+            }
+            let beyond = 0.5 * series * t * exp_single::<FUSED>(-scaled * scaled); // of |x|, in one tail
+            *value = x * if x < 0.0 { beyond } else { 1.0 - beyond };
+        }
+    }
+}
+
+/// `s(x) = linear x + cubic x^3`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slope {
+    linear: f32,
+    cubic: f32,
+}
+
+/// SiLU's.
+pub(super) const SILU: Slope = Slope { linear: 1.0, cubic: 0.0 };
+/// Quick GELU's.
+pub(super) const QUICK: Slope = Slope { linear: 1.702, cubic: 0.0 };
+/// Of GELU by tanh.
+pub(super) const TANH: Slope = {
+    let twice = 2.0 * std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
+    Slope { linear: twice, cubic: twice * 0.044715 }
+};
+
+/// `x sigmoid(s(x))` of every value; in place on the CPU where nobody else holds them.
+pub(super) fn swish(x: Tensor<2>, slope: Slope) -> Tensor<2> {
+    in_parts(x, |part| gate(part, slope), |x| elementary(x, slope))
+}
+
+fn elementary(x: Tensor<2>, Slope { linear, cubic }: Slope) -> Tensor<2> {
+    let slope = match cubic {
+        0.0 => x.clone() * linear,
+        _ => (x.clone() * x.clone() * cubic + linear) * x.clone(),
+    };
+    x * activation::sigmoid(slope)
+}
+
+vectorised! {
+    fn gate<const FUSED: bool>(values: &mut [f32], slope: Slope) {
+        for value in values {
+            let x = *value;
+            let s = x * multiply_add::<FUSED, f32>(x * x, slope.cubic, slope.linear);
+            *value = x / (1.0 + exp_single::<FUSED>(-s));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+    use crate::close::assert_close;
+    use crate::model::ops::cpu::host;
+
+    /// From -12 to 12 by thousandths.
+    fn values() -> Vec<f32> {
+        (-12_000..12_000).map(|i| i as f32 * 1e-3).collect()
+    }
+
+    fn tensor() -> Tensor<2> {
+        Tensor::from_data(TensorData::new(values(), [24, 1000]), &Device::flex())
+    }
+
+    #[test]
+    fn gelu_is_that_of_elementary_operations() {
+        let (found, expected) = (host(gelu(tensor())), host(activation::gelu(tensor())));
+        assert_close("gelu from -12 by thousandths", found, expected, 5e-7);
+    }
+
+    #[test]
+    fn gates_are_those_of_elementary_operations() {
+        let values = values();
+        for slope in [SILU, QUICK, TANH] {
+            let (found, expected) = (host(swish(tensor(), slope)), host(elementary(tensor(), slope)));
+            assert_eq!(found.len(), values.len());
+            let share =
+                |all: Vec<f32>| all.iter().zip(&values).map(|(y, x)| y / (1.0 + x.abs())).collect::<Vec<_>>();
+            assert_close(format!("{slope:?}"), share(found), share(expected), 1e-6);
+        }
+        let far = Tensor::<2>::from_data([[-1e6_f32, 1e6]], &Device::flex());
+        let far = host(swish(far, TANH));
+        assert!(far[0].abs() < 1e-30 && far[1] == 1e6, "{far:?}");
+    }
+}
