@@ -10,9 +10,8 @@ use crate::app::devtools::microbench::select::Wanted;
 use crate::app::devtools::microbench::{self, Bench, BenchError, GROUPS, Sizes};
 use crate::app::jobs::train::plan;
 use crate::app::terminal::error::Usage;
-use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout;
+use crate::app::terminal::{interrupt, stdout};
 use crate::model::device;
 use crate::model::probe::head;
 

@@ -4,10 +4,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::font;
-use super::hover;
 pub use super::hover::{Hover, Identity};
 use super::theme::Color;
+use super::{font, hover};
 
 /// A place, in points from the top-left corner.
 pub type Point = [f32; 2];

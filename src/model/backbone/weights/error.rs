@@ -1,8 +1,7 @@
 //! What can be wrong with the weights of a backbone, and what to do about it.
 
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use thiserror::Error;
 

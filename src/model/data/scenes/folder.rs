@@ -6,9 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use image::ExtendedColorType;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
-use image::{ImageEncoder, ImageError};
+use image::{ExtendedColorType, ImageEncoder, ImageError};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 

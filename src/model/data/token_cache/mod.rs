@@ -17,8 +17,7 @@ use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
 use crate::model::grid::Grid;
-use crate::model::io::atomic_file;
-use crate::model::io::sha256;
+use crate::model::io::{atomic_file, sha256};
 
 mod cache;
 pub mod list;

@@ -13,8 +13,7 @@ use super::{
     CacheError, CacheManifest, MANIFEST, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error,
     shard_path, write_whole,
 };
-use crate::model::io::atomic_file;
-use crate::model::io::sha256;
+use crate::model::io::{atomic_file, sha256};
 use crate::model::tokens::Tokens;
 
 /// Takes the tokens of the missing images, one after another, and writes a shard whenever one is full.
