@@ -72,9 +72,8 @@ impl Machine {
         interrupt::listen();
         let sizes = self.sizes()?;
         let wanted = Wanted(self.only.clone());
-        let mut names = GROUPS.iter().flat_map(|group| (group.names)(&sizes));
-        if !names.any(|name| wanted.holds(&name)) {
-            let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
+        let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
+        if !names.iter().any(|name| wanted.holds(name)) {
             let only = self.only.join(",");
             return Err(Usage(format!("--only {only} fits none of: {}", names.join(" "))).into());
         }

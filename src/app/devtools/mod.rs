@@ -8,8 +8,14 @@ mod table;
 mod window;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use eframe::egui;
+
+use crate::app::worker::{Worker, WorkerEnv};
+use crate::app::{App, demo as bundled};
 
 /// Measure how fast this machine is: heads, look-ups, backbones, the window.
 #[derive(Args)]
@@ -26,6 +32,32 @@ pub struct Bench {
 enum What {
     Window(window::Window),
     Soak(soak::Soak),
+}
+
+/// The window on the bundled demo, on a worker of its own, with nobody's settings: the same measurement for all.
+fn demo_window(ctx: &egui::Context) -> anyhow::Result<App> {
+    let wake = ctx.clone();
+    let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
+        .context("cannot start the threads that compute")?;
+    let mut app = App::new(ctx, Box::new(worker), None);
+    bundled::opening().into_iter().for_each(|command| app.dispatch(command));
+    Ok(app)
+}
+
+/// The wheel turned by so many lines.
+fn wheel(lines: f32) -> egui::Event {
+    egui::Event::MouseWheel {
+        unit: egui::MouseWheelUnit::Line,
+        delta: egui::vec2(0.0, lines),
+        phase: egui::TouchPhase::Move,
+        source: egui::MouseWheelSource::Wheel,
+        modifiers: egui::Modifiers::NONE,
+    }
+}
+
+/// Whether an event comes from the pointer of the real screen, which would disturb one that is driven.
+fn is_real_pointer(event: &egui::Event) -> bool {
+    matches!(event, egui::Event::PointerMoved(_) | egui::Event::PointerGone)
 }
 
 impl Bench {

@@ -124,9 +124,7 @@ mod tests {
     use super::*;
 
     fn found(name: &str, adapter: &str, kind: Type) -> Found {
-        let (name, adapter, api) = (name.into(), adapter.into(), "Vulkan".into());
-        let (max_buffer, max_binding, memory) = (None, None, None);
-        Found { name, adapter, kind, api, driver: String::new(), max_buffer, max_binding, memory }
+        Found { name: name.into(), adapter: adapter.into(), kind, api: "Vulkan".into(), ..Found::default() }
     }
 
     /// A machine with everything, its adapters out of order.

@@ -17,10 +17,7 @@ pub(super) fn list() -> Vec<Found> {
         adapter: format!("NVIDIA GPU {index}"),
         kind: Type::DiscreteGpu,
         api: "CUDA".into(),
-        driver: String::new(),
-        max_buffer: None,
-        max_binding: None,
-        memory: None,
+        ..Found::default()
     });
     found.collect()
 }

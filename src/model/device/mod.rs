@@ -31,7 +31,7 @@ use burn::tensor::Device;
 use serde::Serialize;
 
 /// What kind of hardware a device is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Type {
     /// A graphics card with its own memory.
@@ -41,6 +41,7 @@ pub enum Type {
     /// A GPU handed into a virtual machine.
     VirtualGpu,
     /// A driver that does not say.
+    #[default]
     Unknown,
     /// A GPU played by the processor: for tests, not for work.
     Software,
@@ -62,7 +63,7 @@ impl std::fmt::Display for Type {
 }
 
 /// A device that is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Found {
     /// The name that opens exactly this one: `cpu`, `wgpu:0`, `cuda:0`.
     pub name: String,
@@ -134,10 +135,8 @@ fn processor() -> Found {
         adapter: processor_name(),
         kind: Type::Cpu,
         api: "flex".into(),
-        driver: String::new(),
-        max_buffer: None,
-        max_binding: None,
         memory: main_memory(),
+        ..Found::default()
     }
 }
 

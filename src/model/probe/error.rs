@@ -1,38 +1,35 @@
 //! What can be wrong with a probe file, or with the tokens it is asked to read. Every message names
 //! the file and says what to do.
 
-use std::path::PathBuf;
-
 use crate::model::probe::head::ConfigError;
 
 /// A probe that cannot be read, written or used.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    #[error("cannot {verb} {}: {source}; check that the path exists and may be {verb_past}", path.display())]
-    Io { path: PathBuf, verb: &'static str, verb_past: &'static str, source: std::io::Error },
-    #[error("{} holds more than {most} bytes, which no probe does; is this the backbone's file?", path.display())]
-    TooLarge { path: PathBuf, most: u64 },
+    #[error("cannot {verb} {file}: {source}; check that the path exists and may be {verb_past}")]
+    Io { file: String, verb: &'static str, verb_past: &'static str, source: std::io::Error },
+    #[error("{file} holds more than {most} bytes, which no probe does; is this the backbone's file?")]
+    TooLarge { file: String, most: u64 },
     #[error(
-        "{} is not a readable safetensors file ({source}); write it with `safetensors.torch.save_file`, \
-         or copy it again if it was cut short",
-        path.display()
+        "{file} is not a readable safetensors file ({source}); write it with `safetensors.torch.save_file`, \
+         or copy it again if it was cut short"
     )]
-    NotSafetensors { path: PathBuf, source: safetensors::SafeTensorError },
+    NotSafetensors { file: String, source: safetensors::SafeTensorError },
     #[error(
-        "{} has no metadata key `ssmprobe`, so it does not say which head it holds; write it with \
-         `save_file(tensors, path, metadata={{\"ssmprobe\": json.dumps({{...}})}})`",
-        path.display()
+        "{file} has no metadata key `ssmprobe`, so it does not say which head it holds; write it with \
+         `save_file(tensors, path, metadata={{\"ssmprobe\": json.dumps({{...}})}})`"
     )]
-    NoMetadata { path: PathBuf },
-    #[error("{}: metadata key `ssmprobe` cannot be understood: {source}; correct it and save the file again", path.display())]
-    Metadata { path: PathBuf, source: serde_json::Error },
+    NoMetadata { file: String },
     #[error(
-        "{} has format {found}, this program reads format {expected}; update ssmprobe, or write the probe \
-         again with `\"format\": {expected}`",
-        path.display()
+        "{file}: metadata key `ssmprobe` cannot be understood: {source}; correct it and save the file again"
     )]
-    Format { path: PathBuf, found: String, expected: u64 },
+    Metadata { file: String, source: serde_json::Error },
+    #[error(
+        "{file} has format {found}, this program reads format {expected}; update ssmprobe, or write the probe \
+         again with `\"format\": {expected}`"
+    )]
+    Format { file: String, found: String, expected: u64 },
     #[error("{file} holds the head `{found}`, which does not exist; choose one of: {known}")]
     UnknownHead { file: String, found: String, known: String },
     #[error("{file}: {source}; correct `config` in the metadata and save the file again")]

@@ -42,16 +42,15 @@ impl Probe {
 
     /// Reads the bytes of a probe file; `path` names it in errors.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, ProbeError> {
-        let damaged = |source| ProbeError::NotSafetensors { path: path.to_owned(), source };
+        let file = path.display().to_string();
+        let damaged = |source| ProbeError::NotSafetensors { file: file.clone(), source };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
         let mut metadata: BTreeMap<String, String> =
             header.metadata().clone().unwrap_or_default().into_iter().collect();
         let description =
-            metadata.remove(KEY).ok_or_else(|| ProbeError::NoMetadata { path: path.to_owned() })?;
-        let meta = parse_meta(&description, path)?;
-        let file = path.display().to_string();
-
+            metadata.remove(KEY).ok_or_else(|| ProbeError::NoMetadata { file: file.clone() })?;
+        let meta = parse_meta(&description, &file)?;
         let spec = head::find(&meta.head).ok_or_else(|| ProbeError::UnknownHead {
             file: file.clone(),
             found: meta.head.clone(),
@@ -98,8 +97,8 @@ impl Probe {
     /// Writes a probe file, whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ProbeError> {
         let path = path.as_ref();
-        let io =
-            |source| ProbeError::Io { path: path.to_owned(), verb: "write", verb_past: "written", source };
+        let file = path.display().to_string();
+        let io = |source| ProbeError::Io { file: file.clone(), verb: "write", verb_past: "written", source };
         let classes = self.classifier.bias.len();
         let features = self.classifier.weight.len() / classes.max(1);
         let mut named: Vec<(&str, Vec<usize>, Dtype, Vec<u8>)> = Vec::new();
@@ -131,20 +130,21 @@ impl Probe {
 
 /// The bytes of a file that may be a probe.
 fn read(path: &Path) -> Result<Vec<u8>, ProbeError> {
+    let file = path.display().to_string();
     atomic_file::read(path, MAX_FILE_BYTES).map_err(|source| match source.kind() {
-        ErrorKind::FileTooLarge => ProbeError::TooLarge { path: path.to_owned(), most: MAX_FILE_BYTES },
-        _ => ProbeError::Io { path: path.to_owned(), verb: "read", verb_past: "read", source },
+        ErrorKind::FileTooLarge => ProbeError::TooLarge { file, most: MAX_FILE_BYTES },
+        _ => ProbeError::Io { file, verb: "read", verb_past: "read", source },
     })
 }
 
 /// The description, its format checked before anything else of it is believed.
-fn parse_meta(description: &str, path: &Path) -> Result<Meta, ProbeError> {
-    let misread = |source| ProbeError::Metadata { path: path.to_owned(), source };
+fn parse_meta(description: &str, file: &str) -> Result<Meta, ProbeError> {
+    let misread = |source| ProbeError::Metadata { file: file.to_owned(), source };
     let value: Value = serde_json::from_str(description).map_err(misread)?;
     match value.get("format") {
         Some(found) if found.as_u64() != Some(FORMAT) => {
-            let (path, found) = (path.to_owned(), found.to_string());
-            Err(ProbeError::Format { path, found, expected: FORMAT })
+            let (file, found) = (file.to_owned(), found.to_string());
+            Err(ProbeError::Format { file, found, expected: FORMAT })
         }
         _ => serde_json::from_value(value).map_err(misread),
     }

@@ -139,15 +139,12 @@ impl Probe {
         let by_number = || asked.parse().ok().filter(|&index: &usize| index < self.classes());
         by_name.or_else(by_number).ok_or_else(|| {
             let range = format!("a number from 0 to {}", self.classes().saturating_sub(1));
-            if asked.parse::<i64>().is_ok() {
-                let hint = format!("it has {} classes; choose {range}", self.classes());
-                return ProbeError::Class { file: self.file.clone(), asked: asked.to_owned(), hint };
-            }
-            let near: Vec<String> = nearest(asked, names.iter().map(String::as_str), 5)
-                .into_iter()
-                .map(|name| format!("`{name}`"))
-                .collect();
+            let near = nearest(asked, names.iter().map(String::as_str), 5);
+            let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
             let hint = match near.as_slice() {
+                _ if asked.parse::<i64>().is_ok() => {
+                    format!("it has {} classes; choose {range}", self.classes())
+                }
                 [] => format!("choose {range}"),
                 near => format!("the nearest are {}; or choose {range}", near.join(", ")),
             };

@@ -1,5 +1,7 @@
 //! The settings of heads and routers, as the `config` of a probe file holds them, and what is wrong with them.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 /// Whether all channels share one S4 (docs/definitions.md, section 3).
@@ -71,15 +73,16 @@ pub struct ConfigError {
     pub expected: &'static str,
 }
 
-/// An error unless a setting, where given, is at least 1.
-pub(super) fn at_least_one(
+/// The value of a setting, or an error unless it lies within `range`, which `expected` says in words.
+pub(super) fn within<T: PartialOrd + ToString>(
     field: &'static str,
-    value: Option<usize>,
+    value: T,
+    range: RangeInclusive<T>,
     expected: &'static str,
-) -> Result<(), ConfigError> {
-    match value {
-        Some(value) if value < 1 => Err(ConfigError { field, found: value.to_string(), expected }),
-        _ => Ok(()),
+) -> Result<T, ConfigError> {
+    match range.contains(&value) {
+        true => Ok(value),
+        false => Err(ConfigError { field, found: value.to_string(), expected }),
     }
 }
 

@@ -17,7 +17,7 @@ use super::{Bench, BenchError, Group, Measured, Sizes, Tell, noise};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
 
-pub(super) const GROUP: Group = Group { what: "the backbone's forward pass", names, measure };
+pub(super) const GROUP: Group = Group { names, measure };
 
 /// Side of an image in pixels.
 const SIDE: usize = 224;

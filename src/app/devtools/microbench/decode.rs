@@ -15,7 +15,7 @@ use super::{Bench, BenchError, Group, Measured, Tell, noise};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
 
-pub const GROUP: Group = Group { what: "decoding photographs", names: |_| vec![RATE.to_owned()], measure };
+pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], measure };
 
 const RATE: &str = "decode/rate";
 

@@ -15,7 +15,7 @@ use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
 use crate::model::train::classifier::Model;
 use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
 
-pub const GROUP: Group = Group { what: "training steps", names, measure };
+pub const GROUP: Group = Group { names, measure };
 
 const JOINT: &str = "heads/joint/step";
 const JOINT_RATE: &str = "heads/joint/rate";

@@ -8,7 +8,7 @@ use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Dims};
 
-pub const GROUP: Group = Group { what: "long sequences", names, measure };
+pub const GROUP: Group = Group { names, measure };
 
 /// Images of a step.
 const IMAGES: usize = 8;

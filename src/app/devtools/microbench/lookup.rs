@@ -18,7 +18,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::{Picture, Trace};
 use crate::model::train::classifier::Model;
 
-pub const GROUP: Group = Group { what: "look-ups of one image", names, measure };
+pub const GROUP: Group = Group { names, measure };
 
 /// The heads of the 16 probes: every kind the paper routes, scans and pools by, and its recurrent one.
 const PROBES: [&str; 16] = [

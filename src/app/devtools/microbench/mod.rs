@@ -125,8 +125,6 @@ pub type Measured = Vec<(String, f64, &'static str)>;
 
 /// Works that are measured together.
 pub struct Group {
-    /// What it measures, in one line.
-    pub what: &'static str,
     /// The names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
     /// Measures those that are wanted, and perhaps others.

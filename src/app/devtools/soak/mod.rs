@@ -17,9 +17,9 @@ use eframe::egui;
 
 use self::visitor::Visitor;
 use self::watch::{Verdict, Watch};
+use super::{demo_window, is_real_pointer};
 use crate::app::terminal::stdout;
 use crate::app::window::native;
-use crate::app::worker::{Worker, WorkerEnv};
 use crate::app::{App, demo};
 
 /// Frames come no faster: the window of somebody who works is seldom busier, and the hour leaves the
@@ -62,11 +62,7 @@ impl Soak {
     }
 
     fn build(&self, ctx: &egui::Context, told: Told) -> anyhow::Result<Soaking> {
-        let wake = ctx.clone();
-        let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
-            .context("cannot start the threads that compute")?;
-        let mut app = App::new(ctx, Box::new(worker), None);
-        demo::opening().into_iter().for_each(|command| app.dispatch(command));
+        let app = demo_window(ctx)?;
         if app.state.library.probes.is_empty() {
             bail!("the bundled demo is not there: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
         }
@@ -150,10 +146,7 @@ impl Soaking {
 
 impl eframe::App for Soaking {
     fn raw_input_hook(&mut self, _ctx: &egui::Context, input: &mut egui::RawInput) {
-        // A pointer of the real screen would disturb the visitor's.
-        let real =
-            |event: &egui::Event| matches!(event, egui::Event::PointerMoved(_) | egui::Event::PointerGone);
-        input.events.retain(|event| !real(event));
+        input.events.retain(|event| !is_real_pointer(event));
         self.begin(input);
     }
 

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::watch::Done;
 use crate::app::App;
+use crate::app::devtools::wheel;
 use crate::app::jobs::train::TrainForm;
 use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId};
 use crate::app::state::command::Command;
@@ -101,10 +102,7 @@ impl Visitor {
         self.at = (self.at + step).clamp(Pos2::new(5.0, 40.0), Pos2::new(1435.0, 880.0));
         let mut events = vec![egui::Event::PointerMoved(self.at)];
         if self.rng.random_ratio(1, 10) {
-            let delta = egui::vec2(0.0, self.rng.random_range(-3..=3) as f32);
-            let (unit, phase) = (egui::MouseWheelUnit::Line, egui::TouchPhase::Move);
-            let (modifiers, source) = (egui::Modifiers::NONE, egui::MouseWheelSource::Wheel);
-            events.push(egui::Event::MouseWheel { unit, delta, phase, source, modifiers });
+            events.push(wheel(self.rng.random_range(-3..=3) as f32));
         }
         events
     }
@@ -125,22 +123,26 @@ impl Visitor {
         Ok(())
     }
 
+    fn any<T: Copy>(&mut self, of: impl Iterator<Item = T>) -> Option<T> {
+        of.collect::<Vec<_>>().choose(&mut self.rng).copied()
+    }
+
     fn pane(&mut self) -> Option<&'static str> {
         let panes = panels::all().into_iter().filter(|panel| panel.place() == PanelPlace::Middle);
-        panes.map(|panel| panel.id()).collect::<Vec<_>>().choose(&mut self.rng).copied()
+        self.any(panes.map(|panel| panel.id()))
     }
 
     fn column(&mut self, state: &State) -> Option<ColumnId> {
-        state.columns.keys().copied().collect::<Vec<_>>().choose(&mut self.rng).copied()
+        self.any(state.columns.keys().copied())
     }
 
     fn image(&mut self, state: &State) -> Option<ImageId> {
-        state.library.images.keys().copied().collect::<Vec<_>>().choose(&mut self.rng).copied()
+        self.any(state.library.images.keys().copied())
     }
 
     fn probe(&mut self, state: &State) -> Option<ProbeId> {
         let ready = state.library.probes.iter().filter(|(_, probe)| probe.status.ready().is_some());
-        ready.map(|(id, _)| *id).collect::<Vec<_>>().choose(&mut self.rng).copied()
+        self.any(ready.map(|(id, _)| *id))
     }
 
     /// Something small.

@@ -13,6 +13,7 @@ use super::load::Crowd;
 use super::metrics::{Frames, Sheet};
 use super::script::{Selecting, Stage};
 use crate::app::App;
+use crate::app::devtools::is_real_pointer;
 
 /// Longer than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -131,10 +132,7 @@ impl eframe::App for Driver {
         if self.rest.phase.load(Ordering::SeqCst) == 1 {
             self.rest.frames.fetch_add(1, Ordering::SeqCst);
         }
-        // A pointer of the real screen would disturb the script's.
-        input
-            .events
-            .retain(|event| !matches!(event, egui::Event::PointerMoved(_) | egui::Event::PointerGone));
+        input.events.retain(|event| !is_real_pointer(event));
         input.events.append(&mut self.events);
     }
 

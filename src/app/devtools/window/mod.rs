@@ -15,16 +15,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::Context as _;
 use clap::Args;
 
 use self::driver::Driver;
 use self::load::Crowd;
 use self::metrics::Sheet;
+use super::demo_window;
 use crate::app::terminal::stdout;
 use crate::app::window::native;
-use crate::app::worker::{Worker, WorkerEnv};
-use crate::app::{App, demo};
 
 /// Opens the window on the demo, drives it, and prints how fast it was.
 #[derive(Args)]
@@ -47,15 +45,7 @@ impl Window {
         let crowd = Crowd { images: self.images, probes: self.probes };
         let sheet = Arc::new(Mutex::new(Sheet::default()));
         let told = sheet.clone();
-        native::open(move |ctx| {
-            let wake = ctx.clone();
-            let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
-                .context("cannot start the threads that compute")?;
-            // Nobody's settings: the same measurement for all.
-            let mut app = App::new(ctx, Box::new(worker), None);
-            demo::opening().into_iter().for_each(|command| app.dispatch(command));
-            Ok(Driver::new(app, begun, crowd, told))
-        })?;
+        native::open(move |ctx| Ok(Driver::new(demo_window(ctx)?, begun, crowd, told)))?;
         let sheet = std::mem::take(&mut *sheet.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(why) = sheet.failed {
             anyhow::bail!("the window could not be measured: {why}");

@@ -7,6 +7,7 @@ use egui::{Event, Pos2};
 
 use super::driver::Driver;
 use super::metrics::{load, ms};
+use crate::app::devtools::wheel;
 use crate::app::jobs::ImageId;
 use crate::app::process_memory;
 use crate::app::state::command::Command;
@@ -261,10 +262,7 @@ impl Driver {
         if at < SCROLLED {
             self.events.push(Event::PointerMoved(GALLERY));
             let lines = if at % 50 == 49 { -400.0 } else { -3.0 };
-            let (unit, delta) = (egui::MouseWheelUnit::Line, egui::vec2(0.0, lines));
-            let (phase, modifiers) = (egui::TouchPhase::Move, egui::Modifiers::NONE);
-            let source = egui::MouseWheelSource::Wheel;
-            self.events.push(Event::MouseWheel { unit, delta, phase, source, modifiers });
+            self.events.push(wheel(lines));
             return;
         }
         let [slow, median] = self.frames.take([0.99, 0.5]);

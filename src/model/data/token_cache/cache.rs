@@ -75,9 +75,9 @@ fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
 
 /// The cached tokens of a dataset, read in any order.
 pub struct TokenCache {
-    manifest: CacheManifest,
-    shards: Vec<Shard>,
-    folder: PathBuf,
+    pub(super) manifest: CacheManifest,
+    pub(super) shards: Vec<Shard>,
+    pub(super) folder: PathBuf,
 }
 
 /// A shard takes seconds to write: a temporary file that is older was left by a kill.
@@ -101,11 +101,7 @@ impl TokenCache {
         let shards = (0..manifest.images.div_ceil(SHARD))
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
             .collect::<Result<_, _>>()?;
-        Ok(Self::from_shards(manifest, shards, folder.to_owned()))
-    }
-
-    pub(super) fn from_shards(manifest: CacheManifest, shards: Vec<Shard>, folder: PathBuf) -> Self {
-        Self { manifest, shards, folder }
+        Ok(Self { manifest, shards, folder: folder.to_owned() })
     }
 
     /// Number of images.

@@ -152,7 +152,7 @@ impl Stock {
                 // What a kill left beside them; where nothing may be written, it stays.
                 let _ = atomic_file::tidy(&folder, STALE_AFTER);
                 let shards = shards.into_iter().flatten().map(|(shard, _)| shard).collect();
-                Ok(TokenCache::from_shards(manifest, shards, folder))
+                Ok(TokenCache { manifest, shards, folder })
             }
             rest => Err(Box::new(rest)),
         }

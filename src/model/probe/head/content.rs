@@ -10,7 +10,7 @@ use super::prelude::*;
 use super::scorer;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::router::learned_weights::{ContentWeights, best};
-use crate::model::probe::settings::at_least_one;
+use crate::model::probe::settings::within;
 
 /// The softmax of the scores, in the [list](super::HEADS) of heads.
 pub const CONTENT: HeadSpec = HeadSpec {
@@ -34,8 +34,8 @@ pub const TOP_K: HeadSpec = HeadSpec {
     in_paper: true,
     paper_cost: None,
     build: Build::Own(|config| {
-        at_least_one("k", config.k, "a whole number from 1")?;
-        Ok(Box::new(Content { best: Some(config.k.unwrap_or(16)) }))
+        let k = within("k", config.k.unwrap_or(16), 1..=usize::MAX, "a whole number from 1")?;
+        Ok(Box::new(Content { best: Some(k) }))
     }),
 };
 

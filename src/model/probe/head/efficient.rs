@@ -37,12 +37,9 @@ pub struct Efficient {
 impl Efficient {
     /// With the number of queries of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        settings::at_least_one(
-            "queries",
-            config.queries,
-            "a whole number from 1 that divides the hidden size",
-        )?;
-        Ok(Self { queries: config.queries })
+        let expected = "a whole number from 1 that divides the hidden size";
+        let given = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);
+        Ok(Self { queries: config.queries.map(given).transpose()? })
     }
 
     fn queries(&self, width: usize) -> usize {

@@ -15,6 +15,7 @@ use crate::model::io::array::Arrays;
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
 use crate::model::probe::s4::{self, HostKernel};
+use crate::model::probe::settings::within;
 
 /// Step size at the start (paper, "S4 Implementation").
 const STEP: f32 = 5e-2;
@@ -47,10 +48,7 @@ impl S4Layer {
     /// That of the settings, for so many directions.
     pub(super) fn new(config: &Config, groups: usize) -> Result<Self, ConfigError> {
         let states = config.state_dim.unwrap_or(128);
-        if !(1..=MAX_STATES).contains(&states) {
-            let expected = "a whole number from 1 to 1024";
-            return Err(ConfigError { field: "state_dim", found: states.to_string(), expected });
-        }
+        let states = within("state_dim", states, 1..=MAX_STATES, "a whole number from 1 to 1024")?;
         Ok(Self { states, sharing: config.sharing.unwrap_or_default(), groups })
     }
 
@@ -61,27 +59,20 @@ impl S4Layer {
         let a = Init::Values(a.iter().map(|&x| x as f32).collect());
         let b: Vec<f32> = b.iter().map(|&x| x as f32).collect();
         let c = Init::Normal(1.0 / (s as f32).sqrt());
+        let (constraint, of_b, of_c, channels) = match self.sharing {
+            Sharing::Shared => (Constraint::StableTriangular, vec![s], vec![s], 1),
+            Sharing::Channel => (Constraint::Fixed, vec![s, width], vec![width, s], width),
+        };
+        let b: Vec<f32> = b.iter().flat_map(|&b| std::iter::repeat_n(b, channels)).collect();
         let group = |g: usize| {
             let name = |letter: &str| format!("s4.{g}.{letter}");
-            let mut specs = match self.sharing {
-                Sharing::Shared => vec![
-                    Spec::new(name("A"), [s, s], a.clone()).with(Constraint::StableTriangular),
-                    Spec::new(name("B"), [s], Init::Values(b.clone())),
-                    Spec::new(name("C"), [s], c.clone()),
-                    Spec::new(name("D"), [1], Init::Constant(0.0)),
-                ],
-                Sharing::Channel => {
-                    let b = b.iter().flat_map(|&b| std::iter::repeat_n(b, width)).collect();
-                    vec![
-                        Spec::new(name("A"), [s, s], a.clone()).with(Constraint::Fixed),
-                        Spec::new(name("B"), [s, width], Init::Values(b)),
-                        Spec::new(name("C"), [width, s], c.clone()),
-                        Spec::new(name("D"), [width], Init::Constant(0.0)),
-                    ]
-                }
-            };
-            specs.push(Spec::new(name("dt"), [1], Init::Constant(STEP)).with(Constraint::StepSize));
-            specs
+            [
+                Spec::new(name("A"), [s, s], a.clone()).with(constraint),
+                Spec::new(name("B"), of_b.clone(), Init::Values(b.clone())),
+                Spec::new(name("C"), of_c.clone(), c.clone()),
+                Spec::new(name("D"), [channels], Init::Constant(0.0)),
+                Spec::new(name("dt"), [1], Init::Constant(STEP)).with(Constraint::StepSize),
+            ]
         };
         (0..self.groups).flat_map(group).collect()
     }

@@ -47,8 +47,9 @@ pub struct Transformer {
 impl Transformer {
     /// With the number of attention heads of the settings.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        settings::at_least_one("heads", config.heads, "a whole number from 1 that divides the hidden size")?;
-        Ok(Self { heads: config.heads })
+        let expected = "a whole number from 1 that divides the hidden size";
+        let given = |heads| settings::within("heads", heads, 1..=usize::MAX, expected);
+        Ok(Self { heads: config.heads.map(given).transpose()? })
     }
 
     fn heads(&self, width: usize) -> usize {

@@ -18,7 +18,7 @@ use burn::tensor::Tensor;
 
 use super::head_output::{Plan, PlanRows};
 use super::paper_cost::PaperCost;
-use super::settings::{Config, ConfigError};
+use super::settings::{Config, ConfigError, within};
 
 /// A learned router: from the standardised scores of the tokens to a soft permutation.
 ///
@@ -121,11 +121,8 @@ pub fn find(id: &str) -> Option<&'static RouterSpec> {
 
 /// The temperature; below 1e-4 exponents leave what float32 can tell apart.
 fn temperature(config: &Config, default: f64) -> Result<f64, ConfigError> {
-    let found = config.temperature.unwrap_or(default);
-    if (1e-4..=1e4).contains(&found) {
-        return Ok(found);
-    }
-    Err(ConfigError { field: "temperature", found: found.to_string(), expected: "a number from 1e-4 to 1e4" })
+    let temperature = config.temperature.unwrap_or(default);
+    within("temperature", temperature, 1e-4..=1e4, "a number from 1e-4 to 1e4")
 }
 
 /// `(s - mean) / (std + 1e-6)` with the population standard deviation (docs/definitions.md, section 1).

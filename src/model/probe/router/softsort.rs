@@ -9,7 +9,7 @@ use burn::tensor::{Tensor, activation::softmax};
 
 use super::columns::{Columns, Logits};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature};
-use crate::model::probe::settings::{Config, ConfigError};
+use crate::model::probe::settings::{Config, within};
 
 /// Its entry in the [list](super::ROUTERS) of routers.
 pub const SPEC: RouterSpec = RouterSpec {
@@ -20,16 +20,11 @@ pub const SPEC: RouterSpec = RouterSpec {
     table_row: 2,
     in_paper: true,
     paper_cost: None,
-    build: |config| Ok(Box::new(SoftSort { power: power(config)?, temperature: temperature(config, 1.0)? })),
+    build: |config| {
+        let power = within("power", config.power.unwrap_or(2), 1..=2, "1 or 2")?;
+        Ok(Box::new(SoftSort { power, temperature: temperature(config, 1.0)? }))
+    },
 };
-
-/// SoftSort's exponent.
-fn power(config: &Config) -> Result<u32, ConfigError> {
-    match config.power.unwrap_or(2) {
-        power @ (1 | 2) => Ok(power),
-        other => Err(ConfigError { field: "power", found: other.to_string(), expected: "1 or 2" }),
-    }
-}
 
 /// Sorts softly through the distances to the sorted scores.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -23,16 +23,16 @@ const STEPS: usize = 16;
 const STRIDES: usize = 8;
 
 /// What a scaling must lie within, then the largest `|x_i| h` and the largest `|x_i| 128`.
-struct Limits {
+pub(super) struct Limits {
     safe: std::ops::Range<f64>,
     across: f64,
     tile: f64,
 }
 
 /// `r^(k - h)` within 1e-231 ... 1e231, `r^b` within 1e-31 ... 1e31.
-const DOUBLE: Limits = Limits { safe: 1e-250..1e250, across: 530.0, tile: 600.0 };
+pub(super) const DOUBLE: Limits = Limits { safe: 1e-250..1e250, across: 530.0, tile: 600.0 };
 /// `r^(k - h)` within 1e-26 ... 1e26, `r^b` within 1e-5 ... 1e5.
-const SINGLE: Limits = Limits { safe: 1e-20..1e20, across: 60.0, tile: 80.0 };
+pub(super) const SINGLE: Limits = Limits { safe: 1e-20..1e20, across: 60.0, tile: 80.0 };
 
 /// The kernel of one image, and room to work in.
 pub(super) struct Linear<T> {
@@ -66,22 +66,9 @@ struct Powers<T> {
     down_2: [T; BLOCK],
 }
 
-impl Linear<f64> {
-    /// The kernel in float64; `None` where scores are too far out for the temperature.
-    pub fn double(scores: &[f64], temperature: f64) -> Option<Self> {
-        Self::new(scores, temperature, &DOUBLE)
-    }
-}
-
-impl Linear<f32> {
-    /// The kernel in float32; `None` where scores are too far out for the temperature.
-    pub fn single(scores: &[f64], temperature: f64) -> Option<Self> {
-        Self::new(scores, temperature, &SINGLE)
-    }
-}
-
 impl<T: Real> Linear<T> {
-    fn new(scores: &[f64], temperature: f64, limits: &'static Limits) -> Option<Self> {
+    /// The kernel in this precision and within its limits; `None` where scores are too far out for the temperature.
+    pub fn new(scores: &[f64], temperature: f64, limits: &'static Limits) -> Option<Self> {
         let n = scores.len();
         let (last, middle) = (n.saturating_sub(1).max(1) as f64, n / 2);
         let slopes: Vec<f64> = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();

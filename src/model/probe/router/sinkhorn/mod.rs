@@ -22,7 +22,7 @@ use self::transport::{Numerics, Transport};
 use super::{Routed, Router, RouterSpec, SOFTMAX, temperature, weigh};
 use crate::model::probe::head_output::{Plan, PlanRows};
 use crate::model::probe::paper_cost::PaperCost;
-use crate::model::probe::settings::{Config, ConfigError};
+use crate::model::probe::settings::{Config, ConfigError, within};
 
 /// Its entry in the [list](super::ROUTERS) of routers.
 pub const SPEC: RouterSpec = RouterSpec {
@@ -55,10 +55,7 @@ impl Sinkhorn {
     /// With temperature and iterations of the settings.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let iterations = config.iterations.unwrap_or(20);
-        if !(1..=10_000).contains(&iterations) {
-            let expected = "a whole number from 1 to 10000";
-            return Err(ConfigError { field: "iterations", found: iterations.to_string(), expected });
-        }
+        let iterations = within("iterations", iterations, 1..=10_000, "a whole number from 1 to 10000")?;
         Ok(Self { temperature: temperature(config, 0.1)?, iterations })
     }
 

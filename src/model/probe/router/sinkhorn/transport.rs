@@ -13,7 +13,7 @@
 
 use rayon::prelude::*;
 
-use super::linear::Linear;
+use super::linear::{DOUBLE, Linear, SINGLE};
 use super::logarithmic::Logarithmic;
 use crate::model::ops::simd::vectorised;
 use crate::model::probe::head_output::PlanRows;
@@ -112,8 +112,8 @@ impl Transport {
         match self.numerics {
             Numerics::Logarithmic => Some(boxed(Logarithmic::new(scores, temperature, &self.noise))),
             _ if !self.noise.is_empty() => None,
-            Numerics::Single => Linear::single(scores, temperature).map(boxed),
-            Numerics::Double => Linear::double(scores, temperature).map(boxed),
+            Numerics::Single => Linear::<f32>::new(scores, temperature, &SINGLE).map(boxed),
+            Numerics::Double => Linear::<f64>::new(scores, temperature, &DOUBLE).map(boxed),
         }
     }
 
