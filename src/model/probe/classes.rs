@@ -49,11 +49,8 @@ mod tests {
     use crate::model::io::array::Arrays;
     use crate::model::probe::head::Config;
 
-    fn list(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
     fn numbers(probe: &[&str], count: usize, dataset: &[&str]) -> Result<Vec<Option<usize>>, String> {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let meta = Meta {
             format: FORMAT,
             head: "gap".into(),
@@ -68,28 +65,28 @@ mod tests {
         probe.numbers(&list(dataset)).map_err(|error| error.to_string())
     }
 
+    const BIRDS: [&str; 3] = ["crane", "finch", "crane"];
+
     #[test]
-    fn two_cranes_are_told_apart_by_their_place_alone() {
-        let birds = ["crane", "finch", "crane"];
-        assert_eq!(numbers(&birds, 3, &birds).unwrap(), [Some(0), Some(1), Some(2)]);
-        for (probe, dataset) in [(&birds[..], &birds[..2]), (&birds[..2], &birds[..])] {
+    fn classes_are_matched_by_place_by_name_or_by_number_alone() {
+        let cases: [(&[&str], usize, &[&str], &[Option<usize>]); 5] = [
+            (&BIRDS, 3, &BIRDS, &[Some(0), Some(1), Some(2)]), // two cranes are told apart by their place
+            (&BIRDS, 3, &["finch", "wren"], &[Some(1), None]), // twice where the other side knows none
+            (&["finch"], 1, &BIRDS, &[None, Some(0), None]),
+            (&["crane", "finch", "wren"], 3, &["wren", "crane", "finch"], &[Some(2), Some(0), Some(1)]),
+            (&[], 2, &["a", "b"], &[Some(0), Some(1)]),
+        ];
+        for (probe, count, dataset, expected) in cases {
+            assert_eq!(numbers(probe, count, dataset).unwrap(), expected, "{probe:?}, {dataset:?}");
+        }
+    }
+
+    #[test]
+    fn what_nothing_tells_apart_is_refused() {
+        for (probe, dataset) in [(&BIRDS[..], &BIRDS[..2]), (&BIRDS[..2], &BIRDS[..])] {
             let error = numbers(probe, probe.len(), dataset).unwrap_err();
             assert!(error.contains("`crane`") && error.contains("twice"), "{error}");
         }
-        // Twice where the other side knows none is no question.
-        assert_eq!(numbers(&birds, 3, &["finch", "wren"]).unwrap(), [Some(1), None]);
-        assert_eq!(numbers(&["finch"], 1, &birds).unwrap(), [None, Some(0), None]);
-    }
-
-    #[test]
-    fn the_same_names_in_another_order_are_matched_by_name() {
-        let found = numbers(&["crane", "finch", "wren"], 3, &["wren", "crane", "finch"]);
-        assert_eq!(found.unwrap(), [Some(2), Some(0), Some(1)]);
-    }
-
-    #[test]
-    fn without_names_the_number_of_classes_must_be_the_same() {
-        assert_eq!(numbers(&[], 2, &["a", "b"]).unwrap(), [Some(0), Some(1)]);
         assert!(numbers(&[], 3, &["a", "b"]).unwrap_err().contains("knows 3 classes without names"));
     }
 }

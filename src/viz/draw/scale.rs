@@ -167,12 +167,14 @@ mod tests {
         let scale = Scale::linear(0.0, 195.0);
         assert_eq!(scale.ticks(5), vec![0.0, 50.0, 100.0, 150.0]);
         assert_eq!(scale.labels(&scale.ticks(5)), ["0", "50", "100", "150"]);
-        let scale = Scale::linear(-0.31, 0.22);
-        assert_eq!(scale.labels(&scale.ticks(4)), ["−0.2", "0.0", "0.2"]);
-        let scale = Scale::linear(0.0, 1.0);
-        assert_eq!(scale.labels(&scale.ticks(4)), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
-        let scale = Scale::linear(0.0, 9.5);
-        assert_eq!(scale.labels(&scale.ticks(4)), ["0.0", "2.5", "5.0", "7.5"]);
+        for (lo, hi, labels) in [
+            (-0.31, 0.22, "−0.2 0.0 0.2"),
+            (0.0, 1.0, "0.00 0.25 0.50 0.75 1.00"),
+            (0.0, 9.5, "0.0 2.5 5.0 7.5"),
+        ] {
+            let scale = Scale::linear(lo, hi);
+            assert_eq!(scale.labels(&scale.ticks(4)).join(" "), labels);
+        }
     }
 
     #[test]
@@ -195,11 +197,7 @@ mod tests {
 
     #[test]
     fn numbers_read_as_a_person_writes_them() {
-        assert_eq!(number(0.8765), "0.876");
-        assert_eq!(number(12.0), "12");
-        assert_eq!(number(-3.5), "−3.5");
-        assert_eq!(number(2.0e-5), "2e−5");
-        assert_eq!(number(120.0), "120");
-        assert_eq!(number(f64::NAN), "–");
+        let numbers = [0.8765, 12.0, -3.5, 2.0e-5, 120.0, f64::NAN];
+        assert_eq!(numbers.map(number), ["0.876", "12", "−3.5", "2e−5", "120", "–"]);
     }
 }

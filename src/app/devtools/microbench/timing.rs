@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{BenchError, Tell, Turn};
+use crate::model::stats::quantiles;
 
 /// Something that takes time.
 pub struct Work<'a> {
@@ -36,17 +37,7 @@ pub fn in_turn(works: &mut [Work], rounds: usize, tell: Tell) -> Result<Vec<f64>
             }
         }
     }
-    Ok(seconds.into_iter().map(median).collect())
-}
-
-/// The middle value; the mean of both middle ones of an even number.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match (values.len(), values.len() / 2) {
-        (0, _) => f64::NAN,
-        (count, half) if count.is_multiple_of(2) => f64::midpoint(values[half - 1], values[half]),
-        (_, half) => values[half],
-    }
+    Ok(seconds.iter().map(|seconds| quantiles(seconds, [0.5])[0]).collect())
 }
 
 #[cfg(test)]
@@ -75,11 +66,5 @@ mod tests {
         assert!(matches!(stopped, Err(BenchError::Stopped)));
         drop(works);
         assert_eq!(order.into_inner(), "abababab");
-    }
-
-    #[test]
-    fn medians_stand_in_the_middle() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 }

@@ -26,26 +26,20 @@ const SCROLLED: usize = 200;
 /// Where the gallery lies in the window, in points.
 const GALLERY: Pos2 = Pos2::new(150.0, 780.0);
 
-/// A part of the script.
+/// A part of the script, until what its [`name`](Stage::name) says is there or over.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Stage {
-    /// Until the first frame is there.
     First,
-    /// Until the demo is.
     Demo,
     /// Selects images for the first time, so that their tokens are known.
     Warm,
     /// Selects them again, and takes the time.
     Select,
-    /// Until enough probes stand side by side.
     Columns,
-    /// Points at them.
     Hover,
-    /// Until the library is crowded.
     Crowd,
     Scroll,
     Idle,
-    /// Closes the window.
     Over,
 }
 
