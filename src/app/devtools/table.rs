@@ -38,7 +38,6 @@ pub fn render(adapter: &str, sizes: &Sizes, figures: &[Figure]) -> String {
     text
 }
 
-/// The head a figure is about.
 fn head_of(name: &str) -> Option<&str> {
     name.strip_prefix("head/")?.split('/').next()
 }

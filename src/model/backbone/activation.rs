@@ -62,11 +62,8 @@ pub(super) struct Slope {
     cubic: f32,
 }
 
-/// SiLU's.
 pub(super) const SILU: Slope = Slope { linear: 1.0, cubic: 0.0 };
-/// Quick GELU's.
 pub(super) const QUICK: Slope = Slope { linear: 1.702, cubic: 0.0 };
-/// Of GELU by tanh.
 pub(super) const TANH: Slope = {
     let twice = 2.0 * std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
     Slope { linear: twice, cubic: twice * 0.044715 }

@@ -143,7 +143,6 @@ impl Norm {
     }
 }
 
-/// The feed-forward network of a layer.
 enum Mlp {
     /// `down(f(up(x)))`.
     Perceptron(Linear, Activation, Linear),
@@ -165,7 +164,6 @@ impl Mlp {
 }
 
 impl Activation {
-    /// Element by element.
     fn apply(self, x: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Gelu => gelu(x),

@@ -42,7 +42,6 @@ pub enum Activation {
     Silu,
 }
 
-/// transformers' names of the activations.
 const ACTIVATIONS: &[(&str, Activation)] = &[
     ("gelu", Activation::Gelu),
     ("gelu_new", Activation::GeluTanh),

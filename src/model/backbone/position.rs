@@ -28,7 +28,6 @@ pub enum Kernel {
     BicubicAntialiased,
 }
 
-/// Keys' cubic convolution kernel.
 fn cubic(x: f64, a: f64) -> f64 {
     let x = x.abs();
     if x < 1.0 {

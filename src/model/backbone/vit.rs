@@ -57,7 +57,6 @@ impl Encoder for Vit {
     }
 }
 
-/// What follows from the grid.
 struct Layout {
     grid: Grid,
     prefix: Option<Tensor<3>>,     // [1, prefix, d], positions added

@@ -37,7 +37,6 @@ fn number(path: &Path) -> Option<(usize, String)> {
     Some((digits.parse().ok()?, stem.to_owned()))
 }
 
-/// The folder the validation images lie in.
 fn flat(root: &Path) -> Option<PathBuf> {
     let image = |path: &Path| number(path).is_some() && path.is_file();
     if let Some(found) = walk::entries(root).ok()?.into_iter().find(|path| image(path)) {

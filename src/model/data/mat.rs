@@ -103,7 +103,6 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
     Ok(variables)
 }
 
-/// What is left of a file or of an element of it.
 struct Stream<'a> {
     bytes: &'a [u8],
     little: bool,
@@ -177,7 +176,6 @@ impl<'a> Stream<'a> {
         Ok((name, value))
     }
 
-    /// An array inside another.
     fn inner(&mut self, depth: usize) -> Result<Value, MatError> {
         match self.element()? {
             (14, bytes) => Ok(Stream { bytes, little: self.little }.array(depth)?.1),

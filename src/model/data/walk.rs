@@ -37,7 +37,6 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
-/// A folder's own name.
 pub(super) fn name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }

@@ -73,7 +73,6 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     Ok(device)
 }
 
-/// Asks every graphics API for its adapters.
 fn ask() -> Vec<(Found, WgpuDevice)> {
     let mut listed: Vec<(Found, WgpuDevice)> = Vec::new();
     let mut seen: Vec<AdapterInfo> = Vec::new();
@@ -163,7 +162,6 @@ fn describe(adapter: &Adapter, info: &AdapterInfo, index: usize) -> Found {
     }
 }
 
-/// An adapter's name on one line.
 fn name_of(info: &AdapterInfo) -> String {
     let name = info.name.split_whitespace().collect::<Vec<_>>().join(" ");
     if name.is_empty() { format!("{:04x}:{:04x}", info.vendor, info.device) } else { name }

@@ -109,7 +109,6 @@ fn in_words<'a>(found: impl IntoIterator<Item = &'a Found>) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// Opens a device that is there.
 fn start(found: &Found) -> Result<Device, DeviceError> {
     match family(found) {
         "wgpu" => adapters::open(found),

@@ -22,7 +22,6 @@ pub(super) fn list() -> Vec<Found> {
     found.collect()
 }
 
-/// Opens a CUDA device of the list.
 pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     let refused = |reason: String| {
         let (name, adapter) = (found.name.clone(), found.adapter.clone());

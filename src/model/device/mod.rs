@@ -128,7 +128,6 @@ pub fn open(name: &str) -> Result<Device, DeviceError> {
     choose(name).map(|choice| choice.device)
 }
 
-/// The processor.
 fn processor() -> Found {
     Found {
         name: "cpu".into(),

@@ -38,12 +38,10 @@ pub(crate) fn as_f32(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice::<f32>().expect("contiguous float32 values")
 }
 
-/// A tensor of these values.
 pub(crate) fn from_f32(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
     FlexTensor::from_data(TensorData::new::<f32, _>(values, shape.to_vec()))
 }
 
-/// A tensor of these values, in this precision.
 pub(crate) fn from_f64(values: Vec<f64>, shape: &[usize], dtype: DType) -> FlexTensor {
     FlexTensor::from_data(TensorData::new::<f64, _>(values, shape.to_vec()).convert_dtype(dtype))
 }

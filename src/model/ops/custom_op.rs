@@ -90,7 +90,6 @@ impl<T> fmt::Debug for Saved<T> {
     }
 }
 
-/// The way back through an operation.
 struct Vjp<O>(PhantomData<fn() -> O>);
 
 impl<O> fmt::Debug for Vjp<O> {

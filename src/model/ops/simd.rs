@@ -134,7 +134,6 @@ pub(crate) trait Real:
     fn multiply_add<const FUSED: bool>(a: Self, b: Self, c: Self) -> Self;
     /// The nearest value.
     fn from_f64(x: f64) -> Self;
-    /// The value.
     fn to_f64(self) -> f64;
 }
 

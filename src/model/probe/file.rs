@@ -128,7 +128,6 @@ impl Probe {
     }
 }
 
-/// The bytes of a file that may be a probe.
 fn read(path: &Path) -> Result<Vec<u8>, ProbeError> {
     let file = path.display().to_string();
     atomic_file::read(path, MAX_FILE_BYTES).map_err(|source| match source.kind() {
@@ -172,7 +171,6 @@ fn gather(tensors: &SafeTensors, specs: &[Spec]) -> Result<Arrays, String> {
     if problems.is_empty() { Ok(arrays) } else { Err(problems.join("; ")) }
 }
 
-/// Little-endian bytes.
 fn little_endian(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }

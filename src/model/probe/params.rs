@@ -127,7 +127,6 @@ fn host(value: &Tensor<1>) -> Vec<f32> {
     value.to_data().convert::<f32>().try_to_vec::<f32>().expect("float32 data")
 }
 
-/// Inverse of softplus.
 fn inverse_softplus(y: f64) -> f64 {
     y + (-(-y).exp_m1()).ln()
 }

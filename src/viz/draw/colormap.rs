@@ -21,7 +21,6 @@ const VIRIDIS: [u32; 10] = [
 /// The negative arm from the middle outwards: on a light ground it darkens, on a dark one it lightens.
 const BLUE: ([u32; 3], [u32; 3]) =
     ([0x9c_c4_e4, 0x3f_8c_c6, 0x08_4a_8a], [0x1c_4a_73, 0x3a_86_c4, 0x9c_d3_ff]);
-/// The positive arm.
 const ORANGE: ([u32; 3], [u32; 3]) =
     ([0xf9_bf_8f, 0xdf_76_1f, 0x8a_3a_00], [0x74_37_0c, 0xd0_6a_1e, 0xff_bf_86]);
 

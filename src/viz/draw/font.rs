@@ -36,7 +36,6 @@ struct Face {
     units: f32,
 }
 
-/// The font, parsed once.
 fn face() -> &'static Face {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     static FACE: OnceLock<Face> = OnceLock::new();

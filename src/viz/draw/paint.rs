@@ -174,7 +174,6 @@ impl Canvas {
     }
 }
 
-/// From points of a scene to points of the screen.
 struct View {
     painter: Painter,
     origin: Pos2,

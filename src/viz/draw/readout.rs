@@ -119,7 +119,6 @@ pub fn places(trace: &Trace) -> Places {
     }
 }
 
-/// Everything that is known of a token.
 fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
     let places = places(trace);
     let whole = |values: &Option<Vec<usize>>| Some(*values.as_ref()?.get(i)? as f64);
@@ -133,7 +132,6 @@ fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
         .number("Evidence", value(trace.evidence.token.as_ref(), i))
 }
 
-/// Everything that is known of a position.
 fn position(trace: &Trace, k: usize) -> Readout {
     let n = trace.grid.len();
     let mut readout = Readout::titled(format!("Position {k} of 0 to {}", n.saturating_sub(1)));

@@ -19,7 +19,6 @@ const STRIDE: usize = 20;
 /// How a pre-training went, in the backbone's folder.
 const FILE: &str = "pretraining.json";
 
-/// What was asked for, and the curve that came.
 #[derive(Serialize, Deserialize)]
 struct Record {
     plan: Plan,
@@ -27,7 +26,6 @@ struct Record {
     curve: Vec<Point>,
 }
 
-/// Means over the last steps.
 #[derive(Serialize, Deserialize)]
 struct Point {
     step: usize,

@@ -174,7 +174,6 @@ impl Build {
     }
 }
 
-/// What every head reached, as a Markdown table.
 fn table(about: &DemoInfo) -> String {
     let mut text =
         String::from("| backbone | head | parameters | train | val | AUC |\n|---|---|--:|--:|--:|--:|\n");

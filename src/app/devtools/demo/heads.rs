@@ -141,7 +141,6 @@ fn split(set: &Set) -> (Labelled, Labelled) {
     (labelled(0, train), labelled(train, val))
 }
 
-/// Trains all heads together.
 fn run(id: &str, task: &Task, learners: &mut [HeadTrainer], bars: &MultiProgress) -> anyhow::Result<()> {
     let steps = task.train.images.len().div_ceil(task.protocol.batch) * task.protocol.epochs;
     let bar = bar(bars, steps, "{prefix} {wide_bar} {pos}/{len} steps of all heads {msg} {eta} left", id);

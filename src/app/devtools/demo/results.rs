@@ -56,7 +56,6 @@ impl Results {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Results of one backbone.
     fn write(
         &self,
         demo: &Path,

@@ -19,7 +19,6 @@ use crate::model::backbone::{self, Backbone, config::Config, keys};
 
 pub(super) const GROUP: Group = Group { names, measure };
 
-/// Side of an image in pixels.
 const SIDE: usize = 224;
 
 fn names(sizes: &Sizes) -> Vec<String> {

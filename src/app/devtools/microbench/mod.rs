@@ -154,7 +154,6 @@ impl Bench<'_> {
         Ok(figures)
     }
 
-    /// Waits for the device.
     fn wait(&self, work: &str) -> Result<(), BenchError> {
         let failed = |error| BenchError::Device { work: work.to_owned(), reason: format!("{error:?}") };
         self.device.sync().map_err(failed)

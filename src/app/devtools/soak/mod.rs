@@ -120,7 +120,6 @@ impl Soaking {
         input.events.extend(self.visitor.point());
     }
 
-    /// Between two frames.
     fn go_on(&mut self, ctx: &egui::Context) {
         if self.over {
             return;

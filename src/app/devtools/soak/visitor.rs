@@ -50,7 +50,6 @@ pub struct Visitor {
     at: Pos2,
 }
 
-/// Where the training stands.
 enum Training {
     /// There is none, since then.
     None(Instant),
@@ -145,7 +144,6 @@ impl Visitor {
         self.any(ready.map(|(id, _)| *id))
     }
 
-    /// Something small.
     fn choose(&mut self, state: &State) -> Option<Command> {
         Some(match self.rng.random_range(0..100) {
             0..35 => Command::SelectImage(self.image(state)?),

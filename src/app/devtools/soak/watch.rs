@@ -33,10 +33,8 @@ pub struct Done {
     pub error: Option<String>,
 }
 
-/// Where the process stands.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// Resident memory in MB.
     memory: f64,
     handles: f64,
     threads: f64,
@@ -44,9 +42,7 @@ struct Sample {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// How long it was watched.
     seconds: u64,
-    /// Frames that were drawn.
     frames: usize,
     looks: u64,
     evaluations: usize,
@@ -58,7 +54,6 @@ pub struct Verdict {
     frame_ms_p99: [f64; 2],
     /// Growth of memory over the second half.
     memory_growth_percent: f64,
-    /// What grew or went wrong.
     faults: Vec<String>,
     /// Whether nothing did.
     pub kept: bool,

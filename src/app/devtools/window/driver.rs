@@ -75,7 +75,6 @@ impl Driver {
         self.sheet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a value down.
     pub(super) fn put(&self, name: &'static str, value: f64) {
         self.sheet().put(name, value);
     }

@@ -15,9 +15,7 @@ use crate::app::state::{ColumnState, State, Status};
 use crate::app::window::panels::COMPARE;
 use crate::model::explain::intervention::Intervention;
 
-/// Images selected.
 const IMAGES: usize = 12;
-/// Probes side by side.
 const SIDE_BY_SIDE: usize = 8;
 /// Frames in which the pointer moves over them.
 const HOVERED: usize = 200;
@@ -76,7 +74,6 @@ impl Stage {
     }
 }
 
-/// Whether every column shows what it should.
 fn shown(state: &State) -> bool {
     !state.columns.is_empty()
         && state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)))
@@ -155,7 +152,6 @@ impl Driver {
         }
     }
 
-    /// The images that are selected.
     fn images(&self) -> Vec<ImageId> {
         self.app.state.library.images.keys().copied().take(IMAGES).collect()
     }

@@ -20,7 +20,6 @@ use crate::model::io::atomic_file;
 /// Longest file that holds a commit, in bytes.
 const MAX_REF_BYTES: u64 = 1 << 16;
 
-/// One repository in the cache.
 #[derive(Debug)]
 pub(super) struct CachedRepo {
     layout: CacheRepo,

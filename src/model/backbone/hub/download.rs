@@ -22,7 +22,6 @@ use crate::model::io::atomic_file;
 /// Longest configuration or index of shards that is fetched, in bytes.
 const JSON_LIMIT: u64 = 64 << 20;
 
-/// What the Hub says of a file.
 pub(super) struct Remote {
     /// Of the revision that was asked for.
     pub commit: String,
@@ -32,7 +31,6 @@ pub(super) struct Remote {
     size: u64,
 }
 
-/// The connection to one repository.
 pub(super) struct Client<'a> {
     hub: &'a Hub,
     repo: &'a Repo,
@@ -324,17 +322,14 @@ fn redirected(url: &str, location: &str) -> Result<String, HubError> {
     join(url, location).ok_or_else(|| malformed(url, "a redirect to what is no address"))
 }
 
-/// A content on its way.
 struct Growing<'a> {
     out: File,
     path: &'a Path,
-    /// Bytes that have come.
     done: u64,
     rate: Rate,
 }
 
 impl Growing<'_> {
-    /// Throws away what has come.
     fn empty(&mut self) -> Result<(), HubError> {
         self.done = 0;
         at(self.path, self.out.set_len(0))

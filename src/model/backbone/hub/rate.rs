@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 /// Bytes that have to arrive within a [`Rate`]'s time.
 pub(super) const MIN_BYTES: u64 = 64 << 10;
 
-/// Watches how much arrives.
 pub(super) struct Rate {
     within: Duration,
     since: Instant,

@@ -94,7 +94,6 @@ const CLIP: Defaults = Defaults {
     crop: Some((224, 224)),
 };
 
-/// Reads a backbone's folder.
 pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
     let (path, text) = read(folder)?;
     // A missing or broken config.json is the backbone's error to tell.
@@ -179,7 +178,6 @@ pub fn parse(file: &str, text: &[u8], model: Option<&str>) -> Result<Preprocesso
     Ok(Preprocessor { resize, crop, cut: None, rescale, normalise })
 }
 
-/// The fields of one file.
 struct Config<'a> {
     file: &'a str,
     fields: Map<String, Value>,
@@ -290,7 +288,6 @@ impl Config<'_> {
     }
 }
 
-/// A value as an error shows it.
 fn shorten(value: &Value) -> String {
     let mut text = value.to_string();
     if text.chars().count() > 80 {

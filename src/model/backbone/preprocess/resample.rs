@@ -147,7 +147,6 @@ pub fn resize(
     }
 }
 
-/// What the taps touch.
 fn span(taps: &[Taps]) -> Range<usize> {
     let first = taps.iter().map(|t| t.first).min().unwrap_or(0);
     first..taps.iter().map(|t| t.first + t.weights.len()).max().unwrap_or(first)

@@ -196,7 +196,6 @@ impl Weights {
     }
 }
 
-/// Reads where the tensors of a file lie.
 type Reader = fn(&Mapped) -> Result<Vec<(String, View)>, WeightsError>;
 
 /// "; it holds a, b", for a folder without weights.

@@ -36,7 +36,6 @@ pub(super) fn tensors(file: &Mapped) -> Result<Tensors, WeightsError> {
     }
 }
 
-/// The bytes of a storage.
 struct Place {
     start: usize,
     bytes: usize,

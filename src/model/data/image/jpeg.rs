@@ -61,7 +61,6 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
     upright(whole(width, height, rgb)?, orientation(about.exif, about.xmp))
 }
 
-/// One decompressor of the library.
 struct Library(raw::tjhandle);
 
 #[expect(

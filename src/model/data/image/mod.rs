@@ -111,7 +111,6 @@ impl Photo {
     }
 }
 
-/// The formats, with their names.
 const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Jpeg, "JPEG"),
     (ImageFormat::Png, "PNG"),
@@ -189,12 +188,10 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
     upright(to_rgb(DynamicImage::from_decoder(decoder).map_err(Stop::broken)?)?, orientation)
 }
 
-/// A picture of these pixels.
 fn whole(width: u32, height: u32, rgb: Vec<u8>) -> Result<RgbImage, Stop> {
     RgbImage::from_raw(width, height, rgb).ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
 }
 
-/// The picture turned upright.
 fn upright(image: RgbImage, orientation: Orientation) -> Result<RgbImage, Stop> {
     let mut image = DynamicImage::ImageRgb8(image);
     image.apply_orientation(orientation);

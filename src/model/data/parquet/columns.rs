@@ -12,7 +12,6 @@ const IMAGES: [&str; 5] = ["image", "img", "picture", "photo", "jpg"];
 /// Names of label columns, the likeliest first.
 const LABELS: [&str; 7] = ["label", "labels", "class", "fine_label", "category", "cls", "target"];
 
-/// What the columns of a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     /// Leaf column of the images' bytes.
@@ -27,7 +26,6 @@ pub(super) struct Columns {
     pub others: Vec<String>,
 }
 
-/// Finds them, or says why not.
 pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
     let schema = metadata.file_metadata().schema_descr();
     let features = features(metadata);
@@ -82,7 +80,6 @@ fn is_text(leaf: &ColumnDescriptor) -> bool {
         || leaf.converted_type() == ConvertedType::UTF8
 }
 
-/// The columns by name, as Hugging Face describes them.
 fn features(metadata: &ParquetMetaData) -> Option<Value> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let text = pairs.iter().find(|pair| pair.key == "huggingface")?.value.as_deref()?;

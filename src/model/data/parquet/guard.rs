@@ -13,7 +13,6 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::thrift::{FILE, Flaw, PAGE, walk};
 
-/// What a file begins and ends with.
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Longest description; those of a million images have some hundred kilobytes.
 const DESCRIPTION_LIMIT: u64 = 8 << 20;
@@ -32,7 +31,6 @@ const MAX_ENTRIES: i64 = 1 << 20;
 /// state a number of values that their reader makes room for.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
-/// A file of known length.
 pub(super) struct Guarded {
     file: File,
     len: u64,

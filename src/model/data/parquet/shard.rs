@@ -23,7 +23,6 @@ use crate::model::io::catch_panic::guard;
 /// Rows whose labels are read at a time.
 const ROWS: usize = 4096;
 
-/// What a row's label says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
     Number(i64),
@@ -86,7 +85,6 @@ impl Shard {
         })
     }
 
-    /// Where it lies.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -165,7 +163,6 @@ impl Shard {
     }
 }
 
-/// Reads a whole column chunk.
 fn all<T: DataType>(
     mut column: ColumnReaderImpl<T>,
     rows: usize,
@@ -210,7 +207,6 @@ impl Row {
         Self { shard: Arc::new(lazy), row: 0 }
     }
 
-    /// Another row of the same file.
     pub(super) fn sibling(&self, row: usize) -> Self {
         Self { shard: Arc::clone(&self.shard), row }
     }

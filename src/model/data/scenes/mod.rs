@@ -160,7 +160,6 @@ enum Pattern {
     Dots,
 }
 
-/// An outline filled with a pattern in two colours.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     outline: Outline,

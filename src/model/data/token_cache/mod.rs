@@ -95,7 +95,6 @@ impl TokenKey {
     }
 }
 
-/// What a cache folder says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct CacheManifest {
     source: TokenKey,
@@ -109,7 +108,6 @@ struct CacheManifest {
 }
 
 impl CacheManifest {
-    /// Bytes of one image's tokens.
     fn image_bytes(&self) -> u64 {
         image_bytes(self.grid, self.width, self.has_cls, self.source.precision)
     }

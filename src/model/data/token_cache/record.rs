@@ -11,7 +11,6 @@ use crate::model::io::atomic_file;
 /// No record is longer, in bytes.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
 
-/// What is known of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The cache it belongs to: [`Source::key`](super::TokenKey::key).

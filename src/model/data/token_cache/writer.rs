@@ -89,7 +89,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Index of the next image.
     fn next(&self) -> usize {
         let ahead = self.pending.len();
         self.wanted.get(ahead / SHARD).map_or(self.images, |shard| shard * SHARD + ahead % SHARD)

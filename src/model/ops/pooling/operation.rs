@@ -30,7 +30,6 @@ pub(super) fn pool(pooling: &Pooling, tokens: &Tensor<3>) -> Tensor<3> {
 struct PoolOp {
     tokens: FlexTensor,
     rule: Arc<dyn WeightRule>,
-    /// Of the output.
     shape: [usize; 3],
     has_queries: bool,
     has_gains: bool,

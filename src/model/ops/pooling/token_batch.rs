@@ -6,6 +6,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use super::products::{ROWS, add_weighted, dots};
+use crate::model::ops::cpu::as_f32;
 
 /// `[B, N, d]`, in float32 or in the float16 that caches hold.
 pub(in crate::model) struct Tokens {
@@ -29,6 +30,14 @@ impl Tokens {
         let readable = matches!(values.dtype(), DType::F32 | DType::F16);
         assert!(readable, "tokens are float32 or float16, not {:?}", values.dtype());
         Self { values: values.to_contiguous(), images, count, width }
+    }
+
+    /// All of them, `[B, N, d]` row-major, where they are in float32.
+    ///
+    /// # Panics
+    /// If they are not: a bug of the caller.
+    pub fn as_f32(&self) -> &[f32] {
+        as_f32(&self.values)
     }
 
     /// Hands the tokens of `image` to `read`, [`ROWS`] at a time, with the index of the first.

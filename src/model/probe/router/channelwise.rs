@@ -89,7 +89,6 @@ struct ChannelPoolOp {
     order: Order,
 }
 
-/// An image that was routed.
 struct Seen {
     /// Its scores as they come, `[N]`.
     raw: Vec<f64>,
@@ -115,7 +114,6 @@ impl CustomOp<Flex, 2> for ChannelPoolOp {
     }
 }
 
-/// Tokens, query and gain on the host.
 struct Channels {
     tokens: Tokens,
     /// `[d]`; of no meaning where the order is not learned.
@@ -124,7 +122,6 @@ struct Channels {
     order: Order,
 }
 
-/// What some images contribute to the gradients.
 struct ParamGrads {
     /// `[d]`, or nothing.
     query: Vec<f32>,
@@ -197,7 +194,6 @@ impl Channels {
         ParamGrads { query: vec![0.0; query], gain: vec![0.0; as_f32(&self.gain).len()] }
     }
 
-    /// What some images contribute.
     fn back_through(&self, images: &[usize], routed: &[Seen], cotangent: &[f32]) -> ParamGrads {
         let Tokens { count, width, .. } = self.tokens;
         let mut grads = self.nothing();

@@ -10,7 +10,6 @@
 use super::Routed;
 use crate::model::ops::simd::{dot, exp, vectorised};
 
-/// The logits of every column.
 pub(super) enum Logits {
     /// `slopes[k] s_i - offsets[i]`.
     Lines {
@@ -32,7 +31,6 @@ pub(super) enum Logits {
 /// to that of the scores, `[N]`.
 pub(super) type ScoreGrad = Box<dyn Fn(&[f64], &[f64]) -> Vec<f64> + Send + Sync>;
 
-/// One image under such a router.
 pub(super) struct Columns {
     pub scores: Vec<f64>,
     pub logits: Logits,

@@ -75,7 +75,6 @@ pub fn random(seed: u64, n: usize) -> Vec<usize> {
     order
 }
 
-/// Each order, followed by its reverse.
 fn both_ways<const K: usize>(orders: [Vec<usize>; K]) -> Vec<Vec<usize>> {
     let with_reverse = |order: Vec<usize>| [order.clone(), order.into_iter().rev().collect()];
     orders.into_iter().flat_map(with_reverse).collect()

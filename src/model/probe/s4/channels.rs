@@ -26,12 +26,10 @@ struct Block {
     width: usize,
 }
 
-/// All channels of a system.
 pub(super) struct Channels {
     pub system: Discrete,
     /// Channels, d.
     width: usize,
-    /// Steps, N.
     n: usize,
     /// `Abar^(2^i)`, the last of them `L`.
     powers: Vec<Vec<f64>>,
@@ -161,7 +159,6 @@ impl Channels {
     }
 }
 
-/// What a block owes.
 struct BlockGrads {
     /// `Bbar`, `[S, w]`.
     impulse: Vec<f64>,

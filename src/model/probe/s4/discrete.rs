@@ -6,7 +6,6 @@
 use super::solve;
 use crate::model::ops::gemm::Matrix;
 
-/// A discretised system.
 pub(super) struct Discrete {
     pub states: usize,
     /// `A`, `[S, S]`; its lower triangle is read.

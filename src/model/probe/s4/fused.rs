@@ -56,7 +56,6 @@ pub struct HostKernel {
     made: Made,
 }
 
-/// How it was made.
 enum Made {
     One(Recurrence),
     Many(Channels),

@@ -61,7 +61,6 @@ pub(super) enum Global {
     Storage(Dtype),
 }
 
-/// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     None,

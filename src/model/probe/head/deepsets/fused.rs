@@ -21,6 +21,7 @@ use super::vectors::{centred, hidden_vjp, sum};
 use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
+use crate::model::ops::pooling::token_batch::Tokens;
 use crate::model::ops::simd::{add, add_scaled, dot};
 
 /// Tokens taken together.
@@ -33,19 +34,19 @@ const IMAGES_PER_PRODUCT: usize = 16;
 /// `mean_i normalise(W2 relu(W1 t_i + b1) + b2)`, `[B, d]`, for tokens `[B, N, d]` on the CPU. `layers`: weight
 /// and bias of the inner layer, `[hidden, d]` and `[hidden]`, then of the outer, `[d, hidden]` and `[d]`.
 pub(super) fn mean(tokens: &Tensor<3>, layers: [DispatchTensor; 4]) -> Tensor<2> {
-    apply(DeepSetsOp { tokens: flex(tokens.clone()) }, layers)
+    apply(DeepSetsOp { tokens: Tokens::new(&flex(tokens.clone())) }, layers)
 }
 
 /// The mean of these tokens, of the weights as [`mean`] has them.
 struct DeepSetsOp {
-    tokens: FlexTensor,
+    tokens: Tokens,
 }
 
 impl CustomOp<Flex, 4> for DeepSetsOp {
     type Saved = (Network, Vec<Seen>);
 
     fn forward(self, layers: [FlexTensor; 4], keep: bool) -> (FlexTensor, Self::Saved) {
-        let network = Network::new(&self.tokens, layers);
+        let network = Network::new(self.tokens, layers);
         let (mean, seen) = network.forward(keep);
         (mean, (network, seen))
     }
@@ -68,15 +69,11 @@ struct Seen {
     sum: Vec<f32>,
 }
 
-/// Tokens and weights on the host.
 struct Network {
-    tokens: FlexTensor,
+    tokens: Tokens,
     /// Weight and bias of the inner layer, then of the outer.
     layers: [FlexTensor; 4],
     outer: Outer,
-    images: usize,
-    count: usize,
-    width: usize,
 }
 
 /// The outer layer, centred.
@@ -145,17 +142,15 @@ impl Sums {
 }
 
 impl Network {
-    fn new(tokens: &FlexTensor, layers: [FlexTensor; 4]) -> Self {
-        let shape: &[usize] = tokens.layout().shape();
-        let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
+    fn new(tokens: Tokens, layers: [FlexTensor; 4]) -> Self {
         let layers = layers.map(|layer| layer.to_contiguous());
         let outer = Outer::new(as_f32(&layers[2]), as_f32(&layers[3]));
-        Self { tokens: tokens.to_contiguous(), layers, outer, images, count, width }
+        Self { tokens, layers, outer }
     }
 
     fn image(&self, image: usize) -> &[f32] {
-        let size = self.count * self.width;
-        &as_f32(&self.tokens)[image * size..(image + 1) * size]
+        let size = self.tokens.count * self.tokens.width;
+        &self.tokens.as_f32()[image * size..(image + 1) * size]
     }
 
     /// `q` of some tokens, `[n, H]`, given their `h`.
@@ -169,9 +164,9 @@ impl Network {
     fn see(&self, image: usize, keep: bool) -> (Seen, f32) {
         let Outer { along, level, .. } = &self.outer;
         let (inner, bias) = (as_f32(&self.layers[0]), as_f32(&self.layers[1]));
-        let (width, count) = (self.width, bias.len());
+        let (width, count) = (self.tokens.width, bias.len());
         let mut seen = Seen { sum: vec![0.0; count], ..Seen::default() };
-        let size = TOKENS_PER_BLOCK.min(self.count) * count;
+        let size = TOKENS_PER_BLOCK.min(self.tokens.count) * count;
         let (mut hidden, mut projected) = (vec![0.0; size], vec![0.0; size]);
         for tokens in self.image(image).chunks(TOKENS_PER_BLOCK * width) {
             let size = tokens.len() / width * count;
@@ -198,28 +193,31 @@ impl Network {
     fn forward(&self, keep: bool) -> (FlexTensor, Vec<Seen>) {
         let Outer { weight, bias, along, .. } = &self.outer;
         let seen: Vec<(Seen, f32)> =
-            (0..self.images).into_par_iter().map(|image| self.see(image, keep)).collect();
-        let mut means = vec![0.0; self.images * self.width];
+            (0..self.tokens.images).into_par_iter().map(|image| self.see(image, keep)).collect();
+        let mut means = vec![0.0; self.tokens.images * self.tokens.width];
         means
-            .par_chunks_mut(IMAGES_PER_PRODUCT * self.width.max(1))
+            .par_chunks_mut(IMAGES_PER_PRODUCT * self.tokens.width.max(1))
             .zip(seen.par_chunks(IMAGES_PER_PRODUCT))
             .for_each(|(means, seen)| {
                 let sums: Vec<f32> = seen.iter().flat_map(|(seen, _)| seen.sum.iter().copied()).collect();
                 Matrix::new(&sums, along.len()).times(Matrix::new(weight, along.len()).transposed(), means);
-                for (mean, (_, norms)) in means.chunks_exact_mut(self.width).zip(seen) {
+                for (mean, (_, norms)) in means.chunks_exact_mut(self.tokens.width).zip(seen) {
                     add_scaled(*norms, bias, mean);
-                    mean.iter_mut().for_each(|x| *x /= self.count as f32);
+                    mean.iter_mut().for_each(|x| *x /= self.tokens.count as f32);
                 }
             });
-        (from_f32(means, &[self.images, self.width]), seen.into_iter().map(|(seen, _)| seen).collect())
+        (
+            from_f32(means, &[self.tokens.images, self.tokens.width]),
+            seen.into_iter().map(|(seen, _)| seen).collect(),
+        )
     }
 
     /// The gradients of the layers, given that of the mean, `[B, d]`.
     fn backward(&self, seen: &[Seen], cotangent: &[f32]) -> [Vec<f32>; 4] {
         let Outer { weight, bias, along, .. } = &self.outer;
-        let (width, count) = (self.width, along.len());
-        let images: Vec<usize> = (0..self.images).collect();
-        let part = self.images.div_ceil(PARTS).max(1);
+        let (width, count) = (self.tokens.width, along.len());
+        let images: Vec<usize> = (0..self.tokens.images).collect();
+        let part = self.tokens.images.div_ceil(PARTS).max(1);
         let parts: Vec<Sums> =
             images.par_chunks(part).map(|images| self.back_through(images, seen, cotangent)).collect();
         let mut total = Sums::new(width, count);
@@ -236,16 +234,15 @@ impl Network {
         [inner, inner_bias, outer, outer_bias]
     }
 
-    /// What some images contribute.
     fn back_through(&self, images: &[usize], seen: &[Seen], cotangent: &[f32]) -> Sums {
         let Outer { weight, bias, along, .. } = &self.outer;
-        let (width, count) = (self.width, along.len());
+        let (width, count) = (self.tokens.width, along.len());
         let mut sums = Sums::new(width, count);
         let by_means: Vec<f32> = images
             .iter()
             .flat_map(|image| {
                 let by_mean = &cotangent[image * width..(image + 1) * width];
-                centred(&by_mean.iter().map(|x| x / self.count as f32).collect::<Vec<_>>())
+                centred(&by_mean.iter().map(|x| x / self.tokens.count as f32).collect::<Vec<_>>())
             })
             .collect(); // e, [images, d]
         let mut back = vec![0.0; images.len() * count]; // u, [images, H]
@@ -256,7 +253,7 @@ impl Network {
         let norms: Vec<f32> = images.iter().map(|&image| sum(&seen[image].norms)).collect();
         by_means_transposed.times(Matrix::new(&norms, 1), &mut sums.outer_bias);
 
-        let size = TOKENS_PER_BLOCK.min(self.count) * count;
+        let size = TOKENS_PER_BLOCK.min(self.tokens.count) * count;
         let (mut projected, mut weighed) = (vec![0.0; size], vec![0.0; size]);
         for (at, &image) in images.iter().enumerate() {
             let u = &back[at * count..(at + 1) * count];

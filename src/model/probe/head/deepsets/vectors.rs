@@ -6,7 +6,6 @@ use crate::model::ops::simd::vectorised;
 const LANES: usize = 16;
 
 vectorised! {
-    /// The sum.
     pub(super) fn sum<const FUSED: bool>(values: &[f32]) -> f32 {
         let (blocks, rest) = values.as_chunks::<LANES>();
         let mut sums = [0.0; LANES];

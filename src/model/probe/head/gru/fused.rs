@@ -13,6 +13,7 @@ use super::HIDDEN;
 use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
+use crate::model::ops::pooling::token_batch::Tokens;
 use crate::model::ops::simd::{add, exp_single, vectorised};
 
 /// Parts a batch is cut into, each with gradients of its own, summed in order at the end.
@@ -23,12 +24,12 @@ const GATES: usize = 3 * HIDDEN;
 /// The last state, `[B, 128]`, after tokens `[B, N, d]` in float32 on the CPU. `weights`: from input `[384, d]` and
 /// from state `[384, 128]`, then their biases, `[384]` each.
 pub(super) fn last_state(tokens: &Tensor<3>, weights: [DispatchTensor; 4], backwards: bool) -> Tensor<2> {
-    apply(GruOp { tokens: flex(tokens.clone()), backwards }, weights)
+    apply(GruOp { tokens: Tokens::new(&flex(tokens.clone())), backwards }, weights)
 }
 
 /// The last state after these tokens, of the weights as [`last_state`] has them.
 struct GruOp {
-    tokens: FlexTensor,
+    tokens: Tokens,
     backwards: bool,
 }
 
@@ -36,7 +37,7 @@ impl CustomOp<Flex, 4> for GruOp {
     type Saved = (Reader, Vec<Kept>);
 
     fn forward(self, weights: [FlexTensor; 4], keep: bool) -> (FlexTensor, Self::Saved) {
-        let reader = Reader::new(&self.tokens, weights, self.backwards);
+        let reader = Reader::new(self.tokens, weights, self.backwards);
         let (last, parts) = reader.forward(keep);
         (last, (reader, parts))
     }
@@ -48,14 +49,10 @@ impl CustomOp<Flex, 4> for GruOp {
     }
 }
 
-/// Tokens and weights on the host.
 struct Reader {
-    tokens: FlexTensor,
+    tokens: Tokens,
     /// As [`last_state`] has them.
     weights: [FlexTensor; 4],
-    images: usize,
-    count: usize,
-    width: usize,
     backwards: bool,
 }
 
@@ -70,46 +67,41 @@ struct Kept {
 }
 
 impl Reader {
-    fn new(tokens: &FlexTensor, weights: [FlexTensor; 4], backwards: bool) -> Self {
-        let shape: &[usize] = tokens.layout().shape();
-        let &[images, count, width] = shape else { unreachable!("tokens have three axes") };
-        let weights = weights.map(|weight| weight.to_contiguous());
-        Self { tokens: tokens.to_contiguous(), weights, images, count, width, backwards }
+    fn new(tokens: Tokens, weights: [FlexTensor; 4], backwards: bool) -> Self {
+        Self { tokens, weights: weights.map(|weight| weight.to_contiguous()), backwards }
     }
 
     fn weight(&self, at: usize) -> &[f32] {
         as_f32(&self.weights[at])
     }
 
-    /// How many images a part has.
     fn part(&self) -> usize {
-        self.images.div_ceil(PARTS).max(1)
+        self.tokens.images.div_ceil(PARTS).max(1)
     }
 
     /// The tokens, `[part N, d]`, of every part.
     fn parts(&self) -> rayon::slice::Chunks<'_, f32> {
-        let tokens = as_f32(&self.tokens);
-        tokens.par_chunks(self.part() * self.count * self.width)
+        self.tokens.as_f32().par_chunks(self.part() * self.tokens.count * self.tokens.width)
     }
 
     /// The tokens in the order they are read.
     fn steps(&self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..self.count).map(|step| if self.backwards { self.count - 1 - step } else { step })
+        (0..self.tokens.count).map(|step| if self.backwards { self.tokens.count - 1 - step } else { step })
     }
 
     /// The last state of every image, `[B, 128]`; with `keep`, what the way back needs.
     fn forward(&self, keep: bool) -> (FlexTensor, Vec<Kept>) {
         let (last, kept): (Vec<_>, Vec<_>) = self.parts().map(|tokens| self.read(tokens, keep)).unzip();
-        (from_f32(last.concat(), &[self.images, HIDDEN]), kept)
+        (from_f32(last.concat(), &[self.tokens.images, HIDDEN]), kept)
     }
 
     /// Reads the images of one part.
     fn read(&self, tokens: &[f32], keep: bool) -> (Vec<f32>, Kept) {
-        let rows = tokens.len() / self.width;
-        let images = rows / self.count;
+        let rows = tokens.len() / self.tokens.width;
+        let images = rows / self.tokens.count;
         let mut gates = self.weight(2).repeat(rows); // [part N, 384]
-        let from_input = Matrix::new(self.weight(0), self.width).transposed();
-        Matrix::new(tokens, self.width).times(from_input, &mut gates);
+        let from_input = Matrix::new(self.weight(0), self.tokens.width).transposed();
+        Matrix::new(tokens, self.tokens.width).times(from_input, &mut gates);
         let from_state = Matrix::new(self.weight(1), HIDDEN).transposed();
         let mut state = vec![0.0; images * HIDDEN];
         let kept = if keep { rows * HIDDEN } else { 0 };
@@ -120,7 +112,7 @@ impl Reader {
             recurrent.copy_from_slice(&bias);
             Matrix::new(&state, HIDDEN).times(from_state, &mut recurrent);
             for image in 0..images {
-                let row = image * self.count + step;
+                let row = image * self.tokens.count + step;
                 let state = &mut state[image * HIDDEN..(image + 1) * HIDDEN];
                 let recurrent = &recurrent[image * GATES..(image + 1) * GATES];
                 if keep {
@@ -153,14 +145,14 @@ impl Reader {
 
     /// What the images of one part contribute to the gradients of the weights.
     fn back_through(&self, tokens: &[f32], kept: &Kept, by_state: &[f32]) -> [Vec<f32>; 4] {
-        let (rows, images) = (tokens.len() / self.width, by_state.len() / HIDDEN);
+        let (rows, images) = (tokens.len() / self.tokens.width, by_state.len() / HIDDEN);
         let mut by_state = by_state.to_vec(); // [part, 128]: of the state after the step
         let mut by_gates = vec![0.0; rows * GATES]; // before their activations
         let mut by_recurrent = vec![0.0; images * GATES];
         let from_state = Matrix::new(self.weight(1), HIDDEN);
         for step in self.steps().rev() {
             for image in 0..images {
-                let row = image * self.count + step;
+                let row = image * self.tokens.count + step;
                 let (own, wide) = (row * HIDDEN..(row + 1) * HIDDEN, row * GATES..(row + 1) * GATES);
                 retreat(
                     &kept.gates[wide.clone()],
@@ -176,7 +168,7 @@ impl Reader {
         let [mut input, mut state] = [0, 1].map(|at| vec![0.0; self.weight(at).len()]);
         let [mut input_bias, mut state_bias] = [vec![0.0; GATES], vec![0.0; GATES]];
         by_gates.chunks_exact(GATES).for_each(|row| add(row, &mut input_bias));
-        Matrix::new(&by_gates, GATES).transposed().times(Matrix::new(tokens, self.width), &mut input);
+        Matrix::new(&by_gates, GATES).transposed().times(Matrix::new(tokens, self.tokens.width), &mut input);
         for (by_gates, gates) in by_gates.chunks_exact_mut(GATES).zip(kept.gates.chunks_exact(GATES)) {
             multiply(&gates[..HIDDEN], &mut by_gates[2 * HIDDEN..]); // the state reaches n through r
             add(by_gates, &mut state_bias);
@@ -240,7 +232,6 @@ vectorised! {
     }
 }
 
-/// r, z and n.
 #[inline(always)]
 fn thirds(gates: &[f32]) -> [&[f32; HIDDEN]; 3] {
     let (parts, _) = gates.as_chunks::<HIDDEN>();

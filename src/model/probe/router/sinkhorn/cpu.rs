@@ -13,7 +13,6 @@ use crate::model::ops::cpu::{from_f64, to_f64};
 use crate::model::ops::custom_op::CustomOp;
 use crate::model::probe::router::Routed;
 
-/// What the way back from token weights needs.
 pub(super) struct SavedWeights {
     batch: Values,
     images: Vec<Transport>,

@@ -27,7 +27,6 @@ pub(super) fn plans(scores: Tensor<2>, task: Task) -> Tensor<3> {
     }
 }
 
-/// What to do with a batch.
 pub(super) struct Task {
     /// Temperature and iterations.
     pub sinkhorn: Sinkhorn,

@@ -21,7 +21,6 @@ pub(super) const COLUMN_MASS: usize = 2;
 pub(super) const POSITION_STEPS: usize = 3;
 /// The rows' mass in that plan.
 pub(super) const ROW_MASS: usize = 5;
-/// All of them.
 pub(super) const HISTORY_VECTORS: usize = 6;
 
 /// Token weights `P gain` `[B, N]`, or with `whole` the plans `[B, N, N]`, into `output`; with `keep`

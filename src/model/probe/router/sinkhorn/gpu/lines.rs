@@ -39,7 +39,6 @@ pub(super) const PEAK: usize = 4;
 pub(super) const LOG: usize = 5;
 /// The logarithm of a line's mass before it was balanced last.
 pub(super) const MASS: usize = 12;
-/// Lanes in all.
 pub(super) const LANES: usize = 13;
 
 /// Exponents this far below the peak are nothing: 1e-14.
@@ -133,7 +132,6 @@ pub(super) fn sums(
     sums
 }
 
-/// Counts one entry.
 #[cube]
 fn add(sums: &mut Sums, share: f32, weight: f32, index: f32) {
     let weighted = share * weight;

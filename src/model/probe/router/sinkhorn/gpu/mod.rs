@@ -37,7 +37,6 @@ pub(super) fn takes(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     scores.dtype() == DType::F32 && (rounds < 65_000 || !software())
 }
 
-/// What the way back from token weights needs.
 pub(in crate::model::probe::router::sinkhorn) struct SavedWeights {
     job: Job,
     /// `[B, N]`.
@@ -48,7 +47,6 @@ pub(in crate::model::probe::router::sinkhorn) struct SavedWeights {
     history: CubeTensor,
 }
 
-/// What the way back from plans needs.
 pub(in crate::model::probe::router::sinkhorn) struct SavedPlans {
     job: Job,
     /// `[B, N]`.
@@ -127,7 +125,6 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
     }
 }
 
-/// A batch to be worked on.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     images: usize,
@@ -179,7 +176,6 @@ impl Job {
         (output, history)
     }
 
-    /// One workgroup an image.
     fn cubes(&self) -> CubeCount {
         CubeCount::Static(self.images as u32, 1, 1)
     }
