@@ -95,11 +95,15 @@ impl Linear {
 
     /// `[M, columns]` to `[M, rows]`, in the numbers of the weight.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        let product = x.cast(self.weight.dtype()).matmul(self.weight.clone()); // [M, rows]
-        match &self.bias {
-            Some(bias) => product + bias.clone(),
-            None => product,
-        }
+        plus(x.cast(self.weight.dtype()).matmul(self.weight.clone()), self.bias.as_ref()) // [M, rows]
+    }
+}
+
+/// `x + more`, where there is more.
+pub(super) fn plus<const D: usize>(x: Tensor<D>, more: Option<&Tensor<D>>) -> Tensor<D> {
+    match more {
+        Some(more) => x + more.clone(),
+        None => x,
     }
 }
 
@@ -178,11 +182,7 @@ impl Activation {
 /// Attention with products in halves and the softmax in float32. `query`, `key`, `value`: `[B, heads,
 /// T, part]`, the scale in the query; `bias`: `[1, heads, T, T]`, float32.
 fn mix_halves(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    let logits = query.matmul(key.transpose()).cast(DType::F32); // [B, heads, T, T]
-    let logits = match bias {
-        Some(bias) => logits + bias,
-        None => logits,
-    };
+    let logits = plus(query.matmul(key.transpose()).cast(DType::F32), bias.as_ref()); // [B, heads, T, T]
     softmax(logits, 3).cast(value.dtype()).matmul(value)
 }
 

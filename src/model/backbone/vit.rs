@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::batch;
-use super::block::{Block, Linear, Norm, Reader};
+use super::block::{Block, Linear, Norm, Reader, plus};
 use super::config::Config;
 use super::encoder::{Architecture, Encoder, GridEncoder};
 use super::keys::{self, RELATIVE};
@@ -142,10 +142,7 @@ impl Vit {
             .reshape([batch * rows * cols, 3 * down * right]);
         let patches = self.projection.forward(patches).cast(DType::F32);
         let patches = patches.reshape([batch, rows * cols, self.config.width]);
-        let patches = match &layout.positions {
-            Some(positions) => patches + positions.clone(),
-            None => patches,
-        };
+        let patches = plus(patches, layout.positions.as_ref());
         let tokens = match &layout.prefix {
             Some(prefix) => {
                 let [_, count, width] = prefix.dims();
@@ -161,14 +158,11 @@ impl Vit {
 
     /// What is added to the attention logits of layer `i`, `[1, heads, T, T]`.
     fn bias(&self, layout: &Layout, i: usize, tokens: usize) -> Option<Tensor<4>> {
-        let shared = layout.shared.clone();
-        let (Some(table), Some(index)) = (layout.relative.get(i), &layout.index) else { return shared };
+        let (Some(table), Some(index)) = (layout.relative.get(i), &layout.index) else {
+            return layout.shared.clone();
+        };
         let own = table.clone().select(1, index.clone()); // [heads, T T]
-        let own = own.reshape([1, self.config.heads, tokens, tokens]);
-        Some(match shared {
-            Some(shared) => own + shared,
-            None => own,
-        })
+        Some(plus(own.reshape([1, self.config.heads, tokens, tokens]), layout.shared.as_ref()))
     }
 
     /// What follows from `grid`, on `device`; remembered for the grid asked for last.

@@ -1,7 +1,7 @@
 //! Which token caches lie in a folder, and removing them.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -38,18 +38,13 @@ pub struct About {
 
 /// The caches in `root`, by name; none where there is no such folder.
 pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
-    let listed = match fs::read_dir(root) {
+    let mut listed = match inside(root) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(io_error("list it", root))?,
     };
-    let mut entries = Vec::new();
-    for folder in listed {
-        let folder = folder.map_err(io_error("list it", root))?;
-        let name = folder.file_name().to_string_lossy().into_owned();
-        if is_name(&name) && folder.path().is_dir() {
-            entries.push(entry(&folder.path(), name)?);
-        }
-    }
+    listed.retain(|(name, path)| is_name(name) && path.is_dir());
+    let entries = listed.into_iter().map(|(name, folder)| entry(&folder, name));
+    let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
@@ -86,17 +81,19 @@ fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
 
 /// The files a cache writes: manifest, shards and their records, and temporary ones a kill has left.
 fn own_files(folder: &Path) -> Result<Vec<PathBuf>, CacheError> {
-    let mut files = Vec::new();
-    for file in fs::read_dir(folder).map_err(io_error("list it", folder))? {
-        let file = file.map_err(io_error("list it", folder))?;
-        let name = file.file_name().to_string_lossy().into_owned();
+    let own = |name: &str| {
         let shard =
             name.starts_with("tokens-") && (name.ends_with(".safetensors") || name.ends_with(".json"));
-        if name == MANIFEST || shard || atomic_file::is_temporary(&name) {
-            files.push(file.path());
-        }
-    }
-    Ok(files)
+        name == MANIFEST || shard || atomic_file::is_temporary(name)
+    };
+    let files = inside(folder).map_err(io_error("list it", folder))?.into_iter();
+    Ok(files.filter(|(name, _)| own(name)).map(|(_, path)| path).collect())
+}
+
+/// Name and path of everything in a folder.
+fn inside(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let name = |entry: fs::DirEntry| (entry.file_name().to_string_lossy().into_owned(), entry.path());
+    fs::read_dir(folder)?.map(|entry| entry.map(name)).collect()
 }
 
 /// Whether a folder is named as [`TokenKey::key`] names them.

@@ -109,14 +109,12 @@ pub trait Head: Send + Sync {
     fn specs(&self, dims: &Dims) -> Vec<Spec>;
 
     /// Whether its settings fit these sizes.
-    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
-        let _ = dims;
+    fn check(&self, _dims: &Dims) -> Result<(), ConfigError> {
         Ok(())
     }
 
     /// Its settings with defaults filled in, so that a file says what was used.
-    fn settings(&self, dims: &Dims) -> Config {
-        let _ = dims;
+    fn settings(&self, _dims: &Dims) -> Config {
         Config::default()
     }
 
@@ -148,14 +146,12 @@ pub trait Head: Send + Sync {
 
     /// What it asks of the patch tokens, where it reads them by weighted sums alone. `None` for heads
     /// that read them in another way, which say all of it in [`features`](Head::features).
-    fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
-        let _ = (params, batch);
+    fn pooling(&self, _params: &Params, _batch: &Batch) -> Option<Pooling> {
         None
     }
 
     /// Features, `[B, F]`, of what its pooling gave, `[B, M, d]`.
-    fn finish(&self, params: &Params, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
-        let _ = (params, batch);
+    fn finish(&self, _params: &Params, pooled: Tensor<3>, _batch: &Batch) -> Tensor<2> {
         pooled.squeeze_dim(1)
     }
 
@@ -166,15 +162,13 @@ pub trait Head: Send + Sync {
     }
 
     /// Parameters with the buffers updated by what a training batch showed; to be called after each
-    /// training step. `pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
-    fn observe(&self, params: Params, batch: &Batch, pooled: Option<Tensor<3>>) -> Params {
-        let _ = (batch, pooled);
+    /// training step. `_pooled`: what its pooling gave, `[B, M, d]`, where that is at hand.
+    fn observe(&self, params: Params, _batch: &Batch, _pooled: Option<Tensor<3>>) -> Params {
         params
     }
 
     /// What it computes once for all images of N tokens: its S4 kernels, one for every direction.
-    fn kernels(&self, params: &Arrays, n: usize) -> Vec<Kernel> {
-        let _ = (params, n);
+    fn kernels(&self, _params: &Arrays, _n: usize) -> Vec<Kernel> {
         Vec::new()
     }
 

@@ -37,38 +37,29 @@ pub(super) fn takes(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     scores.dtype() == DType::F32 && (rounds < 65_000 || !software())
 }
 
-pub(in crate::model::probe::router::sinkhorn) struct SavedWeights {
+/// What the way back needs.
+pub(in crate::model::probe::router::sinkhorn) struct Saved {
     job: Job,
     /// `[B, N]`.
     scores: CubeTensor,
-    /// `[N]`.
-    gain: CubeTensor,
-    /// `[B, iterations, 6, N]`.
-    history: CubeTensor,
-}
-
-pub(in crate::model::probe::router::sinkhorn) struct SavedPlans {
-    job: Job,
-    /// `[B, N]`.
-    scores: CubeTensor,
-    /// `[B, N, N]`.
-    plans: CubeTensor,
+    /// The gain, `[N]`, or the plans, `[B, N, N]`.
+    other: CubeTensor,
     /// `[B, iterations, 6, N]`.
     history: CubeTensor,
 }
 
 impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
-    type Saved = SavedWeights;
+    type Saved = Saved;
 
-    fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, SavedWeights) {
+    fn forward(self, inputs: [CubeTensor; 2], keep: bool) -> (CubeTensor, Saved) {
         let [scores, gain] = inputs.map(into_contiguous);
         let job = Job::new(&scores, self.0.sinkhorn);
         let (weights, history) = job.forward(&scores, &gain, keep, false);
-        (weights, SavedWeights { job, scores, gain, history })
+        (weights, Saved { job, scores, other: gain, history })
     }
 
-    fn vjp(saved: &SavedWeights, by_weights: CubeTensor) -> [Option<CubeTensor>; 2] {
-        let SavedWeights { job, scores, gain, history } = saved;
+    fn vjp(saved: &Saved, by_weights: CubeTensor) -> [Option<CubeTensor>; 2] {
+        let Saved { job, scores, other: gain, history } = saved;
         let [by_scores, by_gain] = [(); 2].map(|()| empty(scores, [job.images, job.n]));
         let (shared, scratch) = job.working_memory(scores);
         backward::backward_of_weights::launch(
@@ -93,17 +84,17 @@ impl CustomOp<CubeBackend, 2> for TokenWeightsOp {
 }
 
 impl CustomOp<CubeBackend, 1> for PlansOp {
-    type Saved = SavedPlans;
+    type Saved = Saved;
 
-    fn forward(self, [scores]: [CubeTensor; 1], keep: bool) -> (CubeTensor, SavedPlans) {
+    fn forward(self, [scores]: [CubeTensor; 1], keep: bool) -> (CubeTensor, Saved) {
         let scores = into_contiguous(scores);
         let job = Job::new(&scores, self.0.sinkhorn);
         let (plans, history) = job.forward(&scores, &scores, keep, true);
-        (plans.clone(), SavedPlans { job, scores, plans, history })
+        (plans.clone(), Saved { job, scores, other: plans, history })
     }
 
-    fn vjp(saved: &SavedPlans, by_plans: CubeTensor) -> [Option<CubeTensor>; 1] {
-        let SavedPlans { job, scores, plans, history } = saved;
+    fn vjp(saved: &Saved, by_plans: CubeTensor) -> [Option<CubeTensor>; 1] {
+        let Saved { job, scores, other: plans, history } = saved;
         let by_scores = empty(scores, [job.images, job.n]);
         let (shared, scratch) = job.working_memory(scores);
         backward::backward_of_plans::launch(
