@@ -58,7 +58,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
     // Another idea of where the scans begin does not get round the limit.
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, most)?;
     let rgb = library.pixels(bytes, pixels as usize, width)?;
-    upright(whole(width, height, rgb)?, orientation(about.exif, about.xmp))
+    Ok(upright(whole(width, height, rgb)?, orientation(about.exif, about.xmp)))
 }
 
 struct Library(raw::tjhandle);

@@ -185,17 +185,18 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, Stop> {
         ImageFormat::Tiff => decoder.orientation().unwrap_or(Orientation::NoTransforms),
         _ => orientation(exif.as_deref(), xmp.as_deref()),
     };
-    upright(to_rgb(DynamicImage::from_decoder(decoder).map_err(Stop::broken)?)?, orientation)
+    let image = to_rgb(DynamicImage::from_decoder(decoder).map_err(Stop::broken)?)?;
+    Ok(upright(image, orientation))
 }
 
 fn whole(width: u32, height: u32, rgb: Vec<u8>) -> Result<RgbImage, Stop> {
     RgbImage::from_raw(width, height, rgb).ok_or_else(|| Stop::Broken("its pixels are incomplete".into()))
 }
 
-fn upright(image: RgbImage, orientation: Orientation) -> Result<RgbImage, Stop> {
+fn upright(image: RgbImage, orientation: Orientation) -> RgbImage {
     let mut image = DynamicImage::ImageRgb8(image);
     image.apply_orientation(orientation);
-    Ok(image.into_rgb8())
+    image.into_rgb8()
 }
 
 /// Eight bits a channel, no alpha. Sixteen bits are cut, not rounded, as Pillow cuts them.

@@ -65,7 +65,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, Stop> {
         }
     }
     let turn = orientation.and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms);
-    upright(whole(width, height, rgb)?, turn).map(Some)
+    Ok(Some(upright(whole(width, height, rgb)?, turn)))
 }
 
 /// The same file with its palette indices declared grey, which the decoder reads; nothing where the
