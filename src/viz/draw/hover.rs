@@ -84,36 +84,7 @@ impl Identity {
             }
         }
     }
-}
 
-/// Where the token and the position of `hover` lie, once each, in the coordinates of the scene: the
-/// patch of a picture, the row and the column of a plan, the strip of a plot.
-pub fn places(items: &[Item], hover: Hover) -> Vec<Box2> {
-    let mut found = Vec::new();
-    collect(items, hover, [0.0; 2], &mut found);
-    found
-}
-
-fn collect(items: &[Item], hover: Hover, origin: Point, found: &mut Vec<Box2>) {
-    for item in items {
-        match (&item.shape, &item.identity) {
-            (Shape::Group { offset, items, .. }, _) => {
-                collect(items, hover, [origin[0] + offset[0], origin[1] + offset[1]], found);
-            }
-            (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(identity)) => {
-                let rect = Box2 { x: rect.x + origin[0], y: rect.y + origin[1], ..*rect };
-                for place in identity.places(hover, rect) {
-                    if !found.contains(&place) {
-                        found.push(place);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Identity {
     /// The parts of `rect` that stand for the token or the position of `hover`.
     fn places(&self, hover: Hover, rect: Box2) -> Vec<Box2> {
         let cell = |row: usize, of_rows: usize, column: usize, of_columns: usize| {
@@ -139,6 +110,33 @@ impl Identity {
                 let row = row.map(|r| cell(r, rows.len(), 0, 1));
                 row.into_iter().chain(column.map(|k| cell(0, 1, k, *positions))).collect()
             }
+        }
+    }
+}
+
+/// Where the token and the position of `hover` lie, once each, in the coordinates of the scene: the
+/// patch of a picture, the row and the column of a plan, the strip of a plot.
+pub fn places(items: &[Item], hover: Hover) -> Vec<Box2> {
+    let mut found = Vec::new();
+    collect(items, hover, [0.0; 2], &mut found);
+    found
+}
+
+fn collect(items: &[Item], hover: Hover, origin: Point, found: &mut Vec<Box2>) {
+    for item in items {
+        match (&item.shape, &item.identity) {
+            (Shape::Group { offset, items, .. }, _) => {
+                collect(items, hover, [origin[0] + offset[0], origin[1] + offset[1]], found);
+            }
+            (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(identity)) => {
+                let rect = Box2 { x: rect.x + origin[0], y: rect.y + origin[1], ..*rect };
+                for place in identity.places(hover, rect) {
+                    if !found.contains(&place) {
+                        found.push(place);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use parquet::column::reader::ColumnReader::{self, *};
+use parquet::column::reader::{ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -98,16 +99,10 @@ impl Shard {
             let rows = self.rows(group).len();
             let before = labels.len();
             guarded(|| match self.column(group, self.columns.label)? {
-                ColumnReader::Int32ColumnReader(column) => {
-                    all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
-                }
-                ColumnReader::Int64ColumnReader(column) => {
-                    all(column, rows, |v| Ok(Label::Number(v)), &mut labels)
-                }
-                ColumnReader::BoolColumnReader(column) => {
-                    all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
-                }
-                ColumnReader::ByteArrayColumnReader(column) => {
+                Int32ColumnReader(column) => all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels),
+                Int64ColumnReader(column) => all(column, rows, |v| Ok(Label::Number(v)), &mut labels),
+                BoolColumnReader(column) => all(column, rows, |v| Ok(Label::Number(v.into())), &mut labels),
+                ByteArrayColumnReader(column) => {
                     let text = |v: ByteArray| {
                         room = room.checked_sub(v.len() as u64).ok_or_else(|| {
                             ParquetError::General("its labels are longer than the file itself".into())
@@ -136,8 +131,7 @@ impl Shard {
         }
         guarded(|| {
             let group = self.starts.partition_point(|&start| start <= row) - 1;
-            let ColumnReader::ByteArrayColumnReader(mut column) = self.column(group, self.columns.image)?
-            else {
+            let ByteArrayColumnReader(mut column) = self.column(group, self.columns.image)? else {
                 return Err(ParquetError::General("images are not bytes".into()));
             };
             let before = row - self.rows(group).start;

@@ -68,11 +68,7 @@ impl Columns {
                 }
                 Logits::Distances { centres, temperature } => {
                     for (i, (grad, s)) in grad.iter().zip(&self.scores).enumerate() {
-                        let side = match centres[k].total_cmp(s) {
-                            std::cmp::Ordering::Less => -1.0,
-                            std::cmp::Ordering::Equal => 0.0,
-                            std::cmp::Ordering::Greater => 1.0,
-                        };
+                        let side = f64::from(centres[k].total_cmp(s) as i8); // -1, 0 or 1
                         by_scores[i] += side * grad / temperature;
                         by_positions[k] -= side * grad / temperature;
                     }

@@ -13,27 +13,21 @@ use crate::model::ops::cpu::{from_f64, to_f64};
 use crate::model::ops::custom_op::CustomOp;
 use crate::model::probe::router::Routed;
 
-pub(super) struct SavedWeights {
-    batch: Values,
-    images: Vec<Transport>,
-    gain: Values,
-    weights: Vec<Vec<f64>>,
-}
-
 impl CustomOp<Flex, 2> for TokenWeightsOp {
-    type Saved = SavedWeights;
+    /// The scores and how each image was moved, the gain and the weights.
+    type Saved = (Values, Vec<Transport>, Values, Vec<Vec<f64>>);
 
-    fn forward(self, [scores, gain]: [FlexTensor; 2], keep: bool) -> (FlexTensor, SavedWeights) {
+    fn forward(self, [scores, gain]: [FlexTensor; 2], keep: bool) -> (FlexTensor, Self::Saved) {
         let (batch, gain) = (Values::from_tensor(scores), Values::from_tensor(gain));
         let weigh = |transport: Transport| (transport.weights(&gain.data), keep.then_some(transport));
         let (weights, images): (Vec<_>, Vec<_>) = self.0.run(&batch, weigh).into_iter().unzip();
         let output = batch.with(weights.concat());
-        (output, SavedWeights { batch, images: images.into_iter().flatten().collect(), gain, weights })
+        (output, (batch, images.into_iter().flatten().collect(), gain, weights))
     }
 
-    fn vjp(saved: &SavedWeights, by_weights: FlexTensor) -> [Option<FlexTensor>; 2] {
+    fn vjp(saved: &Self::Saved, by_weights: FlexTensor) -> [Option<FlexTensor>; 2] {
         let by_weights = Values::from_tensor(by_weights);
-        let SavedWeights { batch, images, gain, weights } = saved;
+        let (batch, images, gain, weights) = saved;
         let vjp = |((image, weights), by_weights): ((&Transport, &Vec<f64>), &[f64])| {
             image.vjp(&gain.data, weights, by_weights)
         };
@@ -52,7 +46,8 @@ impl CustomOp<Flex, 1> for PlansOp {
         let batch = Values::from_tensor(scores);
         let write = |transport: Transport| (transport.plan(), keep.then_some(transport));
         let (plans, images): (Vec<_>, Vec<_>) = self.0.run(&batch, write).into_iter().unzip();
-        (batch.with_tables(plans), (batch, images.into_iter().flatten().collect()))
+        let tables = [plans.len(), batch.width(), batch.width()];
+        (from_f64(plans.concat(), &tables, batch.dtype), (batch, images.into_iter().flatten().collect()))
     }
 
     fn vjp((batch, images): &Self::Saved, by_plans: FlexTensor) -> [Option<FlexTensor>; 1] {
@@ -103,10 +98,5 @@ impl Values {
     /// A tensor of this shape and precision.
     fn with(&self, data: Vec<f64>) -> FlexTensor {
         from_f64(data, &self.shape, self.dtype)
-    }
-
-    /// A tensor of this precision with a square table for every row.
-    fn with_tables(&self, tables: Vec<Vec<f64>>) -> FlexTensor {
-        from_f64(tables.concat(), &[tables.len(), self.width(), self.width()], self.dtype)
     }
 }
