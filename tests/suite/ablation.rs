@@ -235,7 +235,7 @@ pub fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
         precision: Precision::Float32,
     };
     let mut writer = Writer::open(folder, source, count).unwrap();
-    (0..count as u64).for_each(|image| writer.push(Some(tokens(image))).unwrap());
+    (0..count as u64).for_each(|image| writer.push(Some(tokens(image)), None).unwrap());
     writer.finish().unwrap()
 }
 

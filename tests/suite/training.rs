@@ -34,7 +34,7 @@ fn cache(folder: &std::path::Path) -> TokenCache {
     for _ in 0..IMAGES {
         let (cls, patches) = (Some(values(WIDTH)), values(GRID.len() * WIDTH));
         let tokens = Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches };
-        writer.push(Some(tokens)).unwrap();
+        writer.push(Some(tokens), None).unwrap();
     }
     writer.finish().unwrap()
 }

@@ -20,9 +20,6 @@ pub struct ImageSource {
 
 impl ImageSource {
     /// The image, decoded.
-    ///
-    /// # Errors
-    /// Where there is none or it is damaged.
     pub fn photo(&self) -> Result<Photo, ImageError> {
         Source::from(self.clone()).photo()
     }

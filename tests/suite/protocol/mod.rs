@@ -100,7 +100,7 @@ impl Desk {
         let mut writer =
             Writer::open(&desk.path("tokens"), plan.source.clone(), plan.images).expect("a cache");
         for image in 0..plan.images {
-            writer.push(Some(change(image, desk.tokens(image)))).expect("room");
+            writer.push(Some(change(image, desk.tokens(image))), None).expect("room");
         }
         writer.finish().expect("all images");
         assert!(desk.plan().complete());

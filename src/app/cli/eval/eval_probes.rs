@@ -168,7 +168,7 @@ mod tests {
         for image in 0..6 {
             let (grid, patches) = (Grid::new(1, 2), vec![1.0; 2]);
             let tokens = Tokens { grid, width: 1, cls: None, registers: Vec::new(), patches };
-            writer.push((image != 1 && image != 4).then_some(tokens)).unwrap();
+            writer.push((image != 1 && image != 4).then_some(tokens), None).unwrap();
         }
         let cache = writer.finish().unwrap();
         let asked = Labelled { images: vec![0, 1, 2, 3], classes: vec![7, 6, 5, 4] };

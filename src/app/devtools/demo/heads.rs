@@ -123,7 +123,7 @@ fn extract(
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
         for tokens in backbone.forward(&pixels)? {
-            writer.push(Some(tokens))?;
+            writer.push(Some(tokens), None)?;
         }
         bar.inc(chunk.len() as u64);
     }

@@ -177,7 +177,7 @@ fn write(mut writer: Writer, batches: Receiver<Batch>) -> (Result<Writer, CacheE
     for batch in batches {
         let begun = Instant::now();
         for (tokens, sha256) in batch {
-            if let Err(error) = writer.push_of(tokens, sha256) {
+            if let Err(error) = writer.push(tokens, sha256) {
                 return (Err(error), spent);
             }
         }

@@ -11,7 +11,8 @@ use rayon::prelude::*;
 use safetensors::tensor::SafeTensors;
 
 use super::{
-    CacheError, CacheManifest, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error, shard_path,
+    CacheError, CacheManifest, Damage, Precision, SHARD, SKIPPED, Stock, TokenKey, count, io_error,
+    shard_path,
 };
 use crate::model::grid::Grid;
 use crate::model::tokens::Tokens;
@@ -86,15 +87,13 @@ pub(super) const STALE_AFTER: Duration = Duration::from_mins(10);
 impl TokenCache {
     /// The complete cache for `source` under `root`, if there is one. Its shards are looked at, not
     /// read: [`Stock::verify`] does that.
-    ///
-    /// # Errors
-    /// If there is one but it is damaged.
     pub fn find(root: &Path, source: &TokenKey) -> Result<Option<Self>, CacheError> {
         let stock = Stock::open(root, source, None)?;
-        match stock.damage().first() {
-            Some(damage) => Err(damage.into()),
-            None => Ok(stock.into_cache().ok()),
+        if let Some(Damage { path, found, expected, .. }) = stock.damage.first() {
+            let (path, found) = (path.clone(), format!("{found}, expected {expected}"));
+            return Err(CacheError::Damaged { path, found });
         }
+        Ok(stock.into_cache().ok())
     }
 
     pub(super) fn from_manifest(manifest: CacheManifest, folder: &Path) -> Result<Self, CacheError> {

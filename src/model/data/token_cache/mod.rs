@@ -205,14 +205,14 @@ mod tests {
             let images = SHARD + 5;
             let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
             for image in 0..SHARD + 2 {
-                writer.push((image != 1).then(|| tokens(image))).unwrap();
+                writer.push((image != 1).then(|| tokens(image)), None).unwrap();
             }
             drop(writer); // killed: two images are lost, the first shard is not
             assert!(TokenCache::find(root.path(), &source(precision)).unwrap().is_none());
             let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
             assert_eq!(writer.done(), SHARD);
             for image in writer.done()..images {
-                writer.push((image != SHARD + 3).then(|| tokens(image))).unwrap();
+                writer.push((image != SHARD + 3).then(|| tokens(image)), None).unwrap();
             }
             let cache = writer.finish().unwrap();
             assert_eq!(cache.len(), images);
@@ -231,7 +231,7 @@ mod tests {
         let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
         let mut writer = Writer::open(root.path(), source.clone(), 3).unwrap();
         for (image, digest) in [Some("a"), None, Some("c")].into_iter().enumerate() {
-            writer.push_of(digest.map(|_| tokens(image)), digest.map(str::to_owned)).unwrap();
+            writer.push(digest.map(|_| tokens(image)), digest.map(str::to_owned)).unwrap();
         }
         writer.finish().unwrap();
         let stock = Stock::open(root.path(), &source, Some(3)).unwrap();
@@ -253,7 +253,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(root.path(), source(Precision::Float16), 3).unwrap();
         for image in 0..3 {
-            writer.push(Some(tokens(image))).unwrap();
+            writer.push(Some(tokens(image)), None).unwrap();
         }
         let cache = writer.finish().unwrap();
         let path = shard_path(cache.folder(), 0);
@@ -271,7 +271,7 @@ mod tests {
         large.patches[3] = -7e4;
         let push = |precision| {
             let mut writer = Writer::open(root.path(), source(precision), 1).unwrap();
-            writer.push(Some(large.clone()))
+            writer.push(Some(large.clone()), None)
         };
         assert!(push(Precision::Float32).is_ok());
         let error = push(Precision::Float16).unwrap_err().to_string();
@@ -283,9 +283,9 @@ mod tests {
         for (precision, value) in [(Precision::Float16, f32::NAN), (Precision::Float32, f32::INFINITY)] {
             let root = tempfile::tempdir().unwrap();
             let mut writer = Writer::open(root.path(), source(precision), 2).unwrap();
-            writer.push(Some(tokens(0))).unwrap();
+            writer.push(Some(tokens(0)), None).unwrap();
             let broken = Tokens { cls: Some(vec![0.0, value, 0.0, 0.0]), ..tokens(1) };
-            let error = writer.push(Some(broken)).unwrap_err().to_string();
+            let error = writer.push(Some(broken), None).unwrap_err().to_string();
             assert!(error.contains("image 1") && error.contains(&value.to_string()), "{error}");
         }
     }

@@ -29,13 +29,6 @@ impl fmt::Display for Damage {
     }
 }
 
-impl From<&Damage> for CacheError {
-    fn from(damage: &Damage) -> Self {
-        let found = format!("{}, expected {}", damage.found, damage.expected);
-        Self::Damaged { path: damage.path.clone(), found }
-    }
-}
-
 /// What lies in a cache's folder. Nothing is written by looking.
 pub struct Stock {
     pub(super) folder: PathBuf,
@@ -51,9 +44,6 @@ impl Stock {
     /// What there is of the cache for `source` under `root`, which is to hold `images` images; or as many as
     /// its manifest says, and then up to the first shard that is missing. Headers of shards are read, their
     /// tokens are not.
-    ///
-    /// # Errors
-    /// If the manifest is damaged or that of another cache.
     pub fn open(root: &Path, source: &TokenKey, images: Option<usize>) -> Result<Self, CacheError> {
         let (key, source) = (source.key(), source.clone());
         let folder = root.join(&key);

@@ -33,17 +33,11 @@ type Taken = (Option<Tokens>, Option<String>);
 impl Writer {
     /// Opens the cache for `source` under `root`, to hold `images` images, keeping what an earlier
     /// extraction left.
-    ///
-    /// # Errors
-    /// If the folder cannot be made or holds a damaged cache.
     pub fn open(root: &Path, source: TokenKey, images: usize) -> Result<Self, CacheError> {
         Self::resume(Stock::open(root, &source, Some(images))?)
     }
 
     /// Goes on with what there is: the shards that are missing are made.
-    ///
-    /// # Errors
-    /// If the folder cannot be made.
     pub fn resume(stock: Stock) -> Result<Self, CacheError> {
         let wanted = stock.missing().into();
         let Stock { folder, source, images, manifest, .. } = stock;
@@ -63,20 +57,9 @@ impl Writer {
         self.wanted.iter().flat_map(of).collect()
     }
 
-    /// [`push_of`](Self::push_of) an image of which nothing else is known.
-    ///
-    /// # Errors
-    /// As [`push_of`](Self::push_of).
-    pub fn push(&mut self, tokens: Option<Tokens>) -> Result<(), CacheError> {
-        self.push_of(tokens, None)
-    }
-
     /// Adds the tokens of the next image; `None` for one that could not be read, which keeps its
     /// place so that indices stay those of the dataset. `sha256` is that of the image's file.
-    ///
-    /// # Errors
-    /// If the tokens have another shape than those before, or the disk refuses.
-    pub fn push_of(&mut self, tokens: Option<Tokens>, sha256: Option<String>) -> Result<(), CacheError> {
+    pub fn push(&mut self, tokens: Option<Tokens>, sha256: Option<String>) -> Result<(), CacheError> {
         if let Some(tokens) = &tokens {
             self.check(tokens)?;
         }
@@ -159,9 +142,6 @@ impl Writer {
     }
 
     /// Opens what was written for reading.
-    ///
-    /// # Errors
-    /// If fewer images were pushed than announced, or the cache is damaged.
     pub fn finish(self) -> Result<TokenCache, CacheError> {
         let manifest = self.manifest.ok_or_else(|| {
             io_error("read it", &self.folder.join(MANIFEST))(std::io::ErrorKind::NotFound.into())

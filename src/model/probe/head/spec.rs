@@ -97,9 +97,6 @@ pub(super) enum Build {
 
 impl HeadSpec {
     /// The head of these settings.
-    ///
-    /// # Errors
-    /// If it cannot work with one of them, which the error names.
     pub fn build(&self, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         match self.build {
             Build::Own(build) => build(config),
