@@ -69,14 +69,13 @@ mod tests {
 
     #[test]
     fn classes_are_matched_by_place_by_name_or_by_number_alone() {
-        let cases: [(&[&str], usize, &[&str], &[Option<usize>]); 5] = [
-            (&BIRDS, 3, &BIRDS, &[Some(0), Some(1), Some(2)]), // two cranes are told apart by their place
+        for (probe, count, dataset, expected) in [
+            (&BIRDS[..], 3, &BIRDS[..], &[Some(0), Some(1), Some(2)][..]), // two cranes are told apart by their place
             (&BIRDS, 3, &["finch", "wren"], &[Some(1), None]), // twice where the other side knows none
             (&["finch"], 1, &BIRDS, &[None, Some(0), None]),
             (&["crane", "finch", "wren"], 3, &["wren", "crane", "finch"], &[Some(2), Some(0), Some(1)]),
             (&[], 2, &["a", "b"], &[Some(0), Some(1)]),
-        ];
-        for (probe, count, dataset, expected) in cases {
+        ] {
             assert_eq!(numbers(probe, count, dataset).unwrap(), expected, "{probe:?}, {dataset:?}");
         }
     }
