@@ -149,7 +149,7 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
     };
     let closings = [
         (Command::RemoveColumn(column), "Remove the column gap"),
-        (Command::CloseProbe(probe), "Close the probe gap"),
+        (Command::CloseProbes(vec![probe]), "Close the probe gap"),
         (Command::CloseImages(vec![image]), "Close the image b.png"),
         (Command::CloseBackbone(backbone), "Close the backbone tiny"),
     ];

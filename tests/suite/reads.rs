@@ -83,7 +83,7 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     assert_eq!(state.library.fit(silent), Some(Compatibility::Doubtful(why)));
     // The one that reads rightly goes: the other one is read as it was trained.
     let deep = id(&state, "deep");
-    assert_eq!(does(&mut state, Command::CloseProbe(deep)), Some(BackboneOptions::default()));
+    assert_eq!(does(&mut state, Command::CloseProbes(vec![deep])), Some(BackboneOptions::default()));
     assert_eq!(
         (state.library.token_mismatch(silent), state.library.fit(silent)),
         (None, Some(Compatibility::Fits))
@@ -115,7 +115,7 @@ fn what_was_chosen_by_hand_stays_until_the_probes_say_otherwise() {
     // And then follows the probes again.
     for name in ["silent", "other"] {
         let id = id(&state, name);
-        does(&mut state, Command::CloseProbe(id));
+        does(&mut state, Command::CloseProbes(vec![id]));
     }
     assert_eq!(open(&mut state, &["deep.safetensors"]), Some(DEEP));
 }

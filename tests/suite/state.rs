@@ -422,7 +422,7 @@ fn closing_is_taken_back_and_done_again() {
     let id = *state.library.probes.get_index(0).unwrap().0;
     let pinned = column(&state, 0);
     state.dispatch(Command::Pin(Some(pinned)));
-    let requests = state.dispatch(Command::CloseProbe(id));
+    let requests = state.dispatch(Command::CloseProbes(vec![id]));
     assert_eq!(requests, [Request::CloseProbe(id)]);
     assert_eq!((state.columns.len(), state.selection.reference), (1, None));
     assert_eq!(state.undo_text(), Some("Close the probe a"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::jobs::Severity;
 use super::library::{Image, Label, Status};
+use super::run_choice::MAX_OWN_COLUMNS;
 use super::thumbnails::Thumbnail;
 use super::{Column, State};
 use crate::app::jobs::evaluate::EvalSplit;
@@ -13,9 +14,6 @@ use crate::app::jobs::{BackboneId, ColumnId, DatasetId, Event, ImageId, JobId, P
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
-
-/// Probes that become columns by themselves; more are added by hand.
-const MAX_OWN_COLUMNS: usize = 4;
 
 impl State {
     /// Takes what the worker says; answers with what to ask it for next.
@@ -28,7 +26,7 @@ impl State {
         match event {
             Event::BackboneOpened { job, entry, info } => return self.backbone_opened(job, entry, info),
             Event::ProbeOpened { job, entry, info } => return self.probe_opened(job, entry, info),
-            Event::ProbesListed { paths, .. } => return self.open_probes(paths),
+            Event::ProbesListed { paths, .. } => return self.open_run_probes(paths, true),
             Event::ImagesListed { job, paths } => return self.add_images(job, paths),
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
             Event::Steadied { job, answer } => self.stability_measured(job, answer),
@@ -71,7 +69,9 @@ impl State {
         self.end_evaluation(job, error);
         self.end_stability(job, error);
         self.end_training(job, error);
-        self.read_as_trained()
+        let mut requests = self.choose_of_run();
+        requests.extend(self.read_as_trained());
+        requests
     }
 
     fn backbone_opened(&mut self, job: JobId, id: BackboneId, info: BackboneInfo) -> Vec<Request> {
@@ -99,7 +99,8 @@ impl State {
         let changed = probe.expected.take().is_some_and(|expected| expected != info.fingerprint);
         let text = format!("{}: has changed since the workspace was saved", probe.name());
         probe.status = Status::Ready(Arc::new(info));
-        let show = std::mem::take(&mut probe.show) && self.columns.len() < MAX_OWN_COLUMNS;
+        let show = std::mem::take(&mut probe.show);
+        let show = show && self.compared().count() < MAX_OWN_COLUMNS;
         if changed {
             self.note(Severity::Warning, text);
         }
@@ -107,7 +108,9 @@ impl State {
             let column = ColumnId(self.fresh());
             self.columns.insert(column, Column::new(id, None, Intervention::None));
         }
-        self.explain_columns()
+        let mut requests = self.choose_of_run();
+        requests.extend(self.explain_columns());
+        requests
     }
 
     /// Adds images that are not in the library. The first that a job lists becomes the current one, unless
@@ -120,6 +123,7 @@ impl State {
             return Vec::new();
         }
         self.selection.image = Some(first);
+        self.bring_into_gallery(first);
         self.explain_columns()
     }
 
@@ -130,14 +134,15 @@ impl State {
             return Vec::new();
         };
         dataset.status = Status::Ready(part.clone());
-        self.evaluations.dataset = Some(id);
+        let show = std::mem::take(&mut dataset.show);
+        self.evaluations.dataset.get_or_insert(id);
         self.evaluations.forget(id);
         self.train_on(id);
         // Images of another split go; those that stood in the library by themselves stay.
         self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != id));
         let mut images = Vec::with_capacity(part.samples.len());
         for (at, sample) in part.samples.iter().enumerate() {
-            let image = self.add_image(part.dataset.samples[*sample].source.place());
+            let image = self.image_of(part.dataset.samples[*sample].source.place(), id);
             self.library.images.label(image, Label { dataset: id, at, class: part.asked.class[at] });
             images.push(image);
         }
@@ -147,7 +152,23 @@ impl State {
         self.selection.image = self.selection.image.filter(known).or(first);
         // Columns of images that went show the current one.
         self.columns.values_mut().for_each(|column| column.image = column.image.filter(known));
+        if show {
+            self.look_at_dataset(id);
+        }
         self.explain_columns()
+    }
+
+    /// The image of a dataset at a place. One of another dataset stays what it is: it is labelled there.
+    fn image_of(&mut self, place: ImageSource, dataset: DatasetId) -> ImageId {
+        let known = self.library.images.at(&place).filter(|id| {
+            let label = self.library.images.get(id).and_then(|image| image.label);
+            label.is_none_or(|label| label.dataset == dataset)
+        });
+        known.unwrap_or_else(|| {
+            let id = ImageId(self.fresh());
+            self.library.images.insert(id, Image::new(place));
+            id
+        })
     }
 
     /// The image at a place, which joins the library if it is not there.

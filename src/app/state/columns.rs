@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::entries::gone;
 use super::explain;
 use super::library::Probe;
+use super::reveal::Place;
 use super::{Selection, State};
 use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId, Request};
 use crate::app::user_error::UserError;
@@ -21,6 +22,8 @@ pub struct Column {
     pub image: Option<ImageId>,
     /// What is changed in the probe's reading.
     pub change: Intervention,
+    /// Whether it stands in the comparison; else it is only looked through, until another one is.
+    pub compared: bool,
     /// What there is to see.
     pub shown: ColumnState,
     /// What the trace, or the waiting, is for.
@@ -52,9 +55,9 @@ impl ColumnState {
 }
 
 impl Column {
-    /// A column with nothing to show yet.
+    /// A column of the comparison with nothing to show yet.
     pub fn new(probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Self {
-        Self { probe, image, change, shown: ColumnState::Nothing, key: None }
+        Self { probe, image, change, compared: true, shown: ColumnState::Nothing, key: None }
     }
 }
 
@@ -77,6 +80,7 @@ impl State {
     pub(super) fn select_image(&mut self, id: ImageId) -> Vec<Request> {
         if self.library.images.contains_key(&id) {
             self.selection.image = Some(id);
+            self.bring_into_gallery(id);
             // Images that are being listed are not looked at by themselves any more.
             self.jobs.values_mut().for_each(|job| job.selects = false);
         }
@@ -121,10 +125,12 @@ impl State {
         if image.is_some_and(|image| !self.library.images.contains_key(&image)) {
             return Vec::new();
         }
-        let column = (self.columns.len(), Column::new(probe, image, change));
-        let columns = [(ColumnId(self.fresh()), Some(column))].into_iter().collect();
+        let id = ColumnId(self.fresh());
+        let column = (self.compared().count(), Column::new(probe, image, change));
+        let columns = [(id, Some(column))].into_iter().collect();
         let mut requests = self.change(format!("Add a column of {name}"), |p| p.columns = columns);
         requests.extend(self.evaluate_changes());
+        self.reveal(Place::Compare(id));
         requests
     }
 
@@ -145,20 +151,11 @@ impl State {
         let Some((place, _, column)) = self.columns.get_full(&id) else { return Vec::new() };
         let (mut to, mut edited) = (place, column.clone());
         edit(&mut to, &mut edited);
-        if (to, edited.image, edited.change) == (place, column.image, column.change) {
+        let now = (place, column.image, column.change, column.compared);
+        if (to, edited.image, edited.change, edited.compared) == now {
             return Vec::new();
         }
         let columns = [(id, Some((to, edited)))].into_iter().collect();
         self.change(text, |p| p.columns = columns)
-    }
-
-    /// Selects the image so many further on, ending at the first and last.
-    pub(super) fn step(&mut self, by: isize) -> Vec<Request> {
-        let images = &self.library.images;
-        let Some(last) = images.len().checked_sub(1) else { return Vec::new() };
-        let from = self.selection.image.and_then(|id| images.get_index_of(&id));
-        let to = from.map_or(0, |from| from.saturating_add_signed(by).min(last));
-        let id = images.get_index(to).map(|(id, _)| *id);
-        id.map_or_else(Vec::new, |id| self.select_image(id))
     }
 }

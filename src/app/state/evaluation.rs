@@ -84,9 +84,29 @@ impl State {
         change: Intervention,
     ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
         let (dataset, _) = self.dataset()?;
+        self.known_evaluation(dataset, probe, change)
+    }
+
+    fn known_evaluation(
+        &self,
+        dataset: DatasetId,
+        probe: ProbeId,
+        change: Intervention,
+    ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
         let key = self.evaluation_key(probe, change)?;
         let known = self.evaluations.known.iter().find(|known| known.dataset == dataset && known.key == key);
         known.map(|known| known.result.as_ref())
+    }
+
+    /// What the probe of a column made of a dataset, be it the one that is looked at or another.
+    pub fn evaluation_on(
+        &self,
+        dataset: DatasetId,
+        column: ColumnId,
+    ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
+        self.library.datasets.get(&dataset)?.status.ready()?;
+        let column = self.columns.get(&column)?;
+        self.known_evaluation(dataset, column.probe, column.change)
     }
 
     /// What the probe of a column made of the dataset.

@@ -1,11 +1,24 @@
 //! Which images the gallery shows, and in which order.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::State;
 use super::library::{Image, Label};
-use crate::app::jobs::{ColumnId, ImageId};
+use crate::app::jobs::{ColumnId, DatasetId, ImageId, Request};
 use crate::model::explain::evaluation::{Evaluation, disagreement};
+
+/// Of what the images are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All that are open.
+    #[default]
+    All,
+    /// Those of a dataset.
+    Dataset(DatasetId),
+    /// Those of no dataset.
+    Loose,
+}
 
 /// Right or wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,9 +47,11 @@ pub enum Sort {
 /// What passes, and in which order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GalleryFilter {
+    /// Of what they are.
+    pub scope: Scope,
     /// Part of a name, a folder or a note.
     pub text: String,
-    /// A class of the dataset.
+    /// A class of the dataset they are of.
     pub class: Option<u32>,
     /// Only those with a star.
     pub starred: bool,
@@ -51,50 +66,117 @@ pub struct GalleryFilter {
 }
 
 impl GalleryFilter {
-    /// Whether all images pass, in their own order.
+    /// One that all images of a scope pass.
+    pub fn of(scope: Scope) -> Self {
+        Self { scope, ..Self::default() }
+    }
+
+    /// Whether all images of its scope pass, in their own order.
     pub fn is_open(&self) -> bool {
-        *self == Self { rising: self.rising, ..Self::default() }
+        *self == Self { rising: self.rising, ..Self::of(self.scope) }
     }
 }
 
 impl State {
+    /// The dataset whose images the gallery shows: the only one there is, or the one that was chosen.
+    pub fn gallery_dataset(&self) -> Option<DatasetId> {
+        match self.gallery_filter.scope {
+            Scope::Dataset(id) => Some(id),
+            Scope::Loose => None,
+            Scope::All => {
+                let mut all = self.library.datasets.keys();
+                all.next().copied().filter(|_| all.next().is_none())
+            }
+        }
+    }
+
+    /// Whether an image is of what the gallery shows.
+    fn in_scope(&self, image: &Image) -> bool {
+        match self.gallery_filter.scope {
+            Scope::All => true,
+            Scope::Dataset(id) => image.label.is_some_and(|label| label.dataset == id),
+            Scope::Loose => image.label.is_none(),
+        }
+    }
+
+    /// Shows that of which an image is, where the gallery does not show it: its dataset, or what is of none.
+    pub(super) fn bring_into_gallery(&mut self, id: ImageId) {
+        let Some(image) = self.library.images.get(&id).filter(|image| !self.in_scope(image)) else { return };
+        match image.label {
+            Some(label) => self.look_at_dataset(label.dataset),
+            None => self.gallery_filter = GalleryFilter::of(Scope::Loose),
+        }
+    }
+
+    /// The place of the current image among those the gallery is of, from 0, and how many these are.
+    pub fn image_place(&self) -> (usize, usize) {
+        let images = &self.library.images;
+        let at = self.selection.image.and_then(|id| images.get_index_of(&id)).unwrap_or(0);
+        match self.gallery_filter.scope {
+            Scope::All => (at, images.len()),
+            _ => {
+                let before = images.values().take(at).filter(|image| self.in_scope(image)).count();
+                (before, before + images.values().skip(at).filter(|image| self.in_scope(image)).count())
+            }
+        }
+    }
+
+    /// Selects the image so many further on in what the gallery is of, ending at the first and last.
+    pub(super) fn step(&mut self, by: isize) -> Vec<Request> {
+        let images = self.library.images.iter().filter(|(_, image)| self.in_scope(image));
+        let images: Vec<ImageId> = images.map(|(id, _)| *id).collect();
+        let Some(last) = images.len().checked_sub(1) else { return Vec::new() };
+        let from = self.selection.image.and_then(|id| images.iter().position(|other| *other == id));
+        let to = from.map_or(0, |from| from.saturating_add_signed(by).min(last));
+        self.select_image(images[to])
+    }
+
     /// The images that pass, in order. `focus` is the column whose probe is asked.
     pub fn gallery_images(&self, focus: Option<ColumnId>) -> Vec<ImageId> {
         let filter = &self.gallery_filter;
-        let dataset = self.dataset().map(|(id, _)| id);
-        let evaluation = |column: ColumnId| self.evaluation_of(column).and_then(Result::ok);
-        let own = focus.and_then(evaluation);
+        let of_all = |column: ColumnId| -> HashMap<DatasetId, &Arc<Evaluation>> {
+            let all = self.library.datasets.keys();
+            all.filter_map(|id| Some((*id, self.evaluation_on(*id, column)?.ok()?))).collect()
+        };
+        let evaluations_of = focus.map(of_all).unwrap_or_default();
+        let own = |label: Option<Label>| evaluations_of.get(&label?.dataset).copied();
+        let dataset = self.gallery_dataset();
         let text = filter.text.trim().to_lowercase();
         let only: Option<HashSet<ImageId>> =
             filter.only.as_ref().map(|(_, images)| images.iter().copied().collect());
-        let label = |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset);
+        let class =
+            |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset).map(|l| l.class);
         let passes = |id: &ImageId, image: &Image| {
             let note = self.notes.get(image);
-            only.as_ref().is_none_or(|only| only.contains(id))
+            self.in_scope(image)
+                && only.as_ref().is_none_or(|only| only.contains(id))
                 && (!filter.starred || note.is_some_and(|note| note.starred))
                 && (text.is_empty()
                     || image.name().to_lowercase().contains(&text)
                     || image.folder().to_lowercase().contains(&text)
                     || note.is_some_and(|note| note.text.to_lowercase().contains(&text)))
-                && filter.class.is_none_or(|class| label(image).is_some_and(|label| label.class == class))
-                && came_out(filter.outcome, label(image), own)
+                && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
+                && came_out(filter.outcome, image.label, own(image.label))
         };
         let passed = self.library.images.iter().filter(|(id, image)| passes(id, image));
         let other = match filter.sort {
-            Sort::Disagreement(column) => evaluation(column),
-            _ => None,
+            Sort::Disagreement(column) => of_all(column),
+            _ => HashMap::new(),
         };
         let value = |label: Option<Label>| -> f32 {
-            let Some((label, own)) = label.zip(own) else { return f32::NAN };
+            let Some((label, own)) = label.zip(own(label)) else { return f32::NAN };
             match &filter.sort {
                 Sort::Opened => f32::NAN,
                 Sort::Measure(name) => {
                     own.values(name).and_then(|v| v.get(label.at).copied()).unwrap_or(f32::NAN)
                 }
-                Sort::Disagreement(_) => other.map_or(f32::NAN, |other| disagreement(own, other, label.at)),
+                Sort::Disagreement(_) => {
+                    let other = other.get(&label.dataset);
+                    other.map_or(f32::NAN, |other| disagreement(own, other, label.at))
+                }
             }
         };
-        let mut keyed: Vec<(f32, ImageId)> = passed.map(|(id, image)| (value(label(image)), *id)).collect();
+        let mut keyed: Vec<(f32, ImageId)> = passed.map(|(id, image)| (value(image.label), *id)).collect();
         if filter.sort != Sort::Opened {
             // What has no number comes last either way.
             let sign = if filter.rising { 1.0 } else { -1.0 };
@@ -106,7 +188,7 @@ impl State {
 }
 
 /// Whether an image came out so; those nobody was asked about only where it does not matter.
-fn came_out(outcome: Outcome, label: Option<Label>, evaluation: Option<&std::sync::Arc<Evaluation>>) -> bool {
+fn came_out(outcome: Outcome, label: Option<Label>, evaluation: Option<&Arc<Evaluation>>) -> bool {
     let right = || evaluation?.right(label?.at);
     match outcome {
         Outcome::Any => true,

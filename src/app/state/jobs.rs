@@ -1,6 +1,7 @@
 //! Jobs under way or failed, short notes, and the log.
 
 use super::State;
+use super::recent::Recently;
 use crate::app::jobs::{Event, JobId, Progress, Request};
 use crate::app::user_error::UserError;
 
@@ -26,6 +27,8 @@ pub struct Job {
     pub cancelling: bool,
     /// Whether the first image it lists becomes the current one: not once another was chosen.
     pub(super) selects: bool,
+    /// What is remembered as used once it has come to its end.
+    pub(super) recent: Vec<Recently>,
 }
 
 /// What kind of thing a job does.
@@ -69,6 +72,15 @@ pub struct Toast {
     pub text: String,
 }
 
+/// The note of what could not be opened.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    toast: u64,
+    count: usize,
+    /// Why the first of them could not.
+    first: String,
+}
+
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
@@ -94,8 +106,8 @@ impl State {
         let id = JobId(self.fresh());
         let (title, started, progress, error) = (title.into(), false, None, None);
         self.jobs.retain(|_, job| job.error.is_none() || job.title != title);
-        let (cancelling, selects) = (false, true);
-        self.jobs.insert(id, Job { title, kind, started, progress, error, cancelling, selects });
+        let (cancelling, selects, recent) = (false, true, Vec::new());
+        self.jobs.insert(id, Job { title, kind, started, progress, error, cancelling, selects, recent });
         id
     }
 
@@ -123,6 +135,33 @@ impl State {
         self.toasts.push(Toast { id, severity, text });
     }
 
+    /// Notes what could not be opened, with what to do; several in a row in one note.
+    fn note_failure(&mut self, error: &UserError) {
+        let reason = error.lines.join(": ");
+        let remedy = error.remedy.as_deref().unwrap_or("Choose another one, or see what Jobs and log says");
+        let known = self.failure.take().filter(|known| self.toasts.iter().any(|t| t.id == known.toast));
+        let failure = known.map_or_else(
+            || {
+                let toast = self.fresh();
+                if self.toasts.len() >= MAX_TOASTS {
+                    self.toasts.remove(0);
+                }
+                let text = format!("Could not be opened: {reason}\n{remedy}");
+                self.toasts.push(Toast { id: toast, severity: Severity::Error, text: text.clone() });
+                Failure { toast, count: 1, first: reason.clone() }
+            },
+            |known| Failure { count: known.count + 1, ..known },
+        );
+        if failure.count > 1
+            && let Some(toast) = self.toasts.iter_mut().find(|toast| toast.id == failure.toast)
+        {
+            let Failure { count, first, .. } = &failure;
+            toast.text =
+                format!("{count} could not be opened; the first: {first}\nJobs and log has all of them");
+        }
+        self.failure = Some(failure);
+    }
+
     /// Notes something in the log alone.
     pub(super) fn record(&mut self, severity: Severity, text: String) {
         if self.log.len() >= MAX_LOG {
@@ -144,14 +183,25 @@ impl State {
                     job.progress = Some(progress.clone());
                 }
             }
-            Event::Finished(job) | Event::Cancelled(job) => {
+            Event::Finished(job) => {
+                let done = self.jobs.shift_remove(job).map(|job| job.recent).unwrap_or_default();
+                // Of images those are remembered that were listed.
+                let done = done.into_iter().filter(|what| !matches!(what, Recently::Image(_)));
+                self.remember_used(done.collect());
+            }
+            Event::Cancelled(job) => {
                 self.jobs.shift_remove(job);
             }
+            Event::ImagesListed { job, paths } => self.remember_listed(*job, paths),
             Event::Failed(job, error) => {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.error = Some(error.clone());
                     let text = format!("{}: {error}", job.title);
+                    let kind = job.kind;
                     self.record(Severity::Error, text);
+                    if matches!(kind, JobKind::Open | JobKind::List) {
+                        self.note_failure(error);
+                    }
                 }
             }
             Event::Warning { text, .. } => self.note(Severity::Warning, text.clone()),

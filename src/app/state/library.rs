@@ -111,6 +111,8 @@ pub struct Dataset {
     pub split: Option<Split>,
     /// Its images in the library, in the order of the part.
     pub images: Vec<ImageId>,
+    /// Whether it is looked at once it is open.
+    pub(super) show: bool,
 }
 
 /// What a reading depends on beside the image: the probe's values, the weights whose tokens it reads,
@@ -191,7 +193,7 @@ impl Image {
 impl Dataset {
     /// One that is not read yet.
     pub fn new(path: PathBuf, split: Option<Split>) -> Self {
-        Self { path, status: Status::Closed, split, images: Vec::new() }
+        Self { path, status: Status::Closed, split, images: Vec::new(), show: false }
     }
 
     /// What the library calls it.

@@ -6,6 +6,7 @@ mod apply;
 mod backbone_options;
 mod columns;
 pub mod command;
+mod comparison;
 mod entries;
 mod evaluation;
 mod explain;
@@ -15,7 +16,11 @@ mod jobs;
 mod library;
 mod notes;
 mod open;
+mod recent;
+mod relative;
 mod restore;
+mod reveal;
+mod run_choice;
 pub mod settings;
 mod stability;
 mod thumbnails;
@@ -33,17 +38,20 @@ use serde_json::Value;
 
 pub use self::columns::{Column, ColumnState};
 pub use self::evaluation::Evaluations;
-pub use self::gallery_filter::{GalleryFilter, Outcome, Sort};
+pub use self::gallery_filter::{GalleryFilter, Outcome, Scope, Sort};
 pub use self::images::Images;
+use self::jobs::Failure;
 pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
 pub use self::notes::{MAX_NOTE, Note, Notes};
+pub use self::reveal::{Place, Reveal};
+use self::run_choice::RunChoice;
 pub use self::stability::{RunningStability, Stabilities};
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
 use self::undo::Undo;
 pub use self::watched_run::{Phase, WatchedRun};
-use super::jobs::{BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId};
+use super::jobs::{BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId, Request};
 use crate::app::state::settings::Settings;
 use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;
@@ -89,6 +97,14 @@ pub struct State {
     pub layout: Value,
     /// Counts the changes of the layout.
     pub arranged: u64,
+    /// What is to be brought into sight.
+    pub reveal: Reveal,
+    /// Probes that were opened together, of which some are to be shown.
+    run_choice: RunChoice,
+    /// What could not be opened, as it is noted.
+    failure: Option<Failure>,
+    /// Whether what is opened is the demo, which nobody chose.
+    opens_demo: bool,
     undo: Undo,
     /// What the shown probes were trained on, as far as they agreed last.
     common_options: backbone_options::CommonOptions,
@@ -108,6 +124,9 @@ pub struct Selection {
     pub image: Option<ImageId>,
     /// The column others are compared with.
     pub reference: Option<ColumnId>,
+    /// The column that was chosen to be looked through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub focus: Option<ColumnId>,
     /// The class of the evidence.
     pub class: ClassChoice,
     /// The token and position the pointer is over, in every figure.
@@ -148,6 +167,14 @@ impl State {
         let mut state = Self { settings, next: 1, ..Self::default() };
         state.training.form.device.clone_from(&state.settings.device);
         state
+    }
+
+    /// Opens the demo, which nobody chose and which is therefore not remembered as used.
+    pub fn open_demo(&mut self, commands: Vec<command::Command>) -> Vec<Request> {
+        self.opens_demo = true;
+        let requests = commands.into_iter().flat_map(|command| self.dispatch(command)).collect();
+        self.opens_demo = false;
+        requests
     }
 
     /// The current image.

@@ -1,13 +1,13 @@
-//! Opening: what is named joins the library, and the worker is asked to read it. What was recently used
-//! is remembered as a person named it: of many files at once the folder they lie in.
+//! Opening: what is named joins the library, and the worker is asked to read it.
 
 use std::path::PathBuf;
 
-use super::State;
 use super::jobs::{JobKind, Severity};
 use super::library::{Backbone, Dataset, Probe, Status};
+use super::recent::{self, Recently};
 use super::settings::remember;
-use crate::app::jobs::{BackboneId, Compute, DatasetId, Fetch, Files, PathKind, ProbeId, Request};
+use super::{GalleryFilter, Scope, State};
+use crate::app::jobs::{BackboneId, Compute, DatasetId, Fetch, Files, ImageId, PathKind, ProbeId, Request};
 use crate::model::data::Split;
 
 impl State {
@@ -17,33 +17,50 @@ impl State {
         if source.is_empty() {
             return Vec::new();
         }
-        remember(&mut self.settings.recent.backbones, source.clone());
         let known = self.library.backbones.iter().find(|(_, backbone)| backbone.source == source);
         let id = known.map_or_else(|| BackboneId(self.next), |(id, _)| *id);
         if known.is_none() {
             let id = BackboneId(self.fresh());
+            let source = source.clone();
             self.library.backbones.insert(id, Backbone { source, status: Status::Closed, expected: None });
         }
-        self.load_backbone(id)
+        let requests = self.load_backbone(id);
+        if let Status::Opening(job) = self.library.backbones[&id].status {
+            self.remember_after(job, vec![Recently::Backbone(source)]);
+        }
+        requests
     }
 
     /// Asks the worker to load a backbone of the library, beside those that are open.
     pub(super) fn load_backbone(&mut self, id: BackboneId) -> Vec<Request> {
         let Some(backbone) = self.library.backbones.get(&id) else { return Vec::new() };
         let source = backbone.source.clone();
-        let mut requests = Vec::new();
+        let (mut requests, mut recent) = (Vec::new(), Vec::new());
         if let Status::Opening(job) = backbone.status {
+            recent = self.jobs.get(&job).map(|job| job.recent.clone()).unwrap_or_default();
             requests.push(self.replace_job(job));
         }
         let job = self.begin(JobKind::Open, format!("Opening {source}"));
+        self.remember_after(job, recent);
         let (device, options) = (self.settings.device.clone(), self.backbone_options);
         self.library.backbones[&id].status = Status::Opening(job);
         requests.push(Request::Fetch(job, Fetch::OpenBackbone { entry: id, source, device, options }));
         requests
     }
 
-    /// Opens probe files that are not in the library.
-    pub(super) fn open_probes(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
+    /// Opens probe files that are not in the library, and remembers those that could be.
+    pub(super) fn open_probe_files(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
+        let requests = self.open_probes(paths.clone(), true);
+        for request in &requests {
+            if let Request::Compute(job, Compute::OpenProbe { path, .. }) = request {
+                self.remember_after(*job, vec![recent::of_probe(&paths, path)]);
+            }
+        }
+        requests
+    }
+
+    /// Opens probe files that are not in the library; `show` lets them become columns, where there is room.
+    pub(super) fn open_probes(&mut self, paths: Vec<PathBuf>, show: bool) -> Vec<Request> {
         let mut requests = Vec::new();
         for path in paths {
             if let Some((&id, probe)) = self.library.probes.iter().find(|(_, probe)| probe.path == path) {
@@ -53,7 +70,7 @@ impl State {
                 continue;
             }
             let id = ProbeId(self.fresh());
-            let probe = Probe { path, status: Status::Closed, expected: None, show: true };
+            let probe = Probe { path, status: Status::Closed, expected: None, show };
             self.library.probes.insert(id, probe);
             requests.extend(self.load_probe(id));
         }
@@ -71,8 +88,8 @@ impl State {
     }
 
     pub(super) fn open_run(&mut self, folder: PathBuf) -> Vec<Request> {
-        remember(&mut self.settings.recent.runs, folder.clone());
-        let job = self.begin(JobKind::List, format!("Listing the probes of {}", folder.display()));
+        let job = self.begin(JobKind::List, format!("Opening {}", folder.display()));
+        self.remember_after(job, vec![Recently::Run(folder.clone())]);
         vec![Request::Files(job, Files::OpenRun { folder })]
     }
 
@@ -80,20 +97,24 @@ impl State {
         if paths.is_empty() {
             return Vec::new();
         }
-        self.remember_images(&paths);
         let job = self.begin(JobKind::List, "Listing images");
+        self.remember_after(job, recent::of_images(&paths));
         vec![Request::Files(job, Files::OpenImages { paths })]
     }
 
     /// Opens a dataset, or another split of one that is open.
     pub(super) fn open_dataset(&mut self, path: PathBuf, split: Option<Split>) -> Vec<Request> {
-        remember(&mut self.settings.recent.datasets, path.clone());
         let known = self.library.datasets.iter().find(|(_, dataset)| dataset.path == path).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| DatasetId(self.fresh()));
         if known.is_none() {
-            self.library.datasets.insert(id, Dataset::new(path, split));
+            self.library.datasets.insert(id, Dataset::new(path.clone(), split));
         }
-        self.load_dataset(id, split)
+        self.library.datasets[&id].show = true;
+        let requests = self.load_dataset(id, split);
+        if let Status::Opening(job) = self.library.datasets[&id].status {
+            self.remember_after(job, vec![Recently::Dataset(path)]);
+        }
+        requests
     }
 
     /// Asks the worker to read a dataset of the library.
@@ -109,14 +130,29 @@ impl State {
 
     /// Looks at a dataset, opening it where it is not.
     pub(super) fn use_dataset(&mut self, id: DatasetId) -> Vec<Request> {
-        let Some(dataset) = self.library.datasets.get(&id) else { return Vec::new() };
+        let Some(dataset) = self.library.datasets.get_mut(&id) else { return Vec::new() };
         if dataset.status.ready().is_none() {
-            return self.load_dataset(id, dataset.split);
+            dataset.show = true;
+            let split = dataset.split;
+            return self.load_dataset(id, split);
         }
+        self.look_at_dataset(id);
+        self.train_on(id);
+        self.explain_columns()
+    }
+
+    /// A dataset is the one that is looked at: the gallery shows its images, and one of them is the current
+    /// one.
+    pub(super) fn look_at_dataset(&mut self, id: DatasetId) {
         self.evaluations.dataset = Some(id);
         self.evaluations.revision += 1;
-        self.train_on(id);
-        Vec::new()
+        self.gallery_filter = GalleryFilter::of(Scope::Dataset(id));
+        let images = &self.library.images;
+        let own =
+            |image: &ImageId| images.get(image)?.label.filter(|label| label.dataset == id).map(|_| *image);
+        let current = self.selection.image.as_ref().and_then(own);
+        let first = || self.library.datasets.get(&id)?.images.iter().find_map(own);
+        self.selection.image = current.or_else(first).or(self.selection.image);
     }
 
     /// Fills a dataset in for the next training, where none is yet and it has images to train on.
@@ -137,7 +173,7 @@ impl State {
         for folder in all(PathKind::Backbone) {
             requests.extend(self.open_backbone(&folder.display().to_string()));
         }
-        requests.extend(self.open_probes(all(PathKind::Probe)));
+        requests.extend(self.open_probe_files(all(PathKind::Probe)));
         for run in all(PathKind::Run) {
             requests.extend(self.open_run(run));
         }
@@ -160,29 +196,4 @@ impl State {
         }
         requests
     }
-
-    /// Remembers probe files, or the folder of several.
-    pub(super) fn remember_probes(&mut self, paths: &[PathBuf]) {
-        let recent = &mut self.settings.recent;
-        match folder_of(paths) {
-            Some(folder) => remember(&mut recent.runs, folder),
-            None => paths.iter().rev().for_each(|path| remember(&mut recent.probes, path.clone())),
-        }
-    }
-
-    /// Remembers images and folders of images, or the folder of several.
-    pub(super) fn remember_images(&mut self, paths: &[PathBuf]) {
-        let recent = &mut self.settings.recent.images;
-        match folder_of(paths) {
-            Some(folder) => remember(recent, folder),
-            None => paths.iter().rev().for_each(|path| remember(recent, path.clone())),
-        }
-    }
-}
-
-/// The folder in which several files lie, all of them.
-fn folder_of(paths: &[PathBuf]) -> Option<PathBuf> {
-    let folder = paths.first()?.parent().filter(|folder| folder.file_name().is_some())?;
-    let all = paths.len() > 1 && paths.iter().all(|path| path.parent() == Some(folder));
-    all.then(|| folder.to_owned())
 }

@@ -12,7 +12,7 @@ use super::undo::Undo;
 use super::workspace::{
     SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedNote, SavedProbe, Workspace,
 };
-use super::{Column, State};
+use super::{Column, GalleryFilter, Scope, State};
 use crate::app::jobs::{BackboneId, ImageId, JobId, Request};
 use crate::model::data::Split;
 
@@ -52,6 +52,7 @@ impl State {
             probe: column.probe,
             image: column.image,
             change: column.change,
+            compared: column.compared,
         });
         Workspace {
             format: 0,
@@ -60,6 +61,7 @@ impl State {
             images: images.collect(),
             datasets: datasets.collect(),
             notes: notes.collect(),
+            dataset: self.evaluations.dataset,
             columns: columns.collect(),
             selection: self.selection.clone(),
             views: self.views.clone(),
@@ -68,6 +70,7 @@ impl State {
             runs: self.training.runs.keys().cloned().collect(),
             training: self.training.form.clone(),
             layout,
+            saved_as: None,
         }
     }
 
@@ -86,6 +89,7 @@ impl State {
             images,
             datasets,
             notes,
+            dataset,
             columns,
             selection,
             views,
@@ -100,8 +104,8 @@ impl State {
         self.explaining = None;
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();
-        (self.gallery_filter, self.evaluations) =
-            (super::GalleryFilter::default(), super::Evaluations::default());
+        self.run_choice = super::RunChoice::default();
+        (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
         self.stabilities = super::Stabilities::default();
         self.notes.replace(notes.into_iter().map(|saved| (saved.place, saved.note)));
         let open: Vec<BackboneId> =
@@ -122,8 +126,11 @@ impl State {
             let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
             image && self.library.probes.contains_key(&column.probe)
         });
-        self.columns =
-            known.map(|saved| (saved.id, Column::new(saved.probe, saved.image, saved.change))).collect();
+        self.columns = known
+            .map(|SavedColumn { id, probe, image, change, compared }| {
+                (id, Column { compared, ..Column::new(probe, image, change) })
+            })
+            .collect();
         self.selection = selection;
         let there = self.selection.image.filter(|id| self.library.images.contains_key(id));
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
@@ -137,6 +144,10 @@ impl State {
             let split = split.and_then(|name| Split::ALL.into_iter().find(|split| split.name() == name));
             self.library.datasets.insert(id, Dataset::new(path, split));
             requests.extend(self.load_dataset(id, split));
+        }
+        self.evaluations.dataset = dataset.filter(|id| self.library.datasets.contains_key(id));
+        if let Some(id) = self.evaluations.dataset {
+            self.gallery_filter = GalleryFilter::of(Scope::Dataset(id));
         }
         let probes: Vec<_> = self.library.probes.keys().copied().collect();
         requests.extend(probes.into_iter().flat_map(|id| self.load_probe(id)));

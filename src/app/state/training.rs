@@ -96,11 +96,7 @@ impl Training {
 
 impl State {
     pub(super) fn set_train_form(&mut self, form: TrainForm) {
-        let form = TrainForm { taking: self.backbone_options.taking(), ..form.bounded() };
-        if let Some(data) = form.data.clone().filter(|data| Some(data) != self.training.form.data.as_ref()) {
-            remember(&mut self.settings.recent.datasets, data);
-        }
-        self.training.form = form;
+        self.training.form = TrainForm { taking: self.backbone_options.taking(), ..form.bounded() };
     }
 
     /// Asks what the form comes to, unless that is known.
@@ -182,6 +178,8 @@ impl State {
                 if matches!(training.preflight, PreflightState::Asked(asked) if asked == job) {
                     let (preflight, estimate, timing) = (Arc::new(*preflight), None, Some(job));
                     training.preflight = PreflightState::Ready { preflight, estimate, timing };
+                    let data = training.planned.as_ref().and_then(|form| form.data.clone());
+                    data.into_iter().for_each(|data| remember(&mut self.settings.recent.datasets, data));
                 }
                 Vec::new()
             }

@@ -11,7 +11,7 @@ use super::entries::{Entries, swap};
 use super::library::{Backbone, Dataset, Image, Library, Probe, Status};
 use super::notes::Note;
 use super::settings::ThemeChoice;
-use super::{Column, ColumnState, GalleryFilter, Selection, State, Views, WatchedRun};
+use super::{Column, ColumnState, GalleryFilter, Scope, Selection, State, Views, WatchedRun};
 use crate::app::jobs::{
     BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId, Request,
 };
@@ -226,7 +226,8 @@ impl State {
             own.for_each(|(id, _)| _ = parts.images.entry(*id).or_insert(None));
             let open = |id: &DatasetId| !gone(id);
             let next = self.evaluations.dataset.filter(open).or_else(|| datasets.keys().copied().rfind(open));
-            parts.sight.get_or_insert((next, GalleryFilter::default()));
+            let scope = next.map_or(Scope::All, Scope::Dataset);
+            parts.sight.get_or_insert((next, GalleryFilter::of(scope)));
         }
         for (id, column) in &self.columns {
             let probe_goes = parts.probes.get(&column.probe).is_some_and(Option::is_none);
@@ -270,7 +271,8 @@ impl State {
         let next = || library.get_index(current? - before(&current?)).or(library.last()).map(|(id, _)| *id);
         let image = wanted.image.filter(known).or(self.selection.image.filter(known)).or_else(next);
         let reference = wanted.reference.filter(|id| self.columns.contains_key(id));
-        self.selection = Selection { image, reference, hover: self.selection.hover, ..wanted };
+        let Selection { focus, hover, .. } = self.selection;
+        self.selection = Selection { image, reference, focus, hover, ..wanted };
     }
 
     /// Tells the worker what came back and what went; whether a backbone or a probe is opened again.

@@ -131,11 +131,11 @@ impl State {
         let changed =
             probes.into_iter().filter(|(path, time)| run.probes.insert(path.clone(), *time) != Some(*time));
         let changed: Vec<PathBuf> = changed.map(|(path, _)| path).collect();
-        let mut requests = Vec::new();
+        let (mut requests, mut new) = (Vec::new(), Vec::new());
         for path in changed {
             let known = self.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id);
             let Some(id) = known else {
-                requests.extend(self.open_probes(vec![path]));
+                new.push(path);
                 continue;
             };
             for column in self.columns.values_mut().filter(|column| column.probe == id) {
@@ -144,6 +144,7 @@ impl State {
             }
             requests.extend(self.load_probe(id));
         }
+        requests.extend(self.open_run_probes(new, false));
         requests
     }
 }

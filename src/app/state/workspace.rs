@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Backbones and probes stand with their SHA-256, so that a changed file is told. Paths below the
-//! folder of the workspace are kept relative to it: the folder can move. The layout belongs to the
-//! window and is kept as it comes.
+//! folder of the workspace, and beside it, are kept relative to it: a project's folder can move, or be
+//! another's. The layout belongs to the window and is kept as it comes.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Write};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Note, Selection, Views};
+use super::{Note, Selection, Views, relative};
 use crate::app::jobs::train::TrainForm;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId};
 use crate::model::data::ImageSource;
@@ -51,6 +51,9 @@ pub struct Workspace {
     /// Stars and lines of text on images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<SavedNote>,
+    /// The dataset that is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<DatasetId>,
     /// The comparison.
     #[serde(default)]
     pub columns: Vec<SavedColumn>,
@@ -75,6 +78,9 @@ pub struct Workspace {
     /// The window's own.
     #[serde(default)]
     pub layout: Value,
+    /// The workspace file a session is of, where it has one; nothing in a workspace that was saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_as: Option<PathBuf>,
 }
 
 /// A backbone of a workspace.
@@ -145,6 +151,18 @@ pub struct SavedColumn {
     pub image: Option<ImageId>,
     /// What is changed.
     pub change: Intervention,
+    /// Whether it stands in the comparison, or is only looked through.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub compared: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_yes(compared: &bool) -> bool {
+    *compared
 }
 
 /// Why a workspace could not be read or written.
@@ -243,7 +261,7 @@ impl Workspace {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let from_folder = |path: &mut PathBuf| {
             if path.is_relative() {
-                *path = folder.join(&*path);
+                *path = relative::joined(&folder, path);
             }
         };
         workspace.each_path(&mut |_, path| from_folder(path));
@@ -273,15 +291,14 @@ impl Workspace {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute(path).parent().map(Path::to_owned).unwrap_or_default();
         let mut stored = Self { format: FORMAT, ..self.clone() };
-        let from_folder = |path: &mut PathBuf| {
-            let whole = absolute(path);
-            *path = whole.strip_prefix(&folder).map_or(whole.clone(), Path::to_owned);
-        };
-        stored.each_path(&mut |_, path| from_folder(path));
-        stored.notes.iter_mut().for_each(|note| from_folder(&mut note.place.path));
+        stored.each_path(&mut |_, path| *path = relative::to(&folder, &absolute(path)));
+        for note in &mut stored.notes {
+            note.place.path = relative::to(&folder, &absolute(&note.place.path));
+        }
         stored.each_form_path(&|path| {
-            let whole = absolute(path);
-            *path = whole.strip_prefix(&folder).map_or(whole.clone(), |below| Path::new(".").join(below));
+            let from = relative::to(&folder, &absolute(path));
+            let below = from.is_relative() && !from.starts_with("..");
+            *path = if below { Path::new(".").join(from) } else { from };
         });
         atomic_file::write_with(path, |file| {
             serde_json::to_writer_pretty(&mut *file, &stored)
@@ -337,7 +354,7 @@ impl Workspace {
             let mut path = PathBuf::from(&backbone.source);
             change(Entry::Backbone(backbone.id), &mut path);
             // `./` tells a folder beside the workspace from an id of the Hub.
-            let bare = path.is_relative() && !path.starts_with(".");
+            let bare = path.is_relative() && !path.starts_with(".") && !path.starts_with("..");
             backbone.source = if bare { Path::new(".").join(path) } else { path }.display().to_string();
         }
         self.probes.iter_mut().for_each(|probe| change(Entry::Probe(probe.id), &mut probe.path));
@@ -348,11 +365,11 @@ impl Workspace {
         self.runs.iter_mut().enumerate().for_each(|(place, run)| change(Entry::Run(place), run));
     }
 
-    /// Every path of the training's form that is absolute, or begins with `./` for the folder of the
-    /// workspace; others stay as they were typed.
+    /// Every path of the training's form that is absolute, or begins with `./` or `../` for the folder of
+    /// the workspace; others stay as they were typed.
     fn each_form_path(&mut self, change: &dyn Fn(&mut PathBuf)) {
         let TrainForm { backbone, data, out, cache, .. } = &mut self.training;
-        let is_told = |path: &Path| path.is_absolute() || path.starts_with(".");
+        let is_told = |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..");
         [data, out, cache].into_iter().flatten().filter(|path| is_told(path)).for_each(change);
         if is_told(Path::new(backbone)) {
             let mut path = PathBuf::from(&*backbone);

@@ -1,5 +1,4 @@
-//! What is brought into sight: the column that is looked at first, and of the panes those that have
-//! something to show of it. A group without any gives its room to the others; a group whose front tab has
+//! What is brought into sight by itself: of the panes those that have something to show. A group without any gives its room to the others; a group whose front tab has
 //! none brings one forward that has.
 
 use std::collections::HashMap;
@@ -7,18 +6,7 @@ use std::collections::HashMap;
 use egui_tiles::{Container, Tile, TileId, Tiles, Tree};
 
 use super::tiles::Pane;
-use crate::app::jobs::ColumnId;
-use crate::app::state::State;
 use crate::app::window::panels::{Panel, PanelContext};
-
-/// The column to look at where none was chosen: the first that learned an order, which has most to
-/// show.
-pub fn first_to_see(state: &State) -> Option<ColumnId> {
-    let routed =
-        |probe| state.library.probes.get(probe).and_then(|p| p.status.ready()).is_some_and(|f| f.routed);
-    let found = state.columns.iter().find(|(_, column)| routed(&column.probe));
-    found.or_else(|| state.columns.first()).map(|(id, _)| *id)
-}
 
 /// What was in sight, so that nothing moves while it stays the same.
 #[derive(Default)]

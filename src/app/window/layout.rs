@@ -10,6 +10,7 @@ use super::tiles::{self, Pane, Panes};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::{Panel, PanelContext, placeholder};
+use crate::viz::FIGURES;
 
 /// The panes in the middle.
 pub struct Layout {
@@ -62,6 +63,14 @@ impl Layout {
             return tiles::show(&mut self.tree, panel.id()); // a tab that is chosen is no change
         }
         self.change(format!("Open the pane {}", panel.title()), |tree| tiles::show(tree, panel.id()));
+    }
+
+    /// Brings forward what is seen of the probe that is looked through: its figures, unless the page in
+    /// front shows something of it already.
+    pub fn show_probe(&mut self, panels: &[Box<dyn Panel>]) {
+        let shows = |id: &str| panels.iter().any(|panel| panel.id() == id && panel.shows_probe());
+        let is_figure = |id: &str| FIGURES.iter().any(|figure| figure.id() == id);
+        tiles::show_page(&mut self.tree, shows, is_figure);
     }
 
     /// Closes the pane of a panel.

@@ -46,10 +46,9 @@ use self::file_picker::{FilePicker, FileRequest};
 use self::layout::Layout;
 use self::note::NoteDialog;
 use self::palette::{Chosen, Palette};
-use self::panels::{Panel, PanelContext, PanelPlace, TokenHover, UiAction};
+use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
-use super::jobs::ColumnId;
-use super::state::{Severity, State};
+use super::state::{Place, Severity, State};
 use crate::app::state::command::{Command, Prompt};
 use crate::app::state::workspace::Workspace;
 use crate::viz::draw::{Hover, color32};
@@ -69,7 +68,8 @@ pub enum WindowOrder {
 pub struct MainWindow {
     panels: Panels,
     layout: Layout,
-    focus: Option<ColumnId>,
+    /// How often something was to be brought into sight when it was last looked.
+    revealed: u64,
     pinned: pinned::PinnedToken,
     jobs: bool,
     /// Height of the jobs below the panes.
@@ -139,10 +139,22 @@ impl MainWindow {
         orders
     }
 
+    /// Turns to what the state wants in sight.
+    fn reveal(&mut self, state: &State) {
+        if std::mem::replace(&mut self.revealed, state.reveal.count) == state.reveal.count {
+            return;
+        }
+        match state.reveal.place {
+            Some(Place::Probe) => self.layout.show_probe(&self.panels.0),
+            Some(Place::Compare(_)) => self.show(COMPARE),
+            Some(Place::Accuracies) => self.show(ACCURACIES),
+            None => {}
+        }
+    }
+
     /// Draws everything.
     pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<WindowOrder> {
-        self.focus = self.focus.filter(|id| state.columns.contains_key(id));
-        self.focus = self.focus.or_else(|| auto_tabs::first_to_see(state));
+        self.reveal(state);
         let theme = style::theme(ui);
         let dialog = self.palette.is_some()
             || self.hub.is_some()
@@ -155,7 +167,7 @@ impl MainWindow {
         let mut cx = PanelContext {
             state,
             theme: &theme,
-            focus: self.focus,
+            focus: state.focus(),
             hover: &mut hover,
             actions: &mut actions,
         };
@@ -230,7 +242,7 @@ impl MainWindow {
 
     fn dialogs(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         if let Some(palette) = &mut self.palette {
-            let answer = palette.ui(ui, state, self.focus, &self.panels.0);
+            let answer = palette.ui(ui, state, &self.panels.0);
             if !matches!(answer, Answer::Open) {
                 self.palette = None;
             }
@@ -291,7 +303,6 @@ impl MainWindow {
     fn act(&mut self, ctx: &egui::Context, action: UiAction, state: &State, orders: &mut Vec<WindowOrder>) {
         match action {
             UiAction::Command(command) => orders.push(WindowOrder::Command(command)),
-            UiAction::Focus(id) => self.focus = Some(id),
             UiAction::Show(panel) => self.show(panel),
             UiAction::Jobs => self.jobs = !self.jobs,
             UiAction::Export(plot) => self.export = Some(Export::new(plot)),

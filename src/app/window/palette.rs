@@ -6,12 +6,10 @@ use eframe::egui;
 use egui::{Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
 
 use super::dialog::{self, Answer};
-use crate::app::jobs::ColumnId;
 use crate::app::state::State;
 use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
-use crate::model::explain::intervention::Intervention;
 use crate::viz::FIGURES;
 use crate::viz::figures::plot::TracePlot;
 
@@ -44,14 +42,8 @@ struct Line {
 }
 
 impl Palette {
-    pub fn ui(
-        &mut self,
-        ui: &Ui,
-        state: &State,
-        focus: Option<ColumnId>,
-        panels: &[Box<dyn Panel>],
-    ) -> Answer<Chosen> {
-        let lines = lines(state, focus, panels, &self.text);
+    pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<Chosen> {
+        let lines = lines(state, panels, &self.text);
         let ctx = ui.ctx();
         let (up, down, enter, escape) = ctx.input_mut(|i| {
             let mut key = |key| i.consume_key(Modifiers::NONE, key);
@@ -108,7 +100,7 @@ fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
 
 /// All lines whose text holds every word that was typed; those that can be chosen first, and of them
 /// those that begin with it.
-fn lines(state: &State, focus: Option<ColumnId>, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
+fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
         text: action.text().to_owned(),
         about: action.tooltip().to_owned(),
@@ -126,7 +118,7 @@ fn lines(state: &State, focus: Option<ColumnId>, panels: &[Box<dyn Panel>], text
         let known = format!("{} {}", line.text.to_lowercase(), line.words);
         text.split_whitespace().all(|word| known.contains(word))
     };
-    let mut lines: Vec<Line> = actions.chain(panes).chain(themes()).chain(figures(state, focus)).collect();
+    let mut lines: Vec<Line> = actions.chain(panes).chain(themes()).chain(figures(state)).collect();
     lines.retain(found);
     if !text.trim().is_empty() {
         // Of thousands the first few: a letter more finds the rest.
@@ -155,8 +147,8 @@ fn themes() -> impl Iterator<Item = Line> {
 }
 
 /// Export and copy of what the probe that is looked through shows.
-fn figures(state: &State, focus: Option<ColumnId>) -> impl Iterator<Item = Line> {
-    let trace = focus.and_then(|id| state.columns.get(&id)?.shown.trace()).cloned();
+fn figures(state: &State) -> impl Iterator<Item = Line> {
+    let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace()).cloned();
     trace.into_iter().flat_map(|trace| {
         FIGURES
             .iter()
@@ -179,12 +171,12 @@ fn figures(state: &State, focus: Option<ColumnId>) -> impl Iterator<Item = Line>
 }
 
 fn probes(state: &State) -> impl Iterator<Item = Line> {
-    state.library.probes.iter().map(|(id, probe)| {
-        let shown = state.columns.iter().find(|(_, column)| column.probe == *id).map(|(column, _)| *column);
-        let show = Command::AddColumn { probe: *id, image: None, change: Intervention::None };
-        let chosen = chosen(shown.map_or(UiAction::Command(show), UiAction::Focus));
-        let text = format!("Show probe {}", state.library.probe_name(*id));
-        line(text, probe.path.display().to_string(), chosen)
+    state.library.probes.iter().flat_map(|(id, probe)| {
+        let (name, about) = (state.library.probe_name(*id), probe.path.display().to_string());
+        let show = chosen(UiAction::Command(Command::ShowProbe(*id)));
+        let add = chosen(UiAction::Command(Command::Compare(vec![*id])));
+        let show = line(format!("Show probe {name}"), about.clone(), show);
+        [show, line(format!("Add probe {name} to Compare"), about, add)]
     })
 }
 

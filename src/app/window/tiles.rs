@@ -84,6 +84,21 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) {
     tree.make_active(|_, tile| matches!(tile, Tile::Pane(other) if *other == pane));
 }
 
+/// Brings the page forward that holds a pane that is `wanted`, unless the one in front holds one that
+/// will do.
+pub fn show_page(tree: &mut Tree<Pane>, will_do: impl Fn(&str) -> bool, wanted: impl Fn(&str) -> bool) {
+    let Some(root) = tree.root() else { return };
+    let Some(Tile::Container(Container::Tabs(tabs))) = tree.tiles.get(root) else { return };
+    let page = |page: &TileId, holds: &dyn Fn(&str) -> bool| any_pane(&tree.tiles, *page, holds);
+    if tabs.active.is_some_and(|active| page(&active, &will_do)) {
+        return;
+    }
+    let Some(found) = tabs.children.iter().copied().find(|child| page(child, &wanted)) else { return };
+    if let Some(Tile::Container(Container::Tabs(tabs))) = tree.tiles.get_mut(root) {
+        tabs.set_active(found);
+    }
+}
+
 /// Whether a panel has a pane.
 pub fn open(tree: &Tree<Pane>, id: &str) -> bool {
     tree.tiles.find_pane(&Pane(id.to_owned())).is_some()
@@ -98,9 +113,14 @@ pub fn close(tree: &mut Tree<Pane>, id: &str) {
 
 /// Whether a pane lies in a container.
 fn holds(tiles: &Tiles<Pane>, tile: TileId, id: &str) -> bool {
+    any_pane(tiles, tile, &|pane| pane == id)
+}
+
+/// Whether a pane of which this holds lies in a container.
+fn any_pane(tiles: &Tiles<Pane>, tile: TileId, is: &dyn Fn(&str) -> bool) -> bool {
     match tiles.get(tile) {
-        Some(Tile::Pane(pane)) => pane.0 == id,
-        Some(Tile::Container(container)) => container.children().any(|child| holds(tiles, *child, id)),
+        Some(Tile::Pane(pane)) => is(&pane.0),
+        Some(Tile::Container(container)) => container.children().any(|child| any_pane(tiles, *child, is)),
         None => false,
     }
 }

@@ -6,7 +6,7 @@ use egui::{ComboBox, ScrollArea, Ui};
 use super::{MainWindow, widgets};
 use crate::app::jobs::ClassChoice;
 use crate::app::state::command::{Action, Command};
-use crate::app::window::panels::{PanelContext, UiAction, interventions, true_class_of};
+use crate::app::window::panels::{PanelContext, interventions, true_class_of};
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
@@ -47,8 +47,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
             cx.choose(action);
         }
     }
-    let images = &cx.state.library.images;
-    let at = cx.state.selection.image.and_then(|id| images.get_index_of(&id)).map_or(0, |at| at + 1);
+    let (at, count) = cx.state.image_place();
     // Of a row of a table the number tells it from the others.
     let name = match image.place.row {
         Some(row) => format!("Row {row} of {}", ImageSource::from(image.place.path.clone()).short()),
@@ -59,7 +58,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
         ui.weak("·");
         ui.label(font::fit(class, 13.5, 110.0 * room)).on_hover_text(format!("It is {class}"));
     }
-    ui.weak(format!("{at} of {}", images.len()));
+    ui.weak(format!("{} of {count}", at + 1));
     note(ui, cx, room);
 }
 
@@ -89,7 +88,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
     choice(ui, "Probe", combo, 190.0, room, &shown, |ui| {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
-                cx.actions.push(UiAction::Focus(*id));
+                cx.send(Command::Focus(*id));
             }
         }
     });

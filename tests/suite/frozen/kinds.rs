@@ -59,6 +59,7 @@ fn workspace(desk: &Path) -> Workspace {
         probe: ProbeId(3),
         image: (at % 2 == 0).then_some(ImageId(5)),
         change,
+        compared: true,
     };
     Workspace {
         format: 1,

@@ -56,8 +56,8 @@ macro_rules! commands {
 commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
     CloseDataset: Step, Evaluate: Aside, MeasureStability: Aside, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
-    UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbe: Step, CloseImages: Step, SelectImage: Around,
-    Star: Step, SetNote: Step, Step: Around, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
+    UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
+    Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, SetTrainForm: Around, PlanTraining: Aside,
@@ -84,6 +84,11 @@ impl Kind {
         let image =
             |n: u8| if n > 250 { ImageId(NONE) } else { one(library.images.keys(), n, ImageId(NONE)) };
         let job = one(state.jobs.keys(), a, JobId(NONE));
+        // One probe, or two.
+        let probes = || {
+            let second = (b.is_multiple_of(2)).then(|| one(library.probes.keys(), b, ProbeId(NONE)));
+            std::iter::once(probe).chain(second.filter(|second| *second != probe)).collect::<Vec<_>>()
+        };
         let run =
             || state.training.runs.keys().nth(usize::from(a) % state.training.runs.len().max(1)).cloned();
         let named = |names: &[&str]| PathBuf::from(names[usize::from(a) % names.len()]);
@@ -131,7 +136,7 @@ impl Kind {
             Self::UseBackbone => Command::UseBackbone(backbone),
             Self::CloseBackbone => Command::CloseBackbone(backbone),
             Self::ReopenProbe => Command::ReopenProbe(probe),
-            Self::CloseProbe => Command::CloseProbe(probe),
+            Self::CloseProbes => Command::CloseProbes(probes()),
             Self::CloseImages => {
                 Command::CloseImages((0..=c % 3).map(|i| image(a.wrapping_add(i.wrapping_mul(b)))).collect())
             }
@@ -139,6 +144,12 @@ impl Kind {
             Self::SetNote => Command::SetNote(image(a), ["", "edge", "fur"][usize::from(b) % 3].into()),
             Self::SelectImage => Command::SelectImage(image(a)),
             Self::Step => Command::Step(isize::from(a % 7) - 3),
+            Self::Focus => Command::Focus(column),
+            Self::ShowProbe => Command::ShowProbe(probe),
+            Self::Compare => Command::Compare(probes()),
+            Self::CompareOnly => Command::CompareOnly(probes()),
+            Self::Uncompare => Command::Uncompare(probes()),
+            Self::KeepColumn => Command::KeepColumn(column),
             Self::AddColumn => {
                 let image = (b.is_multiple_of(2)).then(|| image(b));
                 Command::AddColumn { probe, image, change }

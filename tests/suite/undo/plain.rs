@@ -18,7 +18,7 @@ pub struct Plain {
     probes: Vec<(ProbeId, PathBuf)>,
     images: Vec<(ImageId, Image)>,
     datasets: Vec<(DatasetId, PathBuf, Option<Split>, Vec<ImageId>)>,
-    columns: Vec<(ColumnId, ProbeId, Option<ImageId>, Intervention)>,
+    columns: Vec<(ColumnId, ProbeId, Option<ImageId>, Intervention, bool)>,
     runs: Vec<PathBuf>,
     image: Option<ImageId>,
     reference: Option<ColumnId>,
@@ -54,12 +54,15 @@ impl Plain {
         let dataset = |(id, dataset): (&DatasetId, &ssmprobe::app::state::Dataset)| {
             (*id, dataset.path.clone(), dataset.split, dataset.images.clone())
         };
+        let column = |(id, one): (&ColumnId, &ssmprobe::app::state::Column)| {
+            (*id, one.probe, one.image, one.change, one.compared)
+        };
         Self {
             backbones: library.backbones.iter().map(|(id, one)| (*id, one.source.clone())).collect(),
             probes: library.probes.iter().map(|(id, one)| (*id, one.path.clone())).collect(),
             images: library.images.iter().map(|(id, one)| (*id, one.clone())).collect(),
             datasets: library.datasets.iter().map(dataset).collect(),
-            columns: columns.iter().map(|(id, one)| (*id, one.probe, one.image, one.change)).collect(),
+            columns: columns.iter().map(column).collect(),
             runs: training.runs.keys().cloned().collect(),
             image: selection.image,
             reference: selection.reference,

@@ -275,7 +275,7 @@ impl Visitor {
 fn tidy(app: &mut App, folder: &Path) {
     let probes = app.state.library.probes.iter().filter(|(_, probe)| probe.path.starts_with(folder));
     let probes: Vec<ProbeId> = probes.map(|(id, _)| *id).collect();
-    probes.into_iter().for_each(|probe| app.dispatch(Command::CloseProbe(probe)));
+    app.dispatch(Command::CloseProbes(probes));
     let runs: Vec<PathBuf> = app.state.training.runs.keys().cloned().collect();
     runs.into_iter().for_each(|run| app.dispatch(Command::CloseRun(run)));
 }

@@ -13,7 +13,7 @@ pub use self::menu::{Menu, Shortcut};
 
 use super::entries::gone;
 use super::jobs::JobKind;
-use super::library::{Backbone, Dataset, Probe};
+use super::library::{Backbone, Dataset};
 use super::settings::{ThemeChoice, bounded_scale};
 use super::{GalleryFilter, State};
 use crate::app::jobs::train::TrainForm;
@@ -63,8 +63,8 @@ pub enum Command {
     CloseBackbone(BackboneId),
     /// Try again to open a probe that failed.
     ReopenProbe(ProbeId),
-    /// Forget a probe and its columns.
-    CloseProbe(ProbeId),
+    /// Forget probes and their columns.
+    CloseProbes(Vec<ProbeId>),
     /// Forget images.
     CloseImages(Vec<ImageId>),
     /// Give an image a star, or take it away.
@@ -75,6 +75,18 @@ pub enum Command {
     SelectImage(ImageId),
     /// Look at the image so many further on in the list.
     Step(isize),
+    /// Look through this column.
+    Focus(ColumnId),
+    /// Look through a probe, which need not stand in the comparison.
+    ShowProbe(ProbeId),
+    /// Add probes to the comparison.
+    Compare(Vec<ProbeId>),
+    /// Compare these probes and no others.
+    CompareOnly(Vec<ProbeId>),
+    /// Take probes out of the comparison.
+    Uncompare(Vec<ProbeId>),
+    /// Take all columns of the comparison away but this one.
+    KeepColumn(ColumnId),
     /// Show a probe beside the others; on the current image where no other is given.
     AddColumn {
         /// The probe.
@@ -158,10 +170,7 @@ impl State {
     pub fn dispatch(&mut self, command: Command) -> Vec<Request> {
         match command {
             Command::OpenBackbone(source) => self.open_backbone(&source),
-            Command::OpenProbes(paths) => {
-                self.remember_probes(&paths);
-                self.open_probes(paths)
-            }
+            Command::OpenProbes(paths) => self.open_probe_files(paths),
             Command::OpenRun(folder) => self.open_run(folder),
             Command::OpenImages(paths) => self.open_images(paths),
             Command::OpenDataset(path, split) => self.open_dataset(path, split),
@@ -187,15 +196,21 @@ impl State {
                 Some(name) => self.change(format!("Close the backbone {name}"), |p| p.backbones = gone([id])),
                 None => Vec::new(),
             },
-            Command::CloseProbe(id) => match self.library.probes.get(&id).map(Probe::name) {
-                Some(name) => self.change(format!("Close the probe {name}"), |p| p.probes = gone([id])),
-                None => Vec::new(),
-            },
+            Command::CloseProbes(ids) => self.close_probes(ids),
             Command::CloseImages(ids) => self.close_images(ids),
             Command::Star(id, starred) => self.star(id, starred),
             Command::SetNote(id, text) => self.set_note(id, &text),
             Command::SelectImage(id) => self.select_image(id),
             Command::Step(by) => self.step(by),
+            Command::Focus(id) => {
+                self.selection.focus = Some(id).filter(|id| self.columns.contains_key(id));
+                Vec::new()
+            }
+            Command::ShowProbe(probe) => self.show_probe(probe),
+            Command::Compare(probes) => self.compare_probes(&probes),
+            Command::CompareOnly(probes) => self.compare_only(&probes),
+            Command::Uncompare(probes) => self.remove_from_comparison(&probes),
+            Command::KeepColumn(id) => self.keep_column(id),
             Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
             Command::RemoveColumn(id) if !self.columns.contains_key(&id) => Vec::new(),
             Command::RemoveColumn(id) => self.change(self.naming("Remove", id), |p| p.columns = gone([id])),

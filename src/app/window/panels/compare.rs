@@ -12,8 +12,8 @@ use super::figure_view::FigureView;
 use super::{Panel, PanelContext, UiAction, placeholder, true_class};
 use crate::app::jobs::info::ProbeInfo;
 use crate::app::jobs::{ClassChoice, ColumnId};
-use crate::app::state::ColumnState;
 use crate::app::state::command::Command;
+use crate::app::state::{ColumnState, Place};
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::head::{self, HeadSpec};
 use crate::model::trace::{Routing, Trace};
@@ -39,12 +39,14 @@ pub struct Compare {
     rows: Vec<&'static str>,
     views: HashMap<(ColumnId, &'static str), FigureView>,
     differences: Differences,
+    /// How often something was to be brought into sight when it was last looked.
+    revealed: u64,
 }
 
 impl Default for Compare {
     fn default() -> Self {
         let rows = FIGURES.iter().filter(|figure| figure.is_compared()).map(|figure| figure.id()).collect();
-        Self { rows, views: HashMap::new(), differences: Differences::default() }
+        Self { rows, views: HashMap::new(), differences: Differences::default(), revealed: 0 }
     }
 }
 
@@ -58,8 +60,12 @@ impl Panel for Compare {
         }
     }
 
+    fn shows_probe(&self) -> bool {
+        false
+    }
+
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        if cx.state.columns.is_empty() {
+        if cx.state.compared().next().is_none() {
             return cx.hint(ui);
         }
         Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
@@ -71,10 +77,20 @@ impl Panel for Compare {
             cx.state.columns.contains_key(column) && self.rows.contains(figure)
         });
         self.differences.retain(|column| cx.state.columns.contains_key(&column));
-        let columns: Vec<ColumnId> = cx.state.columns.keys().copied().collect();
+        let columns: Vec<ColumnId> = cx.state.compared().map(|(id, _)| id).collect();
         let room = ui.available_width() - 2.0 * GAP_PX - ui.spacing().scroll.allocated_width();
         let width = ((room + GAP_PX) / columns.len() as f32 - GAP_PX).clamp(MIN_COLUMN_PX, MAX_COLUMN_PX);
-        ScrollArea::both().auto_shrink(false).show(ui, |ui| {
+        let mut area = ScrollArea::both().auto_shrink(false);
+        // A column that was asked for comes into the middle.
+        let reveal = cx.state.reveal;
+        if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
+            && let Some(Place::Compare(id)) = reveal.place
+            && let Some(at) = columns.iter().position(|other| *other == id)
+        {
+            let left = GAP_PX + at as f32 * (width + GAP_PX);
+            area = area.horizontal_scroll_offset((left - (room - width) / 2.0).max(0.0));
+        }
+        area.show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
             let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
             strip(ui, &columns, width, head_height, |ui, id| head(ui, cx, id, width));
@@ -122,7 +138,7 @@ impl Compare {
             }
         }
         let traces: Vec<Arc<Trace>> =
-            cx.state.columns.values().filter_map(|c| c.shown.trace().cloned()).collect();
+            cx.state.compared().filter_map(|(_, c)| c.shown.trace().cloned()).collect();
         ui.add_space(10.0);
         let mut shared = cx.state.views.shared;
         let shared = ui
@@ -153,7 +169,7 @@ impl Compare {
     /// The height that suits the figure in the column that needs most.
     fn row_height(cx: &PanelContext<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
         let (zoom, options) = (zoom(width), cx.options(figure.id()));
-        let traces = cx.state.columns.values().filter_map(|column| column.shown.trace());
+        let traces = cx.state.compared().filter_map(|(_, column)| column.shown.trace());
         let natural = traces.map(|trace| figure.height(trace, &options, width / zoom) * zoom);
         natural.fold(110.0, f32::max).min(620.0) + 6.0
     }
@@ -167,8 +183,8 @@ impl Compare {
         let views = &cx.state.views;
         let shown = views.shared && views.difference && figure.subtractable() != Subtractable::No;
         let reference = cx.state.reference().filter(|_| shown)?;
-        let others = cx.state.columns.iter().filter(|(id, _)| cx.state.selection.reference != Some(**id));
-        let traces = others.filter_map(|(id, column)| Some((*id, column.shown.trace()?)));
+        let others = cx.state.compared().filter(|(id, _)| cx.state.selection.reference != Some(*id));
+        let traces = others.filter_map(|(id, column)| Some((id, column.shown.trace()?)));
         let differences =
             traces.filter_map(|(id, trace)| self.differences.between(id, trace, reference).ok());
         let limits = differences.filter_map(|difference| figure.limits(&difference));
@@ -237,7 +253,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
         let text = RichText::new(font::fit(&title, 14.5, width - 128.0)).size(14.5).strong();
         let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
         if name.clicked() {
-            cx.actions.push(UiAction::Focus(id));
+            cx.send(Command::Focus(id));
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.menu_button("More", |ui| more(ui, cx, id)).response.on_hover_text("Intervene, move, remove");
@@ -344,15 +360,18 @@ fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     } else if cx.state.selection.image.is_some() && ui.button("Keep this image").clicked() {
         cx.send(Command::SetImage(id, cx.state.selection.image));
     }
-    let at = cx.state.columns.get_index_of(&id).unwrap_or(0);
+    let (at, all) = (cx.state.columns.get_index_of(&id).unwrap_or(0), cx.state.compared().count());
     if at > 0 && ui.button("Move left").clicked() {
         cx.send(Command::MoveColumn(id, at - 1));
     }
-    if at + 1 < cx.state.columns.len() && ui.button("Move right").clicked() {
+    if at + 1 < all && ui.button("Move right").clicked() {
         cx.send(Command::MoveColumn(id, at + 1));
     }
     if ui.button("Remove column").clicked() {
         cx.send(Command::RemoveColumn(id));
+    }
+    if all > 1 && ui.button("Remove the other columns").clicked() {
+        cx.send(Command::KeepColumn(id));
     }
 }
 

@@ -10,13 +10,12 @@ use egui::{
 };
 use indexmap::IndexMap;
 
-use super::{PanelContext, gallery_filter, placeholder};
-use crate::app::jobs::evaluate::EvalSplit;
+use super::{PanelContext, gallery_filter, placeholder, true_class};
 use crate::app::jobs::{ColumnId, ImageId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Image, Label, Thumbnail};
 use crate::app::window::{style, widgets};
-use crate::model::explain::evaluation::CONFIDENCE;
+use crate::model::explain::evaluation::{CONFIDENCE, Evaluation};
 use crate::model::trace::Picture;
 use crate::viz::draw::{color32, font};
 
@@ -159,9 +158,9 @@ impl Gallery {
         }
         let response = response.on_hover_ui(|ui| {
             ui.label(&name);
-            match image.label.zip(cx.state.dataset()) {
-                Some((label, (dataset, part))) if label.dataset == dataset => about(ui, cx, label, part),
-                _ => drop(ui.weak(image.folder())),
+            match true_class::class(cx.state, image).zip(image.label) {
+                Some((class, label)) => about(ui, cx, label, class),
+                None => drop(ui.weak(image.folder())),
             }
             if !note.text.is_empty() {
                 ui.label(&note.text);
@@ -204,19 +203,23 @@ impl Gallery {
 
 /// A corner that says whether the chosen probe took the image for what it is.
 fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, rect: Rect) {
-    let known = cx.state.dataset().map(|(dataset, _)| dataset);
-    let Some(label) = image.label.filter(|label| known == Some(label.dataset)) else { return };
-    let evaluation = cx.evaluation();
+    let Some(label) = image.label else { return };
+    let evaluation = evaluation(cx, label);
     let Some(right) = evaluation.and_then(|evaluation| evaluation.right(label.at)) else { return };
     let color = if right { style::fine(cx.theme) } else { style::failed(cx.theme) };
     let at = Pos2::new(rect.right() - 11.0, rect.top() + 11.0);
     ui.painter().circle(at, 6.0, color32(color), Stroke::new(1.5, color32(cx.theme.ground)));
 }
 
-/// What an image of the dataset is, and what the chosen probe took it for.
-fn about(ui: &mut Ui, cx: &PanelContext<'_>, label: Label, part: &EvalSplit) {
-    ui.weak(&part.asked.classes[label.class as usize]);
-    let evaluation = cx.evaluation();
+/// What the chosen probe made of the dataset an image is of.
+fn evaluation<'a>(cx: &PanelContext<'a>, label: Label) -> Option<&'a Arc<Evaluation>> {
+    cx.state.evaluation_on(label.dataset, cx.focus?)?.ok()
+}
+
+/// What an image of a dataset is, and what the chosen probe took it for.
+fn about(ui: &mut Ui, cx: &PanelContext<'_>, label: Label, class: &str) {
+    ui.weak(class);
+    let evaluation = evaluation(cx, label);
     if let Some(evaluation) = evaluation.filter(|evaluation| evaluation.readable(label.at)) {
         let sure = evaluation.values(CONFIDENCE).map_or(f32::NAN, |values| 100.0 * values[label.at]);
         let right = if evaluation.right(label.at) == Some(true) { "Right" } else { "Wrong" };

@@ -5,7 +5,7 @@ use egui::{ComboBox, Role, TextEdit, Ui, WidgetInfo};
 
 use super::PanelContext;
 use crate::app::state::command::Command;
-use crate::app::state::{GalleryFilter, Outcome, Sort};
+use crate::app::state::{Dataset, GalleryFilter, Outcome, Scope, Sort};
 use crate::app::window::widgets::{choice, star};
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
@@ -14,7 +14,7 @@ use crate::viz::figures::dataset::label;
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
     let before = &cx.state.gallery_filter;
     let mut filter = before.clone();
-    let all = cx.state.library.images.len();
+    let (_, all) = cx.state.image_place();
     ui.spacing_mut().item_spacing.y = 4.0;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
@@ -27,7 +27,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
             filter.starred = !filter.starred;
         }
     });
-    if let Some((_, part)) = cx.state.dataset() {
+    scope(ui, cx, &mut filter);
+    let dataset = cx.state.gallery_dataset().and_then(|id| cx.state.library.datasets.get(&id));
+    if let Some(part) = dataset.and_then(|dataset| dataset.status.ready()) {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
             let half = (ui.available_width() - 4.0) / 2.0;
@@ -44,12 +46,46 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
             let text = format!("{shown} of {all}: {what}");
             ui.weak(font::fit(&text, 13.5, ui.available_width() - 84.0)).on_hover_text(text);
             if ui.small_button("Show all").on_hover_text("No filter, as they were opened").clicked() {
-                filter = GalleryFilter::default();
+                filter = GalleryFilter::of(filter.scope);
             }
         });
     }
     if filter != *before {
         cx.send(Command::SetGalleryFilter(Box::new(filter)));
+    }
+}
+
+/// Of what the images are, where there is a choice. A dataset that is chosen is looked at.
+fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
+    let library = &cx.state.library;
+    let loose = library.images.values().any(|image| image.label.is_none());
+    if library.datasets.len() + usize::from(loose) < 2 {
+        return;
+    }
+    let name = |scope: Scope| match scope {
+        Scope::All => "All images".to_owned(),
+        Scope::Dataset(id) => library.datasets.get(&id).map_or_else(String::new, Dataset::name),
+        Scope::Loose => "Images of no dataset".to_owned(),
+    };
+    let before = filter.scope;
+    let width = ui.available_width();
+    let shown = font::fit(&name(before), 13.5, width - 34.0);
+    let combo = ComboBox::from_id_salt("images of").width(width - 8.0).selected_text(shown);
+    let list = combo.show_ui(ui, |ui| {
+        let datasets = library.datasets.keys().copied().map(Scope::Dataset);
+        let all = std::iter::once(Scope::All).chain(datasets).chain(loose.then_some(Scope::Loose));
+        all.for_each(|scope| drop(ui.selectable_value(&mut filter.scope, scope, name(scope))));
+    });
+    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Images of"));
+    if filter.scope != before {
+        match filter.scope {
+            Scope::Dataset(id) => {
+                filter.scope = before;
+                cx.send(Command::UseDataset(id));
+            }
+            // A class of one dataset is none of another.
+            scope => *filter = GalleryFilter::of(scope),
+        }
     }
 }
 

@@ -7,15 +7,14 @@ use egui::{Align, Color32, Layout, RichText, ScrollArea, Ui};
 
 use super::gallery::Gallery;
 use super::library_row::{self, Entry};
-use super::{Panel, PanelContext, PanelPlace, UiAction, backbone_options};
-use crate::app::jobs::ProbeId;
+use super::probe_rows::ProbeRows;
+use super::{Panel, PanelContext, PanelPlace, backbone_options};
 use crate::app::jobs::evaluate::EvalSplit;
-use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::style;
 use crate::model::data::Split;
-use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
 
@@ -26,6 +25,7 @@ const MAX_DATASETS: f32 = 2.0;
 
 #[derive(Default)]
 pub struct Library {
+    probes: ProbeRows,
     gallery: Gallery,
 }
 
@@ -54,7 +54,8 @@ impl Panel for Library {
         let count = cx.state.library.probes.len();
         let most = (ui.available_height() * 0.45).max(2.0 * library_row::HEIGHT_PX);
         let room = (count as f32 * (library_row::HEIGHT_PX + 2.0)).min(most);
-        list(ui, "probes", count, room, "No probe open", |ui, at| probe(ui, cx, at));
+        self.probes.bar(ui, cx);
+        list(ui, "probes", count, room, "No probe open", |ui, at| self.probes.row(ui, cx, at));
         ui.add_space(4.0);
         datasets(ui, cx);
         header(ui, cx, "Images", &[(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")]);
@@ -94,7 +95,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         about = format!("{}: {}", progress.what, progress.amounts());
     }
     let name = dataset.name();
-    let done = Entry { name: &name, about: &about, dot, selected: used }.show(ui);
+    let done = Entry { selected: used, ..Entry::new(&name, &about, dot) }.show(ui);
     if done.close {
         cx.send(Command::CloseDataset(*id));
     } else if done.response.clicked() {
@@ -153,7 +154,7 @@ fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut one: imp
 }
 
 /// What a status says of `source` and in which colour.
-fn words<F>(
+pub fn words<F>(
     ui: &Ui,
     cx: &PanelContext<'_>,
     status: &Status<F>,
@@ -183,7 +184,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let (about, dot) = words(ui, cx, &backbone.status, &backbone.source, BackboneInfo::summary);
     let name = backbone.name();
     let selected = cx.backbone().is_some_and(|(read, _)| read == *id);
-    let done = Entry { name: &name, about: &about, dot, selected }.show(ui);
+    let done = Entry { selected, ..Entry::new(&name, &about, dot) }.show(ui);
     if done.close {
         cx.send(Command::CloseBackbone(*id));
     } else if done.response.clicked() && !matches!(backbone.status, Status::Opening(_) | Status::Ready(_)) {
@@ -208,62 +209,4 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
             Status::Opening(_) => drop(ui.label(&about)),
         }
     });
-}
-
-fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
-    let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
-    let (mut about, mut dot) = words(ui, cx, &probe.status, &probe.path.display(), ProbeInfo::summary);
-    let fit = cx.state.library.fit(*id);
-    let theme = style::theme(ui);
-    match &fit {
-        Some(Compatibility::DoesNot(why)) => {
-            (about, dot) = (format!("Does not fit: {why}"), color32(style::failed(&theme)));
-        }
-        Some(Compatibility::Doubtful(_)) => dot = color32(theme.series(4)),
-        None if probe.status.ready().is_some() => dot = color32(theme.band),
-        Some(Compatibility::Fits) | None => {}
-    }
-    let column = column_of(cx, *id);
-    let selected = cx.focus.is_some_and(|focus| cx.state.columns.get(&focus).is_some_and(|c| c.probe == *id));
-    let name = cx.state.library.probe_name(*id);
-    let done = Entry { name: &name, about: &about, dot, selected }.show(ui);
-    if done.close {
-        cx.send(Command::CloseProbe(*id));
-    } else if done.response.clicked() {
-        match (column, &probe.status) {
-            (_, Status::Failed(_)) => cx.send(Command::ReopenProbe(*id)),
-            (Some(column), _) => cx.actions.push(UiAction::Focus(column)),
-            (None, _) => {
-                cx.send(Command::AddColumn { probe: *id, image: None, change: Intervention::None });
-            }
-        }
-    }
-    done.response.on_hover_ui(|ui| {
-        ui.strong(&name);
-        match &probe.status {
-            Status::Ready(facts) => {
-                ui.label(facts.summary());
-                ui.label(facts.settings());
-                match fit {
-                    Some(Compatibility::Fits) => {
-                        let backbone = cx.state.library.backbone_of(*id).map(|(_, facts)| facts.id.clone());
-                        ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
-                    }
-                    Some(Compatibility::Doubtful(why) | Compatibility::DoesNot(why)) => drop(ui.label(why)),
-                    None => drop(ui.weak("Open a backbone to see whether it fits")),
-                }
-                if column.is_none() {
-                    ui.weak("Not shown; click to show it");
-                }
-            }
-            Status::Failed(error) => drop(ui.label(format!("{error}\nClick to try again"))),
-            Status::Closed | Status::Opening(_) => drop(ui.label(&about)),
-        }
-        ui.weak(probe.path.display().to_string());
-    });
-}
-
-/// The first column that shows a probe.
-fn column_of(cx: &PanelContext<'_>, probe: ProbeId) -> Option<crate::app::jobs::ColumnId> {
-    cx.state.columns.iter().find(|(_, column)| column.probe == probe).map(|(id, _)| *id)
 }

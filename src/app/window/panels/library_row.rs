@@ -1,5 +1,5 @@
-//! One line of the library: a dot that says whether it can be used, a name, what it is, and a
-//! button to forget it.
+//! One line of the library: a dot that says whether it can be used, a name, what it is, a button to
+//! forget it and, of a probe, one that puts it beside the others.
 
 use eframe::egui;
 use egui::{Align2, Color32, FontId, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
@@ -19,6 +19,10 @@ pub struct Entry<'a> {
     pub dot: Color32,
     /// Whether it is shown in the focused panes.
     pub selected: bool,
+    /// Whether it was chosen together with others.
+    pub chosen: bool,
+    /// Whether it stands in the comparison; nothing where it never does.
+    pub compared: Option<bool>,
 }
 
 /// What was done with an entry.
@@ -27,9 +31,16 @@ pub struct Done {
     pub response: Response,
     /// Whether it is to be forgotten.
     pub close: bool,
+    /// Whether it is to join the comparison, or to leave it.
+    pub compare: bool,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// One that is neither shown nor chosen.
+    pub fn new(name: &'a str, about: &'a str, dot: Color32) -> Self {
+        Self { name, about, dot, selected: false, chosen: false, compared: None }
+    }
+
     /// Draws it as wide as there is room.
     pub fn show(&self, ui: &mut Ui) -> Done {
         let theme = style::theme(ui);
@@ -45,7 +56,12 @@ impl Entry<'_> {
             (false, false) => Color32::TRANSPARENT,
         };
         ui.painter().rect_filled(rect, 5.0, fill);
-        let room = rect.width() - 24.0 - if over { 26.0 } else { 8.0 };
+        if self.chosen {
+            let stroke = egui::Stroke::new(1.5, ui.visuals().hyperlink_color);
+            ui.painter().rect_stroke(rect, 5.0, stroke, egui::StrokeKind::Inside);
+        }
+        let marked = self.compared.is_some_and(|compared| compared || over);
+        let room = rect.width() - 24.0 - if over { 26.0 } else { 8.0 } - if marked { 24.0 } else { 0.0 };
         let middle = rect.center().y;
         ui.painter().circle_filled(Pos2::new(rect.left() + 12.0, middle - 8.0), 4.0, self.dot);
         let line = |size: f32, y: f32, text: &str, color| {
@@ -56,8 +72,34 @@ impl Entry<'_> {
         line(13.5, middle - 8.5, self.name, theme.ink);
         line(11.5, middle + 9.0, self.about, if self.selected { theme.ink } else { theme.muted });
         let close = over && close(ui, rect, self.name);
-        Done { response, close }
+        let compare = marked && compare(ui, rect, self.name, self.compared == Some(true));
+        Done { response, close, compare }
     }
+}
+
+/// The button that puts a probe beside the others, or takes it from there: two columns, filled where it
+/// stands there.
+fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
+    let square = Rect::from_center_size(Pos2::new(rect.right() - 38.0, rect.center().y), Vec2::splat(20.0));
+    let response =
+        ui.interact(square, ui.scope_id().with(("compare", name, rect.top().to_bits())), Sense::click());
+    let text =
+        if compared { format!("Remove {name} from Compare") } else { format!("Add {name} to Compare") };
+    response.widget_info(|| WidgetInfo::selected(Role::Button, true, compared, &text));
+    let visuals = ui.style().interact(&response);
+    if response.hovered() {
+        ui.painter().rect_filled(square, 4.0, visuals.weak_bg_fill);
+    }
+    let color = if compared { ui.visuals().hyperlink_color } else { visuals.fg_stroke.color };
+    for x in [-3.5, 3.5] {
+        let bar = Rect::from_center_size(square.center() + Vec2::new(x, 0.0), Vec2::new(5.0, 12.0));
+        if compared {
+            ui.painter().rect_filled(bar, 1.0, color);
+        } else {
+            ui.painter().rect_stroke(bar, 1.0, egui::Stroke::new(1.2, color), egui::StrokeKind::Middle);
+        }
+    }
+    response.on_hover_text(if compared { "Remove from Compare" } else { "Add to Compare" }).clicked()
 }
 
 /// The button that forgets an entry, a cross drawn by hand: no font has to have it.

@@ -17,6 +17,7 @@ mod library_row;
 mod overview;
 pub mod placeholder;
 mod plot_view;
+mod probe_rows;
 mod probe_table;
 mod stability;
 mod tokens;
@@ -31,6 +32,7 @@ use egui::Ui;
 
 pub use self::compare::{COMPARE, interventions};
 pub use self::figure_view::TokenHover;
+pub use self::probe_table::ACCURACIES;
 pub use self::true_class::class as true_class_of;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainForm;
@@ -82,6 +84,11 @@ pub trait Panel {
         PanelPlace::Middle
     }
 
+    /// Whether what it shows is of the probe that is looked through.
+    fn shows_probe(&self) -> bool {
+        true
+    }
+
     /// Whether it has something to show now; none where it always has.
     fn has_content(&self, _cx: &PanelContext<'_>) -> Option<bool> {
         None
@@ -114,8 +121,6 @@ pub enum UiAction {
     Command(Command),
     /// The window does it.
     Prompt(Prompt),
-    /// Show this column in the panes of one probe.
-    Focus(ColumnId),
     /// Show the pane of this panel.
     Show(&'static str),
     /// Show or hide the jobs.

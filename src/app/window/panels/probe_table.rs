@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Grid, RichText, ScrollArea, Ui};
 
-use super::{Panel, PanelContext, UiAction, overview};
+use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::Command;
 use crate::app::state::{Probe, State};
@@ -18,6 +18,9 @@ use crate::viz::{Info, TabGroup};
 
 /// Columns of means over the images, by measure; not every head has all.
 const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
+
+/// The id of the panel.
+pub const ACCURACIES: &str = "asked";
 
 #[derive(Default)]
 pub struct ProbeTable {
@@ -37,7 +40,7 @@ struct Row {
 impl Panel for ProbeTable {
     fn info(&self) -> Info {
         Info {
-            id: "asked",
+            id: ACCURACIES,
             title: "Probes",
             about: "All probes that were evaluated on the dataset, one a row; a click looks through it",
             tab: TabGroup::Classes.front(),
@@ -111,7 +114,8 @@ fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row) {
     let chosen = column.is_some() && cx.focus == column;
     if ui.selectable_label(chosen, &row.name).clicked() {
         match column {
-            Some(column) => cx.actions.push(UiAction::Focus(column)),
+            Some(column) => cx.send(Command::Focus(column)),
+            None if row.change == Intervention::None => cx.send(Command::ShowProbe(row.probe)),
             None => cx.send(Command::AddColumn { probe: row.probe, image: None, change: row.change }),
         }
     }

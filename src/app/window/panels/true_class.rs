@@ -11,11 +11,11 @@ use crate::app::window::style;
 use crate::model::trace::Trace;
 use crate::viz::draw::paint::color32;
 
-/// The class of an image, as the dataset that is looked at names it.
+/// The class of an image, as its dataset names it.
 pub fn class<'a>(state: &'a State, image: &Image) -> Option<&'a str> {
-    let (label, (dataset, part)) = image.label.zip(state.dataset())?;
-    let names = part.asked.classes.get(label.class as usize).filter(|_| label.dataset == dataset);
-    names.map(String::as_str)
+    let label = image.label?;
+    let part = state.library.datasets.get(&label.dataset)?.status.ready()?;
+    part.asked.classes.get(label.class as usize).map(String::as_str)
 }
 
 /// The class of the image that a column shows.
@@ -68,7 +68,7 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
 /// Says that columns show evidence for different classes, which no scale can compare, and offers one.
 pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let traces: Vec<&std::sync::Arc<Trace>> =
-        cx.state.columns.values().filter_map(|c| c.shown.trace()).collect();
+        cx.state.compared().filter_map(|(_, c)| c.shown.trace()).collect();
     let Some(first) = traces.first() else { return };
     let shown =
         |trace: &Trace| trace.top.iter().find(|p| p.index == trace.evidence.class).map(|p| p.name.clone());

@@ -8,13 +8,11 @@ use egui::{Align, Layout, Pos2, Rect, RichText, ScrollArea, Sense, Shape, Stroke
 use egui_plot::LineStyle;
 
 use super::curves::line_style;
-use crate::app::jobs::ProbeId;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::state::WatchedRun;
 use crate::app::state::command::Command;
-use crate::app::window::panels::{COMPARE, PanelContext, UiAction};
+use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
-use crate::model::explain::intervention::Intervention;
 use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::draw::{Theme, color32, font, number};
 
@@ -139,7 +137,7 @@ fn failure(history: &TrainHistory, head: usize) -> Option<&str> {
     history.lines(head).iter().find_map(|line| line.failure.as_deref())
 }
 
-/// Shows the head's best probe of the first seed that has one beside the other columns.
+/// Adds the head's best probe of the first seed that has one to the comparison.
 fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: &str) {
     let about = &run.history.about;
     let path = |seed: &u64| {
@@ -149,18 +147,8 @@ fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: &str)
         cx.state.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id)
     };
     let Some(probe) = about.seeds.iter().find_map(|seed| of(path(seed))) else { return };
-    let column = cx.state.columns.iter().find(|(_, column)| column.probe == probe).map(|(id, _)| *id);
-    let button =
-        ui.small_button("Compare").on_hover_text("Shows its best probe in the panes beside the others");
+    let button = ui.small_button("Compare").on_hover_text("Adds its best probe to the comparison");
     if button.clicked() {
-        show(cx, probe, column);
+        cx.send(Command::Compare(vec![probe]));
     }
-}
-
-fn show(cx: &mut PanelContext<'_>, probe: ProbeId, column: Option<crate::app::jobs::ColumnId>) {
-    match column {
-        Some(column) => cx.actions.push(UiAction::Focus(column)),
-        None => cx.send(Command::AddColumn { probe, image: None, change: Intervention::None }),
-    }
-    cx.actions.push(UiAction::Show(COMPARE));
 }

@@ -45,6 +45,10 @@ impl Panel for Training {
         }
     }
 
+    fn shows_probe(&self) -> bool {
+        false
+    }
+
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let training = &cx.state.training;
         let live = training.active.as_ref().and_then(|live| live.folder.clone());

@@ -1,0 +1,147 @@
+//! Which probe is looked through, and which stand beside each other: a probe that is shown needs no column of
+//! the comparison; one that is added gets one.
+
+use super::entries::gone;
+use super::jobs::Severity;
+use super::reveal::Place;
+use super::{Column, State};
+use crate::app::jobs::{ColumnId, ProbeId, Request};
+use crate::model::explain::intervention::Intervention;
+
+impl State {
+    /// The columns of the comparison.
+    pub fn compared(&self) -> impl Iterator<Item = (ColumnId, &Column)> {
+        self.columns.iter().filter(|(_, column)| column.compared).map(|(id, column)| (*id, column))
+    }
+
+    /// The column that is looked through: the one that was chosen; else the first that learned an order,
+    /// which has most to show.
+    pub fn focus(&self) -> Option<ColumnId> {
+        let chosen = self.selection.focus.filter(|id| self.columns.contains_key(id));
+        let routed = |column: &Column| {
+            let probe = self.library.probes.get(&column.probe);
+            probe.and_then(|probe| probe.status.ready()).is_some_and(|info| info.routed)
+        };
+        let first =
+            || self.columns.iter().find(|(_, column)| routed(column)).or_else(|| self.columns.first());
+        chosen.or_else(|| first().map(|(id, _)| *id))
+    }
+
+    /// The column that shows a probe: the one that is looked through, else the first, as trained if there is
+    /// one.
+    pub fn column_of(&self, probe: ProbeId) -> Option<ColumnId> {
+        let own = self.columns.iter().filter(|(_, column)| column.probe == probe);
+        let rank = |(id, column): &(&ColumnId, &Column)| {
+            (self.selection.focus != Some(**id), column.change != Intervention::None)
+        };
+        own.min_by_key(rank).map(|(id, _)| *id)
+    }
+
+    /// Whether a probe stands in the comparison.
+    pub fn is_compared(&self, probe: ProbeId) -> bool {
+        self.compared().any(|(_, column)| column.probe == probe)
+    }
+
+    /// Looks through a probe: through a column that has it, else through one of no comparison, which gives
+    /// way to the next.
+    pub(super) fn show_probe(&mut self, probe: ProbeId) -> Vec<Request> {
+        if !self.library.probes.contains_key(&probe) {
+            return Vec::new();
+        }
+        let id = self.column_of(probe).unwrap_or_else(|| {
+            let id = ColumnId(self.fresh());
+            self.columns.retain(|_, column| column.compared);
+            let column = Column { compared: false, ..Column::new(probe, None, Intervention::None) };
+            self.columns.insert(id, column);
+            self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
+            id
+        });
+        self.selection.focus = Some(id);
+        self.reveal(Place::Probe);
+        self.explain_columns()
+    }
+
+    /// Adds probes to the comparison that do not stand in it.
+    pub(super) fn compare_probes(&mut self, probes: &[ProbeId]) -> Vec<Request> {
+        self.set_comparison(probes, false)
+    }
+
+    /// Compares these probes and no others.
+    pub(super) fn compare_only(&mut self, probes: &[ProbeId]) -> Vec<Request> {
+        self.set_comparison(probes, true)
+    }
+
+    fn set_comparison(&mut self, probes: &[ProbeId], only: bool) -> Vec<Request> {
+        let goes = |column: &Column| only && column.compared && !probes.contains(&column.probe);
+        let mut columns = gone(self.columns.iter().filter(|(_, column)| goes(column)).map(|(id, _)| *id));
+        let mut place = self.compared().count() - columns.len();
+        let mut added = Vec::new();
+        for probe in probes {
+            if self.is_compared(*probe) || !self.library.probes.contains_key(probe) {
+                continue;
+            }
+            // The one that is looked through keeps what it shows.
+            let shown = self.columns.iter().find(|(_, column)| column.probe == *probe);
+            let shown = shown.map(|(id, column)| (*id, column.clone()));
+            let (id, column) = shown
+                .unwrap_or_else(|| (ColumnId(self.fresh()), Column::new(*probe, None, Intervention::None)));
+            columns.insert(id, Some((place, Column { compared: true, ..column })));
+            place += 1;
+            added.push((id, self.library.probe_name(*probe)));
+        }
+        if columns.is_empty() {
+            // Nothing to add: what stands there already is brought into sight.
+            let there = self.compared().find(|(_, column)| probes.contains(&column.probe)).map(|(id, _)| id);
+            there.into_iter().for_each(|id| self.reveal(Place::Compare(id)));
+            return Vec::new();
+        }
+        let known = probes.iter().filter(|probe| self.library.probes.contains_key(*probe)).count();
+        let step = match (only, &added[..]) {
+            (true, _) => format!("Compare only {known} probe{}", if known == 1 { "" } else { "s" }),
+            (false, [(_, name)]) => format!("Add {name} to Compare"),
+            (false, many) => format!("Add {} probes to Compare", many.len()),
+        };
+        let mut requests = self.change(step, |p| p.columns = columns);
+        requests.extend(self.evaluate_changes());
+        let all = self.compared().count();
+        let text = match &added[..] {
+            _ if only => format!("Compare shows {all} column{}", if all == 1 { "" } else { "s" }),
+            [(_, name)] => format!("{name} was added to Compare, as column {all} of {all}"),
+            many => format!("{} probes were added to Compare, which has {all} columns now", many.len()),
+        };
+        self.note(Severity::Info, text);
+        let last = added.last().map(|(id, _)| *id).or_else(|| self.compared().next().map(|(id, _)| id));
+        last.into_iter().for_each(|id| self.reveal(Place::Compare(id)));
+        requests
+    }
+
+    /// Takes all columns of the comparison away but this one.
+    pub(super) fn keep_column(&mut self, id: ColumnId) -> Vec<Request> {
+        let others: Vec<ColumnId> = self.compared().map(|(id, _)| id).filter(|other| *other != id).collect();
+        if others.is_empty() || !self.columns.contains_key(&id) {
+            return Vec::new();
+        }
+        self.change("Remove the other columns", |p| p.columns = gone(others))
+    }
+
+    /// Takes a probe's columns out of the comparison.
+    pub(super) fn remove_from_comparison(&mut self, probes: &[ProbeId]) -> Vec<Request> {
+        let own = self.compared().filter(|(_, column)| probes.contains(&column.probe));
+        let own: Vec<ColumnId> = own.map(|(id, _)| id).collect();
+        if own.is_empty() {
+            return Vec::new();
+        }
+        let s = if own.len() == 1 { "" } else { "s" };
+        self.change(format!("Remove {} column{s} from Compare", own.len()), |p| p.columns = gone(own))
+    }
+
+    pub(super) fn close_probes(&mut self, mut ids: Vec<ProbeId>) -> Vec<Request> {
+        ids.retain(|id| self.library.probes.contains_key(id));
+        let text = match ids[..] {
+            [] => return Vec::new(),
+            [only] => format!("Close the probe {}", self.library.probes[&only].name()),
+            _ => format!("Close {} probes", ids.len()),
+        };
+        self.change(text, |p| p.probes = gone(ids))
+    }
+}

@@ -1,0 +1,136 @@
+//! The probes of the library: a click looks through one, its own button puts it beside the others. With Ctrl
+//! or Shift several are chosen, for what is done with all of them at once.
+
+use eframe::egui;
+use egui::Ui;
+use indexmap::IndexSet;
+
+use super::PanelContext;
+use super::library::words;
+use super::library_row::Entry;
+use crate::app::jobs::ProbeId;
+use crate::app::jobs::info::{Compatibility, ProbeInfo};
+use crate::app::state::Status;
+use crate::app::state::command::Command;
+use crate::app::window::style;
+use crate::viz::draw::paint::color32;
+
+#[derive(Default)]
+pub struct ProbeRows {
+    /// Those that were chosen together.
+    chosen: IndexSet<ProbeId>,
+    /// The row a Shift reaches from.
+    from: Option<ProbeId>,
+}
+
+impl ProbeRows {
+    /// What can be done with the chosen ones; nothing while none is.
+    pub fn bar(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        self.chosen.retain(|id| cx.state.library.probes.contains_key(id));
+        if self.chosen.is_empty() {
+            return;
+        }
+        let all: Vec<ProbeId> = self.chosen.iter().copied().collect();
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            ui.weak(format!("{} chosen:", all.len()));
+            let does = [
+                ("Only these", "Compare the chosen probes and no others", Command::CompareOnly(all.clone())),
+                ("Add", "Add the chosen probes to Compare", Command::Compare(all.clone())),
+                ("Remove", "Remove the chosen probes from Compare", Command::Uncompare(all.clone())),
+                ("Close", "Close the chosen probes", Command::CloseProbes(all)),
+            ];
+            for (text, about, command) in does {
+                let button = ui.small_button(text).on_hover_text(about);
+                button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, about));
+                if button.clicked() {
+                    cx.send(command);
+                    self.chosen.clear();
+                }
+            }
+            if ui.small_button("Clear").on_hover_text("Choose none of them").clicked() {
+                self.chosen.clear();
+            }
+        });
+    }
+
+    /// One of them.
+    pub fn row(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
+        let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
+        let (mut about, mut dot) = words(ui, cx, &probe.status, &probe.path.display(), ProbeInfo::summary);
+        let fit = cx.state.library.fit(*id);
+        let theme = style::theme(ui);
+        match &fit {
+            Some(Compatibility::DoesNot(why)) => {
+                (about, dot) = (format!("Does not fit: {why}"), color32(style::failed(&theme)));
+            }
+            Some(Compatibility::Doubtful(_)) => dot = color32(theme.series(4)),
+            None if probe.status.ready().is_some() => dot = color32(theme.band),
+            Some(Compatibility::Fits) | None => {}
+        }
+        let shown = cx.column().is_some_and(|column| column.probe == *id);
+        let name = cx.state.library.probe_name(*id);
+        let compared = cx.state.is_compared(*id);
+        let entry = Entry::new(&name, &about, dot);
+        let chosen = self.chosen.contains(id);
+        let done = Entry { selected: shown, chosen, compared: Some(compared), ..entry }.show(ui);
+        if done.close {
+            cx.send(Command::CloseProbes(vec![*id]));
+        } else if done.compare {
+            let own = vec![*id];
+            cx.send(if compared { Command::Uncompare(own) } else { Command::Compare(own) });
+        } else if done.response.clicked() {
+            self.clicked(ui, cx, *id);
+        }
+        done.response.on_hover_ui(|ui| {
+            ui.strong(&name);
+            match &probe.status {
+                Status::Ready(facts) => {
+                    ui.label(facts.summary());
+                    ui.label(facts.settings());
+                    match fit {
+                        Some(Compatibility::Fits) => {
+                            let backbone =
+                                cx.state.library.backbone_of(*id).map(|(_, facts)| facts.id.clone());
+                            ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
+                        }
+                        Some(Compatibility::Doubtful(why) | Compatibility::DoesNot(why)) => {
+                            drop(ui.label(why))
+                        }
+                        None => drop(ui.weak("Open a backbone to see whether it fits")),
+                    }
+                    ui.weak("Click to look through it; Ctrl or Shift with a click chooses several");
+                }
+                Status::Failed(error) => drop(ui.label(format!("{error}\nClick to try again"))),
+                Status::Closed | Status::Opening(_) => drop(ui.label(&about)),
+            }
+            ui.weak(probe.path.display().to_string());
+        });
+    }
+
+    /// A row was clicked: alone it is looked through, with Ctrl it joins the chosen ones or leaves them, with
+    /// Shift all from the row before do.
+    fn clicked(&mut self, ui: &Ui, cx: &mut PanelContext<'_>, id: ProbeId) {
+        let probes = &cx.state.library.probes;
+        let modifiers = ui.input(|i| i.modifiers);
+        let place = |id: ProbeId| probes.get_index_of(&id);
+        let reach = modifiers.shift.then(|| place(self.from?).zip(place(id))).flatten();
+        if let Some((a, b)) = reach {
+            self.chosen
+                .extend((a.min(b)..=a.max(b)).filter_map(|at| probes.get_index(at)).map(|(id, _)| *id));
+            return;
+        }
+        self.from = Some(id);
+        if modifiers.command || modifiers.shift {
+            if !self.chosen.shift_remove(&id) {
+                self.chosen.insert(id);
+            }
+            return;
+        }
+        self.chosen.clear();
+        match probes.get(&id).map(|probe| &probe.status) {
+            Some(Status::Failed(_)) => cx.send(Command::ReopenProbe(id)),
+            _ => cx.send(Command::ShowProbe(id)),
+        }
+    }
+}
