@@ -61,8 +61,11 @@ fn workspace(desk: &Path) -> Workspace {
         change,
         compared: true,
     };
+    // A dataset that is looked at, and a session's file, are later than the file that was kept.
     Workspace {
         format: 1,
+        dataset: None,
+        saved_as: None,
         backbones: vec![
             SavedBackbone {
                 id: BackboneId(1),

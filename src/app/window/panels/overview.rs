@@ -11,7 +11,7 @@ use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::{ColumnId, DatasetId};
 use crate::app::state::command::{Action, Command};
-use crate::app::state::{GalleryFilter, Status};
+use crate::app::state::{GalleryFilter, Scope, Status};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::draw::font;
@@ -218,7 +218,7 @@ fn lead(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[u
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
     let Some(first) = ids.first().copied() else { return };
     if ids.len() > 1 {
-        let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::default() };
+        let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::of(Scope::Dataset(dataset)) };
         cx.send(Command::SetGalleryFilter(Box::new(filter)));
     }
     cx.send(Command::SelectImage(first));

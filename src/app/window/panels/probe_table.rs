@@ -9,7 +9,7 @@ use egui::{Grid, RichText, ScrollArea, Ui};
 use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::Command;
-use crate::app::state::{Probe, State};
+use crate::app::state::{Place, Probe, State};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -19,6 +19,8 @@ use crate::viz::{Info, TabGroup};
 /// Columns of means over the images, by measure; not every head has all.
 const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
 
+/// The column of accuracies as they were saved.
+const SAVED: usize = 0;
 /// The id of the panel.
 pub const ACCURACIES: &str = "asked";
 
@@ -27,13 +29,15 @@ pub struct ProbeTable {
     /// The column the rows are sorted by, of accuracy and means; by name where absent.
     sort: Option<usize>,
     rising: bool,
+    /// How often something was to be brought into sight when it was last looked.
+    revealed: u64,
 }
 
 struct Row {
     probe: ProbeId,
     change: Intervention,
     name: String,
-    /// Accuracy in percent, then the means.
+    /// Accuracy in percent as it was saved and on the dataset, then the means; NaN where not known.
     values: Vec<f64>,
 }
 
@@ -42,17 +46,13 @@ impl Panel for ProbeTable {
         Info {
             id: ACCURACIES,
             title: "Probes",
-            about: "All probes that were evaluated on the dataset, one a row; a click looks through it",
+            about: "All probes, one a row: their accuracy as saved and on the dataset; a click looks through one",
             tab: TabGroup::Classes.front(),
         }
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        let mut subjects = subjects(cx.state);
-        Some(
-            subjects
-                .any(|(probe, change)| cx.state.evaluation(probe, change).is_some_and(|found| found.is_ok())),
-        )
+        Some(subjects(cx.state).any(|(probe, change)| known(cx.state, probe, change).is_some()))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -60,6 +60,13 @@ impl Panel for ProbeTable {
         if rows.is_empty() {
             overview::evaluation(ui, cx);
             return;
+        }
+        // Of a run that was opened the best come first.
+        let reveal = cx.state.reveal;
+        if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
+            && reveal.place == Some(Place::Accuracies)
+        {
+            (self.sort, self.rising) = (Some(SAVED), false);
         }
         match self.sort {
             Some(at) => rows.sort_by(|a, b| {
@@ -75,8 +82,9 @@ impl Panel for ProbeTable {
                 ui.add_space(8.0);
                 let grid = Grid::new("asked").striped(true).spacing([18.0, 4.0]).min_row_height(22.0);
                 grid.show(ui, |ui| {
-                    self.head(ui);
-                    rows.iter().for_each(|row| row_ui(ui, cx, row));
+                    let shown = shown(&rows);
+                    self.head(ui, &shown);
+                    rows.iter().for_each(|row| row_ui(ui, cx, row, &shown));
                 });
             });
         });
@@ -88,13 +96,18 @@ impl Panel for ProbeTable {
 }
 
 impl ProbeTable {
-    fn head(&mut self, ui: &mut Ui) {
+    fn head(&mut self, ui: &mut Ui, shown: &[usize]) {
         if ui.selectable_label(self.sort.is_none(), RichText::new("Probe").strong()).clicked() {
             self.sort = None;
         }
-        for (at, name) in names().enumerate() {
+        for (at, name) in names().enumerate().filter(|(at, _)| shown.contains(at)) {
             let on = self.sort == Some(at);
-            let about = "Mean over the images; click to sort, Ctrl+C copies the table";
+            let about = match at {
+                SAVED => {
+                    "On the test images of its training, as its file says; click to sort, Ctrl+C copies the table"
+                }
+                _ => "Mean over the images; click to sort, Ctrl+C copies the table",
+            };
             if ui.selectable_label(on, RichText::new(name).strong()).on_hover_text(about).clicked() {
                 (self.rising, self.sort) = (on && !self.rising, Some(at));
             }
@@ -105,10 +118,17 @@ impl ProbeTable {
 
 /// The heads of the columns of numbers.
 fn names() -> impl Iterator<Item = String> {
-    std::iter::once("Right (%)".to_owned()).chain(MEANS.iter().map(|measure| label(measure)))
+    let accuracies = ["Test, as saved (%)".to_owned(), "Right (%)".to_owned()];
+    accuracies.into_iter().chain(MEANS.iter().map(|measure| label(measure)))
 }
 
-fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row) {
+/// The columns of numbers of which any row has one.
+fn shown(rows: &[Row]) -> Vec<usize> {
+    let known = |at: &usize| rows.iter().any(|row| !row.values[*at].is_nan());
+    (0..names().count()).filter(known).collect()
+}
+
+fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) {
     let column = cx.state.columns.iter().find(|(_, c)| (c.probe, c.change) == (row.probe, row.change));
     let column = column.map(|(id, _)| *id);
     let chosen = column.is_some() && cx.focus == column;
@@ -119,8 +139,12 @@ fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row) {
             None => cx.send(Command::AddColumn { probe: row.probe, image: None, change: row.change }),
         }
     }
-    for (at, value) in row.values.iter().enumerate() {
-        let text = if at == 0 { format!("{value:.1}") } else { number(*value) };
+    for (at, value) in row.values.iter().enumerate().filter(|(at, _)| shown.contains(at)) {
+        let text = match at {
+            _ if value.is_nan() => String::new(),
+            0 | 1 => format!("{value:.1}"),
+            _ => number(*value),
+        };
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.label(text));
     }
     ui.end_row();
@@ -136,15 +160,27 @@ fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
 fn rows(state: &State) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (probe, change) in subjects(state) {
-        let Some(Ok(evaluation)) = state.evaluation(probe, change) else { continue };
+        let Some(values) = known(state, probe, change) else { continue };
         if rows.iter().any(|row| (row.probe, row.change) == (probe, change)) {
             continue;
         }
         let name = state.library.probes.get(&probe).map(Probe::name).unwrap_or_default();
         let name = if change.is_none() { name } else { format!("{name} · {change}") };
-        rows.push(Row { probe, change, name, values: values(evaluation) });
+        rows.push(Row { probe, change, name, values });
     }
     rows
+}
+
+/// The numbers of a row; nothing where none is known.
+fn known(state: &State, probe: ProbeId, change: Intervention) -> Option<Vec<f64>> {
+    let info = state.library.probes.get(&probe)?.status.ready()?;
+    let saved = info.accuracy.filter(|_| change == Intervention::None);
+    let evaluation = state.evaluation(probe, change).and_then(Result::ok);
+    if saved.is_none() && evaluation.is_none() {
+        return None;
+    }
+    let on_dataset = evaluation.map_or_else(|| vec![f64::NAN; 1 + MEANS.len()], values);
+    Some(std::iter::once(saved.unwrap_or(f64::NAN)).chain(on_dataset).collect())
 }
 
 /// Accuracy, then the means over the images.
@@ -164,5 +200,6 @@ fn tsv(rows: &[Row]) -> String {
     let column = |table: Table, (at, name): (usize, String)| {
         table.numbers(&name, rows.iter().map(|row| row.values[at]))
     };
-    names().enumerate().fold(table, column).tsv()
+    let shown = shown(rows);
+    names().enumerate().filter(|(at, _)| shown.contains(at)).fold(table, column).tsv()
 }
