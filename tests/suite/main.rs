@@ -31,6 +31,7 @@ mod mutated;
 mod names;
 mod npz;
 mod numbers;
+mod opening;
 mod origins;
 mod parquet;
 mod pictures;

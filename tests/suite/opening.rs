@@ -1,0 +1,327 @@
+//! What opens is what is shown, and what did not open is said: a probe that is clicked, a run, a dataset beside
+//! another, a path that leads nowhere. Stories of the state alone.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ssmprobe::app::jobs::evaluate::EvalSplit;
+use ssmprobe::app::jobs::info::ProbeInfo;
+use ssmprobe::app::jobs::{Compute, DatasetId, Event, Fetch, Files, ImageId, ProbeId, Request};
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::{Recent, Settings};
+use ssmprobe::app::state::{GalleryFilter, Place, Scope, Severity, State};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::data::{Dataset, Sample, Source, Split};
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::grid::Grid;
+
+use crate::state::{backbone, column, probe, story};
+
+/// A dataset of the folder `path`: images `0.png` and on, two classes in turn.
+fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
+    let sample = |at: usize| Sample {
+        source: Source::File(path.join(format!("{at}.png"))),
+        class: at % 2,
+        split: Split::Test,
+    };
+    let name = path.display().to_string();
+    let classes = ["a", "b"].map(|class| format!("{name} {class}")).into();
+    let samples = (0..count).map(sample).collect();
+    let (root, layout, skipped, notes) = (path.to_owned(), "folder", 0, Vec::new());
+    Arc::new(EvalSplit::new(Dataset { name, root, layout, classes, samples, skipped, notes }, None))
+}
+
+/// `sinkhorn-70-last` is a probe of the head `sinkhorn`, right on 70 of 100.
+fn named(path: &Path) -> ProbeInfo {
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let mut parts = name.split('-');
+    let head = parts.next().unwrap_or_default().to_owned();
+    let accuracy = parts.next().and_then(|part| part.parse().ok());
+    let routed = ["sinkhorn", "softsort"].contains(&head.as_str());
+    ProbeInfo { head, routed, accuracy, ..probe(&name, 24) }
+}
+
+/// The probes of the run that [`does`] knows.
+const RUN: [&str; 7] = [
+    "attention-91-best",
+    "attention-90-last",
+    "gap-80-best",
+    "gap-80-last",
+    "sinkhorn-70-best",
+    "softsort-75-best",
+    "softsort-76-last",
+];
+
+/// Does a command with a worker behind it to which everything succeeds but what is called `lost`.
+fn does(state: &mut State, command: Command) {
+    let mut requests = VecDeque::from(state.dispatch(command));
+    while let Some(request) = requests.pop_front() {
+        let lost = format!("{request:?}").contains("lost");
+        let Some(job) = request.job() else { continue };
+        let event = match request {
+            _ if lost => {
+                let error = UserError::new("lost: no such file").remedy("Choose another");
+                requests.extend(state.apply(Event::Failed(job, error)));
+                continue;
+            }
+            Request::Fetch(_, Fetch::OpenBackbone { entry, source, .. }) => {
+                Event::BackboneOpened { job, entry, facts: backbone(&source, 24, Grid::new(2, 2)) }
+            }
+            Request::Compute(_, Compute::OpenProbe { entry, path }) => {
+                Event::ProbeOpened { job, entry, facts: named(&path) }
+            }
+            Request::Files(_, Files::OpenImages { paths }) => Event::ImagesListed { job, paths },
+            Request::Files(_, Files::OpenDataset { entry, path, .. }) => {
+                Event::DatasetOpened { job, entry, part: part(&path, 4) }
+            }
+            Request::Files(_, Files::OpenRun { folder }) => {
+                let paths = RUN.iter().map(|name| folder.join(format!("{name}.safetensors")));
+                Event::ProbesListed { job, paths: paths.collect() }
+            }
+            _ => continue,
+        };
+        requests.extend(state.apply(event));
+        requests.extend(state.apply(Event::Finished(job)));
+    }
+}
+
+/// [`does`] of a command that is made from the state.
+macro_rules! wants {
+    ($state:ident, $command:expr) => {{
+        let command = $command;
+        does(&mut $state, command);
+    }};
+}
+
+fn compared(state: &State) -> Vec<String> {
+    state.compared().map(|(_, column)| state.library.probe_name(column.probe)).collect()
+}
+
+/// The name of the probe that is looked through.
+fn looked_through(state: &State) -> String {
+    let column = state.focus().and_then(|id| state.columns.get(&id)).expect("a column");
+    state.library.probe_name(column.probe)
+}
+
+fn id(state: &State, name: &str) -> ProbeId {
+    let found = state.library.probes.iter().find(|(_, probe)| probe.name() == name);
+    *found.unwrap_or_else(|| panic!("no probe {name}")).0
+}
+
+/// A story with probes `c` and `d` in the library that stand in no comparison.
+fn with_more_probes() -> State {
+    let mut state = story();
+    wants!(state, Command::OpenProbes(["c", "d"].map(|name| format!("{name}.safetensors").into()).into()));
+    wants!(state, Command::CompareOnly(vec![id(&state, "a"), id(&state, "b")]));
+    assert_eq!(compared(&state), ["a", "b"]);
+    state
+}
+
+#[test]
+fn a_probe_that_is_clicked_is_looked_through_and_stands_in_no_comparison() {
+    let mut state = with_more_probes();
+    let before = state.reveal.count;
+    wants!(state, Command::ShowProbe(id(&state, "c")));
+    assert_eq!((looked_through(&state).as_str(), state.reveal.place), ("c", Some(Place::Probe)));
+    assert!(state.reveal.count > before, "the window turns to it");
+    assert_eq!(compared(&state), ["a", "b"]);
+    // The next one takes its place; one of the comparison is looked through where it stands.
+    wants!(state, Command::ShowProbe(id(&state, "d")));
+    assert_eq!((looked_through(&state).as_str(), state.columns.len()), ("d", 3));
+    wants!(state, Command::ShowProbe(id(&state, "b")));
+    assert_eq!((looked_through(&state).as_str(), compared(&state).len()), ("b", 2));
+    // It is asked for as every column is.
+    let requests = state.dispatch(Command::ShowProbe(id(&state, "c")));
+    let asks = requests.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_))));
+    assert!(asks, "{requests:?}");
+}
+
+#[test]
+fn adding_to_compare_is_a_step_of_its_own_and_says_where_it_stands() {
+    let mut state = with_more_probes();
+    let c = id(&state, "c");
+    wants!(state, Command::ShowProbe(c));
+    let shown = state.focus();
+    wants!(state, Command::Compare(vec![c]));
+    assert_eq!(compared(&state), ["a", "b", "c"]);
+    assert_eq!(state.focus(), shown, "what was looked through keeps what it shows");
+    assert_eq!(state.reveal.place, Some(Place::Compare(column(&state, 2))));
+    let said = &state.toasts.last().expect("a note").text;
+    assert_eq!(said, "c was added to Compare, as column 3 of 3");
+    assert_eq!(state.undo_text(), Some("Add c to Compare"));
+    wants!(state, Command::Undo);
+    assert_eq!((compared(&state), looked_through(&state).as_str()), (vec!["a".into(), "b".into()], "c"));
+    // One that stands there already is brought into sight, and is no step.
+    let steps = state.undo_text().map(str::to_owned);
+    wants!(state, Command::Compare(vec![id(&state, "a")]));
+    assert_eq!(state.reveal.place, Some(Place::Compare(column(&state, 0))));
+    assert_eq!((state.undo_text().map(str::to_owned), compared(&state).len()), (steps, 2));
+}
+
+#[test]
+fn several_are_compared_alone_or_taken_away_at_once() {
+    let mut state = with_more_probes();
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| id(&state, name));
+    wants!(state, Command::SetChange(column(&state, 1), Intervention::NoRouting));
+    wants!(state, Command::CompareOnly(vec![b, d]));
+    assert_eq!(compared(&state), ["b", "d"]);
+    let change = state.compared().next().expect("a column").1.change;
+    assert_eq!(change, Intervention::NoRouting, "one that stays is what it was");
+    wants!(state, Command::Undo);
+    assert_eq!(compared(&state), ["a", "b"]);
+    wants!(state, Command::Compare(vec![c, d]));
+    wants!(state, Command::Uncompare(vec![a, d]));
+    assert_eq!(compared(&state), ["b", "c"]);
+    wants!(state, Command::KeepColumn(column(&state, 1)));
+    assert_eq!((compared(&state), state.undo_text()), (vec!["c".into()], Some("Remove the other columns")));
+    wants!(state, Command::Undo);
+    wants!(state, Command::CloseProbes(vec![a, b]));
+    assert_eq!((compared(&state), state.undo_text()), (vec!["c".into()], Some("Close 2 probes")));
+    wants!(state, Command::Undo);
+    assert_eq!((compared(&state), state.library.probes.len()), (vec!["b".into(), "c".into()], 4));
+}
+
+#[test]
+fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
+    let mut state = State::new(Settings::default());
+    wants!(state, Command::OpenBackbone("one".into()));
+    wants!(state, Command::OpenImages(vec!["x.png".into()]));
+    wants!(state, Command::OpenRun("runs/one".into()));
+    assert_eq!(state.library.probes.len(), RUN.len());
+    let expected = ["softsort-76-last", "sinkhorn-70-best", "attention-91-best", "gap-80-best"];
+    assert_eq!(compared(&state), expected);
+    assert_eq!(looked_through(&state), expected[0]);
+    assert_eq!(state.reveal.place, Some(Place::Accuracies), "their accuracies are in sight");
+    assert_eq!(state.settings.recent.runs, [PathBuf::from("runs/one")]);
+    // Where the comparison is full, the best is looked through beside it.
+    let mut state = with_more_probes();
+    wants!(state, Command::Compare(vec![id(&state, "c"), id(&state, "d")]));
+    wants!(state, Command::OpenRun("runs/one".into()));
+    assert_eq!(
+        (compared(&state).join(" "), looked_through(&state).as_str()),
+        ("a b c d".into(), expected[0])
+    );
+}
+
+/// The names of the images that the gallery shows.
+fn gallery(state: &State) -> Vec<String> {
+    let name = |id: ImageId| state.library.images[&id].place.to_string();
+    state.gallery_images(state.focus()).into_iter().map(name).collect()
+}
+
+fn dataset(state: &State, name: &str) -> DatasetId {
+    *state.library.datasets.iter().find(|(_, dataset)| dataset.name() == name).expect("a dataset").0
+}
+
+fn shown(state: &State) -> String {
+    state.current_image().expect("an image").place.to_string()
+}
+
+#[test]
+fn a_dataset_that_opens_beside_another_is_what_is_shown() {
+    let mut state = story();
+    wants!(state, Command::OpenDataset("birds".into(), None));
+    assert_eq!((shown(&state).as_str(), gallery(&state).len()), ("birds/0.png", 4));
+    wants!(state, Command::Step(2));
+    wants!(state, Command::OpenDataset("cars".into(), None));
+    assert_eq!(shown(&state), "cars/0.png");
+    assert_eq!(gallery(&state), ["cars/0.png", "cars/1.png", "cars/2.png", "cars/3.png"]);
+    assert_eq!(state.dataset().map(|(id, _)| id), Some(dataset(&state, "cars")));
+    assert_eq!((state.gallery_dataset(), state.image_place()), (state.dataset().map(|(id, _)| id), (0, 4)));
+    // Stepping stays in it.
+    wants!(state, Command::Step(-1));
+    assert_eq!(shown(&state), "cars/0.png");
+    wants!(state, Command::Step(isize::MAX));
+    assert_eq!((shown(&state).as_str(), state.image_place()), ("cars/3.png", (3, 4)));
+    // The other one is looked at again, and so are images of none.
+    wants!(state, Command::UseDataset(dataset(&state, "birds")));
+    assert_eq!((shown(&state).as_str(), gallery(&state).len()), ("birds/0.png", 4));
+    wants!(state, Command::OpenImages(vec!["new.png".into()]));
+    assert_eq!(shown(&state), "new.png");
+    assert_eq!(gallery(&state), ["x.png", "y.png", "z.png", "new.png"]);
+    let all = GalleryFilter::of(Scope::All);
+    wants!(state, Command::SetGalleryFilter(Box::new(all)));
+    assert_eq!((gallery(&state).len(), state.gallery_dataset()), (12, None));
+    // An image of a dataset that is chosen by name brings its dataset along.
+    wants!(state, Command::UseDataset(dataset(&state, "birds")));
+    let car = state.library.images.iter().find(|(_, image)| image.place.path == Path::new("cars/2.png"));
+    wants!(state, Command::SelectImage(*car.expect("a car").0));
+    assert_eq!((shown(&state).as_str(), gallery(&state)[0].as_str()), ("cars/2.png", "cars/0.png"));
+}
+
+#[test]
+fn the_class_filter_and_the_labels_are_those_of_the_images_own_dataset() {
+    let mut state = story();
+    wants!(state, Command::OpenDataset("birds".into(), None));
+    let class = GalleryFilter { class: Some(1), ..state.gallery_filter.clone() };
+    wants!(state, Command::SetGalleryFilter(Box::new(class)));
+    assert_eq!(gallery(&state), ["birds/1.png", "birds/3.png"]);
+    wants!(state, Command::OpenDataset("cars".into(), None));
+    assert_eq!(
+        (state.gallery_filter.class, gallery(&state).len()),
+        (None, 4),
+        "a class of birds is none of cars"
+    );
+    let label = |state: &State, path: &str| {
+        let all = state.library.images.values().filter(|image| image.place.path == Path::new(path));
+        all.map(|image| image.label.expect("a label").dataset).collect::<Vec<_>>()
+    };
+    let [birds, cars] = ["birds", "cars"].map(|name| dataset(&state, name));
+    assert_eq!((label(&state, "birds/1.png"), label(&state, "cars/1.png")), (vec![birds], vec![cars]));
+    // A dataset of images that are another's, too, takes none of them away.
+    let requests = state.dispatch(Command::OpenDataset("table.csv".into(), None));
+    let [Request::Files(job, Files::OpenDataset { entry, .. })] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
+    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part(Path::new("birds"), 2) });
+    state.apply(Event::Finished(*job));
+    assert_eq!(label(&state, "birds/1.png"), [birds, *entry]);
+    assert_eq!(gallery(&state), ["birds/0.png", "birds/1.png"]);
+    wants!(state, Command::CloseDataset(*entry));
+    wants!(state, Command::UseDataset(birds));
+    assert_eq!(gallery(&state).len(), 4);
+}
+
+#[test]
+fn what_did_not_open_is_said_and_not_remembered() {
+    let mut state = State::new(Settings::default());
+    for command in [
+        Command::OpenBackbone("lost".into()),
+        Command::OpenRun("lost".into()),
+        Command::OpenDataset("lost".into(), None),
+        Command::OpenImages(vec!["lost/1.png".into()]),
+        Command::OpenProbes(vec!["lost.safetensors".into()]),
+    ] {
+        let noted = state.toasts.len();
+        wants!(state, command.clone());
+        assert_eq!(state.settings.recent, Recent::default(), "{command:?}");
+        let said = state.toasts.first().expect("a note");
+        assert_eq!(said.severity, Severity::Error);
+        assert!(said.text.contains("lost: no such file"), "{}", said.text);
+        assert!(noted > 0 || said.text.ends_with("Choose another"), "{}", said.text);
+    }
+    // Several in a row are one note, which says how many.
+    assert_eq!(state.toasts.len(), 1, "{:?}", state.toasts);
+    assert!(
+        state.toasts[0].text.starts_with("5 could not be opened; the first: "),
+        "{}",
+        state.toasts[0].text
+    );
+    wants!(state, Command::DismissToast(state.toasts[0].id));
+    wants!(state, Command::OpenRun("lost".into()));
+    assert!(state.toasts[0].text.starts_with("Could not be opened: lost"), "{}", state.toasts[0].text);
+    // What opened is remembered; of images those that were there.
+    wants!(state, Command::OpenImages(vec!["here/1.png".into()]));
+    wants!(state, Command::OpenDataset("birds".into(), None));
+    wants!(state, Command::OpenProbes(["p/1.safetensors", "p/2.safetensors"].map(PathBuf::from).into()));
+    let Recent { images, datasets, runs, probes, backbones, .. } = &state.settings.recent;
+    assert_eq!((images.len(), datasets.len(), backbones.len()), (1, 1, 0));
+    assert_eq!((runs.front().map(PathBuf::as_path), probes.len()), (Some(Path::new("p")), 0), "their folder");
+    // The demo is nobody's choice.
+    let mut state = State::new(Settings::default());
+    let requests = state.open_demo(vec![Command::OpenBackbone("demo".into())]);
+    let job = requests[0].job().expect("a job");
+    state.apply(Event::Finished(job));
+    assert_eq!(state.settings.recent, Recent::default());
+}
