@@ -14,6 +14,7 @@ pub mod process_memory;
 pub mod processor_time;
 pub mod rate;
 pub mod report;
+mod session;
 pub mod state;
 pub mod terminal;
 pub mod user_error;

@@ -66,10 +66,10 @@ fn does(state: &mut State, command: Command) {
                 continue;
             }
             Request::Fetch(_, Fetch::OpenBackbone { entry, source, .. }) => {
-                Event::BackboneOpened { job, entry, facts: backbone(&source, 24, Grid::new(2, 2)) }
+                Event::BackboneOpened { job, entry, info: backbone(&source, 24, Grid::new(2, 2)) }
             }
             Request::Compute(_, Compute::OpenProbe { entry, path }) => {
-                Event::ProbeOpened { job, entry, facts: named(&path) }
+                Event::ProbeOpened { job, entry, info: named(&path) }
             }
             Request::Files(_, Files::OpenImages { paths }) => Event::ImagesListed { job, paths },
             Request::Files(_, Files::OpenDataset { entry, path, .. }) => {

@@ -8,7 +8,6 @@ use anyhow::Context as _;
 use clap::Args;
 
 use crate::app::App;
-use crate::app::demo;
 use crate::app::image_files::is_workspace;
 use crate::app::state::command::Command;
 use crate::app::state::settings;
@@ -16,7 +15,7 @@ use crate::app::window::native;
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::io::atomic_file;
 
-/// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, too.
+/// Open the window on backbones, probes, runs, images, datasets or a workspace; on nothing, where it was left.
 #[derive(Args, Default)]
 pub struct Open {
     /// A workspace file, backbone folders, probe files, folders of runs, images, folders of images
@@ -31,6 +30,9 @@ pub struct Open {
     /// Where to compute: cpu, wgpu, cuda or auto; remembered
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Start with the bundled demo, not with what was open last
+    #[arg(long, conflicts_with_all = ["paths", "backbone"])]
+    demo: bool,
     /// The pane to show first: a figure's or an overview's id, compare, tokens or training
     #[arg(long, value_name = "ID")]
     pane: Option<String>,
@@ -51,24 +53,25 @@ impl Open {
             let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
             let data = self.data.map(std::path::absolute).transpose()?;
             let nothing = self.backbone.is_none() && paths.is_empty();
-            // It is small enough to be asked about at once.
-            let demo = if nothing { demo::opening() } else { Vec::new() };
-            let ask = (!demo.is_empty()).then_some(Command::Evaluate { all: false });
-            let demo = demo.into_iter().chain(ask);
+            // It is where a backbone that is opened now comes to lie.
+            self.device.into_iter().for_each(|device| app.dispatch(Command::SetDevice(device)));
+            match (nothing, self.demo) {
+                (true, false) => app.resume(),
+                (true, true) => {
+                    app.put_session_aside();
+                    app.start_demo();
+                }
+                (false, _) => app.put_session_aside(),
+            }
             let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =
                 paths.into_iter().partition(|path| is_workspace(path));
             workspaces.last().into_iter().for_each(|path| app.open_workspace(path));
             let commands = [
-                self.device.map(Command::SetDevice),
                 self.backbone.map(Command::OpenBackbone),
                 (!paths.is_empty()).then_some(Command::OpenAny(paths)),
                 data.map(|path| Command::OpenDataset(path, None)),
             ];
             commands.into_iter().flatten().for_each(|command| app.dispatch(command));
-            // What nobody chose is not remembered as used.
-            let recent = app.state.settings.recent.clone();
-            demo.for_each(|command| app.dispatch(command));
-            app.state.settings.recent = recent;
             self.pane.iter().for_each(|pane| app.window.show(pane));
             Ok(app)
         })?;

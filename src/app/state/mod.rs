@@ -26,6 +26,7 @@ mod stability;
 mod thumbnails;
 mod training;
 mod undo;
+mod unsaved;
 mod watched_run;
 pub mod workspace;
 

@@ -71,6 +71,7 @@ impl State {
             training: self.training.form.clone(),
             layout,
             saved_as: None,
+            unsaved: false,
         }
     }
 

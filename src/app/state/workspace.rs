@@ -81,6 +81,14 @@ pub struct Workspace {
     /// The workspace file a session is of, where it has one; nothing in a workspace that was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<PathBuf>,
+    /// Whether that file lacks something of the session.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub unsaved: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_no(unsaved: &bool) -> bool {
+    !unsaved
 }
 
 /// A backbone of a workspace.

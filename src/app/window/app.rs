@@ -8,10 +8,13 @@ use eframe::egui;
 
 use super::style;
 use super::{MainWindow, WindowOrder};
+use crate::app::demo;
 use crate::app::jobs::{Compute, Event, Request};
+use crate::app::session::{Last, Session};
 use crate::app::state::command::Command;
 use crate::app::state::settings::{Settings, SettingsError, ThemeChoice};
-use crate::app::state::{Severity, State};
+use crate::app::state::workspace::Workspace;
+use crate::app::state::{Library, Severity, State};
 use crate::app::worker::Worker;
 
 /// Who answers requests: the worker, or a test in its place.
@@ -32,6 +35,9 @@ const EXPLAIN_WAIT: Duration = Duration::from_millis(4);
 
 /// How long settings stand still before they are written.
 const SAVE_DELAY: Duration = Duration::from_secs(1);
+
+/// How long after a change the session is written: a crash loses no more.
+const SESSION_DELAY: Duration = Duration::from_secs(2);
 
 impl Engine for Worker {
     fn send(&mut self, request: Request) {
@@ -58,6 +64,11 @@ pub struct App {
     settings: Option<(PathBuf, Settings)>,
     /// Settings that are not kept yet, and since when they stand so.
     unkept: Option<(Settings, Instant)>,
+    /// Where the session is kept, and since when something has changed in it.
+    session: Option<Session>,
+    changed: Option<Instant>,
+    /// Whether it was said that the session cannot be kept: a disk that is full stays so for a while.
+    session_failed: bool,
     shown: Option<(ThemeChoice, f32)>,
 }
 
@@ -73,11 +84,26 @@ impl App {
         if let Some(error) = error {
             state.note(Severity::Warning, error.to_string());
         }
-        Self { state, window: MainWindow::default(), engine, settings: kept, unkept: None, shown: None }
+        let session = settings.map(Session::beside);
+        let window = MainWindow::default();
+        Self {
+            state,
+            window,
+            engine,
+            settings: kept,
+            unkept: None,
+            session,
+            changed: None,
+            session_failed: false,
+            shown: None,
+        }
     }
 
     /// Does a command, as if it had been chosen.
     pub fn dispatch(&mut self, command: Command) {
+        if !matches!(command, Command::Hover(_) | Command::ShowThumbnails(_)) {
+            self.changed.get_or_insert_with(Instant::now);
+        }
         let requests = self.state.dispatch(command);
         let looks =
             requests.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_))));
@@ -99,6 +125,12 @@ impl App {
     }
 
     fn hear(&mut self, event: Event) {
+        if !matches!(
+            event,
+            Event::ThumbnailReady { .. } | Event::ThumbnailFailed { .. } | Event::Progress(..)
+        ) {
+            self.changed.get_or_insert_with(Instant::now);
+        }
         let requests = self.state.apply(event);
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
@@ -115,10 +147,88 @@ impl App {
             WindowOrder::Command(command) => self.dispatch(command),
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
             WindowOrder::Restore(workspace) => {
-                let requests = self.state.restore(*workspace);
-                requests.into_iter().for_each(|request| self.engine.send(request));
+                self.keep_previous();
+                self.restore(*workspace);
+                let named = self.window.workspace().map(Path::to_owned);
+                named.into_iter().for_each(|path| self.state.remember_workspace(path));
+            }
+            WindowOrder::Saved(path) => self.state.remember_workspace(path),
+            WindowOrder::Demo => {
+                self.keep_previous();
+                self.start_demo();
             }
         }
+    }
+
+    fn restore(&mut self, workspace: Workspace) {
+        self.changed = Some(Instant::now());
+        let requests = self.state.restore(workspace);
+        requests.into_iter().for_each(|request| self.engine.send(request));
+    }
+
+    /// Opens what was open when the program ended; the demo where that was nothing, or cannot be read.
+    pub fn resume(&mut self) {
+        match self.session.as_ref().map_or(Last::Nothing, Session::load) {
+            Last::Open(workspace) => {
+                self.window.resume(&workspace);
+                self.restore(*workspace);
+            }
+            Last::Nothing => self.start_demo(),
+            Last::Damaged(error) => {
+                self.start_demo();
+                self.state.note(Severity::Error, error.to_string());
+            }
+        }
+    }
+
+    /// Opens the bundled demo in the place of all that is open. It is small enough to be evaluated at once.
+    pub fn start_demo(&mut self) {
+        self.window.forget_workspace();
+        self.restore(Workspace::default());
+        let opening = demo::opening();
+        let evaluate = (!opening.is_empty()).then_some(Command::Evaluate { all: false });
+        let requests = self.state.open_demo(opening.into_iter().chain(evaluate).collect());
+        requests.into_iter().for_each(|request| self.engine.send(request));
+    }
+
+    /// Puts the last session aside, where something else was asked for; it stays among what was recently
+    /// used.
+    pub fn put_session_aside(&mut self) {
+        let aside = self.session.as_ref().and_then(Session::put_aside);
+        aside.into_iter().for_each(|path| self.state.remember_workspace(path));
+    }
+
+    /// Keeps what is open before something else takes its place, unless a file has it.
+    fn keep_previous(&mut self) {
+        let empty = self.state.library == Library::default();
+        let saved = self.window.workspace().is_some() && !self.window.is_unsaved(&self.state);
+        let Some(session) = self.session.as_ref().filter(|_| !empty && !saved) else { return };
+        match session.keep_previous(&self.window.session(&self.state)) {
+            Ok(path) => self.state.remember_workspace(path),
+            Err(error) => self.state.note(Severity::Warning, error.to_string()),
+        }
+    }
+
+    /// Keeps the session once something has changed in it a while ago: beside the window, and only what is
+    /// new.
+    fn keep_session_soon(&mut self, ctx: &egui::Context) {
+        let Some(session) = &mut self.session else { return };
+        if let Err(error) = session.written()
+            && !std::mem::replace(&mut self.session_failed, true)
+        {
+            self.state.note(Severity::Warning, error.to_string());
+        }
+        let Some(since) = self.changed else { return };
+        let left = SESSION_DELAY.saturating_sub(since.elapsed());
+        if left > Duration::ZERO {
+            return ctx.request_repaint_after(left);
+        }
+        if session.is_writing() {
+            return; // the frame after it sees to this
+        }
+        self.changed = None;
+        let wake = ctx.clone();
+        session.write_beside(self.window.session(&self.state), move || wake.request_repaint());
     }
 
     /// Theme and size as they are set now.
@@ -174,6 +284,7 @@ impl App {
         }
         self.dress(ctx);
         self.keep_settings_soon(ctx);
+        self.keep_session_soon(ctx);
     }
 
     /// Draws the state, and does what is wished.
@@ -204,6 +315,10 @@ impl eframe::App for App {
 
     fn on_exit(&mut self) {
         if let Err(error) = self.keep_settings() {
+            eprintln!("warning: {error}");
+        }
+        let session = self.window.session(&self.state);
+        if let Some(Err(error)) = self.session.as_mut().map(|kept| kept.write_last(&session)) {
             eprintln!("warning: {error}");
         }
     }

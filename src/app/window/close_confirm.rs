@@ -1,4 +1,4 @@
-//! Closing the window while a training runs: what becomes of it is asked first.
+//! Closing the window while a training runs, or a workspace is not saved: what becomes of it is asked first.
 
 use eframe::egui::{Ui, ViewportCommand};
 
@@ -17,13 +17,31 @@ pub enum CloseConfirm {
     Asking,
     /// The training is being stopped; the window closes once it is saved.
     Saving,
+    /// The window closes with the next frame, whatever there is.
+    Leaving,
     /// The window closes whatever runs.
     Going,
 }
 
 impl CloseConfirm {
-    /// Holds the window where a training would end with it, and asks.
-    pub fn ui(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
+    /// Lets the window close whatever there is.
+    pub fn go(&mut self) {
+        *self = Self::Leaving;
+    }
+
+    /// Holds the window where a training would end with it, and asks. True where a workspace is to be asked
+    /// about, which `unsaved` says.
+    pub fn ui(
+        &mut self,
+        ui: &Ui,
+        state: &State,
+        unsaved: impl Fn() -> bool,
+        actions: &mut Vec<UiAction>,
+    ) -> bool {
+        if *self == Self::Leaving {
+            *self = Self::Going;
+            ui.ctx().send_viewport_cmd(ViewportCommand::Close);
+        }
         let training = state.training.active.is_some();
         let closing = ui.input(|i| i.viewport().close_requested());
         if closing && training && *self != Self::Going {
@@ -32,13 +50,20 @@ impl CloseConfirm {
                 *self = Self::Asking;
             }
         }
-        if !training && matches!(self, Self::Asking | Self::Saving) {
+        let over = !training && matches!(self, Self::Asking | Self::Saving);
+        if (over || closing && !training && *self != Self::Going) && unsaved() {
+            *self = Self::Staying;
+            ui.ctx().send_viewport_cmd(ViewportCommand::CancelClose);
+            return true;
+        }
+        if over {
             *self = Self::Going;
             ui.ctx().send_viewport_cmd(ViewportCommand::Close);
         }
         if *self == Self::Asking {
             self.ask(ui, state, actions);
         }
+        false
     }
 
     fn ask(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {

@@ -3,6 +3,9 @@
 use eframe::egui;
 use egui::{Align2, Button, Context, Frame, Id, Margin, Modal, ModalResponse, Response, RichText, Ui, Vec2};
 
+/// A delay of tooltips, in seconds, after which nobody waits any more.
+const NEVER: f32 = 1e6;
+
 /// What a dialog says in a frame.
 pub enum Answer<T> {
     Open,
@@ -33,6 +36,19 @@ pub fn show<T>(
         add(ui)
     });
     if modal.should_close() { Answer::Closed } else { modal.inner }
+}
+
+/// Draws what lies below a dialog, while one is open: without tooltips, which would lie above it.
+pub fn below(ctx: &Context, draw: impl FnOnce()) {
+    let covered = ctx.memory(egui::Memory::top_modal_layer).is_some();
+    let delay = ctx.global_style().interaction.tooltip_delay;
+    if covered {
+        ctx.global_style_mut(|style| style.interaction.tooltip_delay = NEVER);
+    }
+    draw();
+    if covered {
+        ctx.global_style_mut(|style| style.interaction.tooltip_delay = delay);
+    }
 }
 
 /// One that hangs from the top, so that it grows and shrinks without leaping.

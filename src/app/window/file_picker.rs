@@ -81,6 +81,13 @@ impl FileRequest {
                 | Prompt::HubId
                 | Prompt::Palette
                 | Prompt::Arrange
+                | Prompt::Export
+                | Prompt::Demo
+                | Prompt::Training
+                | Prompt::About
+                | Prompt::Tour
+                | Prompt::Definitions
+                | Prompt::Shortcuts
                 | Prompt::CopyLog
                 | Prompt::Paste
                 | Prompt::Quit => {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::file_picker::FileRequest;
+use super::leaving::Leaving;
+use super::named_workspace::NamedWorkspace;
 use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::image_files::WORKSPACE_EXTENSION;
@@ -46,7 +48,9 @@ impl MainWindow {
             FileRequest::Prompt(Prompt::RunOutput) => draft(TrainForm { out: Some(first), ..filled }),
             FileRequest::Prompt(Prompt::CacheFolder) => draft(TrainForm { cache: Some(first), ..filled }),
             FileRequest::Prompt(Prompt::OpenDatasetFolder) => Command::OpenDataset(first, None),
-            FileRequest::Prompt(Prompt::OpenWorkspace) => return self.open(&first, orders),
+            FileRequest::Prompt(Prompt::OpenWorkspace) => {
+                return self.leave(Leaving::Workspace(first), state, orders);
+            }
             FileRequest::Prompt(Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs) => {
                 return self.save(first, state, orders);
             }
@@ -55,6 +59,13 @@ impl MainWindow {
                 | Prompt::HubId
                 | Prompt::Palette
                 | Prompt::Arrange
+                | Prompt::Export
+                | Prompt::Demo
+                | Prompt::Training
+                | Prompt::About
+                | Prompt::Tour
+                | Prompt::Definitions
+                | Prompt::Shortcuts
                 | Prompt::CopyLog
                 | Prompt::Paste
                 | Prompt::Quit,
@@ -79,7 +90,7 @@ impl MainWindow {
     /// Takes the layout of a workspace and passes on the rest of it.
     pub(super) fn restore(&mut self, path: &Path, workspace: Workspace, orders: &mut Vec<WindowOrder>) {
         self.layout.put(&workspace.layout);
-        self.workspace = Some(path.to_owned());
+        self.named = NamedWorkspace::opening(path);
         orders.push(WindowOrder::Restore(Box::new(workspace)));
     }
 
@@ -96,7 +107,8 @@ impl MainWindow {
         match state.workspace(self.layout.value()).save(&path) {
             Ok(()) => {
                 orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
-                self.workspace = Some(path);
+                orders.push(WindowOrder::Saved(path.clone()));
+                self.named = NamedWorkspace::saved(path, state);
             }
             Err(error) => orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
         }

@@ -9,7 +9,7 @@ use egui::{Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText
 use super::MainWindow;
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
-use crate::app::window::panels::{PanelContext, PanelPlace};
+use crate::app::window::panels::{PanelContext, PanelPlace, UiAction};
 
 pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     MenuBar::new().ui(ui, |ui| {
@@ -67,16 +67,19 @@ fn name(what: &str, step: Option<&str>) -> String {
     step.map_or_else(|| what.to_owned(), |step| format!("{what}: {}", lower(step)))
 }
 
-/// What was opened lately.
+/// What was opened lately, each kind by itself; workspaces first, as they are all of it.
 fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let recent = &cx.state.settings.recent;
     let of = |paths: &VecDeque<PathBuf>, command: fn(PathBuf) -> Command| {
-        let one = |path: &PathBuf| (path.display().to_string(), command(path.clone()));
+        let one = |path: &PathBuf| (path.display().to_string(), UiAction::Command(command(path.clone())));
         paths.iter().take(5).map(one).collect::<Vec<_>>()
     };
-    let backbones = recent.backbones.iter().take(5);
+    let workspace = |path: &PathBuf| (path.display().to_string(), UiAction::OpenWorkspace(path.clone()));
+    let backbone =
+        |source: &String| (source.clone(), UiAction::Command(Command::OpenBackbone(source.clone())));
     let kinds = [
-        backbones.map(|source| (source.clone(), Command::OpenBackbone(source.clone()))).collect(),
+        recent.workspaces.iter().take(5).map(workspace).collect(),
+        recent.backbones.iter().take(5).map(backbone).collect(),
         of(&recent.runs, Command::OpenRun),
         of(&recent.probes, |path| Command::OpenProbes(vec![path])),
         of(&recent.datasets, |path| Command::OpenDataset(path, None)),
@@ -88,7 +91,7 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
     ui.separator();
     let mut wanted = None;
-    ui.menu_button("Recently used", |ui| {
+    ui.menu_button("Open recent", |ui| {
         for (place, kind) in kinds.enumerate() {
             if place > 0 {
                 ui.separator();
@@ -100,7 +103,7 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         }
     });
-    wanted.into_iter().for_each(|command| cx.send(command));
+    cx.actions.extend(wanted);
 }
 
 /// Which panes are open.

@@ -13,9 +13,12 @@ mod export;
 mod exporter;
 mod file_picker;
 mod files;
+mod help;
 mod hub;
 mod layout;
+mod leaving;
 mod menu;
+mod named_workspace;
 pub(crate) mod native;
 mod note;
 mod palette;
@@ -30,6 +33,7 @@ mod tiles;
 mod toasts;
 mod token_mismatch;
 mod toolbar;
+mod tour;
 mod widgets;
 
 pub use self::app::{App, Engine};
@@ -43,12 +47,17 @@ use self::dialog::Answer;
 use self::export::{Export, ExportStep};
 use self::exporter::{Exporter, Outcome};
 use self::file_picker::{FilePicker, FileRequest};
+use self::help::{Help, Page};
 use self::layout::Layout;
+use self::leaving::Leaving;
+use self::named_workspace::NamedWorkspace;
 use self::note::NoteDialog;
 use self::palette::{Chosen, Palette};
-use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
+use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TRAINING, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
-use super::state::{Place, Severity, State};
+use self::tour::{Tour, Turn};
+use super::demo;
+use super::state::{Place, Probe, Severity, State};
 use crate::app::state::command::{Command, Prompt};
 use crate::app::state::workspace::Workspace;
 use crate::viz::draw::{Hover, color32};
@@ -61,6 +70,10 @@ pub enum WindowOrder {
     Note(Severity, String),
     /// Restore everything from a workspace.
     Restore(Box<Workspace>),
+    /// The workspace was saved in this file.
+    Saved(PathBuf),
+    /// Open the demo in the place of all that is open.
+    Demo,
 }
 
 /// The window's own.
@@ -84,7 +97,11 @@ pub struct MainWindow {
     picker: FilePicker,
     toasts: toasts::Toasts,
     close: close_confirm::CloseConfirm,
-    workspace: Option<PathBuf>,
+    help: Option<Help>,
+    tour: Option<Tour>,
+    /// Where one goes once it is known whether the workspace is saved.
+    leaving: Option<Leaving>,
+    named: NamedWorkspace,
 }
 
 /// All panels.
@@ -174,14 +191,24 @@ impl MainWindow {
         if self.palette.is_none() {
             menu::keys(ui.ctx(), &mut cx);
         }
-        self.arrange(ui, &mut cx);
+        let ctx = ui.ctx().clone();
+        dialog::below(&ctx, || self.arrange(ui, &mut cx));
         let mut orders = Vec::new();
         self.dialogs(ui, state, &mut actions);
         if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
             self.chosen(what, paths, state, &mut orders);
         }
         self.toasts.ui(ui, state, self.below, &mut actions);
-        self.close.ui(ui, state, &mut actions);
+        self.named.settle(state);
+        if self.close.ui(ui, state, || self.named.unsaved(state).is_some(), &mut actions) {
+            self.leaving = Some(Leaving::Quit);
+        }
+        self.ask_to_save(ui, state, &mut orders);
+        match self.tour.as_mut().map_or(Turn::Stay, |tour| tour.ui(ui, self.below)) {
+            Turn::Stay => {}
+            Turn::Show(pane) => self.show(pane),
+            Turn::End => self.tour = None,
+        }
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             drop_overlay::ui(ui, &theme);
         }
@@ -253,6 +280,15 @@ impl MainWindow {
                 Answer::Open | Answer::Closed => {}
             }
         }
+        if let Some(help) = &mut self.help {
+            let answer = help.ui(ui);
+            if !matches!(answer, Answer::Open) {
+                self.help = None;
+            }
+            if let Answer::Given(action) = answer {
+                actions.push(UiAction::chosen(action, state));
+            }
+        }
         if let Some(text) = &mut self.hub {
             let answer = hub::ui(ui, text);
             if !matches!(answer, Answer::Open) {
@@ -294,6 +330,18 @@ impl MainWindow {
         }
     }
 
+    /// Begins the tour; on the demo, which takes the place of what is open where it is not.
+    fn begin_tour(&mut self, state: &State, orders: &mut Vec<WindowOrder>) {
+        let demo = demo::demo().ok();
+        let is_demo = |probe: &Probe| demo.as_ref().is_some_and(|folder| probe.path.starts_with(folder));
+        if demo.is_some() && !state.library.probes.values().any(is_demo) {
+            self.leave(Leaving::Demo, state, orders);
+        }
+        let tour = Tour::default();
+        self.show(tour.pane());
+        self.tour = Some(tour);
+    }
+
     /// Asks for files.
     fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
         self.toasts.error = self.picker.ask(ctx, what).err();
@@ -311,6 +359,7 @@ impl MainWindow {
                 self.toasts.error = self.exporter.start(ctx, move || export.image()).err();
             }
             UiAction::Restore(path, workspace) => self.restore(&path, *workspace, orders),
+            UiAction::OpenWorkspace(path) => self.leave(Leaving::Workspace(path), state, orders),
             UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state, orders),
         }
     }
@@ -324,8 +373,15 @@ impl MainWindow {
             Prompt::CopyLog => ctx.copy_text(state.log_text()),
             Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
-            Prompt::SaveWorkspace if self.workspace.is_some() => {
-                let path = self.workspace.clone().unwrap_or_default();
+            Prompt::Demo => self.leave(Leaving::Demo, state, orders),
+            Prompt::Export => self.palette = Some(Palette::of("export ")),
+            Prompt::Training => self.show(TRAINING),
+            Prompt::About => self.help = Some(Help::new(Page::About)),
+            Prompt::Definitions => self.help = Some(Help::new(Page::Definitions)),
+            Prompt::Shortcuts => self.help = Some(Help::new(Page::Shortcuts)),
+            Prompt::Tour => self.begin_tour(state, orders),
+            Prompt::SaveWorkspace if self.named.path.is_some() => {
+                let path = self.named.path.clone().unwrap_or_default();
                 self.save(path, state, orders);
             }
             _ => self.pick(ctx, FileRequest::Prompt(prompt)),

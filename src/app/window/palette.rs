@@ -13,6 +13,8 @@ use crate::app::window::panels::{Panel, PanelPlace, UiAction};
 use crate::viz::FIGURES;
 use crate::viz::figures::plot::TracePlot;
 
+/// Height of the list.
+const LIST_PX: f32 = 360.0;
 /// Most probes, and most images, that are found at once.
 const MAX_FOUND: usize = 30;
 
@@ -42,6 +44,11 @@ struct Line {
 }
 
 impl Palette {
+    /// One into which this was typed.
+    pub fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), at: 0 }
+    }
+
     pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<Chosen> {
         let lines = lines(state, panels, &self.text);
         let ctx = ui.ctx();
@@ -69,7 +76,9 @@ impl Palette {
             if lines.is_empty() {
                 ui.weak("No action has these words in its name");
             }
-            ScrollArea::vertical().auto_shrink([false, true]).max_height(360.0).show(ui, |ui| {
+            // Without a least height it would stay as low as it was after a search without results.
+            let area = ScrollArea::vertical().auto_shrink([false, true]);
+            area.max_height(LIST_PX).min_scrolled_height(LIST_PX).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
                 for (at, line) in lines.iter().enumerate() {
                     let response = line_ui(ui, line, at == self.at);

@@ -66,6 +66,7 @@ fn workspace(desk: &Path) -> Workspace {
         format: 1,
         dataset: None,
         saved_as: None,
+        unsaved: false,
         backbones: vec![
             SavedBackbone {
                 id: BackboneId(1),

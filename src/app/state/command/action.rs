@@ -3,9 +3,9 @@
 //! it can do ([`Prompt`]).
 
 use super::Command;
-use super::menu::Menu::{Edit, File, Panes, Train, View};
+use super::menu::Menu::{Edit, File, Help, Panes, Train, View};
 use super::menu::{Menu, Shortcut, ctrl, ctrl_shift, plain};
-use crate::app::jobs::{ClassChoice, ImageId};
+use crate::app::jobs::{ClassChoice, ImageId, ProbeId};
 use crate::app::state::State;
 use crate::app::state::settings::ThemeChoice;
 
@@ -44,6 +44,20 @@ pub enum Prompt {
     Palette,
     /// Arrange the panes as at first.
     Arrange,
+    /// Choose a figure to export.
+    Export,
+    /// Open the demo in the place of all that is open.
+    Demo,
+    /// Show the pane of trainings.
+    Training,
+    /// Say what the program is.
+    About,
+    /// Be led through the demo.
+    Tour,
+    /// Say what the numbers mean.
+    Definitions,
+    /// Say which keys there are.
+    Shortcuts,
     /// Copy the log as text.
     CopyLog,
     /// Open what the clipboard holds.
@@ -101,6 +115,10 @@ actions! {
         Prompt::SaveWorkspace).key(ctrl("S")),
     SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", Prompt::SaveWorkspaceAs)
         .key(ctrl_shift("S")).line_below(),
+    Export: File.asks("Export figure…", "Any figure of the probe that is looked through, by its name", Prompt::Export)
+        .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png").line_below(),
+    OpenDemo: File.asks("Start with the demo", "A backbone, its probes and drawn scenes, in the place of what is open",
+        Prompt::Demo).also("example").line_below(),
     Quit: File.asks("Quit", "End the program", Prompt::Quit).key(ctrl("Q")).also("exit close"),
     Undo: Edit.gives("Undo", "Undo the last close or change", |_| Command::Undo).key(ctrl("Z"))
         .when(|state| state.undo_text().is_some()),
@@ -139,6 +157,12 @@ actions! {
         .when(|state| state.selection.class != ClassChoice::Predicted).line_below(),
     Unpin: View.gives("Unpin the reference", "Compare with no column", |_| Command::Pin(None)).key(ctrl("U"))
         .when(|state| state.selection.reference.is_some()),
+    CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales", compare_shown)
+        .key(ctrl_shift("A")).when(|state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
+    KeepColumn: View.gives("Remove the other columns", "Compare keeps the column that is looked through alone",
+        |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
+        .when(|state| shown_probe(state).is_some_and(|probe| state.is_compared(probe)) && state.compared().count() > 1)
+        .line_below(),
     ToggleShared: View.gives("Share limits between columns",
         "The same colour means the same value everywhere", |state| Command::SetShared(!state.views.shared))
         .key(ctrl("L")),
@@ -154,6 +178,8 @@ actions! {
     ScaleReset: View.gives("Reset zoom", "As the system has it", |_| Command::SetScale(1.0)).key(ctrl("0"))
         .also("size font larger smaller"),
     Theme: View.gives("Change theme", "As the system has it, light, dark", next_theme).key(ctrl("T")),
+    ShowTraining: Train.asks("Train probes…", "The pane in which a training is filled in and followed",
+        Prompt::Training).also("fit learn").line_below(),
     ChooseDataset: Train.asks("Choose dataset…", "Labelled images for the next training",
         Prompt::DatasetFolder).key(ctrl_shift("T")).line_below(),
     StartTraining: Train.gives("Start training", "As planned in the Training pane",
@@ -165,6 +191,11 @@ actions! {
         .key(ctrl_shift("Period")).when(|state| state.training.active.is_some()),
     Arrange: Panes.asks("Reset layout", "Every pane open, where it was on the first day", Prompt::Arrange)
         .key(ctrl_shift("0")).also("panes default"),
+    About: Help.asks("About SSMProbe", "What it is, in two sentences", Prompt::About),
+    Tour: Help.asks("Take the tour", "Five steps on the demo", Prompt::Tour).also("tutorial introduction first steps"),
+    Definitions: Help.asks("Definitions", "What every number means", Prompt::Definitions)
+        .also("glossary formula measure metric"),
+    Shortcuts: Help.asks("Keyboard shortcuts", "All keys", Prompt::Shortcuts).also("keys hotkeys"),
 }
 
 /// What is known of an action.
@@ -272,6 +303,20 @@ fn stop_training(state: &State) -> Command {
 fn star(state: &State) -> Command {
     let image = state.selection.image.unwrap_or(ImageId(0));
     Command::Star(image, !state.note_on(image).starred)
+}
+
+/// Whether what is looked through has something to export.
+fn has_trace(state: &State) -> bool {
+    state.focus().and_then(|id| state.columns.get(&id)?.shown.trace()).is_some()
+}
+
+/// The probe that is looked through.
+fn shown_probe(state: &State) -> Option<ProbeId> {
+    Some(state.columns.get(&state.focus()?)?.probe)
+}
+
+fn compare_shown(state: &State) -> Command {
+    Command::Compare(shown_probe(state).into_iter().collect())
 }
 
 fn next_theme(state: &State) -> Command {

@@ -13,11 +13,13 @@ pub enum Menu {
     Train,
     /// Which panes are open.
     Panes,
+    /// What the program is, and how it is used.
+    Help,
 }
 
 impl Menu {
     /// All, in order.
-    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::View, Self::Train, Self::Panes];
+    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::View, Self::Train, Self::Panes, Self::Help];
 
     /// What stands in the bar.
     pub fn text(self) -> &'static str {
@@ -27,6 +29,7 @@ impl Menu {
             Self::View => "View",
             Self::Train => "Train",
             Self::Panes => "Panes",
+            Self::Help => "Help",
         }
     }
 }

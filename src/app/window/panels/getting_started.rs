@@ -26,7 +26,7 @@ struct Step {
     /// What is wrong with what was tried.
     error: Option<String>,
     /// What opens it, by its short name.
-    actions: [(Action, &'static str); 2],
+    actions: Vec<(Action, &'static str)>,
 }
 
 fn steps(state: &State) -> [Step; 3] {
@@ -47,19 +47,23 @@ fn steps(state: &State) -> [Step; 3] {
             text: "Open a backbone: the frozen model whose tokens are read",
             error: error.filter(|_| backbone.is_none()),
             done: backbone,
-            actions: [(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")],
+            actions: vec![(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")],
         },
         Step {
-            text: "Open probes that were trained on it",
+            text: "Open probes that were trained on it, or train some",
             done: count(library.probes.len(), "probe"),
             error: None,
-            actions: [(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")],
+            actions: vec![
+                (Action::OpenProbes, "Files…"),
+                (Action::OpenRun, "Run…"),
+                (Action::ShowTraining, "Train…"),
+            ],
         },
         Step {
             text: "Open images, or drop them here",
             done: count(library.images.len(), "image"),
             error: None,
-            actions: [(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")],
+            actions: vec![(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")],
         },
     ]
 }
@@ -68,7 +72,7 @@ fn steps(state: &State) -> [Step; 3] {
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let steps = steps(cx.state);
     let next = steps.iter().position(|step| step.done.is_none());
-    placeholder::middle(ui, 210.0, |ui| {
+    placeholder::middle(ui, 240.0, |ui| {
         let theme = style::theme(ui);
         let edge = egui::Stroke::new(1.0, color32(theme.faint));
         let card = Frame::new().fill(color32(style::panel(&theme))).stroke(edge).corner_radius(8);
@@ -80,6 +84,13 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 for (at, step) in steps.iter().enumerate() {
                     step_ui(ui, cx, at, step, next == Some(at));
                 }
+                ui.horizontal(|ui| {
+                    for action in [Action::OpenDemo, Action::Tour] {
+                        if ui.button(action.text()).on_hover_text(action.tooltip()).clicked() {
+                            cx.choose(action);
+                        }
+                    }
+                });
             });
         });
     });

@@ -33,6 +33,7 @@ use egui::Ui;
 pub use self::compare::{COMPARE, interventions};
 pub use self::figure_view::TokenHover;
 pub use self::probe_table::ACCURACIES;
+pub use self::training::TRAINING;
 pub use self::true_class::class as true_class_of;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainForm;
@@ -127,6 +128,8 @@ pub enum UiAction {
     Jobs,
     /// Restore this workspace, of this file.
     Restore(PathBuf, Box<Workspace>),
+    /// Open the workspace of this file.
+    OpenWorkspace(PathBuf),
     /// Ask how a picture is to be exported.
     Export(Arc<dyn Plot>),
     /// Put a picture on the clipboard.

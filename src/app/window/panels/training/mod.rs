@@ -25,6 +25,9 @@ const PLAN_PX: f32 = 420.0;
 /// From this width on, plan and curves stand beside it.
 const SIDE_BY_SIDE_PX: f32 = 800.0;
 
+/// The id of the panel.
+pub const TRAINING: &str = "training";
+
 #[derive(Default)]
 pub struct Training {
     /// The run that is shown; none where the next one is filled in.
@@ -38,7 +41,7 @@ pub struct Training {
 impl Panel for Training {
     fn info(&self) -> Info {
         Info {
-            id: "training",
+            id: TRAINING,
             title: "Training",
             about: "Train probes on a dataset, and see how runs go",
             tab: TabGroup::Page.tab(),

@@ -1,0 +1,36 @@
+//! What a person would miss who closed a named workspace without saving it.
+
+use serde_json::Value;
+
+use super::workspace::Workspace;
+use super::{Selection, State};
+use crate::app::jobs::BackboneOptions;
+use crate::app::jobs::train::TrainForm;
+use crate::viz::draw::hover::Hover;
+
+impl State {
+    /// Whether something is being opened, so that what is open says little yet.
+    pub fn is_opening(&self) -> bool {
+        self.library.is_opening()
+    }
+
+    /// A workspace without what changes by itself or with every look: the current image, how the tabs
+    /// stand, what files were found to be. Two of them are equal where nothing is worth saving.
+    pub fn essence(&self) -> Workspace {
+        let mut all = self.workspace(Value::from(self.arranged));
+        all.backbones.iter_mut().for_each(|backbone| (backbone.fingerprint, backbone.open) = (None, true));
+        all.probes.iter_mut().for_each(|probe| probe.fingerprint = None);
+        all.images.retain(|image| self.library.images.get(&image.id).is_some_and(|own| own.label.is_none()));
+        all.columns.retain(|column| column.compared);
+        all.selection = Selection {
+            image: None,
+            focus: None,
+            hover: Hover::default(),
+            ..std::mem::take(&mut all.selection)
+        };
+        // What is filled in by itself, as things open.
+        let TrainForm { backbone, data, device, taking, .. } = TrainForm::default();
+        all.training = TrainForm { backbone, data, device, taking, ..all.training };
+        Workspace { dataset: None, backbone_options: BackboneOptions::default(), runs: Vec::new(), ..all }
+    }
+}

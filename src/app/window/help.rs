@@ -1,0 +1,221 @@
+//! What the program is, what its numbers mean and which keys it has: the pages of the Help menu.
+
+use eframe::egui;
+use egui::{Grid, RichText, ScrollArea, TextEdit, Ui};
+
+use super::dialog::{self, Answer};
+use crate::app::state::command::{Action, Menu, Shortcut};
+
+/// The definitions, as they come with the sources.
+const DEFINITIONS: &str = include_str!("../../../docs/definitions.md");
+/// What the program is.
+pub const ABOUT: [&str; 2] = [
+    "SSMProbe shows what order-sensitive probes read from the patch tokens of a frozen vision backbone: the order a \
+     router learned, what the memory of an S4 keeps of it, and which tokens the answer rests on.",
+    "Open a backbone, probes that were trained on it and images, or train probes on a dataset of your own; every \
+     figure can be pointed at, compared and exported as it stands.",
+];
+
+/// A page of the Help menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    About,
+    Definitions,
+    Shortcuts,
+}
+
+/// The page that is open.
+pub struct Help {
+    page: Page,
+    /// What is looked for in it.
+    text: String,
+}
+
+impl Help {
+    pub fn new(page: Page) -> Self {
+        Self { page, text: String::new() }
+    }
+
+    /// Draws it; what was chosen in it.
+    pub fn ui(&mut self, ui: &Ui) -> Answer<Action> {
+        match self.page {
+            Page::About => about(ui),
+            Page::Definitions => self.definitions(ui),
+            Page::Shortcuts => shortcuts(ui),
+        }
+    }
+
+    fn definitions(&mut self, ui: &Ui) -> Answer<Action> {
+        dialog::show(ui.ctx(), "definitions", 680.0, "Definitions", |ui| {
+            let edit =
+                TextEdit::singleline(&mut self.text).hint_text("Find a word").desired_width(f32::INFINITY);
+            let edit = ui.add(edit);
+            edit.widget_info(|| {
+                egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find in definitions")
+            });
+            ui.add_space(4.0);
+            let found = paragraphs(DEFINITIONS, &self.text);
+            if found.is_empty() {
+                ui.weak("No paragraph has these words");
+            }
+            ScrollArea::vertical().max_height(430.0).min_scrolled_height(430.0).auto_shrink(false).show(
+                ui,
+                |ui| {
+                    found.into_iter().for_each(|text| paragraph(ui, text));
+                },
+            );
+            close(ui)
+        })
+    }
+}
+
+fn about(ui: &Ui) -> Answer<Action> {
+    dialog::show(ui.ctx(), "about", 520.0, "SSMProbe", |ui| {
+        ui.add_space(4.0);
+        for sentence in ABOUT {
+            ui.add(egui::Label::new(sentence).wrap());
+            ui.add_space(4.0);
+        }
+        ui.weak(format!("Version {}", env!("CARGO_PKG_VERSION")));
+        ui.add_space(8.0);
+        let mut answer = Answer::Open;
+        ui.horizontal(|ui| {
+            if dialog::main_button(ui, Action::Tour.text(), true).clicked() {
+                answer = Answer::Given(Action::Tour);
+            }
+            if ui.button("Close").clicked() {
+                answer = Answer::Closed;
+            }
+        });
+        answer
+    })
+}
+
+/// All keys, menu by menu.
+fn shortcuts(ui: &Ui) -> Answer<Action> {
+    dialog::show(ui.ctx(), "shortcuts", 560.0, "Keyboard shortcuts", |ui| {
+        ScrollArea::vertical().max_height(470.0).min_scrolled_height(470.0).auto_shrink(false).show(
+            ui,
+            |ui| {
+                for menu in Menu::ALL {
+                    let own = Action::ALL.iter().filter(|action| action.menu() == *menu);
+                    let own: Vec<(Shortcut, Action)> =
+                        own.filter_map(|action| Some((action.shortcut()?, *action))).collect();
+                    if own.is_empty() {
+                        continue;
+                    }
+                    ui.add_space(6.0);
+                    ui.label(RichText::new(menu.text()).strong());
+                    Grid::new(menu.text()).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0).show(
+                        ui,
+                        |ui| {
+                            for (key, action) in own {
+                                ui.label(key.text());
+                                ui.label(action.text()).on_hover_text(action.tooltip());
+                                ui.end_row();
+                            }
+                        },
+                    );
+                }
+            },
+        );
+        close(ui)
+    })
+}
+
+fn close(ui: &mut Ui) -> Answer<Action> {
+    ui.add_space(8.0);
+    if dialog::main_button(ui, "Close", true).clicked() { Answer::Closed } else { Answer::Open }
+}
+
+/// The paragraphs of a page that hold every word of `text`, each with the heading it stands under; all of
+/// them where there is none.
+fn paragraphs<'a>(page: &'a str, text: &str) -> Vec<&'a str> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let mut found: Vec<&str> = Vec::new();
+    let mut heading = None;
+    for part in page.split("\n\n").map(str::trim).filter(|part| !part.is_empty()) {
+        if part.starts_with('#') && !part.contains('\n') {
+            heading = Some(part);
+            continue;
+        }
+        let known = part.to_lowercase();
+        if words.iter().all(|word| known.contains(word.as_str())) {
+            found.extend(heading.take());
+            found.push(part);
+        }
+    }
+    found
+}
+
+/// A paragraph of Markdown as plain text: headings, tables as they are written, everything else wrapped.
+fn paragraph(ui: &mut Ui, text: &str) {
+    ui.add_space(4.0);
+    if let Some(title) = text.strip_prefix('#') {
+        ui.label(RichText::new(title.trim_start_matches('#').trim()).heading());
+    } else if text.starts_with('|') {
+        table(ui, text);
+    } else {
+        for item in items(text) {
+            ui.add(egui::Label::new(plain(&item)).wrap().selectable(true));
+        }
+    }
+}
+
+/// The lines of a paragraph as they are read: joined, but for the items of a list.
+fn items(text: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        match items.last_mut() {
+            Some(last) if !line.starts_with("* ") => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            _ => items
+                .push(line.strip_prefix("* ").map_or_else(|| line.to_owned(), |item| format!("• {item}"))),
+        }
+    }
+    items
+}
+
+/// Without the signs that mark code and emphasis.
+fn plain(text: &str) -> String {
+    text.replace("**", "").replace('`', "")
+}
+
+fn table(ui: &mut Ui, text: &str) {
+    let rows = text.lines().filter(|line| !line.starts_with("|-"));
+    let cells =
+        |row: &str| row.trim_matches('|').split(" | ").map(|cell| plain(cell.trim())).collect::<Vec<_>>();
+    Grid::new(text.len()).spacing([14.0, 4.0]).striped(true).show(ui, |ui| {
+        for (at, row) in rows.enumerate() {
+            for cell in cells(row) {
+                let cell = RichText::new(cell);
+                ui.scope(|ui| {
+                    ui.set_max_width(400.0);
+                    ui.add(
+                        egui::Label::new(if at == 0 { cell.weak() } else { cell }).wrap().selectable(true),
+                    );
+                });
+            }
+            ui.end_row();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_found_in_its_paragraph_under_its_heading() {
+        let page = "# One\n\nA cat\nand more.\n\n## Two\n\nA dog.\n\nA cat and a Dog.";
+        assert_eq!(paragraphs(page, "dog cat"), ["## Two", "A cat and a Dog."]);
+        assert_eq!(paragraphs(page, "").len(), 5);
+        assert!(paragraphs(page, "bird").is_empty());
+        assert_eq!(items("* a\n  b\n* c"), ["• a b", "• c"]);
+        assert!(
+            !paragraphs(DEFINITIONS, "temperature").is_empty() || !paragraphs(DEFINITIONS, "tau").is_empty()
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! A tour of five steps on the demo: a card above the panes that says what to look at, and brings it into
+//! sight.
+
+use eframe::egui;
+use egui::{Align2, Frame, RichText, Ui, Vec2};
+
+use crate::app::window::dialog;
+use crate::app::window::panels::COMPARE;
+use crate::viz::figures::dataset::Overview as _;
+use crate::viz::figures::dataset::scatter::Scatter;
+
+/// A step: its name, what it says, the pane it shows.
+struct Step {
+    title: &'static str,
+    text: &'static str,
+    pane: &'static str,
+}
+
+fn steps() -> [Step; 5] {
+    [
+        Step {
+            title: "An image through a probe",
+            text: "The picture has the weight of every token on it. Point at a patch: the same token is lit in every \
+                   figure. A click holds it, Escape lets it go.",
+            pane: "photo",
+        },
+        Step {
+            title: "In which order it reads",
+            text: "The path is the order the router learned; what is read last is remembered best. Choose another \
+                   Order above, such as Random order, and see what the probe makes of it.",
+            pane: "scan_path",
+        },
+        Step {
+            title: "Another probe, another image",
+            text: "A click on a probe in the library looks through it; a click on a thumbnail, or the arrow keys, \
+                   takes another image. The two bars beside a probe add it to Compare.",
+            pane: "predictions",
+        },
+        Step {
+            title: "Probes side by side",
+            text: "Compare shows every probe on the same scales. Pin one, and the others can show their difference \
+                   from it.",
+            pane: COMPARE,
+        },
+        Step {
+            title: "A whole dataset",
+            text: "Evaluate probes on a dataset: accuracy, confusion, and the images on which two probes disagree. \
+                   A click in a figure leads to its images. What you see can be exported from the File menu.",
+            pane: Scatter.id(),
+        },
+    ]
+}
+
+/// The tour, at one of its steps.
+#[derive(Default)]
+pub struct Tour {
+    at: usize,
+}
+
+/// What is wanted of it.
+pub enum Turn {
+    Stay,
+    /// Show this pane.
+    Show(&'static str),
+    End,
+}
+
+impl Tour {
+    /// The pane of its step.
+    pub fn pane(&self) -> &'static str {
+        steps()[self.at].pane
+    }
+
+    /// Draws the card of its step, `up` from the status bar.
+    pub fn ui(&mut self, ui: &Ui, up: f32) -> Turn {
+        let (steps, at) = (steps(), self.at);
+        let area = egui::Area::new(egui::Id::unique("tour"))
+            .order(egui::Order::Middle)
+            .anchor(Align2::LEFT_BOTTOM, Vec2::new(14.0, -44.0 - up));
+        let card = |ui: &mut Ui| {
+            ui.set_width(330.0);
+            let step = &steps[at];
+            ui.label(RichText::new(format!("Tour, step {} of {}", at + 1, steps.len())).small().weak());
+            ui.label(RichText::new(step.title).size(15.0).strong());
+            ui.add(egui::Label::new(step.text).wrap());
+            ui.add_space(6.0);
+            let mut turn = Turn::Stay;
+            ui.horizontal(|ui| {
+                let last = at + 1 == steps.len();
+                if dialog::main_button(ui, if last { "Done" } else { "Next" }, true).clicked() {
+                    turn = if last { Turn::End } else { Turn::Show(steps[at + 1].pane) };
+                    self.at = (at + 1).min(steps.len() - 1);
+                }
+                if ui.add_enabled(at > 0, egui::Button::new("Back")).clicked() {
+                    self.at = at - 1;
+                    turn = Turn::Show(steps[at - 1].pane);
+                }
+                if !last && ui.button("End the tour").clicked() {
+                    turn = Turn::End;
+                }
+            });
+            turn
+        };
+        let frame = Frame::window(&ui.ctx().global_style()).inner_margin(egui::Margin::same(12));
+        area.show(ui.ctx(), |ui| frame.show(ui, card).inner).inner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_shows_a_pane_that_there_is() {
+        let panels = crate::app::window::panels::all();
+        for step in steps() {
+            assert!(panels.iter().any(|panel| panel.id() == step.pane), "{}", step.pane);
+        }
+    }
+}
