@@ -8,7 +8,7 @@ use ssmprobe::model::probe::head_output::Plan;
 use ssmprobe::model::probe::router::Router;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::viz::figures::diagnostics::MEANINGS;
+use ssmprobe::viz::figures::diagnostics::{MEANINGS, UNTRAINED_ALONE};
 
 use super::evidence::{fixture, floats, number};
 use crate::close::assert_close;
@@ -31,8 +31,9 @@ pub fn every_measure_equals_the_reference() {
 #[test]
 fn every_measure_says_what_it_is() {
     // The picture of a trace, which knows no model, lists the same.
-    assert!(MEASURES.iter().map(|m| m.name).eq(MEANINGS.iter().map(|meaning| meaning.id)));
-    assert!(MEANINGS.iter().all(|meaning| meaning.words.len() > 20));
+    assert!(MEASURES.iter().map(|m| m.name).eq(MEANINGS.iter().map(|(id, _)| *id)));
+    assert!(MEANINGS.iter().all(|(_, words)| words.len() > 20));
+    assert!(UNTRAINED_ALONE.iter().all(|id| MEASURES.iter().any(|m| m.name == *id)));
     for (at, m) in MEASURES.iter().enumerate() {
         assert!(!m.label.is_empty() && !m.higher.is_empty() && !m.meaning.is_empty(), "{}", m.name);
         assert!(!m.meaning.ends_with('.'), "{}: no full stop after one sentence", m.name);

@@ -143,16 +143,31 @@ fn ask(
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),
     };
-    reporter.begin();
-    while evaluator.go_on(BATCH).map_err(JobError::failed)? {
-        reporter.progress(&what, evaluator.done() as u64, Some(places.len() as u64), Unit::Files);
-        reporter.pause(engine)?;
-    }
+    ask_all(engine, &mut evaluator, &what, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     // What the evaluator, which sees tokens alone, cannot know.
     let tokens = engine.backbone(backbone)?.reader.changes(&probe);
     evaluation.change = Reading { change, tokens, ..Reading::default() }.changes().unwrap_or_default();
     Ok(evaluation)
+}
+
+/// Asks about every image; `what` is done, as a person reads it.
+///
+/// # Errors
+/// If it was ended, or the probe cannot be asked.
+pub fn ask_all(
+    engine: &mut Engine,
+    evaluator: &mut Evaluator<'_>,
+    what: &str,
+    reporter: &mut dyn Reporter,
+) -> Result<(), JobError> {
+    let total = Some(evaluator.images() as u64);
+    reporter.begin();
+    while evaluator.go_on(BATCH).map_err(JobError::failed)? {
+        reporter.progress(what, evaluator.done() as u64, total, Unit::Files);
+        reporter.pause(engine)?;
+    }
+    Ok(())
 }
 
 /// Tokens of the images through a backbone: those of the whole dataset where they are there

@@ -44,7 +44,7 @@ impl From<UserError> for JobError {
 /// Who a job tells how it goes, and who may end it.
 pub trait Reporter {
     /// What is told next has just begun: its time is counted from now.
-    fn begin(&mut self);
+    fn begin(&mut self) {}
 
     /// So much is done of `what`.
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit);
@@ -83,5 +83,7 @@ pub trait Reporter {
     ///
     /// # Errors
     /// If the job is to end.
-    fn pause(&mut self, engine: &mut Engine) -> Result<(), JobError>;
+    fn pause(&mut self, _engine: &mut Engine) -> Result<(), JobError> {
+        self.cancel().check()
+    }
 }

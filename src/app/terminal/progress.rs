@@ -7,6 +7,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use super::stdout;
 use crate::app::format;
+use crate::app::jobs;
 use crate::app::jobs::extract::{self, Spent};
 use crate::app::rate::Progress;
 use crate::app::terminal::stdout::say;
@@ -133,12 +134,18 @@ impl Display {
         }
     }
 
-    /// How much of something is done, where nothing more is known.
-    pub fn count(&mut self, what: &str, done: u64, total: Option<u64>) {
+    /// Something begins, after what was cleared.
+    pub fn begin(&self) {
+        self.bar.reset();
+    }
+
+    /// How much of something is done, where a bar says it.
+    pub fn count(&self, progress: &jobs::Progress) {
         if self.terminal {
-            total.into_iter().for_each(|total| self.bar.set_length(total));
-            self.bar.set_position(done);
-            self.bar.set_prefix(shown(what).into_owned());
+            progress.total.into_iter().for_each(|total| self.bar.set_length(total));
+            self.bar.set_position(progress.done);
+            self.bar.set_prefix(shown(&progress.what).into_owned());
+            self.bar.set_message(progress.amounts());
         }
     }
 

@@ -1,22 +1,24 @@
 //! Who a verb's job tells how it goes: standard error, and Ctrl-C ends it.
 
+use std::time::Instant;
+
 use super::interrupt;
 use super::progress::Display;
-use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract;
-use crate::app::jobs::{Cancel, JobError, Reporter, Unit};
+use crate::app::jobs::{Cancel, JobError, Progress, Reporter, Unit};
 use crate::model::data::Dataset;
 
 /// Tells the terminal.
 pub struct TerminalReporter {
     /// Where it is shown.
     pub display: Display,
+    begun: Instant,
 }
 
 impl TerminalReporter {
     /// One that has told nothing yet.
     pub fn new() -> Self {
-        Self { display: Display::new() }
+        Self { display: Display::new(), begun: Instant::now() }
     }
 
     /// What a job came to; nothing where it was stopped. What was shown of its progress is taken away.
@@ -31,10 +33,14 @@ impl TerminalReporter {
 }
 
 impl Reporter for TerminalReporter {
-    fn begin(&mut self) {}
+    fn begin(&mut self) {
+        self.begun = Instant::now();
+        self.display.begin();
+    }
 
-    fn progress(&mut self, what: &str, done: u64, total: Option<u64>, _: Unit) {
-        self.display.count(what, done, total);
+    fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
+        let (what, elapsed) = (what.to_owned(), self.begun.elapsed());
+        self.display.count(&Progress { what, done, total, unit, elapsed });
     }
 
     fn warn(&mut self, text: String) {
@@ -47,9 +53,5 @@ impl Reporter for TerminalReporter {
 
     fn cancel(&self) -> &Cancel {
         interrupt::cancel()
-    }
-
-    fn pause(&mut self, _: &mut Engine) -> Result<(), JobError> {
-        self.cancel().check()
     }
 }

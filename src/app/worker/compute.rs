@@ -4,7 +4,6 @@
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
 
 use super::event_sender::{EventSender, JobEvents};
 use super::train_report::Report;
@@ -132,9 +131,8 @@ impl Queue {
 
     fn perform(&mut self, engine: &mut Engine, Job { id, kind, cancel }: Job) {
         let (outbox, device) = (self.outbox.clone(), kind.device(engine));
-        let done = outbox.job(id, &cancel, |events| {
-            run(engine, kind, &mut QueueReporter { queue: self, events, cancel: &cancel })
-        });
+        let done =
+            outbox.job(id, &cancel, |events| run(engine, kind, &mut QueueReporter { queue: self, events }));
         self.resting.remove(&id);
         if let Err(error) = done {
             // What runs on a device may leave it lost.
@@ -193,12 +191,11 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
 struct QueueReporter<'a> {
     queue: &'a mut Queue,
     events: JobEvents,
-    cancel: &'a Cancel,
 }
 
 impl Reporter for QueueReporter<'_> {
     fn begin(&mut self) {
-        self.events.begun = Instant::now();
+        self.events.begin();
     }
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
@@ -210,14 +207,14 @@ impl Reporter for QueueReporter<'_> {
     }
 
     fn cancel(&self) -> &Cancel {
-        self.cancel
+        self.events.cancel()
     }
 
     /// Answers what waits. A job that rests stays here.
     fn pause(&mut self, engine: &mut Engine) -> Result<(), JobError> {
         let (mut rested, job) = (false, self.events.job);
         loop {
-            self.cancel.check()?;
+            self.events.cancel().check()?;
             self.queue.closing.check()?;
             let rests = self.queue.resting.contains(&job);
             if rests != rested {

@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use super::Waker;
-use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Unit};
+use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::guard;
 
@@ -49,7 +49,7 @@ impl EventSender {
             return Ok(());
         }
         self.tell(Event::Started(job));
-        let events = JobEvents::new(self, job);
+        let events = JobEvents::new(self, job, cancel);
         match guard(|| work(events)) {
             Ok(Ok(())) => self.tell(Event::Finished(job)),
             Ok(Err(JobError::Cancelled)) => self.tell(Event::Cancelled(job)),
@@ -65,13 +65,14 @@ impl EventSender {
 pub(super) struct JobEvents {
     pub(super) outbox: EventSender,
     pub(super) job: JobId,
+    cancel: Cancel,
     /// When what is told of began.
-    pub(super) begun: Instant,
+    begun: Instant,
 }
 
 impl JobEvents {
-    pub(super) fn new(outbox: &EventSender, job: JobId) -> Self {
-        Self { outbox: outbox.clone(), job, begun: Instant::now() }
+    pub(super) fn new(outbox: &EventSender, job: JobId, cancel: &Cancel) -> Self {
+        Self { outbox: outbox.clone(), job, cancel: cancel.clone(), begun: Instant::now() }
     }
 
     pub(super) fn progress(&self, what: impl Into<String>, done: u64, total: Option<u64>, unit: Unit) {
@@ -81,5 +82,24 @@ impl JobEvents {
 
     pub(super) fn warn(&self, text: impl Into<String>) {
         self.outbox.tell(Event::Warning { job: self.job, text: text.into() });
+    }
+}
+
+/// Of a job that has its thread to itself.
+impl Reporter for JobEvents {
+    fn begin(&mut self) {
+        self.begun = Instant::now();
+    }
+
+    fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
+        Self::progress(self, what, done, total, unit);
+    }
+
+    fn warn(&mut self, text: String) {
+        Self::warn(self, text);
+    }
+
+    fn cancel(&self) -> &Cancel {
+        &self.cancel
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn fetch(
     kind: Fetch,
     cancel: Cancel,
 ) {
-    let events = JobEvents::new(outbox, id);
+    let events = JobEvents::new(outbox, id, &cancel);
     let fault = match guard(|| prepare(&events, kind, &cancel)) {
         _ if cancel.is_cancelled() => return outbox.tell(Event::Cancelled(id)),
         Ok(Ok(kind)) => {

@@ -3,15 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Instant;
 
 use image::imageops;
 use rayon::prelude::*;
 
 use super::WorkerEnv;
-use super::event_sender::{EventSender, JobEvents};
-use crate::app::jobs::engine::Engine;
-use crate::app::jobs::{Cancel, Event, Files, ImageId, JobError, JobId, Reporter, Unit, open};
+use super::event_sender::EventSender;
+use crate::app::jobs::{Cancel, Event, Files, ImageId, JobId, open};
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 use crate::model::io::catch_panic::guard;
@@ -79,9 +77,8 @@ impl FileReader {
     }
 
     fn job(&self, job: JobId, kind: Files, cancel: &Cancel) {
-        let result = self.outbox.job(job, cancel, |events| {
-            let tell = &mut |event| self.outbox.tell(event);
-            open::run(job, &kind, &mut FileReporter { events, cancel }, tell)
+        let result = self.outbox.job(job, cancel, |mut events| {
+            open::run(job, &kind, &mut events, &mut |event| self.outbox.tell(event))
         });
         if let Err(error) = result {
             self.outbox.tell(Event::Failed(job, error));
@@ -108,34 +105,6 @@ impl FileReader {
             }
             Err(said) => Event::ThumbnailFailed { image, error: UserError::from_panic(said) },
         }
-    }
-}
-
-/// Tells the window how a job goes that needs no engine.
-struct FileReporter<'a> {
-    events: JobEvents,
-    cancel: &'a Cancel,
-}
-
-impl Reporter for FileReporter<'_> {
-    fn begin(&mut self) {
-        self.events.begun = Instant::now();
-    }
-
-    fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
-        self.events.progress(what, done, total, unit);
-    }
-
-    fn warn(&mut self, text: String) {
-        self.events.warn(text);
-    }
-
-    fn cancel(&self) -> &Cancel {
-        self.cancel
-    }
-
-    fn pause(&mut self, _: &mut Engine) -> Result<(), JobError> {
-        self.cancel.check()
     }
 }
 

@@ -30,82 +30,26 @@ pub struct Strip {
     scale: Scale,
 }
 
-/// What a diagnostic says.
-pub struct Meaning {
-    /// Its name in a trace.
-    pub id: &'static str,
-    /// In a sentence.
-    pub words: &'static str,
-    /// Whether scores without an image say nothing: neighbouring tokens are alike, and so are their scores.
-    pub untrained_alone: bool,
-}
-
-/// Of every diagnostic, in their order.
-pub const MEANINGS: &[Meaning] = &[
-    Meaning {
-        id: "rank_coverage",
-        words: "Distinct best positions of tokens, divided by N",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "argmax_entropy",
-        words: "Entropy of the histogram of best positions, divided by ln N",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "edge_mass_10",
-        words: "Share of the tokens whose best position is among the first or the last tenth",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "row_max_mean",
-        words: "Mean over tokens of their largest share at any position: 1 is a hard order",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "row_max_p95",
-        words: "95th percentile over tokens of their largest share at any position",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "row_marginal_error",
-        words: "Largest distance of a row sum of the plan from 1",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "column_marginal_error",
-        words: "Largest distance of a column sum of the plan from 1",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "token_coverage",
-        words: "Distinct leading tokens of positions, divided by N",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "token_entropy",
-        words: "Entropy of the histogram of leading tokens, divided by ln N",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "mean_position_spread",
-        words: "Standard deviation of the position of a token, in positions; mean over tokens",
-        untrained_alone: false,
-    },
-    Meaning {
-        id: "kendall_tau",
-        words: "Kendall's tau-b of the mean positions against raster order",
-        untrained_alone: true,
-    },
-    Meaning {
-        id: "path_length",
-        words: "Mean step over the grid, in patches, between tokens that follow each other",
-        untrained_alone: true,
-    },
+/// Every diagnostic by its name in a trace, and what it says, in a sentence.
+pub const MEANINGS: [(&str, &str); 12] = [
+    ("rank_coverage", "Distinct best positions of tokens, divided by N"),
+    ("argmax_entropy", "Entropy of the histogram of best positions, divided by ln N"),
+    ("edge_mass_10", "Share of the tokens whose best position is among the first or the last tenth"),
+    ("row_max_mean", "Mean over tokens of their largest share at any position: 1 is a hard order"),
+    ("row_max_p95", "95th percentile over tokens of their largest share at any position"),
+    ("row_marginal_error", "Largest distance of a row sum of the plan from 1"),
+    ("column_marginal_error", "Largest distance of a column sum of the plan from 1"),
+    ("token_coverage", "Distinct leading tokens of positions, divided by N"),
+    ("token_entropy", "Entropy of the histogram of leading tokens, divided by ln N"),
+    ("mean_position_spread", "Standard deviation of the position of a token, in positions; mean over tokens"),
+    ("kendall_tau", "Kendall's tau-b of the mean positions against raster order"),
+    ("path_length", "Mean step over the grid, in patches, between tokens that follow each other"),
 ];
+/// Of these, scores without an image say nothing: neighbouring tokens are alike, and so are their scores.
+pub const UNTRAINED_ALONE: [&str; 2] = ["kendall_tau", "path_length"];
 
-fn meaning(id: &str) -> Option<&'static Meaning> {
-    MEANINGS.iter().find(|meaning| meaning.id == id)
+fn meaning(id: &str) -> &'static str {
+    MEANINGS.iter().find(|(known, _)| *known == id).map_or("", |(_, words)| words)
 }
 
 /// `rank_coverage` as a person reads it.
@@ -122,7 +66,7 @@ impl Strip {
         if !value.is_finite() {
             return None;
         }
-        let null = diagnostic.null.filter(|_| meaning(id).is_none_or(|known| !known.untrained_alone));
+        let null = diagnostic.null.filter(|_| !UNTRAINED_ALONE.contains(&id));
         let diagnostic = Diagnostic { null, ..*diagnostic };
         let bands = null.into_iter().chain(diagnostic.untrained_band).flat_map(|(lo, hi)| [lo, hi]);
         let scale = match extent(bands.chain(diagnostic.untrained)) {
@@ -317,7 +261,7 @@ pub(super) fn readout(strip: &Strip) -> Readout {
             format!(". It lies {verdict} what {beside} give{}", if beside == "chance" { "s" } else { "" })
         }
     };
-    readout.note(format!("{}{verdict}", meaning(&strip.id).map_or("", |known| known.words)))
+    readout.note(format!("{}{verdict}", meaning(&strip.id)))
 }
 
 impl Figure for Diagnostics {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use burn::tensor::Device;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use self::eval_probes::{Asked, Question, Subject};
@@ -22,7 +21,7 @@ use super::tokens::TokenFlags;
 use super::{extract, fetch};
 use crate::app::jobs;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
-use crate::app::jobs::evaluate::eval_set;
+use crate::app::jobs::evaluate::{ask_all, eval_set};
 use crate::app::jobs::extract::{ExtractOptions, ExtractSpec, Extracted, Plan};
 use crate::app::jobs::tokens::doubt;
 use crate::app::jobs::train::TrainPlan;
@@ -36,18 +35,14 @@ use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::Split;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::explain::baselines::{Anchor, anchors};
-use crate::model::explain::evaluation::evaluator::{AskError, Evaluator};
+use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::io::atomic_file;
-use crate::model::io::escape::shown;
 use crate::model::probe::Probe;
 use crate::model::train::run::{ProbeCheckpoint, Run};
 use crate::model::{data, device};
-
-/// Images asked about at once.
-const BATCH: usize = 64;
 
 /// Evaluate trained probes: accuracy, disturbed orders, known objects, anchors.
 #[derive(Args)]
@@ -159,7 +154,8 @@ impl Eval {
         let mut reporter = TerminalReporter::new();
         reporter.display.say(&extract::describe(&plan));
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
-        let taken = jobs::extract::run(&mut Engine::new(WorkerEnv::default()), &spec, &mut reporter);
+        let mut engine = Engine::new(WorkerEnv::default());
+        let taken = jobs::extract::run(&mut engine, &spec, &mut reporter);
         let Some(Extracted { cache, .. }) = reporter.end(taken)? else { return Ok(interrupt::code()) };
         // What is asked from here on is kept.
         let _working = interrupt::working();
@@ -185,9 +181,11 @@ impl Eval {
                 let images = (&places[..], &question.draws[..]);
                 let evaluator =
                     Evaluator::new(&probe, Intervention::None, &cache, set.clone(), images, &nulls)?;
-                let Some(evaluator) = ask(evaluator.with_metrics(spec), &subject.name())? else {
+                let mut evaluator = evaluator.with_metrics(spec);
+                let ended = ask_all(&mut engine, &mut evaluator, &subject.name(), &mut reporter);
+                if reporter.end(ended)?.is_none() {
                     return Ok(None);
-                };
+                }
                 let metrics = evaluator.metrics().context("none of its images was read")?;
                 let backbone = probe.meta.backbone.id.clone();
                 let files = self.evaluation.as_ref().map(|to| files::write(to, name, evaluator, backbone));
@@ -314,22 +312,6 @@ impl Eval {
     fn print(&self, document: impl FnOnce() -> serde_json::Value) -> anyhow::Result<()> {
         if self.json { stdout::line(document()) } else { Ok(()) }
     }
-}
-
-/// Asks one probe, called `name`, about all images; nothing where it was stopped.
-fn ask<'a>(mut evaluator: Evaluator<'a>, name: &str) -> Result<Option<Evaluator<'a>>, AskError> {
-    let bar = ProgressBar::new(evaluator.len() as u64);
-    let template = "{msg} {wide_bar} {pos} of {len}, {eta} left";
-    bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
-    bar.set_message(shown(name).into_owned());
-    let (mut stopped, mut left) = (false, true);
-    while left && !stopped {
-        left = evaluator.go_on(BATCH)?;
-        bar.set_position(evaluator.done() as u64);
-        stopped = left && interrupt::flow().is_break();
-    }
-    bar.finish_and_clear();
-    Ok((!stopped).then_some(evaluator))
 }
 
 /// Keeps what was found, drawn from the seed `draws`, in the run's folder; returns the file.

@@ -127,13 +127,8 @@ impl<'a> Evaluator<'a> {
     }
 
     /// How many images there are to ask about.
-    pub fn len(&self) -> usize {
+    pub fn images(&self) -> usize {
         self.places.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
     }
 
     /// How many images have been asked about.
