@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::table;
 use crate::app::devtools::microbench::select::Wanted;
-use crate::app::devtools::microbench::{self, Bench, BenchError, GROUPS, Sizes};
+use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped};
 use crate::app::jobs::train::plan;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
@@ -88,7 +88,7 @@ impl Machine {
         });
         display.clear();
         let figures = match measured {
-            Err(BenchError::Stopped) => return Ok(interrupt::code()),
+            Err(error) if error.is::<Stopped>() => return Ok(interrupt::code()),
             other => other?,
         };
         match self.json {

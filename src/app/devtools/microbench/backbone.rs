@@ -3,17 +3,16 @@
 //! `backbone/vit-base/forward` in seconds for all images of a pass, `backbone/vit-base/rate` in images a
 //! second. Another backbone stands under the name of its folder.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use anyhow::Context as _;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, in_turn};
-use super::{Bench, BenchError, Group, Measured, Sizes, Tell, noise};
+use super::{Bench, Group, Measured, Sizes, Tell, at_folder, noise};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
 
@@ -26,13 +25,12 @@ fn names(sizes: &Sizes) -> Vec<String> {
     ["forward", "rate"].map(|what| format!("backbone/{name}/{what}")).into()
 }
 
-fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
+fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
     let photos = bench.sizes.photos;
     let model = match &bench.sizes.backbone {
         Some(folder) => Backbone::open(folder, bench.device)?,
         None => {
-            let failed = |source| BenchError::Folder { folder: std::env::temp_dir(), source };
-            let folder = tempfile::tempdir().map_err(failed)?;
+            let folder = tempfile::tempdir().with_context(|| at_folder(&std::env::temp_dir()))?;
             write_vit_base(folder.path())?;
             Backbone::open(folder.path(), bench.device)?
         }
@@ -54,15 +52,14 @@ pub fn images(count: usize, side: usize) -> Vec<Pixels> {
 }
 
 /// Writes a ViT-B/16 with seeded weights into `folder`, as the Hub lays it out.
-pub fn write_vit_base(folder: &Path) -> Result<(), BenchError> {
-    let failed = |source| BenchError::Folder { folder: folder.to_owned(), source };
+pub fn write_vit_base(folder: &Path) -> anyhow::Result<()> {
+    let failed = || at_folder(folder);
     let config = serde_json::json!({
         "model_type": "vit", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
         "intermediate_size": 3072, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": true,
         "image_size": SIDE, "patch_size": 16, "num_channels": 3,
     });
-    let mut file = BufWriter::new(File::create(folder.join("config.json")).map_err(failed)?);
-    write!(file, "{config}").and_then(|()| file.flush()).map_err(failed)?;
+    std::fs::write(folder.join("config.json"), config.to_string()).with_context(failed)?;
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = keys::expected(&Config::open(folder)?, "")
         .into_iter()
@@ -75,6 +72,5 @@ pub fn write_vit_base(folder: &Path) -> Result<(), BenchError> {
     let views = tensors.iter().map(|(name, shape, bytes)| {
         (name, TensorView::new(Dtype::F32, shape.clone(), bytes).expect("bytes that fill the shape"))
     });
-    serialize_to_file(views, None, &folder.join("model.safetensors"))
-        .map_err(|error| failed(std::io::Error::other(error)))
+    serialize_to_file(views, None, &folder.join("model.safetensors")).with_context(failed)
 }

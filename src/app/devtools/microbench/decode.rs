@@ -6,12 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use image::codecs::jpeg::JpegEncoder;
 use image::{Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::timing::{Work, in_turn};
-use super::{Bench, BenchError, Group, Measured, Tell, noise};
+use super::{Bench, Group, Measured, Tell, at_folder, noise};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
 
@@ -27,10 +28,10 @@ const PHOTOS: u64 = 16;
 /// Waves of a photograph in each colour, four numbers each.
 const WAVES: usize = 6;
 
-fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
-    let failed = |source| BenchError::Folder { folder: std::env::temp_dir(), source };
-    let folder = tempfile::tempdir().map_err(failed)?;
-    let paths = write(folder.path()).map_err(failed)?;
+fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
+    let failed = || at_folder(&std::env::temp_dir());
+    let folder = tempfile::tempdir().with_context(failed)?;
+    let paths = write(folder.path()).with_context(failed)?;
     let preprocessor = Preprocessor::open(folder.path())?;
     let run = || {
         paths.par_iter().try_for_each(|path| {

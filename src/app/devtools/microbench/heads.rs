@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use burn::tensor::{Tensor, TensorData};
 
 use super::timing::{Work, in_turn};
-use super::{Bench, BenchError, Group, Measured, Sizes, Tell, noise};
+use super::{Bench, Group, Measured, Sizes, Tell, noise};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
 use crate::model::train::classifier::Model;
@@ -58,17 +58,17 @@ impl<'a> Step<'a> {
     }
 
     /// A head as training begins with it.
-    pub fn learner(&self, kind: &'static HeadSpec) -> Result<HeadTrainer, BenchError> {
+    pub fn learner(&self, kind: &'static HeadSpec) -> anyhow::Result<HeadTrainer> {
         let model = Model::start(kind, &Config::default(), self.dims, 0, self.bench.device)?;
         Ok(HeadTrainer::new(kind.id, model))
     }
 
-    fn learners(&self, kinds: &[&'static HeadSpec]) -> Result<Vec<HeadTrainer>, BenchError> {
+    fn learners(&self, kinds: &[&'static HeadSpec]) -> anyhow::Result<Vec<HeadTrainer>> {
         kinds.iter().map(|kind| self.learner(kind)).collect()
     }
 
     /// One step of all `learners`, to its end.
-    pub fn take(&self, learners: &mut [HeadTrainer], work: &str) -> Result<(), BenchError> {
+    pub fn take(&self, learners: &mut [HeadTrainer], work: &str) -> anyhow::Result<()> {
         step_all(learners, &self.batch, &self.labels, TrainConfig::default().rate);
         self.bench.wait(work)
     }
@@ -79,7 +79,7 @@ pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
     process_memory::peak().map(|peak| (name, peak as f64 / f64::from(1 << 20), "MiB"))
 }
 
-fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
+fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
     let step = Step::new(bench, bench.sizes.images, bench.sizes.dims());
     let heads = &bench.sizes.heads;
     let wants = |kind: &HeadSpec, what| bench.wanted.holds(&name(kind, what));

@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 use super::timing::{Work, in_turn};
-use super::{Bench, BenchError, Group, Measured, Sizes, Tell, grid_of, long, noise};
+use super::{Bench, Group, Measured, Sizes, Tell, grid_of, long, noise};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::{Question, explain, prepare_nulls};
@@ -52,7 +52,7 @@ fn names(sizes: &Sizes) -> Vec<String> {
     [WARM, FIRST].map(str::to_owned).into_iter().chain(lengths).collect()
 }
 
-fn probe(head: &str, dims: Dims, bench: &Bench) -> Result<Probe, BenchError> {
+fn probe(head: &str, dims: Dims, bench: &Bench) -> anyhow::Result<Probe> {
     let kind = head::find(head).expect("the id of a head");
     let model = Model::start(kind, &Config::default(), dims, 0, bench.device)?;
     let meta = BackboneMeta { hidden_size: dims.width, ..BackboneMeta::default() };
@@ -66,7 +66,7 @@ fn tokens(dims: Dims) -> Tokens {
 }
 
 /// What the window and `inspect` do for each probe of an image.
-fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> Result<Vec<Trace>, BenchError> {
+fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> anyhow::Result<Vec<Trace>> {
     let seen = Picture::default();
     if let Some(nulls) = nulls {
         probes.iter().for_each(|probe| prepare_nulls(probe, Intervention::None, tokens, nulls));
@@ -87,7 +87,7 @@ fn look(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> Result<
     traces.collect()
 }
 
-fn measure(bench: &Bench, tell: Tell) -> Result<Measured, BenchError> {
+fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let rounds = bench.sizes.rounds;
     if [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)) {

@@ -14,19 +14,17 @@ pub mod select;
 mod timing;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use self::select::Wanted;
-use crate::model::backbone::BackboneError;
-use crate::model::explain::ExplainError;
 use crate::model::grid::Grid;
 use crate::model::probe::head::{Dims, HeadSpec};
-use crate::model::train::classifier::ModelError;
 
 /// One measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,28 +69,15 @@ impl Sizes {
     }
 }
 
-/// Why there is no figure.
-#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
+/// The measuring was told to stop.
 #[derive(Debug, thiserror::Error)]
-pub enum BenchError {
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    #[error(transparent)]
-    Backbone(#[from] BackboneError),
-    #[error(transparent)]
-    Config(#[from] crate::model::backbone::config::ConfigError),
-    #[error(transparent)]
-    Image(#[from] crate::model::data::image::ImageError),
-    #[error(transparent)]
-    Preprocess(#[from] crate::model::backbone::preprocess::PreprocessError),
-    #[error(transparent)]
-    Explain(#[from] ExplainError),
-    #[error("what is measured cannot be written to the temporary folder {folder}; name another with TMPDIR", folder = folder.display())]
-    Folder { folder: PathBuf, source: std::io::Error },
-    #[error("the device failed while `{work}` was measured: {reason}")]
-    Device { work: String, reason: String },
-    #[error("stopped")]
-    Stopped,
+#[error("stopped")]
+pub struct Stopped;
+
+/// What is added to an error about the folder that measurements write to.
+fn at_folder(folder: &Path) -> String {
+    let folder = folder.display();
+    format!("what is measured cannot be written to the temporary folder {folder}; name another with TMPDIR")
 }
 
 /// One run of a work is done.
@@ -128,7 +113,7 @@ pub struct Group {
     /// The names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
     /// Measures those that are wanted, and perhaps others.
-    pub measure: fn(&Bench, Tell) -> Result<Measured, BenchError>,
+    pub measure: fn(&Bench, Tell) -> anyhow::Result<Measured>,
 }
 
 /// Every group, in the order of the table.
@@ -136,7 +121,7 @@ pub const GROUPS: &[Group] = &[heads::GROUP, backbone::GROUP, decode::GROUP, loo
 
 impl Bench<'_> {
     /// Every figure that is wanted, measured on the device called `device`.
-    pub fn run(&self, device: &str, tell: Tell) -> Result<Vec<Figure>, BenchError> {
+    pub fn run(&self, device: &str, tell: Tell) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for group in GROUPS {
             if (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name)) {
@@ -154,8 +139,8 @@ impl Bench<'_> {
         Ok(figures)
     }
 
-    fn wait(&self, work: &str) -> Result<(), BenchError> {
-        let failed = |error| BenchError::Device { work: work.to_owned(), reason: format!("{error:?}") };
+    fn wait(&self, work: &str) -> anyhow::Result<()> {
+        let failed = |error| anyhow!("the device failed while `{work}` was measured: {error:?}");
         self.device.sync().map_err(failed)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{BenchError, Tell, Turn};
+use super::{Stopped, Tell, Turn};
 use crate::model::stats::quantiles;
 
 /// Something that takes time.
@@ -10,17 +10,17 @@ pub struct Work<'a> {
     /// What it is called.
     pub name: String,
     /// Does it once, to its end.
-    pub run: Box<dyn FnMut() -> Result<(), BenchError> + 'a>,
+    pub run: Box<dyn FnMut() -> anyhow::Result<()> + 'a>,
 }
 
 impl<'a> Work<'a> {
-    pub fn new(name: impl Into<String>, run: impl FnMut() -> Result<(), BenchError> + 'a) -> Self {
+    pub fn new(name: impl Into<String>, run: impl FnMut() -> anyhow::Result<()> + 'a) -> Self {
         Self { name: name.into(), run: Box::new(run) }
     }
 }
 
 /// Median seconds of every work: one round that is not counted, then `rounds` of all in turn.
-pub fn in_turn(works: &mut [Work], rounds: usize, tell: Tell) -> Result<Vec<f64>, BenchError> {
+pub fn in_turn(works: &mut [Work], rounds: usize, tell: Tell) -> anyhow::Result<Vec<f64>> {
     let mut seconds = vec![Vec::with_capacity(rounds); works.len()];
     let total = works.len() * (rounds + 1);
     let mut done = 0;
@@ -33,7 +33,7 @@ pub fn in_turn(works: &mut [Work], rounds: usize, tell: Tell) -> Result<Vec<f64>
             }
             done += 1;
             if tell(Turn { work: &work.name, done, total }).is_break() {
-                return Err(BenchError::Stopped);
+                return Err(Stopped.into());
             }
         }
     }
@@ -63,7 +63,7 @@ mod tests {
             1 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         });
-        assert!(matches!(stopped, Err(BenchError::Stopped)));
+        assert!(stopped.unwrap_err().is::<Stopped>());
         drop(works);
         assert_eq!(order.into_inner(), "abababab");
     }

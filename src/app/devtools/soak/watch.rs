@@ -77,7 +77,7 @@ impl Watch {
     pub fn new(length: Duration) -> anyhow::Result<Self> {
         sample().context("this system does not say how much memory and how many files a program has open")?;
         let now = Instant::now();
-        let (frames, samples, slow) = (Frames::new(), Vec::new(), Vec::new());
+        let (frames, samples, slow) = (Frames::default(), Vec::new(), Vec::new());
         Ok(Self { length, begun: now, looked: now, told: now, frames, drawn: 0, samples, slow })
     }
 

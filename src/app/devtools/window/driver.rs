@@ -60,7 +60,7 @@ impl Driver {
             begun,
             stage: Stage::First,
             selecting: Selecting::default(),
-            frames: Frames::new(),
+            frames: Frames::default(),
             events: Vec::new(),
             now: begun,
             frame: 0,

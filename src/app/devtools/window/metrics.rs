@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::app::processor_time;
 use crate::model::stats::quantiles;
@@ -24,9 +24,7 @@ impl Sheet {
     /// As one JSON object.
     pub fn json(&self) -> Value {
         let rounded = |v: f64| Value::from((v * 100.0).round() / 100.0);
-        Value::Object(
-            self.values.iter().map(|(name, v)| ((*name).to_owned(), rounded(*v))).collect::<Map<_, _>>(),
-        )
+        self.values.iter().map(|(name, v)| ((*name).to_owned(), rounded(*v))).collect()
     }
 
     /// As lines.
@@ -41,6 +39,7 @@ pub fn ms(time: Duration) -> f64 {
 }
 
 /// The processor time of frames, on the thread that draws them.
+#[derive(Default)]
 pub struct Frames {
     last: Option<Duration>,
     /// Milliseconds of every frame that counts.
@@ -48,11 +47,6 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// None measured yet.
-    pub fn new() -> Self {
-        Self { last: None, taken: Vec::new() }
-    }
-
     /// A frame begins, so that the one before is over; it counts if `counts`.
     pub fn begin(&mut self, counts: bool) {
         let now = processor_time::of_thread();

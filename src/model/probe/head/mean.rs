@@ -30,10 +30,6 @@ pub const CLS: HeadSpec = HeadSpec {
 pub struct Gap;
 
 impl Head for Gap {
-    fn specs(&self, _: &Dims) -> Vec<Spec> {
-        Vec::new()
-    }
-
     fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
         Some(Pooling::uniform())
     }
@@ -52,10 +48,6 @@ impl Head for Gap {
 pub struct Cls;
 
 impl Head for Cls {
-    fn specs(&self, _: &Dims) -> Vec<Spec> {
-        Vec::new()
-    }
-
     fn needs_cls(&self) -> bool {
         true
     }

@@ -106,7 +106,9 @@ impl Batch {
 pub trait Head: Send + Sync {
     /// The parameters it trains (and its buffers), without the classifier. They depend on the grid
     /// through the length of `order` alone.
-    fn specs(&self, dims: &Dims) -> Vec<Spec>;
+    fn specs(&self, _dims: &Dims) -> Vec<Spec> {
+        Vec::new()
+    }
 
     /// Whether its settings fit these sizes.
     fn check(&self, _dims: &Dims) -> Result<(), ConfigError> {
