@@ -140,11 +140,11 @@ pub enum TabGroup {
     Evidence,
     /// Measures of the plan.
     Diagnostics,
-    /// What it is taken for.
+    /// What is predicted.
     Predictions,
     /// Of a dataset: probes and classes in numbers.
     Classes,
-    /// Of a dataset: which class is taken for which.
+    /// Of a dataset: true classes against predicted ones.
     Confusion,
     /// Of a dataset: image by image.
     Images,

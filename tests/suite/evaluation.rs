@@ -629,7 +629,7 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
         let pos = egui::pos2(x, figure.top() + figure.height() * 0.2);
         window.harness.hover_at(pos);
         window.harness.run_steps(3);
-        if window.has("church taken for church") {
+        if window.has("church predicted as church") {
             at = Some(pos);
             break;
         }
@@ -687,7 +687,7 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     window.harness.state_mut().window.show("asked");
     window.harness.run();
     let right = format!("{:.1}", evaluation(&part, "gap").accuracy());
-    assert!(window.has("Right (%)") && window.has("Own class probability") && window.has(&right));
+    assert!(window.has("Accuracy (%)") && window.has("True-class probability") && window.has(&right));
     let image = {
         let state = &window.harness.state().state;
         state.image_at(state.dataset().unwrap().0, 0).unwrap()
@@ -698,7 +698,7 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     assert!(window.has(class), "the line above the panes says {class}");
     window.harness.state_mut().window.show("predictions");
     window.harness.run();
-    assert!(window.has(&format!("It is {class}")));
+    assert!(window.has(&format!("true class {class}")) || window.has(&format!("True class {class}")));
 }
 
 #[test]
@@ -860,7 +860,7 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     let choice = Choice::default();
     let view = View { evaluation: &evaluation, other: &evaluation, choice: &choice, selected: None };
     let (name, images) = overview.item(view, 0);
-    assert_eq!((name.as_str(), images), ("c0 … c21 taken for c0 … c21", vec![0, 1, 2, 8]));
+    assert_eq!((name.as_str(), images), ("c0 … c21 predicted as c0 … c21", vec![0, 1, 2, 8]));
     assert_eq!(overview.item(view, 994).1, [3]);
     assert_eq!(overview.table(view).rows(), 8);
 }

@@ -290,7 +290,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("Pausing after this step"));
     pane.tell(job, TrainEvent::Paused(true));
     assert!(pane.0.has("Paused"));
-    pane.0.click("Go on");
+    pane.0.click("Resume");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, false)));
     pane.tell(job, TrainEvent::Paused(false));
     pane.0.click("Stop and keep");

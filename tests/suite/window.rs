@@ -387,7 +387,10 @@ fn what_is_pointed_at_is_read_out_and_a_click_holds_it() {
     }
     window.harness.hover_at(egui::pos2(700.0, 5.0));
     window.harness.run();
-    assert!(window.has("Held") && window.has(&format!("Token {token} (row")), "it stays without the pointer");
+    assert!(
+        window.has("Pinned") && window.has(&format!("Token {token} (row")),
+        "it stays without the pointer"
+    );
     window.click("Token table");
     let row = format!("Token {token}");
     assert!(window.has(&row), "the held row is scrolled to");
@@ -395,7 +398,7 @@ fn what_is_pointed_at_is_read_out_and_a_click_holds_it() {
     window.harness.run();
     assert!(window.has(&format!("Token {} (row", token + 1)), "the arrow moves on to the next row");
     window.press(Modifiers::NONE, Key::Escape);
-    assert!(!window.has("Held"));
+    assert!(!window.has("Pinned"));
     assert!(window.idle());
 }
 

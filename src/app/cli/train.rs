@@ -169,7 +169,7 @@ impl TrainArgs {
         let (Some(source), Some(data), Some(heads)) = (&self.backbone, &self.data, heads) else {
             let out = self.out.display();
             return Err(Usage(format!(
-                "{out} holds no run to go on with; --backbone, --data and the heads begin one"
+                "{out} holds no run to resume; --backbone, --data and the heads begin one"
             ))
             .into());
         };
@@ -304,7 +304,7 @@ impl TrainArgs {
         match finished {
             true if trained => say!("the run is in {out}"),
             true => say!("the run in {out} was finished: nothing was trained; more --seeds add to it"),
-            false => say!("stopped and saved; `ssmprobe train --resume --out {out}` goes on"),
+            false => say!("stopped and saved; `ssmprobe train --resume --out {out}` resumes it"),
         }
         Ok(())
     }

@@ -88,7 +88,7 @@ impl State {
     }
 
     pub(super) fn pin(&mut self, id: Option<ColumnId>) -> Vec<Request> {
-        let text = id.map_or_else(|| "Unpin the reference".to_owned(), |id| self.naming("Pin", id));
+        let text = id.map_or_else(|| "Unpin".to_owned(), |id| self.naming("Pin", id));
         let reference = id.filter(|id| self.columns.contains_key(id));
         self.point(text, Selection { reference, ..self.selection.clone() })
     }

@@ -26,9 +26,9 @@ pub enum Outcome {
     /// Both.
     #[default]
     Any,
-    /// Taken for what they are.
+    /// The predicted class is the true one.
     Right,
-    /// Taken for something else.
+    /// It is another.
     Wrong,
 }
 

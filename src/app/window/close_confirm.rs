@@ -68,7 +68,7 @@ impl CloseConfirm {
 
     fn ask(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         let answer = dialog::show(ui.ctx(), "leave", 420.0, "A training is running", |ui| {
-            ui.weak("It was saved after its last epoch. Stopped, it is saved where it is, and goes on from there later");
+            ui.weak("It was saved after its last epoch. Stopped, it is saved where it is, and can be resumed later");
             ui.add_space(6.0);
             let mut answer = Answer::Open;
             ui.horizontal(|ui| {

@@ -43,13 +43,13 @@ impl PinnedToken {
         }
         let Some((_, _, text)) = self.said.as_ref().filter(|(_, _, text)| !text.is_empty()) else { return };
         ui.separator();
-        let button = ui.small_button("×").on_hover_text("Let the token go (Esc)");
-        button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, "Let the token go"));
+        let button = ui.small_button("×").on_hover_text("Unpin the token (Esc)");
+        button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, "Unpin the token"));
         if button.clicked() {
             self.token = None;
         }
         let text = RichText::new(text).small();
-        ui.label(RichText::new("Held").small().color(color32(cx.theme.pinned())));
+        ui.label(RichText::new("Pinned").small().color(color32(cx.theme.pinned())));
         ui.add(Label::new(text.clone()).truncate()).on_hover_text(text);
     }
 }

@@ -56,7 +56,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
     ui.label(font::fit(&name, 13.5, 190.0 * room)).on_hover_text(image.place.to_string());
     if let Some(class) = true_class_of(cx.state, image) {
         ui.weak("·");
-        ui.label(font::fit(class, 13.5, 110.0 * room)).on_hover_text(format!("It is {class}"));
+        ui.label(font::fit(class, 13.5, 110.0 * room)).on_hover_text(format!("True class: {class}"));
     }
     ui.weak(format!("{} of {count}", at + 1));
     note(ui, cx, room);
@@ -167,7 +167,7 @@ fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
     if let Some(own) = cx.state.current_image().and_then(|image| true_class_of(cx.state, image)) {
         let own_choice = ClassChoice::Named(own.to_owned());
-        if ui.selectable_label(*chosen == own_choice, format!("What this image is: {own}")).clicked() {
+        if ui.selectable_label(*chosen == own_choice, format!("The true class: {own}")).clicked() {
             wanted = Some(own_choice);
         }
     }

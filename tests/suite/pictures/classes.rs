@@ -144,12 +144,13 @@ pub fn confusion() {
                 let taken = ["auk", "booby", "coot", "another class"][column];
                 assert_eq!(
                     pointed("confusion", middle),
-                    (format!("{} taken for {taken}", CLASSES[row]), images)
+                    (format!("{} predicted as {taken}", CLASSES[row]), images)
                 );
             }
         }
         assert!(marks.has("Accuracy 44.4 % of 9 images; 1 unreadable"));
-        let below = marks.words().into_iter().find(|word| word.text.starts_with("Taken for (same order"));
+        let below =
+            marks.words().into_iter().find(|word| word.text.starts_with("Predicted class (same order"));
         let below = below.expect("what columns are");
         assert!(below.at[1] > place.bottom() && near(below.at[0], place.center()[0]));
     }
@@ -160,7 +161,7 @@ pub fn scatter() {
     for theme in looks() {
         let marks = marks("scatter", &theme);
         let axes = marks.axes(0);
-        assert_eq!((&*axes.x_name, &*axes.y_name), ("Rank coverage", "Own class probability"));
+        assert_eq!((&*axes.x_name, &*axes.y_name), ("Rank coverage", "True-class probability"));
         assert!(axes.x.rises() && !axes.y.rises());
         let [right, wrong] = ["Right", "Wrong"].map(|name| marks.swatch(name));
         assert_ne!(right, wrong);

@@ -21,16 +21,16 @@ use crate::viz::figures::stability::{self, StabilityPlot};
 #[derive(Args)]
 pub struct EvaluationFlags {
     /// What a probe made of a dataset, as the window saves it beside a figure (JSON); a second one
-    /// stands upwards in a scatter
+    /// is on the y axis of a scatter
     #[arg(long, alias = "survey", conflicts_with_all = ["trace", "scan", "run"], value_name = "FILE")]
     evaluation: Vec<PathBuf>,
     /// The stability of one image's order, as the window saves it beside its figure (JSON)
     #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation"], value_name = "FILE")]
     stability: Option<PathBuf>,
-    /// The measure by class, and across a scatter
+    /// The measure by class, and on the x axis of a scatter
     #[arg(long, requires = "evaluation", value_name = "NAME")]
     measure: Option<String>,
-    /// The measure upwards in a scatter
+    /// The measure on the y axis of a scatter
     #[arg(long, requires = "evaluation", value_name = "NAME")]
     against: Option<String>,
     /// What maps of classes show: where tokens come, or what they count

@@ -74,7 +74,7 @@ pub enum ExtractError {
         why: String,
     },
     /// An image that could be read before.
-    #[error("{image} could be read before and cannot be now: {why}; put it back and go on (--resume)")]
+    #[error("{image} could be read before and cannot be now: {why}; put it back and resume (--resume)")]
     Vanished {
         /// Its name.
         image: String,

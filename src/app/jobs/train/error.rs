@@ -122,7 +122,7 @@ pub enum TrainingError {
     },
     /// An image that the run has learnt from.
     #[error(
-        "{image} is not what it was when the run's tokens were taken; put it back and go on, or train into \
+        "{image} is not what it was when the run's tokens were taken; put it back and resume, or train into \
          another folder"
     )]
     Changed {

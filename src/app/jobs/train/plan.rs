@@ -208,7 +208,7 @@ const FREE: &[&str] = &[
     "dataset.name",
     "backbone.id",
 ];
-const ALONE: &str = "go on with `--resume --out` alone, or train into another folder";
+const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
 const OTHER_IMAGES: &str = "an image was changed, added, removed or written anew since; put the dataset back, or, if all images are what they were and only their times differ, `--resume --verify` compares what is in them and goes on; or train into another folder";
 const OTHER_HEADS: &str = "train the others into a folder of their own: `ssmprobe report` takes several runs";
 

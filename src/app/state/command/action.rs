@@ -155,7 +155,7 @@ actions! {
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
         .when(|state| state.selection.class != ClassChoice::Predicted).line_below(),
-    Unpin: View.gives("Unpin the reference", "Compare with no column", |_| Command::Pin(None)).key(ctrl("U"))
+    Unpin: View.gives("Unpin", "Compare with no column", |_| Command::Pin(None)).key(ctrl("U"))
         .when(|state| state.selection.reference.is_some()),
     CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales", compare_shown)
         .key(ctrl_shift("A")).when(|state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
@@ -163,10 +163,10 @@ actions! {
         |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
         .when(|state| shown_probe(state).is_some_and(|probe| state.is_compared(probe)) && state.compared().count() > 1)
         .line_below(),
-    ToggleShared: View.gives("Share limits between columns",
+    ToggleShared: View.gives("Shared scales",
         "The same colour means the same value everywhere", |state| Command::SetShared(!state.views.shared))
         .key(ctrl("L")),
-    ToggleDifference: View.gives("Show differences from the reference",
+    ToggleDifference: View.gives("Differences from the pinned",
         "What each column has more or less than the pinned one", |state| Command::SetDifference(!state.views.difference))
         .key(ctrl("D")).when(|state| state.selection.reference.is_some()).line_below(),
     ScaleUp: View.gives("Zoom in", "Everything in the window",
@@ -184,10 +184,10 @@ actions! {
         Prompt::DatasetFolder).key(ctrl_shift("T")).line_below(),
     StartTraining: Train.gives("Start training", "As planned in the Training pane",
         |_| Command::StartTraining).key(ctrl("Enter")).when(|state| state.training.can_start()),
-    PauseTraining: Train.gives("Pause training, or go on", "Images are looked at meanwhile",
+    PauseTraining: Train.gives("Pause or resume training", "Images are looked at meanwhile",
         |state| Command::PauseTraining(!state.training.active.as_ref().is_some_and(|run| run.pausing)))
         .key(ctrl_shift("Space")).when(|state| state.training.active.is_some()),
-    StopTraining: Train.gives("Stop training and keep", "It is saved, and can go on later", stop_training)
+    StopTraining: Train.gives("Stop training and keep", "It is saved, and can be resumed later", stop_training)
         .key(ctrl_shift("Period")).when(|state| state.training.active.is_some()),
     Arrange: Panes.asks("Reset layout", "Every pane open, where it was on the first day", Prompt::Arrange)
         .key(ctrl_shift("0")).also("panes default"),

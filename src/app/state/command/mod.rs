@@ -230,7 +230,7 @@ impl State {
                 Vec::new()
             }
             Command::SetOptions(figure, options) => self.set_options(figure, options),
-            Command::SetShared(shared) => self.prefer("Share limits", |p| p.views.shared = shared),
+            Command::SetShared(shared) => self.prefer("Shared scales", |p| p.views.shared = shared),
             Command::SetDifference(on) => self.prefer("Show differences", |p| p.views.difference = on),
             Command::SetExplainSettings(settings) => self.prefer("Set explanation", |p| p.explain = settings),
             Command::SetTheme(theme) => self.prefer("Change theme", |p| p.theme = theme),

@@ -269,8 +269,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
         indented(ui, |ui| drop(ui.label(font::fit(&text, 13.0, width - 16.0))));
     }
     if let Some(text) = accuracy(cx, id) {
-        let about =
-            "Images of the dataset that are taken for what they are; a changed reading was not retrained";
+        let about = "Share of the images of the dataset whose predicted class is the true one; a changed reading was not retrained";
         indented(ui, |ui| drop(ui.label(RichText::new(text).small().weak()).on_hover_text(about)));
     }
     indented(ui, |ui| {
@@ -323,15 +322,15 @@ fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     let column = cx.state.columns.get(&id)?;
     let own = cx.state.evaluation_of(id)?.ok()?.accuracy();
     if column.change == Intervention::None {
-        return Some(format!("Dataset: {own:.1} % right"));
+        return Some(format!("Accuracy {own:.1} %"));
     }
     let trained = cx.state.evaluation(column.probe, Intervention::None).and_then(Result::ok);
     Some(match trained {
         Some(trained) => {
             let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");
-            format!("Dataset: {own:.1} % right, {change} points against as trained")
+            format!("Accuracy {own:.1} %, {change} points against as trained")
         }
-        None => format!("Dataset: {own:.1} % right"),
+        None => format!("Accuracy {own:.1} %"),
     })
 }
 

@@ -25,7 +25,7 @@ type Key = ([usize; 2], Choice, Option<usize>);
 pub struct OverviewPane {
     overview: &'static dyn Overview,
     plot: PlotView<Key, EvaluationPlot>,
-    /// The column whose probe stands upwards in a scatter; the focused one where absent.
+    /// The column whose probe is on the y axis of a scatter; the focused one where absent.
     against: Option<ColumnId>,
 }
 
@@ -98,24 +98,24 @@ impl OverviewPane {
             for control in self.overview.controls() {
                 match control {
                     Control::Measure => {
-                        let name = if by_image { "Across" } else { "Measure" };
+                        let name = if by_image { "x" } else { "Measure" };
                         pick(ui, name, evaluation, &mut choice.measure);
                     }
                     Control::Against => {
-                        pick(ui, "Upwards", other, &mut choice.against);
+                        pick(ui, "y", other, &mut choice.against);
                         // The word and its choice stay on one line.
                         if ui.available_size_before_wrap().x < 165.0 {
                             ui.end_row();
                             ui.add_space(8.0);
                         }
-                        self.upwards(ui, cx);
+                        self.y_from(ui, cx);
                     }
                     Control::Maps => maps(ui, &mut choice.maps),
                     Control::Map => colors(ui, &mut choice.map),
                 }
             }
             if !by_image {
-                ui.weak(format!("{}, {:.1} % right", evaluation.probe, evaluation.accuracy()));
+                ui.weak(format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy()));
             }
         });
         if choice != before {
@@ -123,13 +123,13 @@ impl OverviewPane {
         }
     }
 
-    /// Whose measure stands upwards.
-    fn upwards(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
+    /// Whose measure is on the y axis.
+    fn y_from(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
         let name = |column: Option<ColumnId>| match column {
             Some(column) => cx.state.column_title(column),
             None => "the same probe".to_owned(),
         };
-        let label = ui.label("of").id;
+        let label = ui.label("from").id;
         let shown = font::fit(&name(self.against), 13.5, 120.0);
         let combo = ComboBox::from_id_salt("against").width(130.0).selected_text(shown);
         let list = |ui: &mut Ui| {

@@ -44,6 +44,17 @@ fn ordinal(n: usize) -> String {
     format!("{n}{end}")
 }
 
+/// Whether the true class was predicted; if not, where it stands.
+fn said(own: &str, found: Option<(usize, f64)>) -> String {
+    match found {
+        Some((1, share)) => format!("Right: true class {own} ({:.1} %)", 100.0 * share),
+        Some((at, share)) => {
+            format!("Wrong: true class {own} ranked {} ({:.1} %)", ordinal(at), 100.0 * share)
+        }
+        None => format!("True class {own}: the probe does not know it"),
+    }
+}
+
 /// A line that says what the image is, and at which place the probe has it.
 pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     let Some(column) = cx.focus else { return };
@@ -52,12 +63,11 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     let facts = probe.and_then(|probe| probe.status.ready());
     let index = facts.and_then(|facts| facts.classes.iter().position(|name| name == own));
     let found = index.and_then(|index| place(&trace.logits, index));
-    let (text, color) = match found {
-        Some((1, _)) => (format!("Right: it is {own}"), style::fine(cx.theme)),
-        Some((at, share)) => {
-            (format!("It is {own}: {}, {:.1} %", ordinal(at), 100.0 * share), style::failed(cx.theme))
-        }
-        None => (format!("It is {own}, which the probe does not know"), cx.theme.muted),
+    let text = said(own, found);
+    let color = match found {
+        Some((1, _)) => style::fine(cx.theme),
+        Some(_) => style::failed(cx.theme),
+        None => cx.theme.muted,
     };
     ui.horizontal(|ui| {
         ui.add_space(8.0);
@@ -76,9 +86,11 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         return;
     }
     let image = cx.state.current_image().and_then(|image| class(cx.state, image)).map(str::to_owned);
-    let image = image.map(|name| (name, "What the image is"));
-    let mut offers: Vec<_> =
-        image.into_iter().chain(shown(first).map(|name| (name, "What the first column predicts"))).collect();
+    let image = image.map(|name| (name, "The true class"));
+    let mut offers: Vec<_> = image
+        .into_iter()
+        .chain(shown(first).map(|name| (name, "The predicted class of the first column")))
+        .collect();
     offers.dedup_by(|later, earlier| later.0 == earlier.0);
     ui.horizontal_wrapped(|ui| {
         ui.weak("Columns show evidence for different classes. For one in all:");
@@ -100,6 +112,8 @@ mod tests {
         assert_eq!(at, 2);
         assert!((share - 1.0f64.exp() / (1.0 + 2.0f64.exp() + 1.0f64.exp())).abs() < 1e-9);
         assert_eq!(place(&[1.0], 4), None);
+        assert_eq!(said("airplane", Some((3, 0.2024))), "Wrong: true class airplane ranked 3rd (20.2 %)");
+        assert_eq!(said("owl", Some((1, 0.5))), "Right: true class owl (50.0 %)");
         assert_eq!(
             [1, 2, 3, 4, 11, 22, 113].map(ordinal),
             ["1st", "2nd", "3rd", "4th", "11th", "22nd", "113th"]

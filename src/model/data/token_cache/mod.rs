@@ -122,7 +122,7 @@ pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    #[error("{path}: cannot {what}; complete shards are kept and the extraction can go on", path = path.display())]
+    #[error("{path}: cannot {what}; complete shards are kept and the extraction can be resumed", path = path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "{path}: {found}; `ssmprobe extract` makes what is damaged again (a manifest only after `ssmprobe \

@@ -10,7 +10,7 @@ use super::FORMAT;
 pub enum RunError {
     /// There is a run already.
     #[error(
-        "{folder} holds a run already; go on with it (--resume), or choose another folder",
+        "{folder} holds a run already; resume it (--resume), or choose another folder",
         folder = folder.display()
     )]
     Exists {
@@ -34,7 +34,7 @@ pub enum RunError {
     },
     /// The disk refuses.
     #[error(
-        "{path}: cannot {what} it: {source}; what is there is whole, and the run can go on from it",
+        "{path}: cannot {what} it: {source}; what is there is whole, and the run can be resumed from it",
         path = path.display()
     )]
     Io {

@@ -1,4 +1,4 @@
-//! Which class is taken for which: rows are true classes, columns predicted ones, the colour the
+//! Which class is predicted as which: rows are true classes, columns predicted ones, the colour the
 //! share of the row. The last column, where there is one, is what the dataset has no class for. Of very
 //! many classes a cell is a block of them.
 
@@ -25,7 +25,7 @@ struct Cells {
     /// Classes that share a row or a column.
     block: usize,
     rows: usize,
-    /// As many as rows, and one more where something was taken for none of the classes.
+    /// As many as rows, and one more where something was predicted as none of the classes.
     columns: usize,
 }
 
@@ -96,7 +96,7 @@ impl Overview for ConfusionMatrix {
         Info {
             id: "confusion",
             title: "Confusion",
-            about: "Which class is taken for which: rows are what images are, columns what they are taken for",
+            about: "How often each class is predicted as each other: rows are true classes, columns predicted ones",
             tab: TabGroup::Confusion.tab(),
         }
     }
@@ -149,7 +149,7 @@ impl Overview for ConfusionMatrix {
         }
         let at = [area.center()[0], area.bottom() + 3.0 + theme.label * font::CAP];
         let other = if columns > rows { "; last: another class" } else { "" };
-        let across = font::fit(&format!("Taken for (same order{other})"), theme.label, area.w + 40.0);
+        let across = font::fit(&format!("Predicted class (same order{other})"), theme.label, area.w + 40.0);
         scene.text(at, across, theme.label, theme.ink, Anchor::Middle);
         if !named {
             scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
@@ -167,7 +167,7 @@ impl Overview for ConfusionMatrix {
             let (pairs, counts): (Vec<_>, Vec<_>) = confusion.counts.iter().unzip();
             return Table::default()
                 .words("true_class", pairs.iter().map(|(class, _)| name(*class)))
-                .words("taken_for", pairs.iter().map(|(_, taken)| name(*taken)))
+                .words("predicted_class", pairs.iter().map(|(_, taken)| name(*taken)))
                 .numbers("images", counts.into_iter().map(|&count| f64::from(count)));
         }
         let mut table = Table::default().words("true_class", classes.iter().cloned());
@@ -197,7 +197,7 @@ impl Overview for ConfusionMatrix {
                 (None, _) => "another class".to_owned(),
             }
         };
-        (format!("{} taken for {}", name(row), name(column)), images)
+        (format!("{} predicted as {}", name(row), name(column)), images)
     }
 }
 

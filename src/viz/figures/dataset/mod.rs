@@ -31,9 +31,9 @@ pub enum MapOf {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {
-    /// The measure that is shown by class, and across a scatter.
+    /// The measure that is shown by class, and on the x axis of a scatter.
     pub measure: String,
-    /// The measure upwards in a scatter.
+    /// The measure on the y axis of a scatter.
     pub against: String,
     /// What maps show.
     pub maps: MapOf,
@@ -127,7 +127,7 @@ pub fn find(id: &str) -> Option<&'static dyn Overview> {
 
 /// A measure as a person reads it.
 pub fn label(measure: &str) -> String {
-    words(measure)
+    if measure == OWN { "True-class probability".to_owned() } else { words(measure) }
 }
 
 /// The measure that can be shown: the one chosen, or the confidence of a probe without it.

@@ -133,6 +133,6 @@ impl Overview for Scatter {
             format!("\n{of}: {}", number(value))
         };
         let taken = evaluation.predicted_name(item);
-        (format!("{name}: {}, taken for {taken}{}{}", class(item), at(x), at(y)), vec![item])
+        (format!("{name}: {}, predicted as {taken}{}{}", class(item), at(x), at(y)), vec![item])
     }
 }

@@ -94,14 +94,14 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
         let going = !cancelling(cx, live);
         let stop = ui.add_enabled(going, Button::new("Stop and keep"));
         if stop
-            .on_hover_text("Ends after this step and saves: probes are written, and it can go on later")
+            .on_hover_text("Ends after this step and saves: probes are written, and it can be resumed later")
             .clicked()
         {
             cx.send(Command::Cancel(live.job));
         }
         let (text, about) = match live.pausing {
-            true => ("Go on", "Train on from here"),
-            false => ("Pause", "No more steps until it goes on; images are still looked at"),
+            true => ("Resume", "Train on from here"),
+            false => ("Pause", "No more steps until it is resumed; images are still looked at"),
         };
         if ui.add_enabled(going, Button::new(text)).on_hover_text(about).clicked() {
             cx.send(Command::PauseTraining(!live.pausing));
@@ -118,8 +118,8 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
     }
     let free = cx.state.training.active.is_none();
     let about = match run.phase {
-        Phase::Open { .. } => "Goes on from where it was saved. No other program may be training it now",
-        _ => "Goes on from where it was saved",
+        Phase::Open { .. } => "Trains on from where it was saved. No other program may be training it now",
+        _ => "Trains on from where it was saved",
     };
     if ui.add_enabled(free, Button::new("Resume")).on_hover_text(about).clicked() {
         cx.send(Command::ResumeTraining(folder.clone()));
