@@ -52,6 +52,12 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
     if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
 }
 
+/// How many rows the entries take in so much room.
+pub fn lines(theme: &Theme, room: f32, entries: &[(Mark, &str)]) -> usize {
+    let mut scratch = Scene::new(room, 0.0, "", None);
+    (legend(&mut scratch, theme, [0.0, 0.0], room, entries) / (theme.tick + 3.0)) as usize
+}
+
 /// Draws the entries above a figure of `size`; returns what is left below them.
 pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &str)]) -> Box2 {
     let top = legend(scene, theme, [0.0, 0.0], size.width, entries);

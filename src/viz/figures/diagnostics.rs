@@ -6,7 +6,7 @@
 use crate::model::trace::{Diagnostic, Trace};
 use crate::viz::draw::{
     Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scale, Scene, Stroke, Table, Theme, extent, font,
-    legend, scale::number_like,
+    legend, number, scale::number_like,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
 
@@ -99,6 +99,17 @@ impl Strip {
         }
     }
 
+    /// The same with a star where its band is not the one that the head of the column names.
+    fn starred(&self, judge: Judge) -> String {
+        let verdict = self.verdict();
+        if verdict.is_empty() { String::new() } else { format!("{verdict}{}", self.star(judge)) }
+    }
+
+    fn star(&self, judge: Judge) -> &'static str {
+        let other = judge == Judge::Both && self.diagnostic.null.is_none() && self.band().is_some();
+        if other { "*" } else { "" }
+    }
+
     /// Whether it is what rounding leaves of zero, and so are its bands.
     fn dust(&self) -> bool {
         let (lo, hi) = self.band().unwrap_or_default();
@@ -109,11 +120,43 @@ impl Strip {
         number_like(self.diagnostic.value, self.diagnostic.value)
     }
 
-    /// A band in numbers, with the decimals of the value.
+    /// A band in numbers: with the decimals of the value, unless these would make its ends one number.
     fn range(&self, band: Option<(f64, f64)>) -> String {
-        let Some((lo, hi)) = band.filter(|_| !self.dust()) else { return "–".to_owned() };
-        let [low, high] = [lo, hi].map(|end| number_like(end, self.diagnostic.value));
+        let Some((lo, hi)) = band else { return "–".to_owned() };
+        let [mut low, mut high] = [lo, hi].map(|end| number_like(end, self.diagnostic.value));
+        if low == high && lo != hi {
+            [low, high] = [lo, hi].map(number);
+        }
         if lo < 0.0 || hi.abs() < 1e-3 { format!("{low} to {high}") } else { format!("{low}–{high}") }
+    }
+}
+
+/// Which bands the rows are judged by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judge {
+    Chance,
+    Untrained,
+    /// What chance gives, and in rows with a star untrained scorers.
+    Both,
+}
+
+impl Judge {
+    fn of(strips: &[Strip]) -> Self {
+        let mut judged = strips.iter().filter(|strip| !strip.verdict().is_empty()).peekable();
+        let any = judged.peek().is_some();
+        match judged.map(|strip| strip.diagnostic.null.is_some()).collect::<Vec<bool>>() {
+            by if any && !by.contains(&true) => Self::Untrained,
+            by if by.contains(&false) => Self::Both,
+            _ => Self::Chance,
+        }
+    }
+
+    /// The head of what is above, below or within; and of a lone column of bands.
+    fn heads(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Chance | Self::Both => ("vs chance", "Chance"),
+            Self::Untrained => ("vs untrained", "Untrained"),
+        }
     }
 }
 
@@ -137,20 +180,22 @@ struct Columns {
 fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
     let both: Vec<Band> =
         vec![("Chance", |s| s.diagnostic.null), ("Untrained", |s| s.diagnostic.untrained_band)];
-    let one: Vec<Band> = vec![("Band", Strip::band)];
+    let judge = Judge::of(strips);
+    let (head, band) = judge.heads();
+    let one: Vec<Band> = vec![(band, Strip::band)];
     let widest = |head: &str, text: &dyn Fn(&Strip) -> String| {
         let texts = strips.iter().map(|s| font::width(&text(s), theme.tick));
         texts.fold(font::width(head, theme.tick), f32::max)
     };
     let names = widest("", &|s| words(&s.id)).min(rect.w * 0.42);
-    let (value, verdict) = (widest("Value", &Strip::value), widest("", &|s| s.verdict().to_owned()));
+    let (value, verdict) = (widest("Value", &Strip::value), widest(head, &|s| s.starred(judge)));
     let gap = 2.0 * theme.gap;
     let lay = |bands: Vec<Band>| {
         let mut right = rect.right();
         let mut ends = Vec::new();
         for (head, of) in bands.iter().rev() {
             ends.insert(0, right);
-            right -= widest(head, &|s| s.range(of(s))) + gap;
+            right -= widest(head, &|s| s.range(of(s)) + "*") + gap;
         }
         let left = rect.x + names + gap;
         let track = (left, right - verdict - theme.gap - value - gap - left);
@@ -162,10 +207,15 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
 
 /// Draws the rows into `rect`, under a row of heads and over a key.
 pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
-    let row = ((rect.h - 2.0) / (strips.len() as f32 + 2.0)).clamp(MIN_ROW_PT, MAX_ROW_PT);
+    let (key, lines) = key(theme, rect.w, strips);
+    let row = ((rect.h - 2.0) / (strips.len() as f32 + 1.0 + lines)).clamp(MIN_ROW_PT, MAX_ROW_PT);
     let c = columns(theme, rect, strips);
+    let judge = Judge::of(strips);
     let head = rect.y + 0.5 * row.min(ROW_PT);
     scene.text_mid([c.value, head], "Value", theme.tick, theme.muted, Anchor::End);
+    if strips.iter().any(|strip| !strip.verdict().is_empty()) {
+        scene.text_mid([c.verdict, head], judge.heads().0, theme.tick, theme.muted, Anchor::Start);
+    }
     for ((name, _), end) in c.bands.iter().zip(&c.ends) {
         scene.text_mid([*end, head], *name, theme.tick, theme.muted, Anchor::End);
     }
@@ -176,15 +226,22 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
         scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
         track(scene, theme, strip, c.track, y, (0.36 * row).min(5.5));
         scene.text_mid([c.value, y], strip.value(), theme.tick, theme.ink, Anchor::End);
-        let verdict = strip.verdict();
-        let color = if verdict == "within" { theme.muted } else { theme.series(1) };
-        scene.text_mid([c.verdict, y], verdict, theme.tick, color, Anchor::Start);
+        let color = if strip.verdict() == "within" { theme.muted } else { theme.series(1) };
+        scene.text_mid([c.verdict, y], strip.starred(judge), theme.tick, color, Anchor::Start);
         for ((_, of), end) in c.bands.iter().zip(&c.ends) {
-            scene.text_mid([*end, y], strip.range(of(strip)), theme.tick, theme.muted, Anchor::End);
+            let star = if c.bands.len() == 1 { strip.star(judge) } else { "" };
+            let text = strip.range(of(strip)) + star;
+            scene.text_mid([*end, y], text, theme.tick, theme.muted, Anchor::End);
         }
         scene.target(Box2::new(rect.x, y - row / 2.0, rect.w, row), Identity::Item(i));
     }
-    let wide = rect.w > 225.0;
+    let below = first + strips.len() as f32 * row + 1.0;
+    legend::legend(scene, theme, [rect.x, below], rect.w, &key);
+}
+
+/// What the marks mean, and how many lines that takes.
+fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>, f32) {
+    let wide = room > 225.0;
     let mut key = vec![(Mark::Tick(mark(theme)), if wide { "This image" } else { "Image" })];
     if strips.iter().any(|s| s.diagnostic.null.is_some()) {
         key.push((Mark::Patch(theme.band), if wide { "Chance, 5 to 95 %" } else { "Chance" }));
@@ -194,11 +251,14 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     } else if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
         key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
     }
-    if rect.w > 330.0 {
+    if Judge::of(strips) == Judge::Both {
+        key.push((Mark::None, "* vs untrained"));
+    }
+    if room > 330.0 {
         key.push((Mark::None, "Each row on its own scale"));
     }
-    let below = first + strips.len() as f32 * row + 1.0;
-    legend::legend(scene, theme, [rect.x, below], rect.w, &key);
+    let lines = legend::lines(theme, room, &key);
+    (key, lines as f32)
 }
 
 /// The mark of the value.
@@ -240,6 +300,12 @@ fn untrained(theme: &Theme) -> Color {
     theme.ground.mix(theme.series(0), 0.45)
 }
 
+/// The height that suits these rows.
+pub fn height(strips: &[Strip], width: f32) -> f32 {
+    let (_, lines) = key(&Theme::light(), width, strips);
+    (strips.len() as f32 + 1.0 + lines) * ROW_PT + 2.0
+}
+
 fn all(trace: &Trace) -> Vec<Strip> {
     trace.diagnostics.iter().filter_map(|(name, d)| Strip::new(name, d)).collect()
 }
@@ -274,8 +340,8 @@ impl Figure for Diagnostics {
         }
     }
 
-    fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        (trace.diagnostics.len() as f32 + 2.0) * ROW_PT + 2.0
+    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
+        height(&all(trace), width)
     }
 
     fn max_height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
@@ -333,6 +399,13 @@ mod tests {
         assert_eq!((coverage.verdict(), coverage.diagnostic.null.is_some()), ("above", true));
         let dust = Diagnostic { value: 2e-15, null: Some((1e-15, 1.5e-15)), ..d };
         let dust = Strip::new("column_marginal_error", &Diagnostic { untrained_band: None, ..dust });
-        assert_eq!(dust.expect("a number").verdict(), "", "of rounding nothing is said");
+        let dust = dust.expect("a number");
+        assert_eq!(dust.verdict(), "", "of rounding nothing is said");
+        assert_eq!(dust.range(dust.band()), "1e−15 to 1.5e−15", "the band that is drawn stands in numbers");
+        let flat = Diagnostic { value: 0.02, null: Some((1e-5, 3e-5)), ..d };
+        let flat = Strip::new("row_marginal_error", &flat).expect("a number");
+        assert_eq!(flat.range(flat.band()), "1e−5 to 3e−5", "not 0.0000 to 0.0000");
+        assert_eq!(Judge::of(&[tau]).heads().0, "vs untrained");
+        assert_eq!(Judge::of(&[coverage]).heads().0, "vs chance");
     }
 }

@@ -50,6 +50,17 @@ fn places(theme: &Theme, size: Size, bar: &Axis, aspect: f32) -> [Box2; 2] {
     }
 }
 
+/// How much larger the second picture alone has to be than beside the first, for a pane to show it so.
+const GROWS: f32 = 1.5;
+
+/// The second picture alone, in a pane that two would leave half empty: no page has such a shape.
+fn alone(theme: &Theme, size: Size, bar: &Axis, aspect: f32, beside: Box2) -> Option<Box2> {
+    let [_, whole] = sides(theme, size.width, bar);
+    let head = head(theme);
+    let alone = Box2::new(0.0, head, whole, size.height - head).largest(1.0, aspect);
+    (alone.w > GROWS * beside.w).then_some(alone)
+}
+
 impl Photo {
     /// The scale of the colours.
     fn bar(&self, trace: &Trace, options: &Options) -> Axis {
@@ -68,8 +79,12 @@ impl Figure for Photo {
         }
     }
 
-    fn controls(&self, _: &Trace) -> &'static [Control] {
-        &[Control::Opacity, Control::Grid, Control::Map]
+    fn controls(&self, trace: &Trace) -> &'static [Control] {
+        // What is signed has colours of its own.
+        match self.limits(trace) {
+            Some((lo, _)) if lo < 0.0 => &[Control::Opacity, Control::Grid],
+            _ => &[Control::Opacity, Control::Grid, Control::Map],
+        }
     }
 
     fn subtractable(&self) -> Subtractable {
@@ -99,24 +114,31 @@ impl Figure for Photo {
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
         let axis = self.bar(trace, options);
-        let [left, right] = places(theme, size, &axis, picture::aspect(trace));
-        frame::title(&mut scene, theme, [left.x, left.y - head(theme)], "Model input", left.w);
-        picture::seen(&mut scene, theme, trace, left, 0.0);
-        if options.grid {
-            picture::lines(&mut scene, theme, trace.grid, left);
+        let [left, beside] = places(theme, size, &axis, picture::aspect(trace));
+        let alone = alone(theme, size, &axis, picture::aspect(trace), beside);
+        let alone = alone.filter(|_| layer(trace).is_some());
+        if alone.is_none() {
+            frame::title(&mut scene, theme, [left.x, left.y - head(theme)], "Model input", left.w);
+            picture::seen(&mut scene, theme, trace, left, 0.0);
+            if options.grid {
+                picture::lines(&mut scene, theme, trace.grid, left);
+            }
         }
+        let right = alone.unwrap_or(beside);
         let Some((values, name, _)) = layer(trace) else {
             let why = format!("{} has neither a weight nor a score for single tokens", trace.head);
             let text = frame::message(theme, right.w, right.h, "", &why);
             scene.place(text, [right.x, right.y], None);
             return Ok(scene);
         };
-        frame::title(&mut scene, theme, [right.x, right.y - head(theme)], name, right.w);
+        let bare = alone.is_some() && options.opacity <= 0.0;
+        let title = if bare { "Model input" } else { name };
+        frame::title(&mut scene, theme, [right.x, right.y - head(theme)], title, right.w);
         let scale = axis.scale;
         let signed = scale.lo < 0.0;
         let color =
             |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
-        picture::seen(&mut scene, theme, trace, right, 0.25);
+        picture::seen(&mut scene, theme, trace, right, if bare { 0.0 } else { 0.25 });
         picture::cover(&mut scene, trace.grid, right, |i| {
             color(scale.at(f64::from(values[i]))).alpha(options.opacity)
         });

@@ -39,11 +39,22 @@ fn foot(theme: &Theme, memory: bool) -> f32 {
     if memory { 0.0 } else { theme.tick + 6.0 }
 }
 
-/// Width of one panel.
+/// Widest panel on a page; in a pane it grows to the room there is.
+const PAGE_PT: f32 = 240.0;
+
+/// Width of one panel, where height does not matter.
 fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
     let bar = legend::bar_room(theme, bar);
-    let room = (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32;
-    room.min(240.0)
+    (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32
+}
+
+/// Height of the figure with panels as wide as there is room, but no wider than `most`.
+fn tall(trace: &Trace, options: &Options, width: f32, most: f32) -> f32 {
+    let theme = Theme::light();
+    let (columns, rows) = layout(order::orders(trace).len(), width);
+    let memory = step(trace, options).is_some();
+    let side = side(&theme, width, columns, &bar(trace, memory)).min(most);
+    rows as f32 * (side * picture::aspect(trace) + theme.label + 6.5) - 4.0 + foot(&theme, memory)
 }
 
 fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
@@ -77,11 +88,11 @@ impl Figure for ScanPath {
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        let theme = Theme::light();
-        let (columns, rows) = layout(order::orders(trace).len(), width);
-        let memory = step(trace, options).is_some();
-        let side = side(&theme, width, columns, &bar(trace, memory));
-        rows as f32 * (side * picture::aspect(trace) + theme.label + 6.5) - 4.0 + foot(&theme, memory)
+        tall(trace, options, width, PAGE_PT)
+    }
+
+    fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        tall(trace, options, width, f32::INFINITY)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {

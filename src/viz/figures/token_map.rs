@@ -29,9 +29,17 @@ fn bar(limits: Option<(f64, f64)>) -> Axis {
     Axis::new(Scale::linear(-bound, bound), "Contribution to the logit", 5)
 }
 
-/// Width of the picture.
+/// Widest picture on a page; in a pane it grows to the room there is.
+const PAGE_PT: f32 = 240.0;
+
+/// Width of the picture, where height does not matter.
 fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
-    (width - legend::bar_room(theme, bar)).min(240.0)
+    width - legend::bar_room(theme, bar)
+}
+
+/// Height of the figure around a picture so wide.
+fn around(trace: &Trace, side: f32) -> f32 {
+    side * picture::aspect(trace) + 2.0 * (Theme::light().label + 2.5) + 1.0
 }
 
 impl Figure for TokenMap {
@@ -58,9 +66,13 @@ impl Figure for TokenMap {
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        side(&theme, width, &bar(options.limits.or_else(|| self.limits(trace)))) * picture::aspect(trace)
-            + 2.0 * (theme.label + 2.5)
-            + 1.0
+        let bar = bar(options.limits.or_else(|| self.limits(trace)));
+        around(trace, side(&theme, width, &bar).min(PAGE_PT))
+    }
+
+    fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        let bar = bar(options.limits.or_else(|| self.limits(trace)));
+        around(trace, side(&Theme::light(), width, &bar))
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
