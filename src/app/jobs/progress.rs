@@ -42,14 +42,19 @@ impl Progress {
 
     /// How far in words: `12.0 of 345.1 MB, 0:40 left`.
     pub fn amounts(&self) -> String {
+        let left = self.left().map_or(String::new(), |left| format!(", {} left", format::clock(left)));
+        format!("{}{left}", self.counts())
+    }
+
+    /// How far in words, without the time left: `12.0 of 345.1 MB`.
+    pub fn counts(&self) -> String {
         let amount = |n: u64| match self.unit {
             Unit::Bytes => format!("{:.1}", n as f64 / 1e6),
             Unit::Files => n.to_string(),
         };
         let unit = if self.unit == Unit::Bytes { " MB" } else { "" };
         let of = self.total.map_or(String::new(), |total| format!(" of {}", amount(total)));
-        let left = self.left().map_or(String::new(), |left| format!(", {} left", format::clock(left)));
-        format!("{}{of}{unit}{left}", amount(self.done))
+        format!("{}{of}{unit}", amount(self.done))
     }
 
     /// How long the rest takes at the speed so far; nothing within the first half second.

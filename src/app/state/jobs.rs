@@ -101,6 +101,13 @@ impl State {
         self.log.iter().map(|entry| format!("{}: {}\n", word(entry.severity), entry.text)).collect()
     }
 
+    /// How far a job is, in words. One that rests has no time left to tell.
+    pub fn amounts(&self, id: JobId) -> Option<String> {
+        let progress = self.jobs.get(&id)?.progress.as_ref()?;
+        let rests = self.training.active.as_ref().is_some_and(|run| run.job == id && run.pausing);
+        Some(if rests { format!("{}, paused", progress.counts()) } else { progress.amounts() })
+    }
+
     /// Begins a job. That the same failed before is no longer news.
     pub(super) fn begin(&mut self, kind: JobKind, title: impl Into<String>) -> JobId {
         let id = JobId(self.fresh());

@@ -13,20 +13,31 @@ use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
 use crate::viz::draw::{color32, font};
 
+/// Width below which only what goes on is told, and not how much is open.
+const NARROW_PX: f32 = 900.0;
+/// Least room for a job's title.
+const MIN_TITLE_PX: f32 = 40.0;
+
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
     ui.horizontal(|ui| {
         device(ui, cx);
         if let Some((_, facts)) = cx.backbone() {
             ui.separator();
-            ui.label(RichText::new(&facts.id).small()).on_hover_text(facts.summary());
+            let name = font::fit(&facts.id, 11.5, (0.2 * ui.max_rect().width()).max(60.0));
+            ui.label(RichText::new(name).small()).on_hover_text(format!("{}: {}", facts.id, facts.summary()));
         }
-        ui.separator();
-        let counts = [(cx.state.library.probes.len(), "probe"), (cx.state.library.images.len(), "image")];
-        for (count, name) in counts {
-            let s = if count == 1 { "" } else { "s" };
-            ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
+        // A narrow bar leaves its room to what goes on.
+        let narrow = ui.max_rect().width() < NARROW_PX;
+        let busy = cx.state.jobs.values().any(|job| job.error.is_none());
+        if !(narrow && busy) {
+            ui.separator();
+            let counts = [(cx.state.library.probes.len(), "probe"), (cx.state.library.images.len(), "image")];
+            for (count, name) in counts {
+                let s = if count == 1 { "" } else { "s" };
+                ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
+            }
         }
-        if let Some(bytes) = process_memory::resident() {
+        if let Some(bytes) = process_memory::resident().filter(|_| !narrow) {
             ui.separator();
             let text = RichText::new(format::bytes(bytes)).small().weak();
             ui.label(text).on_hover_text("Memory of the program");
@@ -80,11 +91,16 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if cancel.clicked() {
         cx.actions.push(UiAction::Command(Command::Cancel(*id)));
     }
-    if let Some(progress) = &job.progress {
+    if let Some((progress, amounts)) = job.progress.as_ref().zip(cx.state.amounts(*id)) {
         let of = if trains { "Image " } else { "" };
-        let text = RichText::new(format!("{of}{}", progress.amounts())).small();
-        let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(text);
-        ui.add(bar.desired_width(190.0).desired_height(16.0));
+        let width = 190.0f32.min(ui.available_width());
+        let text = format!("{of}{amounts}");
+        let shown = RichText::new(font::fit(&text, 11.5, width - 16.0)).small();
+        let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(shown);
+        ui.add(bar.desired_width(width).desired_height(16.0)).on_hover_text(text);
     }
-    ui.label(RichText::new(font::fit(&job.title, 11.5, 320.0)).small()).on_hover_text(&job.title);
+    let room = ui.available_width().min(320.0);
+    if room > MIN_TITLE_PX {
+        ui.label(RichText::new(font::fit(&job.title, 11.5, room)).small()).on_hover_text(&job.title);
+    }
 }

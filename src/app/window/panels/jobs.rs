@@ -75,7 +75,7 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
             return;
         }
         match &job.progress {
-            Some(progress) => placeholder::bar(ui, progress),
+            Some(progress) => placeholder::bar(ui, progress, &cx.state.amounts(id).unwrap_or_default()),
             None if job.started => drop(ui.weak("Under way…")),
             None => drop(ui.weak("Waiting…")),
         }

@@ -15,7 +15,7 @@ use crate::app::state::{GalleryFilter, Scope, Status};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::draw::font;
-use crate::viz::figures::dataset::{Choice, Control, MapOf, Overview, label, measure};
+use crate::viz::figures::dataset::{Choice, Control, MapOf, Overview, View, label, measure};
 use crate::viz::figures::plot::EvaluationPlot;
 
 /// What a scene depends on: the addresses of the evaluations, choices, and the marked image.
@@ -95,7 +95,9 @@ impl OverviewPane {
         ui.horizontal_wrapped(|ui| {
             ui.add_space(8.0);
             let by_image = self.overview.is_by_image();
-            for control in self.overview.controls() {
+            let view = View { evaluation, other, choice: &before, selected: None };
+            let controls = self.overview.controls().iter();
+            for control in controls.filter(|control| self.overview.heeds(view, **control)) {
                 match control {
                     Control::Measure => {
                         let name = if by_image { "x" } else { "Measure" };

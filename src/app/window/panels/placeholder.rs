@@ -43,7 +43,7 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
     middle(ui, 56.0, |ui| {
         ui.label(RichText::new(progress.map_or(what, |p| &p.what)).weak());
         match progress {
-            Some(progress) => bar(ui, progress),
+            Some(progress) => bar(ui, progress, &progress.amounts()),
             // Not a spinner: it would repaint the window for as long as the work takes.
             None => {
                 ui.label(RichText::new("…").heading().weak());
@@ -52,10 +52,10 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
     });
 }
 
-/// A bar with what is done and what is left.
-pub fn bar(ui: &mut Ui, progress: &Progress) {
+/// A bar with what is done and what is left, in these words.
+pub fn bar(ui: &mut Ui, progress: &Progress, words: &str) {
     let width = ui.available_width().min(MAX_LINE_PX);
-    track(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
+    track(ui, progress.fraction().unwrap_or(0.0), words, width);
 }
 
 /// A bar filled to `fraction`, with words in it.

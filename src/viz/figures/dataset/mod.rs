@@ -91,6 +91,11 @@ pub trait Overview: Sync {
     /// The settings it heeds, in the order they are offered.
     fn controls(&self) -> &'static [Control];
 
+    /// Whether what it shows now heeds a setting of these.
+    fn heeds(&self, _view: View<'_>, _control: Control) -> bool {
+        true
+    }
+
     /// Whether it shows image by image, of two evaluations where there are two.
     fn is_by_image(&self) -> bool {
         self.controls().contains(&Control::Against)

@@ -88,30 +88,34 @@ fn cancelling(cx: &PanelContext<'_>, live: &ActiveRun) -> bool {
     cx.state.jobs.get(&live.job).is_some_and(|job| job.cancelling)
 }
 
-/// From right to left.
+/// Width of the button that pauses, and resumes: what stands beside it does not move.
+const PAUSE_PX: f32 = 72.0;
+
+/// From right to left. Each has a place of its own, so that a double click on one is never a click on
+/// another.
 fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
+    let folder = &run.history.about.folder;
+    let close = ui.add_enabled(live.is_none(), Button::new("Close run"));
+    let close = close.on_hover_text("Takes the curves away; the files and open probes stay");
+    if close.on_disabled_hover_text("It runs: stop it first").clicked() {
+        cx.send(Command::CloseRun(folder.clone()));
+    }
+    let wide = egui::Vec2::new(PAUSE_PX, 0.0);
     if let Some(live) = live {
         let going = !cancelling(cx, live);
-        let stop = ui.add_enabled(going, Button::new("Stop and keep"));
-        if stop
-            .on_hover_text("Ends after this step and saves: probes are written, and it can be resumed later")
-            .clicked()
-        {
-            cx.send(Command::Cancel(live.job));
-        }
         let (text, about) = match live.pausing {
             true => ("Resume", "Train on from here"),
             false => ("Pause", "No more steps until it is resumed; images are still looked at"),
         };
-        if ui.add_enabled(going, Button::new(text)).on_hover_text(about).clicked() {
+        if ui.add_enabled(going, Button::new(text).min_size(wide)).on_hover_text(about).clicked() {
             cx.send(Command::PauseTraining(!live.pausing));
         }
+        let stop = ui.add_enabled(going, Button::new("Stop and keep"));
+        let about = "Ends after this step and saves: probes are written, and it can be resumed later";
+        if stop.on_hover_text(about).clicked() {
+            cx.send(Command::Cancel(live.job));
+        }
         return;
-    }
-    let folder = &run.history.about.folder;
-    if ui.button("Close run").on_hover_text("Takes the curves away; the files and open probes stay").clicked()
-    {
-        cx.send(Command::CloseRun(folder.clone()));
     }
     if run.phase == Phase::Done {
         return;
@@ -121,7 +125,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
         Phase::Open { .. } => "Trains on from where it was saved. No other program may be training it now",
         _ => "Trains on from where it was saved",
     };
-    if ui.add_enabled(free, Button::new("Resume")).on_hover_text(about).clicked() {
+    if ui.add_enabled(free, Button::new("Resume").min_size(wide)).on_hover_text(about).clicked() {
         cx.send(Command::ResumeTraining(folder.clone()));
     }
 }
