@@ -35,7 +35,7 @@ use ssmprobe::model::train::classifier::Model;
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
-use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS, View};
+use ssmprobe::viz::figures::dataset::{Choice, ClassFilter, OVERVIEWS, View};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use tempfile::TempDir;
 
@@ -847,17 +847,18 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     assert_eq!((confusion.count(1, 21), confusion.total(5000)), (1, 1));
     let overview = ssmprobe::viz::figures::dataset::find("confusion").unwrap();
     let evaluation = Arc::new(evaluation);
+    let choice =
+        Choice { classes: ClassFilter { most: None, ..ClassFilter::default() }, ..Choice::default() };
     let drawn = EvaluationPlot {
         overview,
         other: evaluation.clone(),
         evaluation: evaluation.clone(),
-        choice: Choice::default(),
+        choice: choice.clone(),
         selected: None,
     };
     let scene = Plot::draw_column(&drawn, &Theme::print(), 240.0).expect("a picture");
     assert!(export::svg(&scene, "").contains("<image"), "the matrix is a picture");
     // 22 classes a block, 993 blocks and the others.
-    let choice = Choice::default();
     let view = View { evaluation: &evaluation, other: &evaluation, choice: &choice, selected: None };
     let (name, images) = overview.item(view, 0);
     assert_eq!((name.as_str(), images), ("c0 … c21 predicted as c0 … c21", vec![0, 1, 2, 8]));

@@ -38,6 +38,11 @@ pub trait Plot: Send + Sync {
         1.4 * self.height(width)
     }
 
+    /// The smallest size, in points, in which all of it can be read in a pane of this `width`: a smaller one scrolls.
+    fn legible(&self, _width: f32) -> Size {
+        Size { width: 0.0, height: 0.0 }
+    }
+
     /// The picture at `size`.
     ///
     /// # Errors
@@ -310,7 +315,7 @@ impl EvaluationPlot {
 
     /// The overview and its settings, as `ssmprobe figures` takes them.
     fn command(&self) -> String {
-        let Choice { measure, against, maps, map } = &self.choice;
+        let Choice { measure, against, maps, map, classes } = &self.choice;
         let measure = dataset::measure(&self.evaluation, measure);
         let against = dataset::measure(&self.other, against);
         let mut words = vec![format!("--figure {}", self.overview.id())];
@@ -319,6 +324,7 @@ impl EvaluationPlot {
                 Control::Measure => words.push(format!("--measure {measure}")),
                 Control::Against => words.push(format!("--against {against}")),
                 Control::Maps if *maps == MapOf::Weights => words.push("--maps weights".to_owned()),
+                Control::Classes => words.extend(classes.command()),
                 Control::Maps | Control::Map => {}
             }
         }
@@ -344,6 +350,10 @@ impl Plot for EvaluationPlot {
 
     fn height(&self, width: f32) -> f32 {
         self.overview.height(self.view(), width) + heading::height(self.head().as_deref(), width)
+    }
+
+    fn legible(&self, width: f32) -> Size {
+        self.overview.legible(self.view(), width)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {

@@ -118,6 +118,7 @@ fn workspace(desk: &Path) -> Workspace {
                 against: "path_length".into(),
                 maps: MapOf::Weights,
                 map: colormap::Map::Viridis,
+                ..Choice::default()
             },
         },
         explain: ExplainSettings { rho: Some(0.75), null_draws: 33, seed: 4 },

@@ -14,12 +14,12 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::scene::Scene;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::curves::Part;
-use ssmprobe::viz::figures::dataset::{self, MapOf, OVERVIEWS};
+use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, compare, draw_column, export, find};
 
-use super::{looks, small};
+use super::{looks, many, small};
 
 /// Dots an inch.
 pub const DPI: f32 = 96.0;
@@ -73,6 +73,13 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
         ("comparison", side.expect("something to see")),
     ];
     all.extend(more.map(|(name, scene)| (name.to_owned(), scene)));
+    for classes in many::CLASSES {
+        all.push((
+            format!("confusion-{classes}"),
+            plot(&many::plot("confusion", classes, Choice::default())),
+        ));
+    }
+    all.push(("confusion-200-all".to_owned(), plot(&many::plot("confusion", 200, many::all()))));
     all
 }
 

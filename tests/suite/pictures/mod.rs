@@ -6,6 +6,7 @@ mod dialog;
 mod exports;
 mod golden;
 mod lists;
+mod many;
 mod marks;
 mod memory;
 mod order;

@@ -13,7 +13,7 @@ use crate::app::terminal::stdout::say;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::stability::Stability;
 use crate::viz::export;
-use crate::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
+use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, MapOf, OVERVIEWS};
 use crate::viz::figures::plot::{EvaluationPlot, Plot};
 use crate::viz::figures::stability::{self, StabilityPlot};
 
@@ -36,6 +36,56 @@ pub struct EvaluationFlags {
     /// What maps of classes show: where tokens come, or what they count
     #[arg(long, value_enum, requires = "evaluation", default_value = "positions")]
     maps: Maps,
+    #[command(flatten)]
+    classes: ClassFlags,
+}
+
+/// Which classes are drawn.
+#[derive(Args)]
+pub struct ClassFlags {
+    /// Most classes drawn, those that differ most; or "all"
+    #[arg(long, requires = "evaluation", default_value = "40", value_parser = most, value_name = "N")]
+    classes: Most,
+    /// Draw only classes with these letters in their names
+    #[arg(long, requires = "evaluation", value_name = "TEXT")]
+    class_search: Option<String>,
+    /// Order of classes; that which suits the figure where it is not given
+    #[arg(long, value_enum, requires = "evaluation")]
+    class_sort: Option<Sort>,
+}
+
+/// A number of classes, or all.
+#[derive(Clone, Copy)]
+struct Most(Option<usize>);
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Sort {
+    Dataset,
+    Name,
+    Difference,
+}
+
+/// Reads how many classes are drawn.
+fn most(text: &str) -> Result<Most, String> {
+    match text.parse() {
+        _ if text == "all" => Ok(Most(None)),
+        Ok(0) | Err(_) => Err("give a number above 0, or all".to_owned()),
+        Ok(most) => Ok(Most(Some(most))),
+    }
+}
+
+impl ClassFlags {
+    fn filter(&self) -> ClassFilter {
+        ClassFilter {
+            search: self.class_search.clone().unwrap_or_default(),
+            sort: self.class_sort.map(|sort| match sort {
+                Sort::Dataset => ClassSort::Dataset,
+                Sort::Name => ClassSort::Name,
+                Sort::Difference => ClassSort::Difference,
+            }),
+            most: self.classes.0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -115,6 +165,7 @@ impl Figures {
                 Maps::Weights => MapOf::Weights,
             },
             map: self.options().map,
+            classes: self.evaluations.classes.filter(),
         };
         Ok(EvaluationPlot { overview, evaluation, other, choice, selected: None })
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Ui};
+use egui::{ComboBox, Role, TextEdit, Ui, WidgetInfo};
 
 use super::controls::colors;
 use super::plot_view::PlotView;
@@ -12,14 +12,20 @@ use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::{ColumnId, DatasetId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
+use crate::app::window::widgets::choice;
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::draw::font;
-use crate::viz::figures::dataset::{Choice, Control, MapOf, Overview, View, label, measure};
+use crate::viz::figures::dataset::{
+    Choice, ClassFilter, ClassSort, Control, MapOf, Overview, View, label, measure,
+};
 use crate::viz::figures::plot::EvaluationPlot;
 
 /// What a scene depends on: the addresses of the evaluations, choices, and the marked image.
 type Key = ([usize; 2], Choice, Option<usize>);
+
+/// Of so many classes all are seen without choosing.
+const FEW_CLASSES: usize = 12;
 
 /// The pane of one overview.
 pub struct OverviewPane {
@@ -114,6 +120,7 @@ impl OverviewPane {
                     }
                     Control::Maps => maps(ui, &mut choice.maps),
                     Control::Map => colors(ui, &mut choice.map),
+                    Control::Classes => classes(ui, evaluation.asked.classes.len(), &mut choice.classes),
                 }
             }
             if !by_image {
@@ -157,6 +164,38 @@ fn pick(ui: &mut Ui, text: &str, evaluation: &Evaluation, chosen: &mut String) {
         }
     };
     combo.show_ui(ui, list).response.labelled_by(id);
+}
+
+/// Which classes are drawn, and in which order; of a few there is nothing to choose.
+fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
+    if count <= FEW_CLASSES {
+        return;
+    }
+    let search = TextEdit::singleline(&mut filter.search).hint_text("Search classes").desired_width(110.0);
+    let search = ui.add(search);
+    search.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Search classes"));
+    let orders = [
+        (None, "Usual order"),
+        (Some(ClassSort::Difference), "Top differences"),
+        (Some(ClassSort::Name), "By name"),
+        (Some(ClassSort::Dataset), "Dataset order"),
+    ];
+    let list = choice(ui, "class order", 110.0, &mut filter.sort, orders);
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the classes"));
+    let text = |most: Option<usize>| match most {
+        Some(most) if most < count => format!("{most} of {count} classes"),
+        _ => format!("All {count} classes"),
+    };
+    let list = ComboBox::from_id_salt("most classes").width(130.0).selected_text(text(filter.most));
+    let list = list.show_ui(ui, |ui| {
+        for most in [Some(20), Some(40), Some(100)].into_iter().filter(|most| *most < Some(count)) {
+            ui.selectable_value(&mut filter.most, most, text(most));
+        }
+        ui.selectable_value(&mut filter.most, None, text(None));
+    });
+    let about = "Of too many classes those that differ most: the ends of a measure, the maps furthest from all, the most errors";
+    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Classes shown"));
+    list.response.on_hover_text(about);
 }
 
 fn maps(ui: &mut Ui, of: &mut MapOf) {

@@ -25,6 +25,8 @@ pub fn zoom(width: f32) -> f32 {
 pub struct PlotView<K, P> {
     canvas: Canvas,
     kept: Option<Kept<K, P>>,
+    /// Of what is kept, at a width in points, the smallest size in which all of it can be read.
+    least: Option<(i32, Vec2)>,
 }
 
 /// A scene and what it is of; the plot is held, so that addresses in its key name what they did.
@@ -50,7 +52,7 @@ pub struct Shown<'a, P> {
 
 impl<K, P> Default for PlotView<K, P> {
     fn default() -> Self {
-        Self { canvas: Canvas::default(), kept: None }
+        Self { canvas: Canvas::default(), kept: None, least: None }
     }
 }
 
@@ -87,7 +89,20 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         Ok(Shown { plot, scene, canvas: &self.canvas, painted, is_new })
     }
 
-    /// Draws a plot into the rest of the pane, and marks the item that is pointed at: the plot that is
+    /// The smallest size in which all of a plot can be read at `width` points; asked of it once.
+    fn least(&mut self, key: &K, plot: &P, width: f32) -> Vec2 {
+        let width = width.round() as i32;
+        let same = self.kept.as_ref().is_some_and(|kept| kept.key.0 == *key);
+        let known = self.least.filter(|(at, _)| same && *at == width).map(|(_, least)| least);
+        let least = known.unwrap_or_else(|| {
+            let Size { width, height } = plot.legible(width as f32);
+            Vec2::new(width, height)
+        });
+        self.least = Some((width, least));
+        least
+    }
+
+    /// Draws a plot into the rest of the pane, which scrolls where it would not be read, and marks the item that is pointed at: the plot that is
     /// drawn, that item, and the picture's response. `export` is the plot as files have it.
     pub fn fill(
         &mut self,
@@ -101,8 +116,24 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         P: 'static,
     {
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
-        let place = (rect, zoom(rect.width()), MIN_SIZE);
-        let Shown { plot, scene, canvas, painted, .. } = match self.paint(ui, cx.theme, place, key, || plot) {
+        let (zoom, theme) = (zoom(rect.width()), cx.theme);
+        let least = self.least(&key, &plot, rect.width() / zoom).max(MIN_SIZE);
+        let fits = zoom * least.y <= rect.height() + 1.0 && zoom * least.x <= rect.width() + 1.0;
+        // What has little room and nothing to scroll is drawn smaller.
+        let shown = if fits || least == MIN_SIZE {
+            self.paint(ui, theme, (rect, zoom, MIN_SIZE), key, || plot)
+        } else {
+            let bar = ui.spacing().scroll.allocated_width();
+            let size = (zoom * least).max(rect.size() - Vec2::splat(bar));
+            let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(rect));
+            let area = egui::ScrollArea::both().auto_shrink(false);
+            let all = |ui: &mut Ui| {
+                let (all, _) = ui.allocate_exact_size(size, egui::Sense::hover());
+                self.paint(ui, theme, (all, zoom, least), key, || plot)
+            };
+            area.show(&mut inside, all).inner
+        };
+        let Shown { plot, scene, canvas, painted, .. } = match shown {
             Ok(shown) => shown,
             Err(why) => {
                 placeholder::empty(ui, &why.0);

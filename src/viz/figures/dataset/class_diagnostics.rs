@@ -1,8 +1,8 @@
 //! One measure over the images of every class: median as a dot, the middle half as a bar, the middle
 //! nine tenths as a line; behind them what chance gives for a single image (5th to 95th percentile).
 
-use super::{Control, Overview, View, label, measure};
-use crate::model::explain::evaluation::{ClassRow, Evaluation};
+use super::{ClassSort, Control, Overview, Picked, View, label, measure, no_class};
+use crate::model::explain::evaluation::ClassRow;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend,
 };
@@ -10,22 +10,46 @@ use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Height of one class.
 const ROW_PT: f32 = 10.5;
-/// Most classes drawn: the lowest and the highest of more.
-const MAX_CLASSES: usize = 40;
+/// Height of one that is still read.
+const MIN_ROW_PT: f32 = 8.0;
 /// Room for key and axis.
 const MARGINS_PT: f32 = 38.0;
 
 pub struct ClassDiagnostics;
 
-/// The classes that are drawn, highest median first, and how many lie between the two halves.
-fn rows(evaluation: &Evaluation, measure: &str) -> (Vec<ClassRow>, usize) {
-    let mut rows = evaluation.by_class(measure);
+/// The classes that are drawn: of too many the highest and the lowest medians.
+struct Rows {
+    rows: Vec<ClassRow>,
+    /// Where others lie between two of them, and how many.
+    gap: Option<(usize, usize)>,
+    /// How many are drawn of how many, where no gap says it.
+    note: Option<String>,
+}
+
+fn rows(view: View<'_>) -> Rows {
+    let View { evaluation, choice, .. } = view;
+    let names = &evaluation.asked.classes;
+    let mut rows = evaluation.by_class(measure(evaluation, &choice.measure));
+    rows.retain(|row| choice.classes.finds(&names[row.class]));
     rows.sort_by(|a, b| b.quantiles[2].total_cmp(&a.quantiles[2]).then(a.class.cmp(&b.class)));
-    let left_out = rows.len().saturating_sub(MAX_CLASSES);
-    if left_out > 0 {
-        rows.drain(MAX_CLASSES / 2..MAX_CLASSES / 2 + left_out);
+    let mut place = vec![0; names.len()];
+    rows.iter().enumerate().for_each(|(at, row)| place[row.class] = at);
+    let middle = rows.len().saturating_sub(1) as f64 / 2.0;
+    let far = |class: usize| (place[class] as f64 - middle).abs();
+    let Picked { mut classes, found, sort } =
+        choice.classes.pick(names, rows.iter().map(|row| row.class), far, ClassSort::Difference);
+    if sort == ClassSort::Difference {
+        classes.sort_by_key(|class| place[*class]);
     }
-    (rows, left_out)
+    let left_out = found - classes.len();
+    let between = |pair: &[usize]| place[pair[1]] > place[pair[0]] + 1;
+    let after = classes.windows(2).position(between).filter(|_| sort == ClassSort::Difference);
+    let note = Picked { classes: classes.clone(), found, sort }.note("both ends");
+    Rows {
+        gap: after.map(|at| (at + 1, left_out)),
+        note: note.filter(|_| after.is_none()),
+        rows: classes.iter().map(|class| rows[place[*class]].clone()).collect(),
+    }
 }
 
 impl Overview for ClassDiagnostics {
@@ -39,17 +63,23 @@ impl Overview for ClassDiagnostics {
     }
 
     fn controls(&self) -> &'static [Control] {
-        &[Control::Measure]
+        &[Control::Measure, Control::Classes]
     }
 
     fn height(&self, view: View<'_>, _: f32) -> f32 {
-        let rows = rows(view.evaluation, measure(view.evaluation, &view.choice.measure)).0.len();
-        rows.max(3) as f32 * ROW_PT + MARGINS_PT
+        rows(view).rows.len().max(3) as f32 * ROW_PT + MARGINS_PT
+    }
+
+    fn legible(&self, view: View<'_>, _: f32) -> Size {
+        Size { width: 0.0, height: rows(view).rows.len() as f32 * MIN_ROW_PT + MARGINS_PT }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let (evaluation, name) = (view.evaluation, measure(view.evaluation, &view.choice.measure));
-        let (rows, left_out) = rows(evaluation, name);
+        let Rows { rows, gap, note } = rows(view);
+        if rows.is_empty() && evaluation.by_class(name).iter().any(|row| row.count > 0) {
+            return Err(Empty(no_class(view.choice)));
+        }
         if rows.is_empty() {
             return Err(Empty(format!("No image has a {}", label(name).to_lowercase())));
         }
@@ -65,6 +95,7 @@ impl Overview for ClassDiagnostics {
         if null.is_some() {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
         }
+        key.extend(note.iter().map(|note| (Mark::None, note.as_str())));
         let below = legend::above(&mut scene, theme, size, &key);
         let names: Vec<&str> = rows.iter().map(|row| evaluation.asked.classes[row.class].as_str()).collect();
         let axis = Axis::new(Scale::padded(lo, hi), label(name), 5);
@@ -85,8 +116,8 @@ impl Overview for ClassDiagnostics {
             scene.dot([p50, y], (thick * 0.55).max(1.5), color, Some(Stroke::new(0.7, theme.ground)));
             scene.target(Box2::new(0.0, y - step / 2.0, size.width, step), Identity::Item(row.class));
         }
-        if left_out > 0 {
-            let y = frame.area.y + (MAX_CLASSES / 2) as f32 * step;
+        if let Some((at, left_out)) = gap {
+            let y = frame.area.y + at as f32 * step;
             let line = Stroke::new(theme.hair, theme.muted).dashed(2.0, 2.0);
             scene.line(vec![[frame.area.x, y], [frame.area.right(), y]], line);
             let text = format!("{left_out} classes between");

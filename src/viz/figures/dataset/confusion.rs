@@ -2,11 +2,11 @@
 //! share of the row. The last column, where there is one, is what the dataset has no class for. Of very
 //! many classes a cell is a block of them.
 
-use super::{Control, Overview, View};
-use crate::model::explain::evaluation::{Confusion, Evaluation, OTHER};
+use super::{ClassSort, Control, Overview, Picked, View, no_class};
+use crate::model::explain::evaluation::{Confusion, Evaluation};
 use crate::viz::draw::{
-    Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, font, frame, legend,
-    number,
+    Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, diverging, font, frame,
+    legend, number,
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -16,56 +16,120 @@ const MAX_NAMED: usize = 60;
 const MAX_ROWS: usize = 1024;
 /// Most classes whose counts stand in the cells.
 const MAX_COUNTED: usize = 15;
+/// Height of a row whose name is read.
+const ROW_PT: f32 = 6.4;
+/// Width of a cell that is found with the pointer.
+const CELL_PT: f32 = 3.0;
+/// Part of the scale that the smallest share leaves behind it.
+const FIRST: f32 = 0.28;
 
 pub struct ConfusionMatrix;
 
 /// The cells drawn.
-#[derive(Clone, Copy)]
 struct Cells {
+    /// Classes that are drawn, in order.
+    picked: Picked,
+    /// The place of every class among them.
+    places: Vec<Option<usize>>,
     /// Classes that share a row or a column.
     block: usize,
     rows: usize,
-    /// As many as rows, and one more where something was predicted as none of the classes.
+    /// As many as rows, and one more where something was predicted as none of the classes drawn.
     columns: usize,
 }
 
 impl Cells {
-    fn new(evaluation: &Evaluation) -> Self {
-        let classes = evaluation.asked.classes.len();
-        let block = classes.div_ceil(MAX_ROWS).max(1);
-        let rows = classes.div_ceil(block);
-        let other =
-            (0..evaluation.len()).any(|at| evaluation.readable(at) && evaluation.predicted[at] == OTHER);
-        Self { block, rows, columns: rows + usize::from(other) }
+    fn new(view: View<'_>) -> Self {
+        let View { evaluation, choice, .. } = view;
+        let asked = &evaluation.asked;
+        let classes = asked.classes.len();
+        let wrong = wrong(evaluation);
+        let most = choice.classes.most.unwrap_or(usize::MAX);
+        let usual = if classes > most { ClassSort::Difference } else { ClassSort::Dataset };
+        let picked = choice.classes.pick(&asked.classes, 0..classes, |class| f64::from(wrong[class]), usual);
+        let mut places = vec![None; classes];
+        picked.classes.iter().enumerate().for_each(|(place, &class)| places[class] = Some(place));
+        let block = picked.classes.len().div_ceil(MAX_ROWS).max(1);
+        let rows = picked.classes.len().div_ceil(block);
+        let mut cells = Self { picked, places, block, rows, columns: rows };
+        let beyond = |image: usize| {
+            evaluation.readable(image)
+                && cells.row(asked.class[image] as usize).is_some()
+                && cells.column(evaluation.predicted[image] as usize) == rows
+        };
+        cells.columns += usize::from((0..evaluation.len()).any(beyond));
+        cells
     }
 
-    /// The column of a class, or of what is none.
-    fn column(self, class: usize, classes: usize) -> usize {
-        if class >= classes { self.rows } else { class / self.block }
+    /// The row of a class that is drawn.
+    fn row(&self, class: usize) -> Option<usize> {
+        Some((*self.places.get(class)?)? / self.block)
     }
 
-    /// The share of its row that every cell has, row-major.
-    fn shares(self, confusion: &Confusion) -> Vec<f32> {
+    /// The column of a class, or of what is none of those drawn.
+    fn column(&self, class: usize) -> usize {
+        self.row(class).unwrap_or(self.rows)
+    }
+
+    /// How many images every cell has, row-major.
+    fn counts(&self, confusion: &Confusion) -> Vec<u32> {
         let mut counts = vec![0; self.rows * self.columns];
-        for (&(class, taken), &count) in &confusion.counts {
-            counts[class / self.block * self.columns + self.column(taken, confusion.classes)] += count;
+        for (&(class, predicted), &count) in &confusion.counts {
+            if let Some(row) = self.row(class) {
+                counts[row * self.columns + self.column(predicted)] += count;
+            }
         }
+        counts
+    }
+
+    /// The share of its row that every cell has.
+    fn shares(&self, counts: &[u32]) -> Vec<f32> {
         let row = |row: &[u32]| {
             let total = row.iter().sum::<u32>().max(1);
             row.iter().map(|&count| count as f32 / total as f32).collect::<Vec<f32>>()
         };
-        counts.chunks(self.columns).flat_map(row).collect()
+        counts.chunks(self.columns.max(1)).flat_map(row).collect()
+    }
+
+    /// What a row or a column is called.
+    fn name(&self, names: &[String], place: usize) -> String {
+        let own = self.picked.classes.chunks(self.block).nth(place);
+        match own.and_then(|own| Some((*own.first()?, *own.last()?))) {
+            Some((first, last)) if first != last => format!("{} … {}", names[first], names[last]),
+            Some((only, _)) => names[only].clone(),
+            None => "another class".to_owned(),
+        }
     }
 }
 
+/// Errors that every class has part in: its images predicted as another, and others' predicted as it.
+fn wrong(evaluation: &Evaluation) -> Vec<u32> {
+    let mut wrong = vec![0; evaluation.asked.classes.len()];
+    for image in (0..evaluation.len()).filter(|image| evaluation.right(*image) == Some(false)) {
+        for class in [evaluation.asked.class[image], evaluation.predicted[image]] {
+            if let Some(count) = wrong.get_mut(class as usize) {
+                *count += 1;
+            }
+        }
+    }
+    wrong
+}
+
+/// The colour of a share of a row: from the ground, which is none at all, in steps that look alike. A single error is
+/// a step away from the ground, and the square root keeps small shares apart.
+fn shade(theme: &Theme, share: f32) -> Color {
+    if share <= 0.0 { theme.ground } else { diverging(theme, -(FIRST + (1.0 - FIRST) * share.sqrt())) }
+}
+
 /// The accuracy, and of how many images: those that could be read.
-fn title(evaluation: &Evaluation) -> String {
+fn title(evaluation: &Evaluation, picked: &Picked) -> String {
     let read = (0..evaluation.len()).filter(|at| evaluation.readable(*at)).count();
     let rest = match evaluation.len() - read {
         0 => String::new(),
-        rest => format!("; {rest} unreadable"),
+        rest => format!("; {rest} left out"),
     };
-    format!("Accuracy {} % of {read} images{rest}", number(evaluation.accuracy()))
+    let note = picked.note("most errors").map_or(String::new(), |note| format!("; {note}"));
+    format!("Accuracy {} % of {read} images{rest}{note}", number(evaluation.accuracy()))
 }
 
 /// Where the matrix lies: room for names on the left and above.
@@ -74,17 +138,28 @@ struct Layout {
     named: bool,
 }
 
-fn layout(evaluation: &Evaluation, theme: &Theme, size: Size) -> Layout {
-    let Cells { rows, columns, .. } = Cells::new(evaluation);
-    let widest = font::widest(&evaluation.asked.classes, theme.tick);
-    let named = rows <= MAX_NAMED;
-    let left = if named { widest.min(size.width * 0.26) + 5.0 } else { theme.label + 4.0 };
+/// Room for the words above the matrix and below it.
+fn edges(theme: &Theme) -> [f32; 2] {
+    [theme.label + 5.0, theme.label + 6.0]
+}
+
+/// Room for the names of rows.
+fn left(cells: &Cells, names: &[String], theme: &Theme, width: f32) -> f32 {
+    let own = cells.picked.classes.iter().map(|&class| &names[class]);
+    font::widest(own, theme.tick).min(width * 0.26) + 5.0
+}
+
+/// Square cells, unless names would then have no room: then taller ones.
+fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> Layout {
+    let (rows, columns) = (cells.rows as f32, cells.columns as f32);
+    let [head, foot] = edges(theme);
+    let named = cells.block == 1 && size.height - head - foot >= rows * theme.tick * 0.85;
+    let left = if named { left(cells, names, theme, size.width) } else { theme.label + 4.0 };
     let bar = legend::bar_room(theme, &bar());
-    let head = theme.label + 5.0;
-    let foot = theme.label + 6.0;
     let room = Box2::new(left, head, size.width - left - bar - 2.0, size.height - head - foot);
-    let area = room.largest(columns as f32, rows as f32);
-    Layout { named: named && area.h / rows as f32 >= theme.tick * 0.85, area }
+    let square = room.largest(columns, rows);
+    let area = if named { Box2 { h: square.h.max(rows * ROW_PT).min(room.h), ..square } } else { square };
+    Layout { named: named && area.h / rows >= theme.tick * 0.85, area }
 }
 
 fn bar() -> Axis {
@@ -102,11 +177,22 @@ impl Overview for ConfusionMatrix {
     }
 
     fn controls(&self) -> &'static [Control] {
-        &[Control::Map]
+        &[Control::Classes]
     }
 
-    fn height(&self, _: View<'_>, width: f32) -> f32 {
-        width * 0.78
+    fn height(&self, view: View<'_>, width: f32) -> f32 {
+        let rows = Cells::new(view).rows;
+        let [head, foot] = edges(&Theme::light());
+        let named = if rows <= MAX_NAMED { rows as f32 * ROW_PT + head + foot } else { 0.0 };
+        named.max(width * 0.78)
+    }
+
+    fn legible(&self, view: View<'_>, width: f32) -> Size {
+        let (theme, cells) = (Theme::light(), Cells::new(view));
+        let [head, foot] = edges(&theme);
+        let across = cells.columns as f32 * CELL_PT + legend::bar_room(&theme, &bar()) + 2.0;
+        let left = left(&cells, &view.evaluation.asked.classes, &theme, width);
+        Size { width: left + across, height: cells.rows as f32 * ROW_PT + head + foot }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -116,28 +202,30 @@ impl Overview for ConfusionMatrix {
             return Err(Empty("No image could be read".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, "Confusion matrix", theme.background);
-        let cells = Cells::new(evaluation);
-        let Cells { rows, columns, .. } = cells;
-        let Layout { area, named } = layout(evaluation, theme, size);
-        let accuracy = title(evaluation);
+        let cells = Cells::new(view);
+        if cells.rows == 0 {
+            return Err(Empty(no_class(view.choice)));
+        }
+        let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
+        let Layout { area, named } = layout(&cells, names, theme, size);
+        let accuracy = title(evaluation, &cells.picked);
         frame::title(&mut scene, theme, [area.x, 0.0], &accuracy, size.width - area.x);
-        let color =
-            |t: f32| if t <= 0.0 { theme.ground.mix(theme.faint, 0.5) } else { view.choice.map.at(t) };
-        let shares = cells.shares(&confusion);
-        let raster = Raster::new(columns, rows, shares.iter().map(|&share| color(share)));
+        let counts = cells.counts(&confusion);
+        let shares = cells.shares(&counts);
+        let raster = Raster::new(columns, rows, shares.iter().map(|&share| shade(theme, share)));
         scene.image(area, raster, false, Some(Identity::Cells { rows, columns }));
         let (w, h) = (area.w / columns as f32, area.h / rows as f32);
         for row in 0..rows {
             let y = area.y + (row as f32 + 0.5) * h;
             if named {
-                let name = font::fit(&evaluation.asked.classes[row], theme.tick, area.x - 4.0);
+                let name = font::fit(&cells.name(names, row), theme.tick, area.x - 4.0);
                 scene.text_mid([area.x - 4.0, y], name, theme.tick, theme.ink, Anchor::End);
             }
             for column in (0..columns).filter(|_| rows <= MAX_COUNTED && w > 12.0 && h > 7.5) {
-                let count = confusion.count(row, column);
+                let count = counts[row * columns + column];
                 if count > 0 {
                     let x = area.x + (column as f32 + 0.5) * w;
-                    let ink = on(color(shares[row * columns + column]));
+                    let ink = on(shade(theme, shares[row * columns + column]));
                     scene.text_mid([x, y], count.to_string(), theme.tick, ink, Anchor::Middle);
                 }
             }
@@ -154,7 +242,7 @@ impl Overview for ConfusionMatrix {
         if !named {
             scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
         }
-        legend::color_bar(&mut scene, theme, area, &bar(), |t| view.choice.map.at(t));
+        legend::color_bar(&mut scene, theme, area, &bar(), |t| shade(theme, t));
         Ok(scene)
     }
 
@@ -163,7 +251,7 @@ impl Overview for ConfusionMatrix {
         let classes = &evaluation.asked.classes;
         let name = |class: usize| classes.get(class).map_or("(another class)", String::as_str).to_owned();
         // All pairs of very many classes fill no table: those that occurred do.
-        if Cells::new(evaluation).block > 1 {
+        if classes.len() > MAX_ROWS {
             let (pairs, counts): (Vec<_>, Vec<_>) = confusion.counts.iter().unzip();
             return Table::default()
                 .words("true_class", pairs.iter().map(|(class, _)| name(*class)))
@@ -180,24 +268,16 @@ impl Overview for ConfusionMatrix {
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
         let evaluation = view.evaluation;
-        let (cells, classes) = (Cells::new(evaluation), &evaluation.asked.classes);
-        let (row, column) = (item / cells.columns, item % cells.columns);
+        let (cells, classes) = (Cells::new(view), &evaluation.asked.classes);
+        let (row, column) = (item / cells.columns.max(1), item % cells.columns.max(1));
         let there = |at: &usize| {
             // `OTHER` is a larger number than that of any class.
-            let (class, taken) = (evaluation.asked.class[*at] as usize, evaluation.predicted[*at] as usize);
-            let own = (class / cells.block, cells.column(taken, classes.len()));
-            evaluation.readable(*at) && own == (row, column)
+            let (class, predicted) =
+                (evaluation.asked.class[*at] as usize, evaluation.predicted[*at] as usize);
+            evaluation.readable(*at) && cells.row(class) == Some(row) && cells.column(predicted) == column
         };
         let images: Vec<usize> = (0..evaluation.len()).filter(there).collect();
-        let name = |place: usize| {
-            let (first, last) = (place * cells.block, (place + 1) * cells.block - 1);
-            match (classes.get(first), classes.get(last.min(classes.len() - 1))) {
-                (Some(first), Some(last)) if first != last => format!("{first} … {last}"),
-                (Some(only), _) => only.clone(),
-                (None, _) => "another class".to_owned(),
-            }
-        };
-        (format!("{} predicted as {}", name(row), name(column)), images)
+        (format!("{} predicted as {}", cells.name(classes, row), cells.name(classes, column)), images)
     }
 }
 

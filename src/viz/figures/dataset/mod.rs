@@ -5,11 +5,14 @@
 //! picture says which images stand behind it.
 
 mod class_diagnostics;
+mod classes;
 mod confusion;
 mod routing_maps;
 pub(crate) mod scatter;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::classes::{ClassFilter, ClassSort, Picked};
 
 use super::diagnostics::words;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
@@ -39,6 +42,8 @@ pub struct Choice {
     pub maps: MapOf,
     /// Colours of magnitudes.
     pub map: Map,
+    /// Which classes are drawn, and in which order.
+    pub classes: ClassFilter,
 }
 
 impl Default for Choice {
@@ -48,6 +53,7 @@ impl Default for Choice {
             against: OWN.into(),
             maps: MapOf::Positions,
             map: Map::Cividis,
+            classes: ClassFilter::default(),
         }
     }
 }
@@ -63,6 +69,8 @@ pub enum Control {
     Maps,
     /// [`Choice::map`].
     Map,
+    /// [`Choice::classes`].
+    Classes,
 }
 
 /// What an overview is of.
@@ -104,6 +112,12 @@ pub trait Overview: Sync {
     /// A height that suits `width`, in points.
     fn height(&self, view: View<'_>, width: f32) -> f32;
 
+    /// The smallest size, in points, in which all of it can be read: a smaller pane of this `width` scrolls. None is
+    /// too small where nothing is said.
+    fn legible(&self, _view: View<'_>, _width: f32) -> Size {
+        Size { width: 0.0, height: 0.0 }
+    }
+
     /// The picture.
     ///
     /// # Errors
@@ -138,6 +152,11 @@ pub fn label(measure: &str) -> String {
 /// The measure that can be shown: the one chosen, or the confidence of a probe without it.
 pub fn measure<'a>(evaluation: &Evaluation, chosen: &'a str) -> &'a str {
     if evaluation.values(chosen).is_some() { chosen } else { CONFIDENCE }
+}
+
+/// Why no class is drawn.
+fn no_class(choice: &Choice) -> String {
+    format!("No class has \u{201c}{}\u{201d} in its name", choice.classes.search.trim())
 }
 
 /// Who was asked about what, as one line.

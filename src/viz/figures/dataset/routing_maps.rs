@@ -4,7 +4,7 @@
 //!
 //! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine tokens of ten.
 
-use super::{Control, MapOf, Overview, View};
+use super::{ClassSort, Control, MapOf, Overview, Picked, View, no_class};
 use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
 use crate::viz::draw::{
@@ -13,10 +13,10 @@ use crate::viz::draw::{
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
-/// Most maps drawn beside that of all classes.
-const MAX_MAPS: usize = 23;
 /// Width of a map where height does not matter, in points.
 const DEFAULT_MAP_PT: f32 = 58.0;
+/// Width of one that is still read.
+const MIN_MAP_PT: f32 = 40.0;
 /// Widest map.
 const MAX_MAP_PT: f32 = 110.0;
 /// Gap between maps.
@@ -31,21 +31,25 @@ fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
         MapOf::Positions => (&evaluation.positions, "reads its tokens in no single order"),
         MapOf::Weights => (&evaluation.weights, "gives no token one weight"),
     };
-    maps.as_ref().ok_or_else(|| Empty(format!("{} {what}", evaluation.head)))
+    let other = match view.choice.maps {
+        MapOf::Positions if evaluation.weights.is_some() => "; choose Weight to see what they count",
+        MapOf::Weights if evaluation.positions.is_some() => "; choose Position to see where they come",
+        _ => "",
+    };
+    maps.as_ref().ok_or_else(|| Empty(format!("{} {what}{other}", evaluation.head)))
 }
 
 /// The classes drawn, in order.
-fn classes(maps: &ClassMaps) -> Vec<usize> {
+fn classes(view: View<'_>, maps: &ClassMaps) -> Picked {
     let (all, _) = maps.all();
     let far = |class: usize| -> f64 {
         maps.of_class(class).iter().zip(&all).map(|(a, b)| f64::from(a - b).powi(2)).sum()
     };
-    let mut there: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
-    if there.len() > MAX_MAPS {
-        there.sort_by(|a, b| far(*b).total_cmp(&far(*a)));
-        there.truncate(MAX_MAPS);
-    }
-    there
+    let there: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
+    let filter = &view.choice.classes;
+    let many = there.len() > filter.most.unwrap_or(usize::MAX);
+    let usual = if many { ClassSort::Difference } else { ClassSort::Dataset };
+    filter.pick(&view.evaluation.asked.classes, there, far, usual)
 }
 
 /// The scale of the colours.
@@ -75,6 +79,20 @@ fn tiles(count: usize, room: f32, height: f32, head: f32, aspect: f32) -> (usize
     (columns, width(columns))
 }
 
+/// Height of `count` maps in a room so wide, each about `width` points wide.
+fn tall(view: View<'_>, count: usize, room: f32, width: f32) -> f32 {
+    let theme = Theme::light();
+    let columns = (((room + GAP_PT) / (width + GAP_PT)) as usize).clamp(1, count);
+    let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
+    let rows = count.div_ceil(columns) as f32;
+    rows * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
+}
+
+/// Whether the scale of the colours goes below zero.
+fn is_signed(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> bool {
+    bar(maps, drawn, of).scale.lo < 0.0
+}
+
 fn aspect(evaluation: &Evaluation) -> f32 {
     evaluation.grid.rows as f32 / evaluation.grid.cols.max(1) as f32
 }
@@ -90,25 +108,40 @@ impl Overview for RoutingMaps {
     }
 
     fn controls(&self) -> &'static [Control] {
-        &[Control::Maps, Control::Map]
+        &[Control::Maps, Control::Map, Control::Classes]
+    }
+
+    fn heeds(&self, view: View<'_>, control: Control) -> bool {
+        // What is signed has colours of its own.
+        let signed =
+            || maps(view).is_ok_and(|maps| is_signed(maps, &classes(view, maps).classes, view.choice.maps));
+        control != Control::Map || !signed()
     }
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {
         let theme = Theme::light();
         let Ok(maps) = maps(view) else { return 80.0 };
-        let drawn = classes(maps);
+        let drawn = classes(view, maps).classes;
         let room = width - legend::bar_room(&theme, &bar(maps, &drawn, view.choice.maps)) - 2.0;
-        let columns = (((room + GAP_PT) / (DEFAULT_MAP_PT + GAP_PT)) as usize).clamp(1, drawn.len() + 1);
-        let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
-        let rows = (drawn.len() + 1).div_ceil(columns) as f32;
-        rows * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
+        tall(view, drawn.len() + 1, room, DEFAULT_MAP_PT)
+    }
+
+    fn legible(&self, view: View<'_>, width: f32) -> Size {
+        let Ok(maps) = maps(view) else { return Size { width: 0.0, height: 0.0 } };
+        let drawn = classes(view, maps).classes;
+        let room = width - legend::bar_room(&Theme::light(), &bar(maps, &drawn, view.choice.maps)) - 2.0;
+        Size { width: 0.0, height: tall(view, drawn.len() + 1, room, MIN_MAP_PT) }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let (evaluation, maps) = (view.evaluation, maps(view)?);
         let mut scene = Scene::new(size.width, size.height, "Routing by class", theme.background);
-        let drawn = classes(maps);
-        let axis = bar(maps, &drawn, view.choice.maps);
+        let picked = classes(view, maps);
+        if picked.classes.is_empty() {
+            return Err(Empty(no_class(view.choice)));
+        }
+        let drawn = &picked.classes;
+        let axis = bar(maps, drawn, view.choice.maps);
         let signed = axis.scale.lo < 0.0;
         let color = |t: f32| -> Color {
             if signed { diverging(theme, 2.0 * t - 1.0) } else { view.choice.map.at(t) }
@@ -137,7 +170,7 @@ impl Overview for RoutingMaps {
         let last = (columns.min(drawn.len() + 1)) as f32 * (side + GAP_PT) - GAP_PT;
         legend::color_bar(&mut scene, theme, Box2::new(0.0, head, last, tall), &axis, color);
         let base = rows as f32 * (side * aspect(evaluation) + head + GAP_PT) + theme.tick * font::CAP;
-        let note = font::fit(&note(view, maps, &drawn), theme.tick, size.width);
+        let note = font::fit(&note(view, maps, &picked), theme.tick, size.width);
         scene.text([0.0, base], note, theme.tick, theme.muted, Anchor::Start);
         Ok(scene)
     }
@@ -162,14 +195,9 @@ impl Overview for RoutingMaps {
 }
 
 /// What chance gives, and what is left out.
-fn note(view: View<'_>, maps: &ClassMaps, drawn: &[usize]) -> String {
-    let there = maps.counts.iter().filter(|count| **count > 0).count();
-    let most = if drawn.len() < there {
-        format!("The {} of {there} classes furthest from all", drawn.len())
-    } else {
-        String::new()
-    };
-    let fewest = drawn.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
+fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked) -> String {
+    let most = picked.note("furthest from all").unwrap_or_default();
+    let fewest = picked.classes.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
     let chance = match view.choice.maps {
         MapOf::Positions => {
             let spread = 1.645 / (12.0 * f64::from(fewest)).sqrt();

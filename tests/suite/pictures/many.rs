@@ -1,0 +1,183 @@
+//! Pictures of a dataset with many classes: single errors are seen, names are read, and what has no room is searched,
+//! sorted and cut to what differs most.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OWN};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::viz::COLUMN;
+use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort};
+use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
+
+use super::marks::{Marks, pixel};
+use super::{looks, plotted};
+
+/// How many classes the pictures have that are kept.
+pub const CLASSES: [usize; 3] = [10, 50, 200];
+/// Images of every class.
+const EACH: usize = 30;
+/// Least lightness between a single error and the ground: a quarter of what lies between black and mid grey.
+const SEEN: f32 = 12.0;
+
+/// All classes, however many.
+pub fn all() -> Choice {
+    Choice { classes: ClassFilter { most: None, ..ClassFilter::default() }, ..Choice::default() }
+}
+
+fn name(class: usize) -> String {
+    let kinds = ["warbler", "sparrow", "gull", "tern", "wren"];
+    format!("{} {class:03}", kinds[class % kinds.len()])
+}
+
+/// An evaluation in which class `c` has `c % 7` errors, one of them its only one of a kind.
+fn evaluation(classes: usize) -> Arc<Evaluation> {
+    let class: Vec<u32> = (0..classes * EACH).map(|image| (image / EACH) as u32).collect();
+    let predicted = (0..classes * EACH).map(|image| {
+        let (own, at) = (image / EACH, image % EACH);
+        let taken = if at < own % 7 { (own + if at == 0 { 5 } else { 1 }) % classes } else { own };
+        taken as u32
+    });
+    let per_image = |of: &dyn Fn(usize, usize) -> f32| -> Vec<f32> {
+        (0..classes * EACH).map(|image| of(image / EACH, image % EACH)).collect()
+    };
+    let values =
+        (0..classes).flat_map(|c| [0.5, 0.5, 0.5, 0.5 + if c == 3 { 0.4 } else { 0.001 * c as f32 }]);
+    Arc::new(Evaluation {
+        asked: Arc::new(EvalSet {
+            dataset: "birds".into(),
+            split: "test".into(),
+            classes: (0..classes).map(name).collect(),
+            images: (0..classes * EACH).map(|image| format!("{image}.png")).collect(),
+            class,
+        }),
+        probe: "sinkhorn".into(),
+        head: "sinkhorn".into(),
+        change: String::new(),
+        backbone: "tiny".into(),
+        grid: Grid::new(2, 2),
+        predicted: predicted.collect(),
+        measures: IndexMap::from([
+            (CONFIDENCE, per_image(&|_, _| 0.5)),
+            (OWN, per_image(&|_, _| 0.5)),
+            // Of class c around c / 1000.
+            ("rank_coverage", per_image(&|c, at| (c as f32 + at as f32 / EACH as f32) / 1000.0)),
+        ]),
+        nulls: IndexMap::new(),
+        positions: Some(ClassMaps { values: values.collect(), counts: vec![EACH as u32; classes] }),
+        weights: None,
+    })
+}
+
+/// An overview of it.
+pub fn plot(id: &str, classes: usize, choice: Choice) -> EvaluationPlot {
+    let evaluation = evaluation(classes);
+    let overview = dataset::find(id).expect("an overview");
+    EvaluationPlot { overview, other: evaluation.clone(), evaluation, choice, selected: None }
+}
+
+fn filtered(search: &str, sort: Option<ClassSort>, most: Option<usize>) -> Choice {
+    Choice { classes: ClassFilter { search: search.into(), sort, most }, ..Choice::default() }
+}
+
+/// The names of classes in a picture, from the top, or line by line.
+fn names(marks: &Marks) -> Vec<String> {
+    let mut words = marks.words();
+    words
+        .retain(|word| word.text.split(' ').nth(1).is_some_and(|n| n.len() == 3 && n.parse::<u16>().is_ok()));
+    words.sort_by(|a, b| a.at[1].total_cmp(&b.at[1]).then(a.at[0].total_cmp(&b.at[0])));
+    words.into_iter().map(|word| word.text).collect()
+}
+
+#[test]
+fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
+    for theme in looks() {
+        for (classes, choice) in CLASSES.into_iter().map(|n| (n, Choice::default())).chain([(200, all())]) {
+            let plot = plot("confusion", classes, choice);
+            let marks = plotted(&plot, &theme);
+            let confusion = plot.evaluation.confusion();
+            let rows = if plot.choice == all() { classes } else { classes.min(40) };
+            // What is predicted as a class that is not drawn has a column of its own.
+            let columns = [rows, rows + 1].into_iter().find(|n| !marks.rasters(*n, rows).is_empty());
+            let columns = columns.expect("the matrix");
+            let (_, raster) = marks.rasters(columns, rows).remove(0);
+            let away = |color: ssmprobe::viz::draw::theme::Color| {
+                (color.lightness() - theme.ground.lightness()).abs()
+            };
+            let (mut errors, mut least, mut most) = (0, f32::MAX, 0.0f32);
+            for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+                let (_, images) = plot.overview.item(plot.view(), row * columns + column);
+                let color = pixel(&raster, column, row);
+                match images.len() {
+                    0 => assert_eq!(color, theme.ground, "what never happened is the ground"),
+                    count => {
+                        errors += count;
+                        let seen = away(color);
+                        assert!(seen > SEEN, "{classes} classes, {count} images are only {seen} off");
+                        if count == 1 { least = least.min(seen) } else { most = most.max(seen) }
+                    }
+                }
+            }
+            assert_eq!(errors, rows * EACH, "every image of a class that is drawn lies in a cell");
+            assert!(most > least + 30.0, "{classes}: {most} to {least}");
+            assert_eq!(confusion.total(0), EACH as u32);
+        }
+    }
+}
+
+#[test]
+fn names_of_many_classes_are_read_and_a_smaller_pane_scrolls() {
+    for (classes, shown) in [(10, 10), (50, 40), (200, 40)] {
+        let plot = plot("confusion", classes, Choice::default());
+        let marks = plotted(&plot, &Theme::light());
+        assert_eq!(names(&marks).len(), shown, "of {classes} classes");
+        let mut heights: Vec<f32> =
+            marks.words().iter().filter(|w| w.text.contains(" 0")).map(|w| w.at[1]).collect();
+        heights.sort_by(f32::total_cmp);
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] > 5.9), "{classes}: {heights:?}");
+        let cut = marks.words().iter().any(|word| word.text.contains(&format!("of {}", classes * EACH)));
+        assert!(cut, "the title says of how many images");
+    }
+    for id in ["confusion", "class_diagnostics", "routing_maps"] {
+        let small = plot(id, 10, all()).legible(200.0);
+        let large = plot(id, 200, all()).legible(200.0);
+        assert!(small.height < 180.0 && large.height > 1000.0, "{id}: {small:?}, {large:?}");
+    }
+}
+
+#[test]
+fn classes_are_searched_sorted_and_cut_in_every_overview() {
+    let drawn = |id: &str, choice| names(&plotted(&plot(id, 200, choice), &Theme::light()));
+    // By class: both ends of the measure, which rises with the class.
+    let ends: Vec<String> = [199, 198, 1, 0].map(name).into();
+    assert_eq!(drawn("class_diagnostics", filtered("", None, Some(4))), ends);
+    let by_name = drawn("class_diagnostics", filtered("gull", Some(ClassSort::Name), Some(4)));
+    assert_eq!(by_name, ["gull 002", "gull 007", "gull 192", "gull 197"]);
+    let found = drawn("class_diagnostics", filtered("WREN 10", None, None));
+    assert_eq!(found, ["wren 109", "wren 104"]);
+    // Maps: the one that is furthest from all others first.
+    let far = drawn("routing_maps", filtered("", None, Some(3)));
+    assert_eq!((far.len(), &*far[0]), (3, "tern 003"), "{far:?}");
+    let listed = drawn("routing_maps", filtered("tern 00", Some(ClassSort::Dataset), None));
+    assert_eq!(listed, ["tern 003", "tern 008"]);
+    // Confusion: most errors first, and all that is predicted as another class still counts.
+    let worst = plot("confusion", 200, filtered("", None, Some(3)));
+    let (_, images) = worst.overview.item(worst.view(), 3);
+    assert!(!images.is_empty(), "the last column is of the classes that are not drawn");
+    for id in ["confusion", "class_diagnostics", "routing_maps"] {
+        let plot = plot(id, 50, filtered("zebra", None, None));
+        let none = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect_err("no such class");
+        assert!(none.0.contains("zebra"), "{none}");
+    }
+}
+
+#[test]
+fn the_copied_command_names_the_classes_that_are_drawn() {
+    let command = |choice| plot("confusion", 50, choice).caption().command;
+    assert_eq!(command(Choice::default()), "--figure confusion");
+    assert_eq!(
+        command(filtered("gull", Some(ClassSort::Name), None)),
+        "--figure confusion --class-search 'gull' --class-sort name --classes all"
+    );
+}
