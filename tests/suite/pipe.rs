@@ -86,9 +86,11 @@ fn every_request_survives_a_pipe() {
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject, image, place: place.clone(), seed, draw };
+    let explain = Explain { asked: vec![item], class, settings };
     let requests = [
         Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
-        Request::Compute(JOB, Compute::Explain(Explain { asked: vec![item], class, settings })),
+        Request::Compute(JOB, Compute::Explain(explain.clone())),
+        Request::Compute(JOB, Compute::ExplainMany(explain)),
         Request::Compute(JOB, Compute::Evaluate(EvalRequest { part, subjects: vec![subject], settings })),
         Request::Compute(JOB, Compute::Stability(stability)),
         Request::Fetch(JOB, open),
@@ -110,6 +112,7 @@ fn every_request_survives_a_pipe() {
         &requests,
         Request::Compute(_, Compute::OpenProbe { .. }),
         Request::Compute(_, Compute::Explain(_)),
+        Request::Compute(_, Compute::ExplainMany(_)),
         Request::Compute(_, Compute::Evaluate(_)),
         Request::Compute(_, Compute::Stability(_)),
         Request::Fetch(_, Fetch::OpenBackbone { .. }),

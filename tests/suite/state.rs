@@ -117,7 +117,7 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
             Request::Files(job, Files::OpenImages { paths }) => {
                 vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
             }
-            Request::Compute(job, Compute::Explain(look)) => {
+            Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
                 last = Some((job, look));
                 continue;
             }

@@ -186,7 +186,7 @@ pub fn good(request: Request) -> Vec<Event> {
             let paths = ["a", "b", "c"].map(|name| PathBuf::from(format!("birds/{name}.png"))).into();
             events.push(Event::ImagesListed { job, paths });
         }
-        Request::Compute(job, Compute::Explain(look)) => {
+        Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
             let seen = look.asked.iter().enumerate();
             let seen = seen
                 .map(|(at, asked)| ExplainResult { column: asked.column, result: Ok(trace(at)) })

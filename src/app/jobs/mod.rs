@@ -80,6 +80,8 @@ pub enum Compute {
     },
     /// Explain images through probes. A newer one ends an older one.
     Explain(Explain),
+    /// Explain images beside those: neither ends the other.
+    ExplainMany(Explain),
     /// Ask probes about all images of a dataset.
     Evaluate(evaluate::EvalRequest),
     /// Measure how stable the order of one image is.
@@ -102,7 +104,9 @@ impl Compute {
             Self::OpenProbe { entry, path } => {
                 Event::ProbeOpened { job, entry: *entry, info: engine.open_probe(*entry, path)? }
             }
-            Self::Explain(spec) => Event::Looked { job, seen: explain::run(engine, spec, reporter)? },
+            Self::Explain(spec) | Self::ExplainMany(spec) => {
+                Event::Looked { job, seen: explain::run(engine, spec, reporter)? }
+            }
             Self::Stability(spec) => Event::Steadied { job, answer: stability::run(engine, spec, reporter)? },
             Self::Evaluate(spec) => {
                 let tell = &mut |answer| tell(Event::Evaluated { job, answer });

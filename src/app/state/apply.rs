@@ -22,6 +22,9 @@ impl State {
             return Vec::new();
         }
         self.explain_event(&event);
+        if let Event::Looked { job, seen } = &event {
+            self.sheet_seen(*job, seen);
+        }
         self.job_event(&event);
         match event {
             Event::BackboneOpened { job, entry, info } => return self.backbone_opened(job, entry, info),
@@ -44,7 +47,9 @@ impl State {
                 self.end_training(job, None);
                 self.end_evaluation(job, None);
                 self.end_stability(job, None);
-                return self.evaluate_changes();
+                let mut requests = self.evaluate_changes();
+                requests.extend(self.end_sheet(job, None));
+                return requests;
             }
             // Told by the job itself.
             Event::Started(_) | Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => {}
@@ -71,6 +76,7 @@ impl State {
         self.end_training(job, error);
         let mut requests = self.choose_of_run();
         requests.extend(self.read_as_trained());
+        requests.extend(self.end_sheet(job, error));
         requests
     }
 

@@ -1,7 +1,7 @@
 //! Asking for what columns show: only for what is not known, and never twice.
 
 use super::jobs::{JobKind, Severity};
-use super::library::{Reader, Status};
+use super::library::{Library, Reader, Status};
 use super::{ColumnState, State};
 use crate::app::jobs::info::Compatibility;
 use crate::app::jobs::{
@@ -24,7 +24,26 @@ pub(super) struct Key {
     settings: ExplainSettings,
 }
 
+impl Key {
+    fn new(
+        library: &Library,
+        (probe, change): (ProbeId, Intervention),
+        image: ImageId,
+        (class, settings): (&ClassChoice, ExplainSettings),
+    ) -> Self {
+        let (reader, draw, class) = (library.reader(probe), library.draw(image), class.clone());
+        Self { reader, probe, image, draw, change, class, settings }
+    }
+}
+
 impl State {
+    /// Everything that what a column makes of an image depends on.
+    pub(super) fn key_of(&self, column: ColumnId, image: ImageId) -> Option<Key> {
+        let column = self.columns.get(&column)?;
+        let asked = (&self.selection.class, self.explain);
+        Some(Key::new(&self.library, (column.probe, column.change), image, asked))
+    }
+
     /// Whether any column failed.
     pub fn has_failed_columns(&self) -> bool {
         self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
@@ -96,15 +115,7 @@ impl State {
                 continue;
             };
             let attached = library.backbone_of(column.probe);
-            let key = Key {
-                reader: library.reader(column.probe),
-                probe: column.probe,
-                image,
-                draw: library.draw(image),
-                change: column.change,
-                class: class.clone(),
-                settings,
-            };
+            let key = Key::new(library, (column.probe, column.change), image, (&class, settings));
             let known = column.key.as_ref() == Some(&key);
             if known && matches!(column.shown, ColumnState::Ready(_) | ColumnState::Failed(_)) {
                 continue;

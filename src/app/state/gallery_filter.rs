@@ -59,6 +59,8 @@ pub struct GalleryFilter {
     pub outcome: Outcome,
     /// The order.
     pub sort: Sort,
+    /// Only images of which the chosen probe and this column's predict different classes.
+    pub differs: Option<ColumnId>,
     /// Whether the largest come last.
     pub rising: bool,
     /// Only these, and what they are.
@@ -140,6 +142,8 @@ impl State {
         };
         let evaluations_of = focus.map(of_all).unwrap_or_default();
         let own = |label: Option<Label>| evaluations_of.get(&label?.dataset).copied();
+        let others_of = filter.differs.map(of_all).unwrap_or_default();
+        let other = |label: Option<Label>| others_of.get(&label?.dataset).copied();
         let dataset = self.gallery_dataset();
         let text = filter.text.trim().to_lowercase();
         let only: Option<HashSet<ImageId>> =
@@ -157,6 +161,7 @@ impl State {
                     || note.is_some_and(|note| note.text.to_lowercase().contains(&text)))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && came_out(filter.outcome, image.label, own(image.label))
+                && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))
         };
         let passed = self.library.images.iter().filter(|(id, image)| passes(id, image));
         let other = match filter.sort {
@@ -185,6 +190,16 @@ impl State {
         }
         keyed.into_iter().map(|(_, id)| id).collect()
     }
+}
+
+/// Whether two probes predict different classes of an image that both could read.
+fn differ(label: Option<Label>, one: Option<&Arc<Evaluation>>, other: Option<&Arc<Evaluation>>) -> bool {
+    let predicted = |evaluation: &Evaluation, at| evaluation.readable(at).then(|| evaluation.predicted[at]);
+    let both = || {
+        let at = label?.at;
+        Some((predicted(one?, at)?, predicted(other?, at)?))
+    };
+    both().is_some_and(|(one, other)| one != other)
 }
 
 /// Whether an image came out so; those nobody was asked about only where it does not matter.

@@ -40,6 +40,8 @@ pub enum JobKind {
     List,
     /// Explains the columns.
     Explain,
+    /// Explains the images of a contact sheet.
+    Sheet,
     /// Says what a training would come to.
     Plan,
     /// Trains.

@@ -22,6 +22,7 @@ mod restore;
 mod reveal;
 mod run_choice;
 pub mod settings;
+mod sheet;
 mod stability;
 mod thumbnails;
 mod training;
@@ -47,6 +48,7 @@ pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status}
 pub use self::notes::{MAX_NOTE, Note, Notes};
 pub use self::reveal::{Place, Reveal};
 use self::run_choice::RunChoice;
+pub use self::sheet::{ImageMap, Sheet};
 pub use self::stability::{RunningStability, Stabilities};
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
@@ -84,6 +86,8 @@ pub struct State {
     pub log: Vec<LogEntry>,
     /// Small pictures of images.
     pub thumbnails: Thumbnails,
+    /// What probes made of the images of a contact sheet.
+    pub sheet: Sheet,
     /// Training: its form, what that comes to, the one that runs, and runs that are open.
     pub training: Training,
     /// Stars and lines of text on images.

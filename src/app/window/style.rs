@@ -57,6 +57,15 @@ pub fn starred(theme: &Theme) -> Color {
     theme.series[4]
 }
 
+/// Paints the edge of what has the keyboard.
+pub fn focus(ui: &egui::Ui, rect: egui::Rect, radius: f32) {
+    let (ink, ground) = (ui.visuals().text_color(), ui.visuals().extreme_bg_color);
+    let painter = ui.painter();
+    // Two lines: one of them is seen on any picture.
+    painter.rect_stroke(rect, radius, Stroke::new(3.5, ground), egui::StrokeKind::Inside);
+    painter.rect_stroke(rect, radius, Stroke::new(2.0, ink), egui::StrokeKind::Inside);
+}
+
 fn visuals(theme: &Theme) -> Visuals {
     let mut v = if theme.dark { Visuals::dark() } else { Visuals::light() };
     let accent = theme.series[0];

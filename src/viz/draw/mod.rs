@@ -9,6 +9,7 @@ pub mod frame;
 pub mod hover;
 pub mod legend;
 pub mod order;
+pub mod overlay;
 pub mod paint;
 pub(crate) mod picture;
 pub(crate) mod polygon;

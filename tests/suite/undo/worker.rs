@@ -97,7 +97,7 @@ impl Worker {
                 let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
                 vec![Event::Recognised { job, found }, Event::Finished(job)]
             }
-            Request::Compute(job, Compute::Explain(look)) => {
+            Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
                 let seen = look.asked.iter().map(|asked| {
                     let trace = Arc::new(trace(&asked.image.to_string()));
                     let odd = asked.column.0 % 5 == 4;

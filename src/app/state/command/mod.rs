@@ -138,6 +138,8 @@ pub enum Command {
     DismissToast(u64),
     /// These images are in sight, in this order: their thumbnails are wanted.
     ShowThumbnails(Vec<ImageId>),
+    /// These images are in sight as these columns see them: what a probe makes of each is wanted.
+    ShowSheet(Vec<(ColumnId, ImageId)>),
     /// Fill in the next training.
     SetTrainForm(Box<TrainForm>),
     /// Find out what the training that is filled in comes to.
@@ -261,6 +263,7 @@ impl State {
                 Vec::new()
             }
             Command::ShowThumbnails(images) => self.show_thumbnails(&images),
+            Command::ShowSheet(places) => self.show_sheet(places),
             Command::SetTrainForm(form) => {
                 self.set_train_form(*form);
                 Vec::new()

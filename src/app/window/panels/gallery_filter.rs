@@ -10,15 +10,22 @@ use crate::app::window::widgets::{choice, star};
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
-/// Draws them; `shown` images pass now. What an evaluation has to answer is offered once there is one.
-pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
+/// Width of the button of the menu.
+const MENU_PX: f32 = 58.0;
+/// Most width of what is chosen from.
+const MENU_WIDTH_PX: f32 = 320.0;
+
+/// Draws them; `shown` images pass now. What an evaluation has to answer is offered once there is one. Where the room is
+/// `short`, all but the words stands in a menu.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
     let before = &cx.state.gallery_filter;
     let mut filter = before.clone();
     let (_, all) = cx.state.image_place();
     ui.spacing_mut().item_spacing.y = 4.0;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        let width = ui.available_width() - 28.0;
+        let menu = short && cx.state.gallery_dataset().is_some();
+        let width = ui.available_width() - 28.0 - if menu { MENU_PX } else { 0.0 };
         let hint = "Filter by name, folder or note";
         let edit = ui.add(TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(width));
         edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
@@ -26,19 +33,18 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, shown: usize) {
         if star.on_hover_text("Starred images only").clicked() {
             filter.starred = !filter.starred;
         }
+        if menu {
+            let inside = egui::PopupCloseBehavior::CloseOnClickOutside;
+            let config = egui::containers::menu::MenuConfig::new().close_behavior(inside);
+            egui::containers::menu::MenuButton::new("Filter").config(config).ui(ui, |ui| {
+                ui.set_width(MENU_WIDTH_PX);
+                choices(ui, cx, &mut filter);
+            });
+        }
     });
     scope(ui, cx, &mut filter);
-    let dataset = cx.state.gallery_dataset().and_then(|id| cx.state.library.datasets.get(&id));
-    if let Some(part) = dataset.and_then(|dataset| dataset.status.ready()) {
-        ui.horizontal(|ui| {
-            ui.spacing_mut().item_spacing.x = 4.0;
-            let half = (ui.available_width() - 4.0) / 2.0;
-            classes(ui, &part.asked.classes, &mut filter, half);
-            if cx.evaluation().is_some() {
-                outcome(ui, &mut filter.outcome, half);
-            }
-        });
-        order(ui, cx, &mut filter);
+    if !short {
+        choices(ui, cx, &mut filter);
     }
     if !filter.is_open() {
         ui.horizontal(|ui| {
@@ -89,6 +95,21 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     }
 }
 
+/// What only images of one dataset can be filtered and sorted by.
+fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
+    let dataset = cx.state.gallery_dataset().and_then(|id| cx.state.library.datasets.get(&id));
+    let Some(part) = dataset.and_then(|dataset| dataset.status.ready()) else { return };
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        let half = (ui.available_width().min(MENU_WIDTH_PX) - 4.0) / 2.0;
+        classes(ui, &part.asked.classes, filter, half);
+        if cx.evaluation().is_some() {
+            outcome(ui, &mut filter.outcome, half);
+        }
+    });
+    order(ui, cx, filter);
+}
+
 fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32) {
     let name = |class: Option<u32>| match class {
         Some(class) => names.get(class as usize).map_or("", String::as_str),
@@ -121,7 +142,7 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        let width = ui.available_width() - 78.0;
+        let width = ui.available_width().min(MENU_WIDTH_PX) - 78.0;
         let shown = font::fit(&name(&filter.sort), 13.5, width - 34.0);
         let combo = ComboBox::from_id_salt("order").width(width - 8.0).selected_text(shown);
         let list = combo.show_ui(ui, |ui| {

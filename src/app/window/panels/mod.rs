@@ -4,6 +4,7 @@
 
 mod backbone_options;
 mod compare;
+mod contact_sheet;
 mod controls;
 mod difference;
 mod figure;
@@ -20,6 +21,7 @@ mod plot_view;
 mod probe_rows;
 mod probe_table;
 mod stability;
+mod tile;
 mod tokens;
 mod training;
 mod true_class;
@@ -106,6 +108,7 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     let mut panels: Vec<Box<dyn Panel>> = vec![Box::new(library::Library::default())];
     panels.extend(figures);
     panels.push(Box::new(compare::Compare::default()));
+    panels.push(Box::new(contact_sheet::ContactSheet::default()));
     panels.push(Box::new(tokens::Tokens::default()));
     panels.push(Box::new(stability::StabilityPane::default()));
     panels.extend(overviews);
