@@ -1,7 +1,7 @@
 //! What the program remembers from one day to the next: theme, device, recently used things. One
 //! JSON file in the user's configuration folder, written whole or not at all.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,18 @@ pub struct Settings {
     pub device: String,
     /// What was recently used.
     pub recent: Recent,
+    /// How the library is divided.
+    pub library: LibrarySections,
+}
+
+/// How the library is divided, by the names of its sections; what is not said is as it suits the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LibrarySections {
+    /// Whether a section is folded.
+    pub folded: BTreeMap<String, bool>,
+    /// Height of its list, in points of the screen.
+    pub heights: BTreeMap<String, f32>,
 }
 
 /// Recently used things, the latest first.
@@ -70,7 +82,13 @@ pub struct Recent {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { theme: ThemeChoice::default(), scale: 1.0, device: "auto".into(), recent: Recent::default() }
+        Self {
+            theme: ThemeChoice::default(),
+            scale: 1.0,
+            device: "auto".into(),
+            recent: Recent::default(),
+            library: LibrarySections::default(),
+        }
     }
 }
 
@@ -143,6 +161,7 @@ impl Settings {
     /// With values a person can work with, whatever a file says.
     fn bounded(mut self) -> Self {
         self.scale = bounded_scale(self.scale);
+        self.library.heights.retain(|_, height| height.is_finite());
         let Recent { backbones, probes, runs, images, datasets, workspaces } = &mut self.recent;
         backbones.truncate(RECENT);
         [probes, runs, images, datasets, workspaces].into_iter().for_each(|list| list.truncate(RECENT));

@@ -10,7 +10,7 @@ use ssmprobe::app::jobs::{
     BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, JobId,
 };
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::settings::ThemeChoice;
+use ssmprobe::app::state::settings::{LibrarySections, ThemeChoice};
 use ssmprobe::app::state::{GalleryFilter, Outcome, State};
 use ssmprobe::model::data::Split;
 use ssmprobe::model::explain::intervention::Intervention;
@@ -60,7 +60,7 @@ commands! {
     Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
-    CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetTrainForm: Around, PlanTraining: Aside,
+    CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
     StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, CloseRun: Step, Arrange: Step, Undo: History,
     Redo: History,
 }
@@ -191,6 +191,10 @@ impl Kind {
             Self::Dismiss => Command::Dismiss(job),
             Self::DismissToast => Command::DismissToast(state.toasts.first().map_or(0, |toast| toast.id)),
             Self::ShowThumbnails => Command::ShowThumbnails(library.images.keys().copied().collect()),
+            Self::SetLibrary => Command::SetLibrary(Box::new(LibrarySections {
+                folded: [("Probes".to_owned(), a.is_multiple_of(2))].into(),
+                ..LibrarySections::default()
+            })),
             Self::ShowSheet => {
                 Command::ShowSheet(library.images.keys().map(|image| (column, *image)).collect())
             }

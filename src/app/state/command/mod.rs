@@ -14,7 +14,7 @@ pub use self::menu::{Menu, Shortcut};
 use super::entries::gone;
 use super::jobs::JobKind;
 use super::library::{Backbone, Dataset};
-use super::settings::{ThemeChoice, bounded_scale};
+use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
 use super::{GalleryFilter, State};
 use crate::app::jobs::train::TrainForm;
 use crate::app::jobs::{
@@ -126,6 +126,8 @@ pub enum Command {
     SetTheme(ThemeChoice),
     /// Size of everything.
     SetScale(f32),
+    /// How the library is divided.
+    SetLibrary(Box<LibrarySections>),
     /// Look again at what failed.
     Retry,
     /// End a job early.
@@ -263,6 +265,10 @@ impl State {
                 Vec::new()
             }
             Command::ShowThumbnails(images) => self.show_thumbnails(&images),
+            Command::SetLibrary(sections) => {
+                self.settings.library = *sections;
+                Vec::new()
+            }
             Command::ShowSheet(places) => self.show_sheet(places),
             Command::SetTrainForm(form) => {
                 self.set_train_form(*form);

@@ -3,10 +3,11 @@
 use std::fmt::Display;
 
 use eframe::egui;
-use egui::{Align, Color32, Layout, RichText, ScrollArea, Ui};
+use egui::{Color32, ScrollArea, Ui};
 
 use super::gallery::Gallery;
 use super::library_row::{self, Entry};
+use super::library_section::{self, Section, edge, header};
 use super::probe_rows::ProbeRows;
 use super::{Panel, PanelContext, PanelPlace, backbone_options};
 use crate::app::jobs::evaluate::EvalSplit;
@@ -18,10 +19,8 @@ use crate::model::data::Split;
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
 
-/// Most backbones in sight at once.
-const MAX_BACKBONES: f32 = 3.0;
-/// Most datasets in sight at once.
-const MAX_DATASETS: f32 = 2.0;
+/// Height of the buttons that evaluate.
+const EVALUATE_PX: f32 = 24.0;
 
 #[derive(Default)]
 pub struct Library {
@@ -44,30 +43,49 @@ impl Panel for Library {
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        ui.add_space(2.0);
-        header(ui, cx, "Backbones", &[(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")]);
-        let count = cx.state.library.backbones.len();
-        let room = (count as f32).min(MAX_BACKBONES) * (library_row::HEIGHT_PX + 2.0);
-        list(ui, "backbones", count, room, "No backbone open", |ui, at| backbone(ui, cx, at));
-        ui.add_space(4.0);
-        header(ui, cx, "Probes", &[(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")]);
-        let count = cx.state.library.probes.len();
-        let most = (ui.available_height() * 0.45).max(2.0 * library_row::HEIGHT_PX);
-        let room = (count as f32 * (library_row::HEIGHT_PX + 2.0)).min(most);
-        self.probes.bar(ui, cx);
-        list(ui, "probes", count, room, "No probe open", |ui, at| self.probes.row(ui, cx, at));
-        ui.add_space(4.0);
-        datasets(ui, cx);
-        header(ui, cx, "Images", &[(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")]);
-        self.gallery.ui(ui, cx);
+        let all = ui.available_height();
+        ui.spacing_mut().item_spacing.y = 2.0;
+        let library = &cx.state.library;
+        let kept = &cx.state.settings.library;
+        let rows = |section: Section, count: usize| if section.is_folded(kept, all) { 0 } else { count };
+        let counts = [
+            rows(Section::Backbones, library.backbones.len()),
+            rows(Section::Probes, library.probes.len()),
+            rows(Section::Datasets, library.datasets.len()),
+        ];
+        let evaluate = if counts[2] > 0 { EVALUATE_PX } else { 0.0 };
+        let [backbones, probes, datasets] = library_section::heights(kept, counts, all, evaluate);
+        let name = cx.backbone().map_or(String::new(), |(_, info)| info.id.clone());
+        let actions = [(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")];
+        if header(ui, cx, Section::Backbones, (all, &name), &actions) {
+            let count = cx.state.library.backbones.len();
+            list(ui, "backbones", count, backbones, "No backbone open", |ui, at| backbone(ui, cx, at));
+            edge(ui, cx, Section::Backbones, backbones);
+        }
+        let name = cx.focus.map_or(String::new(), |column| cx.state.column_title(column));
+        let actions = [(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")];
+        if header(ui, cx, Section::Probes, (all, &name), &actions) {
+            let count = cx.state.library.probes.len();
+            self.probes.bar(ui, cx);
+            list(ui, "probes", count, probes, "No probe open", |ui, at| self.probes.row(ui, cx, at));
+            edge(ui, cx, Section::Probes, probes);
+        }
+        let name = cx.state.dataset().map_or(String::new(), |(_, part)| part.asked.dataset.clone());
+        if header(ui, cx, Section::Datasets, (all, &name), &[(Action::OpenDataset, "Folder…")]) {
+            self::datasets(ui, cx, datasets);
+            edge(ui, cx, Section::Datasets, datasets);
+        }
+        let actions = [(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")];
+        let name = cx.state.library.images.len().to_string();
+        if header(ui, cx, Section::Images, (all, &name), &actions) {
+            self.gallery.ui(ui, cx);
+        }
     }
 }
 
 /// The datasets that are open, and how probes are evaluated on the one that is looked at.
-fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    header(ui, cx, "Datasets", &[(Action::OpenDataset, "Folder…")]);
+fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
     let count = cx.state.library.datasets.len();
-    let room = (count as f32).min(MAX_DATASETS) * (library_row::HEIGHT_PX + 2.0);
     list(ui, "datasets", count, room, "No dataset open", |ui, at| dataset(ui, cx, at));
     if cx.state.dataset().is_some() {
         ui.horizontal(|ui| {
@@ -83,7 +101,6 @@ fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         });
     }
-    ui.add_space(4.0);
 }
 
 fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
@@ -120,23 +137,6 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
             part.dataset.notes.iter().for_each(|note| drop(ui.weak(note)));
             ui.weak("Right-click to choose another split");
         }
-    });
-}
-
-/// The name of a section and what opens more of it.
-fn header(ui: &mut Ui, cx: &mut PanelContext<'_>, title: &str, actions: &[(Action, &str)]) {
-    ui.horizontal(|ui| {
-        ui.label(RichText::new(title).size(14.5).strong());
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            ui.spacing_mut().item_spacing.x = 4.0;
-            for (action, text) in actions.iter().rev() {
-                let response = ui.small_button(*text).on_hover_text(action.text());
-                response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, action.text()));
-                if response.clicked() {
-                    cx.choose(*action);
-                }
-            }
-        });
     });
 }
 

@@ -13,6 +13,8 @@ pub const HEIGHT_PX: f32 = 40.0;
 /// What an entry shows.
 pub struct Entry<'a> {
     pub name: &'a str,
+    /// What a screen reader calls it.
+    pub said: &'a str,
     /// What it is, or why it cannot be used.
     pub about: &'a str,
     /// Colour of its dot.
@@ -38,7 +40,7 @@ pub struct Done {
 impl<'a> Entry<'a> {
     /// One that is neither shown nor chosen.
     pub fn new(name: &'a str, about: &'a str, dot: Color32) -> Self {
-        Self { name, about, dot, selected: false, chosen: false, compared: None }
+        Self { name, said: name, about, dot, selected: false, chosen: false, compared: None }
     }
 
     /// Draws it as wide as there is room.
@@ -47,9 +49,10 @@ impl<'a> Entry<'a> {
         let (rect, response) =
             ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT_PX), Sense::click());
         let enabled = ui.is_enabled();
-        response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.name));
-        // Over the button the line itself is not hovered, so the place decides.
-        let over = ui.rect_contains_pointer(rect);
+        response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.said));
+        // Over the button the line itself is not hovered, so the place decides. With the keyboard on it, its buttons are
+        // the next to come to.
+        let over = ui.rect_contains_pointer(rect) || response.has_focus();
         let fill = match (self.selected, over) {
             (true, _) => ui.visuals().selection.bg_fill,
             (false, true) => ui.visuals().widgets.hovered.weak_bg_fill,
@@ -71,6 +74,13 @@ impl<'a> Entry<'a> {
         };
         line(13.5, middle - 8.5, self.name, theme.ink);
         line(11.5, middle + 9.0, self.about, if self.selected { theme.ink } else { theme.muted });
+        if response.has_focus() {
+            style::focus(ui, rect, 5.0);
+        }
+        // The next row is in sight as well, so that the keyboard comes to it.
+        if response.gained_focus() {
+            ui.scroll_to_rect(rect.expand2(Vec2::new(0.0, 0.5 * HEIGHT_PX)), None);
+        }
         let close = over && close(ui, rect, self.name);
         let compare = marked && compare(ui, rect, self.name, self.compared == Some(true));
         Done { response, close, compare }

@@ -15,6 +15,7 @@ mod getting_started;
 mod jobs;
 mod library;
 mod library_row;
+mod library_section;
 mod overview;
 pub mod placeholder;
 mod plot_view;

@@ -13,6 +13,7 @@ use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::state::Status;
 use crate::app::state::command::Command;
 use crate::app::window::style;
+use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::paint::color32;
 
 #[derive(Default)]
@@ -71,7 +72,8 @@ impl ProbeRows {
         let shown = cx.column().is_some_and(|column| column.probe == *id);
         let name = cx.state.library.probe_name(*id);
         let compared = cx.state.is_compared(*id);
-        let entry = Entry::new(&name, &about, dot);
+        let said = said(cx, *id, &name);
+        let entry = Entry { said: &said, ..Entry::new(&name, &about, dot) };
         let chosen = self.chosen.contains(id);
         let done = Entry { selected: shown, chosen, compared: Some(compared), ..entry }.show(ui);
         if done.close {
@@ -132,5 +134,16 @@ impl ProbeRows {
             Some(Status::Failed(_)) => cx.send(Command::ReopenProbe(id)),
             _ => cx.send(Command::ShowProbe(id)),
         }
+    }
+}
+
+/// The name of a probe and its accuracy, as a screen reader says them: on the dataset that is looked at, else as it was
+/// trained.
+fn said(cx: &PanelContext<'_>, id: ProbeId, name: &str) -> String {
+    let evaluated = cx.state.evaluation(id, Intervention::None).and_then(Result::ok);
+    let trained = || cx.state.library.probes.get(&id)?.status.ready()?.accuracy;
+    match evaluated.map(|evaluation| evaluation.accuracy()).or_else(trained) {
+        Some(accuracy) => format!("{name}, accuracy {accuracy:.1} %"),
+        None => name.to_owned(),
     }
 }

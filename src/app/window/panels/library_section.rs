@@ -1,0 +1,191 @@
+//! Sections of the library: each folds, and the lists are as high as a person drags them; of what is not said the
+//! images have the larger part.
+
+use eframe::egui;
+use egui::{Align, CursorIcon, Layout, Rect, RichText, Role, Sense, Ui, Vec2, WidgetInfo, pos2};
+
+use super::PanelContext;
+use super::library_row::HEIGHT_PX;
+use crate::app::state::command::{Action, Command};
+use crate::app::state::settings::LibrarySections;
+use crate::app::window::style;
+use crate::viz::draw::{color32, font};
+
+/// Height of a row and the gap below it.
+pub const ROW_PX: f32 = HEIGHT_PX + 2.0;
+/// Below this height of the library what is seldom changed is folded at first.
+const SHORT_PX: f32 = 560.0;
+/// Part of the height that images have at least.
+const IMAGES: f32 = 0.42;
+/// Height of a section's name, and of the gap and the edge below its list.
+const HEAD_PX: f32 = 36.0;
+/// Least that a person can leave to the images.
+const LEAST_PX: f32 = 96.0;
+/// Height of the edge that is dragged.
+const EDGE_PX: f32 = 7.0;
+
+/// A section of the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    Backbones,
+    Probes,
+    Datasets,
+    Images,
+}
+
+impl Section {
+    /// What it is called, on the screen and in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Backbones => "Backbones",
+            Self::Probes => "Probes",
+            Self::Datasets => "Datasets",
+            Self::Images => "Images",
+        }
+    }
+
+    /// Whether it is folded: as a person left it, else where the room is short and it is seldom needed.
+    pub fn is_folded(self, kept: &LibrarySections, all: f32) -> bool {
+        let short = all < SHORT_PX && matches!(self, Self::Backbones | Self::Datasets);
+        kept.folded.get(self.name()).copied().unwrap_or(short)
+    }
+}
+
+/// Height of the lists of backbones, probes and datasets: `rows` that each has, none where it is folded; in a library
+/// `all` high, of which `other` stands between.
+pub fn heights(kept: &LibrarySections, rows: [usize; 3], all: f32, other: f32) -> [f32; 3] {
+    let sections = [Section::Backbones, Section::Probes, Section::Datasets];
+    let images = !Section::Images.is_folded(kept, all);
+    let room = (all - 4.0 * HEAD_PX - other).max(0.0);
+    let whole = rows.map(|rows| rows as f32 * ROW_PX);
+    let dragged = sections.map(|section| kept.heights.get(section.name()).copied());
+    // Of what nobody dragged backbones and datasets show a few, probes what is left.
+    let most = [3.0 * ROW_PX, f32::INFINITY, 2.0 * ROW_PX];
+    let mut wanted: [f32; 3] =
+        std::array::from_fn(|at| dragged[at].unwrap_or(most[at]).min(whole[at]).max(whole[at].min(ROW_PX)));
+    let own = |at: usize, free: f32, wanted: &mut [f32; 3]| {
+        let over = (wanted.iter().sum::<f32>() - free).max(0.0);
+        let least = whole[at].min(if at == 1 { 2.0 * ROW_PX } else { ROW_PX });
+        wanted[at] = (wanted[at] - over).max(least.min(wanted[at]));
+    };
+    let free = if images { room - IMAGES * all } else { room };
+    for at in [1, 2, 0].into_iter().filter(|at| dragged[*at].is_none()) {
+        own(at, free, &mut wanted);
+    }
+    // What was dragged gives way only to the last of the images.
+    let least = if images { LEAST_PX } else { 0.0 };
+    for at in [1, 2, 0] {
+        own(at, room - least, &mut wanted);
+    }
+    wanted
+}
+
+/// The name of a section, which folds it, and what opens more of it; a folded one says what it `holds`. Whether it is
+/// unfolded.
+pub fn header(
+    ui: &mut Ui,
+    cx: &mut PanelContext<'_>,
+    section: Section,
+    (all, holds): (f32, &str),
+    actions: &[(Action, &str)],
+) -> bool {
+    let kept = &cx.state.settings.library;
+    let folded = section.is_folded(kept, all);
+    ui.horizontal(|ui| {
+        let title = RichText::new(section.name()).size(14.5).strong();
+        let width = 18.0 + font::width(section.name(), 14.5) + 6.0;
+        let (rect, response) = ui.allocate_exact_size(Vec2::new(width, 24.0), Sense::click());
+        let icon = Rect::from_center_size(pos2(rect.left() + 6.0, rect.center().y), Vec2::splat(10.0));
+        let small = response.clone().with_new_rect(icon);
+        egui::collapsing_header::paint_default_icon(ui, if folded { 0.0 } else { 1.0 }, &small);
+        let text = pos2(rect.left() + 16.0, rect.center().y);
+        let galley = egui::WidgetText::from(title).into_galley(
+            ui,
+            Some(egui::TextWrapMode::Extend),
+            f32::INFINITY,
+            egui::TextStyle::Body,
+        );
+        let at = pos2(text.x, text.y - galley.size().y / 2.0);
+        ui.painter().galley(at, galley, ui.visuals().text_color());
+        let said = format!("{} {}", if folded { "Unfold" } else { "Fold" }, section.name().to_lowercase());
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, !folded, &said));
+        if response.has_focus() {
+            style::focus(ui, rect, 4.0);
+        }
+        if response.on_hover_text(&said).clicked() {
+            let mut next = kept.clone();
+            next.folded.insert(section.name().to_owned(), !folded);
+            cx.send(Command::SetLibrary(Box::new(next)));
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            for (action, text) in actions.iter().rev() {
+                let response = ui.small_button(*text).on_hover_text(action.text());
+                response.widget_info(|| WidgetInfo::labeled(Role::Button, true, action.text()));
+                if response.clicked() {
+                    cx.choose(*action);
+                }
+            }
+            if folded && !holds.is_empty() {
+                ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                    let text = font::fit(holds, 11.5, ui.available_width());
+                    ui.label(RichText::new(text).small().weak()).on_hover_text(holds);
+                });
+            }
+        });
+    });
+    !folded
+}
+
+/// The edge below a list `height` high: dragged, it makes the list higher or lower; a double click gives it its first
+/// height again.
+pub fn edge(ui: &mut Ui, cx: &mut PanelContext<'_>, section: Section, height: f32) {
+    let (rect, _) = ui.allocate_exact_size(Vec2::new(ui.available_width(), EDGE_PX), Sense::hover());
+    let response = ui.interact(rect, ui.id().with(("edge", section.name())), Sense::click_and_drag());
+    let said = format!("Resize {}", section.name().to_lowercase());
+    response.widget_info(|| WidgetInfo::labeled(Role::Splitter, true, &said));
+    let response = response.on_hover_cursor(CursorIcon::ResizeVertical);
+    let active = response.hovered() || response.dragged();
+    let color = if active { cx.theme.axis } else { cx.theme.faint };
+    let middle = rect.center();
+    let half = if active { rect.width() / 2.0 } else { 14.0 };
+    ui.painter().hline(middle.x - half..=middle.x + half, middle.y, egui::Stroke::new(1.5, color32(color)));
+    let kept = &cx.state.settings.library;
+    if response.double_clicked() {
+        let mut next = kept.clone();
+        next.heights.remove(section.name());
+        cx.send(Command::SetLibrary(Box::new(next)));
+    } else if response.dragged() && response.drag_delta().y != 0.0 {
+        let mut next = kept.clone();
+        let wanted = (height + response.drag_delta().y).max(ROW_PX);
+        next.heights.insert(section.name().to_owned(), wanted);
+        cx.send(Command::SetLibrary(Box::new(next)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_keep_their_part_and_what_is_dragged_its_height() {
+        let kept = LibrarySections::default();
+        let first = heights(&kept, [1, 25, 1], 800.0, 30.0);
+        assert_eq!((first[0], first[2]), (ROW_PX, ROW_PX), "a list is no higher than its rows");
+        let images = 800.0 - 4.0 * HEAD_PX - 30.0 - first.iter().sum::<f32>();
+        assert!(images >= IMAGES * 800.0 - 1.0, "{images} for the images");
+        assert!(first[1] > 3.0 * ROW_PX, "{first:?}");
+        // 150 % at 720 lines: the folded ones have no rows.
+        let small = heights(&kept, [0, 25, 0], 400.0, 0.0);
+        assert_eq!(small, [0.0, 2.0 * ROW_PX, 0.0]);
+        assert!(Section::Backbones.is_folded(&kept, 400.0) && !Section::Backbones.is_folded(&kept, 800.0));
+        let dragged = LibrarySections { heights: [("Probes".to_owned(), 420.0)].into(), ..kept.clone() };
+        assert_eq!(heights(&dragged, [1, 25, 1], 800.0, 30.0)[1], 420.0);
+        let beyond = LibrarySections { heights: [("Probes".to_owned(), 9000.0)].into(), ..kept.clone() };
+        let left =
+            800.0 - 4.0 * HEAD_PX - 30.0 - heights(&beyond, [1, 25, 1], 800.0, 30.0).iter().sum::<f32>();
+        assert!((left - LEAST_PX).abs() < 1.0, "{left}");
+        let folded = LibrarySections { folded: [("Images".to_owned(), true)].into(), ..kept };
+        assert!(heights(&folded, [1, 25, 1], 800.0, 30.0)[1] > first[1], "folded images leave their room");
+    }
+}
