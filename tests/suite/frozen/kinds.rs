@@ -154,7 +154,7 @@ fn settings() -> Settings {
         datasets: paths("data"),
         workspaces: paths("work.ssmprobe"),
     };
-    Settings { theme: ThemeChoice::Dark, scale: 1.25, device: "cpu".into(), recent }
+    Settings { theme: ThemeChoice::Dark, scale: 1.25, device: "cpu".into(), recent, ..Settings::default() }
 }
 
 /// The panes of a window in which one was closed.

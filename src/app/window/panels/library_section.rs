@@ -141,7 +141,7 @@ pub fn header(
 /// height again.
 pub fn edge(ui: &mut Ui, cx: &mut PanelContext<'_>, section: Section, height: f32) {
     let (rect, _) = ui.allocate_exact_size(Vec2::new(ui.available_width(), EDGE_PX), Sense::hover());
-    let response = ui.interact(rect, ui.id().with(("edge", section.name())), Sense::click_and_drag());
+    let response = ui.interact(rect, ui.scope_id().with(("edge", section.name())), Sense::click_and_drag());
     let said = format!("Resize {}", section.name().to_lowercase());
     response.widget_info(|| WidgetInfo::labeled(Role::Splitter, true, &said));
     let response = response.on_hover_cursor(CursorIcon::ResizeVertical);
