@@ -52,7 +52,9 @@ impl<'a> Entry<'a> {
         response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.said));
         // Over the button the line itself is not hovered, so the place decides. With the keyboard on it, its buttons are
         // the next to come to.
-        let over = ui.rect_contains_pointer(rect) || response.has_focus();
+        let held = ["close", "compare"].map(|what| button_id(ui, what, self.name, rect));
+        let held = response.has_focus() || ui.memory(|m| held.iter().any(|id| m.has_focus(*id)));
+        let over = ui.rect_contains_pointer(rect) || held;
         let fill = match (self.selected, over) {
             (true, _) => ui.visuals().selection.bg_fill,
             (false, true) => ui.visuals().widgets.hovered.weak_bg_fill,
@@ -87,12 +89,16 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// The id of a button of a line: the same while it stands where it does.
+fn button_id(ui: &Ui, what: &str, name: &str, rect: Rect) -> egui::Id {
+    ui.scope_id().with((what, name, rect.top().to_bits()))
+}
+
 /// The button that puts a probe beside the others, or takes it from there: two columns, filled where it
 /// stands there.
 fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 38.0, rect.center().y), Vec2::splat(20.0));
-    let response =
-        ui.interact(square, ui.scope_id().with(("compare", name, rect.top().to_bits())), Sense::click());
+    let response = ui.interact(square, button_id(ui, "compare", name, rect), Sense::click());
     let text =
         if compared { format!("Remove {name} from Compare") } else { format!("Add {name} to Compare") };
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, compared, &text));
@@ -115,8 +121,7 @@ fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
 /// The button that forgets an entry, a cross drawn by hand: no font has to have it.
 fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 14.0, rect.center().y), Vec2::splat(18.0));
-    let response =
-        ui.interact(square, ui.scope_id().with(("close", name, rect.top().to_bits())), Sense::click());
+    let response = ui.interact(square, button_id(ui, "close", name, rect), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Close {name}")));
     let visuals = ui.style().interact(&response);
     if response.hovered() {
