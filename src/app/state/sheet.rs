@@ -63,7 +63,7 @@ impl State {
     /// What a column made of an image, once it is known.
     pub fn image_map(&self, column: ColumnId, image: ImageId) -> Option<Result<&Arc<ImageMap>, &UserError>> {
         let (key, map) = self.sheet.known.get(&(column, image))?;
-        (self.key_of(column, image).as_ref() == Some(key)).then(|| map.as_ref())
+        (self.key_of(column, image).as_ref() == Some(key)).then_some(map.as_ref())
     }
 
     /// Everything beside the image that what these columns make of one depends on, in words: another is asked for anew.

@@ -97,7 +97,7 @@ impl ProbeRows {
                             ui.weak(format!("Reads the tokens of {}", backbone.unwrap_or_default()));
                         }
                         Some(Compatibility::Doubtful(why) | Compatibility::DoesNot(why)) => {
-                            drop(ui.label(why))
+                            drop(ui.label(why));
                         }
                         None => drop(ui.weak("Open a backbone to see whether it fits")),
                     }
