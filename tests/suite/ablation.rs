@@ -340,16 +340,16 @@ fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() 
     probe.meta.classes = ["2", "0", "1"].map(str::to_owned).to_vec();
     let nulls = NullBands::new(2, 0);
     let asked = eval_set(&[0], &[0]);
-    let mut interview =
+    let mut evaluator =
         Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
-    interview.go_on(1).unwrap();
-    let top = interview.top(0);
+    evaluator.go_on(1).unwrap();
+    let top = evaluator.top(0);
     let names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["2", "0", "1"]);
     // exp(3), exp(2) and exp(1) over their sum.
     let probabilities: Vec<f32> = top.iter().map(|(_, probability)| *probability).collect();
     assert_close("probabilities", probabilities, [0.665_241, 0.244_728, 0.090_031], 1e-6);
-    assert_eq!(interview.finish("p".into(), "b".into()).predicted, [2]);
+    assert_eq!(evaluator.finish("p".into(), "b".into()).predicted, [2]);
 }
 
 #[test]

@@ -469,7 +469,7 @@ fn a_stability_is_of_the_probe_that_was_measured() {
             image: ask.image,
             result: Ok(Arc::new(found)),
         };
-        state.apply(Event::Steadied { job: *job, answer });
+        state.apply(Event::StabilityMeasured { job: *job, answer });
         state.apply(Event::Finished(*job));
     };
     let ask = measure(&mut state);
@@ -946,7 +946,7 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
         };
         let events = desk.job(Request::Compute(JobId(job), Compute::Stability(ask)));
         let answer = events.into_iter().find_map(|event| match event {
-            Event::Steadied { answer, .. } => Some(answer.result),
+            Event::StabilityMeasured { answer, .. } => Some(answer.result),
             _ => None,
         });
         answer.expect("an answer")
@@ -1011,7 +1011,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     };
     let result = Ok(Arc::new(found));
     let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
-    window.wire.borrow_mut().events.extend([Event::Steadied { job, answer }, Event::Finished(job)]);
+    window.wire.borrow_mut().events.extend([Event::StabilityMeasured { job, answer }, Event::Finished(job)]);
     window.harness.run();
     assert!(window.has("Stability of the order") && window.idle());
 }

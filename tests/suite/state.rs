@@ -136,7 +136,7 @@ fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
         let image = asked.image.to_string();
         ExplainResult { column: asked.column, result: Ok(Arc::new(trace(&image))) }
     });
-    let mut requests = state.apply(Event::Looked { job: *job, seen: seen.collect() });
+    let mut requests = state.apply(Event::Explained { job: *job, seen: seen.collect() });
     requests.extend(state.apply(Event::Finished(*job)));
     requests
 }

@@ -175,14 +175,14 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
         desk.look(job);
         let events = desk.until(|event| end(event) == Some(JobId(job)) || end(event) == Some(JobId(10)));
         assert_eq!(events.last().and_then(end), Some(JobId(job)), "the training ended before it was looked");
-        assert!(events.iter().any(|event| matches!(event, Event::Looked { .. })), "{events:?}");
+        assert!(events.iter().any(|event| matches!(event, Event::Explained { .. })), "{events:?}");
     }
     // At rest nothing is trained, and looks are answered.
     desk.worker.send(Request::Pause(JobId(10), true));
     desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
     desk.look(30);
     let rest = desk.end(30);
-    assert!(rest.iter().any(|event| matches!(event, Event::Looked { .. })));
+    assert!(rest.iter().any(|event| matches!(event, Event::Explained { .. })));
     desk.look(31);
     let rest = desk.end(31);
     assert!(!rest.iter().any(|event| matches!(news(event), Some(TrainEvent::Went(_)))), "it trains at rest");
@@ -246,7 +246,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
     assert!(fault.to_string().contains("lost its mind") && fault.remedy.is_some(), "{fault}");
     desk.look(20);
-    assert!(desk.end(20).iter().any(|event| matches!(event, Event::Looked { .. })));
+    assert!(desk.end(20).iter().any(|event| matches!(event, Event::Explained { .. })));
     // An error, too: the folder cannot be made.
     fs::write(desk.disk.path("file"), "").expect("a file");
     let out = Some(desk.disk.path("file/run"));

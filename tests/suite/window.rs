@@ -191,7 +191,7 @@ pub fn good(request: Request) -> Vec<Event> {
             let seen = seen
                 .map(|(at, asked)| ExplainResult { column: asked.column, result: Ok(trace(at)) })
                 .collect();
-            events.push(Event::Looked { job, seen });
+            events.push(Event::Explained { job, seen });
         }
         Request::Thumbnails { wanted, .. } => {
             let picture = Arc::new(Picture { width: 2, height: 2, rgb: vec![90; 12] });

@@ -136,7 +136,7 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
 /// The only answer among events.
 pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
     let answers = events.iter().find_map(|event| match event {
-        Event::Looked { seen, .. } => Some(seen[0].result.clone()),
+        Event::Explained { seen, .. } => Some(seen[0].result.clone()),
         _ => None,
     });
     answers.unwrap_or_else(|| panic!("nothing was seen: {events:?}"))
@@ -213,7 +213,7 @@ fn of_fifty_looks_the_last_is_answered() {
     let answered: Vec<JobId> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Looked { job, .. } => Some(*job),
+            Event::Explained { job, .. } => Some(*job),
             _ => None,
         })
         .collect();

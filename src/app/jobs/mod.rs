@@ -105,9 +105,11 @@ impl Compute {
                 Event::ProbeOpened { job, entry: *entry, info: engine.open_probe(*entry, path)? }
             }
             Self::Explain(spec) | Self::ExplainMany(spec) => {
-                Event::Looked { job, seen: explain::run(engine, spec, reporter)? }
+                Event::Explained { job, seen: explain::run(engine, spec, reporter)? }
             }
-            Self::Stability(spec) => Event::Steadied { job, answer: stability::run(engine, spec, reporter)? },
+            Self::Stability(spec) => {
+                Event::StabilityMeasured { job, answer: stability::run(engine, spec, reporter)? }
+            }
             Self::Evaluate(spec) => {
                 let tell = &mut |answer| tell(Event::Evaluated { job, answer });
                 return evaluate::run(engine, spec, reporter, tell);
@@ -242,7 +244,7 @@ pub enum Event {
         answer: evaluate::EvalAnswer,
     },
     /// How stable the order of one image is.
-    Steadied {
+    StabilityMeasured {
         /// The job.
         job: JobId,
         /// It.
@@ -256,7 +258,7 @@ pub enum Event {
         found: Vec<(PathBuf, PathKind)>,
     },
     /// What probes made of images, in the order asked.
-    Looked {
+    Explained {
         /// The job.
         job: JobId,
         /// One answer for each that was asked.
@@ -340,9 +342,9 @@ impl Event {
             | Self::ImagesListed { job, .. }
             | Self::DatasetOpened { job, .. }
             | Self::Evaluated { job, .. }
-            | Self::Steadied { job, .. }
+            | Self::StabilityMeasured { job, .. }
             | Self::Recognised { job, .. }
-            | Self::Looked { job, .. }
+            | Self::Explained { job, .. }
             | Self::Training { job, .. }
             | Self::Warning { job, .. }
             | Self::Failed(job, _)

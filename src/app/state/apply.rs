@@ -22,7 +22,7 @@ impl State {
             return Vec::new();
         }
         self.explain_event(&event);
-        if let Event::Looked { job, seen } = &event {
+        if let Event::Explained { job, seen } = &event {
             self.sheet_seen(*job, seen);
         }
         self.job_event(&event);
@@ -32,7 +32,7 @@ impl State {
             Event::ProbesListed { paths, .. } => return self.open_run_probes(paths, true),
             Event::ImagesListed { job, paths } => return self.add_images(job, paths),
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
-            Event::Steadied { job, answer } => self.stability_measured(job, answer),
+            Event::StabilityMeasured { job, answer } => self.stability_measured(job, answer),
             Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
             Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
@@ -52,7 +52,7 @@ impl State {
                 return requests;
             }
             // Told by the job itself.
-            Event::Started(_) | Event::Progress(..) | Event::Looked { .. } | Event::Warning { .. } => {}
+            Event::Started(_) | Event::Progress(..) | Event::Explained { .. } | Event::Warning { .. } => {}
         }
         Vec::new()
     }

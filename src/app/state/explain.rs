@@ -168,7 +168,7 @@ impl State {
     /// What an event says of the look under way. Answers to older looks are too late.
     pub(super) fn explain_event(&mut self, event: &Event) {
         match event {
-            Event::Looked { job, seen } if self.explaining == Some(*job) => {
+            Event::Explained { job, seen } if self.explaining == Some(*job) => {
                 self.answered += 1;
                 for answer in seen {
                     if let Err(error) = &answer.result {

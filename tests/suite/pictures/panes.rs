@@ -37,7 +37,7 @@ fn full() -> Window {
         Request::Compute(job, Compute::Stability(ask)) => {
             let result = Ok(small::stability().into());
             let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
-            vec![Event::Steadied { job, answer }, Event::Finished(job)]
+            vec![Event::StabilityMeasured { job, answer }, Event::Finished(job)]
         }
         other => window::good(other),
     });

@@ -209,7 +209,7 @@ pub fn showing(traces: &[Trace]) -> Window {
             let seen = columns
                 .zip(traces.iter().cycle())
                 .map(|(column, trace)| ExplainResult { column, result: Ok(trace.clone()) });
-            vec![Event::Looked { job, seen: seen.collect() }, Event::Finished(job)]
+            vec![Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
         }
         other => window::good(other),
     });

@@ -91,7 +91,7 @@ impl Worker {
             Request::Compute(job, Compute::Stability(ask)) => {
                 let result = Err(UserError::new("no order"));
                 let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
-                vec![Event::Steadied { job, answer }, Event::Finished(job)]
+                vec![Event::StabilityMeasured { job, answer }, Event::Finished(job)]
             }
             Request::Files(job, Files::Recognise { paths }) => {
                 let found = paths.into_iter().map(|path| (path.clone(), kind(&path))).collect();
@@ -106,7 +106,7 @@ impl Worker {
                         result: if odd { Err(UserError::new("no order")) } else { Ok(trace) },
                     }
                 });
-                vec![Event::Looked { job, seen: seen.collect() }, Event::Finished(job)]
+                vec![Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
             }
             Request::Thumbnails { wanted, .. } => {
                 let small =
