@@ -226,6 +226,11 @@ fn permutations_differ_by_image_and_by_seed() {
 
 /// Tokens of `count` images on disk.
 pub fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
+    cache_without(folder, count, &[])
+}
+
+/// Tokens of `count` images on disk, of which those `unread` could not be read.
+fn cache_without(folder: &std::path::Path, count: usize, unread: &[u64]) -> TokenCache {
     let text = str::to_owned;
     let source = TokenKey {
         weights: text("w"),
@@ -235,7 +240,8 @@ pub fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
         precision: Precision::Float32,
     };
     let mut writer = Writer::open(folder, source, count).unwrap();
-    (0..count as u64).for_each(|image| writer.push(Some(tokens(image)), None).unwrap());
+    let read = |image: u64| (!unread.contains(&image)).then(|| tokens(image));
+    (0..count as u64).for_each(|image| writer.push(read(image), None).unwrap());
     writer.finish().unwrap()
 }
 
@@ -414,4 +420,23 @@ fn an_evaluation_sums_up_its_images() {
     let spec = MetricsSpec { ablations: None, ..spec };
     let (_, plain) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));
+}
+
+#[test]
+fn behind_an_unreadable_image_each_keeps_its_class_its_draw_and_its_mask() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache_without(folder.path(), 6, &[1, 4]);
+    let probe = probe("sinkhorn", Sharing::Shared);
+    let cover = |i: usize| Some((0..GRID.len()).map(|t| f64::from(u8::from(t == i))).collect::<Vec<f64>>());
+    let covers: Vec<_> = (0..6).map(cover).collect();
+    let metrics = |kept: &[usize]| {
+        let draws: Vec<u64> = kept.iter().map(|&i| 10 + i as u64).collect();
+        let classes: Vec<usize> = kept.iter().map(|&i| i % CLASSES).collect();
+        let covers: Vec<_> = kept.iter().map(|&i| covers[i].clone()).collect();
+        let spec = MetricsSpec { ablations: Some(SEED), covers: &covers };
+        evaluation(&probe, Intervention::None, &cache, (kept, &draws), &classes, spec).1
+    };
+    let all = metrics(&[0, 1, 2, 3, 4, 5]);
+    assert_eq!((all.images, all.masks), (4, 4));
+    assert_eq!(all, metrics(&[0, 2, 3, 5]));
 }

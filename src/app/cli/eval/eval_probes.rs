@@ -122,24 +122,6 @@ impl Question {
         (Dataset { samples, ..dataset.clone() }, Self { asked, known: Labelled::default(), ..self })
     }
 
-    /// The same without images that could not be read.
-    pub fn readable(&self, cache: &TokenCache) -> anyhow::Result<Self> {
-        let mut draws = Vec::new();
-        let mut asked = Labelled::default();
-        let pairs = self.asked.images.iter().zip(&self.asked.classes).zip(&self.draws);
-        for ((&image, &class), &draw) in pairs.filter(|((image, _), _)| cache.readable(**image)) {
-            asked.images.push(image);
-            asked.classes.push(class);
-            draws.push(draw);
-        }
-        let known = self.known.images.iter().zip(&self.known.classes);
-        let (images, classes) = known.filter(|(image, _)| cache.readable(**image)).unzip();
-        if asked.images.is_empty() {
-            bail!("none of the {} {} images can be read", self.asked.images.len(), self.split);
-        }
-        Ok(Self { split: self.split, asked, draws, known: Labelled { images, classes } })
-    }
-
     /// Refuses a probe that does not know the class of every asked image, by name.
     pub fn check_classes(&self, probe: &Probe, classes: &[String]) -> anyhow::Result<()> {
         let numbers = probe.numbers(classes)?;
@@ -152,31 +134,9 @@ impl Question {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::data::token_cache::{Precision, TokenKey, Writer};
-    use crate::model::grid::Grid;
-    use crate::model::tokens::Tokens;
-
-    #[test]
-    fn behind_an_unreadable_image_each_keeps_its_class_and_its_draw() {
-        let folder = tempfile::tempdir().unwrap();
-        let [weights, preprocessing, dataset, layer] = ["w", "p", "d", "last"].map(str::to_owned);
-        let key = TokenKey { weights, preprocessing, dataset, layer, precision: Precision::Float32 };
-        let mut writer = Writer::open(folder.path(), key, 6).unwrap();
-        for image in 0..6 {
-            let (grid, patches) = (Grid::new(1, 2), vec![1.0; 2]);
-            let tokens = Tokens { grid, width: 1, cls: None, registers: Vec::new(), patches };
-            writer.push((image != 1 && image != 4).then_some(tokens), None).unwrap();
-        }
-        let cache = writer.finish().unwrap();
-        let asked = Labelled { images: vec![0, 1, 2, 3], classes: vec![7, 6, 5, 4] };
-        let known = Labelled { images: vec![4, 5], classes: vec![3, 2] };
-        let question = Question { split: "test", asked, draws: vec![10, 11, 12, 13], known };
-        let left = question.readable(&cache).unwrap();
-        assert_eq!((left.asked.images, left.asked.classes), (vec![0, 2, 3], vec![7, 5, 4]));
-        assert_eq!(left.draws, [10, 12, 13]);
-        assert_eq!((left.known.images, left.known.classes), (vec![5], vec![2]));
-    }
+/// Those of `images` that could be read.
+pub fn readable(images: &Labelled, cache: &TokenCache) -> Labelled {
+    let pairs = images.images.iter().zip(&images.classes);
+    let (images, classes) = pairs.filter(|(image, _)| cache.readable(**image)).unzip();
+    Labelled { images, classes }
 }

@@ -15,7 +15,7 @@ use burn::tensor::Device;
 use clap::Args;
 use serde_json::json;
 
-use self::eval_probes::{Asked, Question, Subject};
+use self::eval_probes::{Asked, Question, Subject, readable};
 use super::inspect::sources::named;
 use super::tokens::TokenFlags;
 use super::{extract, fetch};
@@ -164,7 +164,10 @@ impl Eval {
                 .with_context(|| format!("{}: cannot be made", folder.display()))?;
         }
         let nulls = NullBands::new(DRAWS, self.seed);
-        let readable = question.readable(&cache)?;
+        let [asked_about, known] = [&question.asked, &question.known].map(|set| readable(set, &cache));
+        if asked_about.images.is_empty() {
+            bail!("none of the {} {} images can be read", question.asked.images.len(), question.split);
+        }
         let places = &question.asked.images;
         let read: Vec<Option<usize>> = places.iter().map(|&at| cache.readable(at).then_some(at)).collect();
         let masks = masks::covers(&dataset, &read, &wanted, cache.grid())?;
@@ -177,7 +180,7 @@ impl Eval {
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
         for (subject, name) in subjects.iter().zip(&names) {
             let answer = subject.load().and_then(|(probe, file)| {
-                readable.check_classes(&probe, &dataset.classes)?;
+                question.check_classes(&probe, &dataset.classes)?;
                 let images = (&places[..], &question.draws[..]);
                 let evaluator =
                     Evaluator::new(&probe, Intervention::None, &cache, set.clone(), images, &nulls)?;
@@ -217,13 +220,13 @@ impl Eval {
             bail!("none of the {} probes could be asked", subjects.len() + left_out);
         }
         let found = match self.anchors && !stopped {
-            true => anchors(&cache, &readable.known, &readable.asked, dataset.classes.len()),
+            true => anchors(&cache, &known, &asked_about, dataset.classes.len()),
             false => Vec::new(),
         };
         for anchor in &found {
             self.print(|| output::anchor(anchor))?;
         }
-        let images = readable.asked.images.len();
+        let images = asked_about.images.len();
         if !self.json {
             let name = format!("{images} {} images of {}", question.split, dataset.name);
             stdout::text(output::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
