@@ -29,7 +29,7 @@ fn batch(device: &Device) -> Batch {
     }
 }
 
-fn learner(name: &str) -> HeadTrainer {
+fn trainer(name: &str) -> HeadTrainer {
     let (id, sharing) = match name.strip_suffix("-channel") {
         Some(id) => (id, Sharing::Channel),
         None => (name, Sharing::Shared),
@@ -49,8 +49,8 @@ fn steps(c: &mut Criterion) {
     let channel = ["raster-channel", "vmamba-channel", "sinkhorn-channel"];
     for name in HEADS.iter().map(|kind| kind.id).chain(channel).chain(["joint"]) {
         let own = if name == "joint" { of_paper().map(|kind| kind.id).collect() } else { vec![name] };
-        let mut learners: Vec<HeadTrainer> = own.iter().map(|name| learner(name)).collect();
-        group.bench_function(name, |b| b.iter(|| step_all(&mut learners, &batch, &labels, 1e-3)));
+        let mut trainers: Vec<HeadTrainer> = own.iter().map(|name| trainer(name)).collect();
+        group.bench_function(name, |b| b.iter(|| step_all(&mut trainers, &batch, &labels, 1e-3)));
     }
     group.finish();
 }

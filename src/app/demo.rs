@@ -75,7 +75,8 @@ pub struct DemoInfo {
     /// How many validation scenes the object's AUC was taken on.
     pub auc_scenes: u64,
     /// How the probes were trained.
-    pub protocol: TrainConfig,
+    #[serde(rename = "protocol")]
+    pub config: TrainConfig,
     /// The backbones.
     pub backbones: Vec<DemoBackbone>,
 }

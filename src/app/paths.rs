@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 /// Names the folder of all token caches where it lies elsewhere.
 pub const CACHE_ENV: &str = "SSMPROBE_CACHE";
-/// Most bytes one token cache may take unless a person says otherwise.
-pub const TOKENS_LIMIT: u64 = 50_000_000_000;
+/// Most gigabytes one token cache may take unless a person says otherwise.
+pub const TOKENS_LIMIT_GB: f64 = 50.0;
 
 /// The folder of all token caches: what [`CACHE_ENV`] names, else `tokens` in the user's cache folder;
 /// absent where the user has no home.

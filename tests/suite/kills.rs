@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::app::jobs::train::{self, TrainForm, TrainSpec};
+use ssmprobe::app::jobs::extract::TokenSettings;
+use ssmprobe::app::jobs::train::{self, TrainPlan, TrainSettings, TrainSpec};
 use ssmprobe::app::jobs::{Event, Fetch, JobId, Request};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
@@ -26,19 +27,19 @@ const DISK: &str = "SSMPROBE_SUITE_DISK";
 const AT: &str = "SSMPROBE_SUITE_AT";
 
 /// What a training in the window is made of, in `disk`.
-fn draft(disk: &Path, data: &Path) -> TrainForm {
-    TrainForm {
+fn draft(disk: &Path, data: &Path) -> TrainSettings {
+    TrainSettings {
         backbone: run::backbone().display().to_string(),
         data: Some(data.to_owned()),
         heads: vec!["gap".into(), "sinkhorn".into()],
-        settings: "sinkhorn.state_dim=8 sinkhorn.iterations=5".into(),
+        head_settings: "sinkhorn.state_dim=8 sinkhorn.iterations=5".into(),
         epochs: 3,
         batch: 16,
         seeds: 2,
         device: "cpu".into(),
         out: Some(disk.join("run")),
-        cache: Some(disk.join("cache")),
-        ..TrainForm::default()
+        tokens: TokenSettings { cache: Some(disk.join("cache")), ..TokenSettings::default() },
+        ..TrainSettings::default()
     }
 }
 
@@ -46,7 +47,9 @@ fn draft(disk: &Path, data: &Path) -> TrainForm {
 fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
     let draft = draft(disk, data);
     let ask = match disk.join("run/run.json").exists() {
-        true => Fetch::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.cache },
+        true => {
+            Fetch::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.tokens.cache }
+        }
         false => Fetch::Begin(Box::new(draft)),
     };
     let events = desk.job(Request::Fetch(JobId(job), ask));
@@ -266,9 +269,8 @@ fn gone() {
     let scenes = scenes();
     let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
     let go = |disk: &Path, gone: &str, mut left: isize| {
-        let draft = draft(disk, &scenes.data());
-        let order = draft.order(run::backbone()).expect("an order");
-        let spec = TrainSpec { order, out: disk.join("run"), resume: true };
+        let plan = TrainPlan::new(draft(disk, &scenes.data()), run::backbone()).expect("a plan");
+        let spec = TrainSpec { plan, out: disk.join("run"), resume: true };
         train::run(device::choose, &spec, &mut |event| {
             let counts = match event {
                 train::Event::Extract { .. } => gone == "cache",

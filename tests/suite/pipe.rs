@@ -12,7 +12,7 @@ use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSpli
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{Failure, Steps};
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
-use ssmprobe::app::jobs::train::{Estimate, TrainForm};
+use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainItem,
@@ -73,7 +73,8 @@ fn every_request_survives_a_pipe() {
     };
     let class = ClassChoice::Named("dog".into());
     let settings = ExplainSettings { rho: Some(0.1 + 0.2), ..ExplainSettings::default() };
-    let draft = || Box::new(TrainForm { data: Some("birds".into()), out: None, ..TrainForm::default() });
+    let draft =
+        || Box::new(TrainSettings { data: Some("birds".into()), out: None, ..TrainSettings::default() });
     let (subject, part) = (subject(), Arc::new(rows()));
     let place = ImageSource::from(PathBuf::from("x.png"));
     let open = Fetch::OpenBackbone {

@@ -92,7 +92,9 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     assert_eq!(does(&mut state, Command::Undo), Some(DEEP));
     let column = *state.columns.iter().find(|(_, column)| column.probe == silent).expect("a column").0;
     assert_eq!(does(&mut state, Command::RemoveColumn(column)), None);
-    assert!(state.library.token_mismatch(deep).is_none() && state.training.form.taking == DEEP.taking());
+    assert!(
+        state.library.token_mismatch(deep).is_none() && state.training.form.tokens.taking == DEEP.taking()
+    );
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selec
         cache: None,
         grid: Grid::new(3, 4),
         heads: heads.iter().map(|head| variant(head)).collect(),
-        protocol: TrainConfig { epochs: 2, batch: 16, rate: 1e-3 },
+        config: TrainConfig { epochs: 2, batch: 16, rate: 1e-3 },
         seeds: (0..seeds).collect(),
         selection,
         warning: None,

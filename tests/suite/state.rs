@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use serde_json::json;
+use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
-use ssmprobe::app::jobs::train::TrainForm;
+use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainResult,
     ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
@@ -261,7 +262,7 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
             _ => None,
         });
         play(&mut state, requests);
-        (options, state.library.fit(entry), state.training.form.taking)
+        (options, state.library.fit(entry), state.training.form.tokens.taking)
     };
     let deep = TokenSpec { layer: Some(1), size: Some(160), ..TokenSpec::default() };
     let options = BackboneOptions { layer: Some(1), pixels: Some(160), ..BackboneOptions::default() };
@@ -675,21 +676,21 @@ fn a_workspace_moves_with_all_of_its_folder() {
     for kind in ["tiny", "birds", "tokens", "runs/one"] {
         std::fs::create_dir_all(old.join(kind)).expect("a folder");
     }
-    let training = TrainForm {
+    let training = TrainSettings {
         backbone: old.join("tiny").display().to_string(),
         data: Some(old.join("birds")),
         out: Some(old.join("runs/two")),
-        cache: Some(old.join("tokens")),
-        ..TrainForm::default()
+        tokens: TokenSettings { cache: Some(old.join("tokens")), ..TokenSettings::default() },
+        ..TrainSettings::default()
     };
     let runs = vec![old.join("runs/one"), old.join("runs/lost"), folder.path().join("elsewhere")];
     let saved = Workspace { training, runs, ..Workspace::default() };
     saved.save(&old.join("w.ssmprobe")).expect("saved");
     std::fs::rename(&old, &new).expect("moved");
     let mut loaded = Workspace::load(&new.join("w.ssmprobe")).expect("loaded");
-    let TrainForm { backbone, data, out, cache, .. } = &loaded.training;
+    let TrainSettings { backbone, data, out, tokens, .. } = &loaded.training;
     assert_eq!(Path::new(backbone), new.join("tiny"));
-    let paths = [data, out, cache].map(|path| path.clone().expect("a path"));
+    let paths = [data, out, &tokens.cache].map(|path| path.clone().expect("a path"));
     assert_eq!(paths, ["birds", "runs/two", "tokens"].map(|name| new.join(name)));
     assert_eq!(loaded.runs[..2], ["one", "lost"].map(|name| new.join("runs").join(name)));
     // Runs that are gone are missing, and located.
@@ -702,7 +703,7 @@ fn a_workspace_moves_with_all_of_its_folder() {
     assert_eq!(loaded.locate(Entry::Run(2), &found), 1);
     assert_eq!((&loaded.runs[2], loaded.missing().len()), (&found, 1));
     // An id of the Hub is no path.
-    let training = TrainForm { backbone: "org/name".into(), ..TrainForm::default() };
+    let training = TrainSettings { backbone: "org/name".into(), ..TrainSettings::default() };
     Workspace { training, ..Workspace::default() }.save(&new.join("w.ssmprobe")).expect("saved");
     let loaded = Workspace::load(&new.join("w.ssmprobe")).expect("loaded");
     assert_eq!(loaded.training.backbone, "org/name");

@@ -39,7 +39,7 @@ fn cache(folder: &std::path::Path) -> TokenCache {
     writer.finish().unwrap()
 }
 
-fn learner(kind: &'static HeadSpec, device: &Device) -> HeadTrainer {
+fn trainer(kind: &'static HeadSpec, device: &Device) -> HeadTrainer {
     let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
     let config = Config { state_dim: Some(8), k: Some(3), ..Config::default() };
     HeadTrainer::new(kind.id, Model::start(kind, &config, dims, 3, device).unwrap())
@@ -50,29 +50,29 @@ fn learner(kind: &'static HeadSpec, device: &Device) -> HeadTrainer {
 fn run(
     tokens: &TokenCache,
     kinds: &[&'static HeadSpec],
-    protocol: &TrainConfig,
+    config: &TrainConfig,
     cut: Option<usize>,
 ) -> Vec<HeadTrainer> {
     let device = Device::flex();
     let images: Vec<usize> = (0..IMAGES).collect();
     let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
-    let task = Task { tokens, train: &all, select: &all, test: &all, protocol, device: &device, seed: 3 };
-    let mut learners: Vec<HeadTrainer> = kinds.iter().map(|kind| learner(kind, &device)).collect();
+    let task = Task { tokens, train: &all, select: &all, test: &all, config, device: &device, seed: 3 };
+    let mut trainers: Vec<HeadTrainer> = kinds.iter().map(|kind| trainer(kind, &device)).collect();
     let mut steps = 0;
     let mut stop = |event: Event| {
         steps += usize::from(matches!(event, Event::Step { .. }));
         if Some(steps) == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let position = train(&task, &mut learners, TrainCursor::default(), &mut stop).unwrap();
+    let position = train(&task, &mut trainers, TrainCursor::default(), &mut stop).unwrap();
     if cut.is_some() {
-        let saved: Vec<_> = learners.iter().map(HeadTrainer::save).collect();
-        let fresh = kinds.iter().map(|kind| learner(kind, &device));
-        let mut learners: Vec<HeadTrainer> =
+        let saved: Vec<_> = trainers.iter().map(HeadTrainer::save).collect();
+        let fresh = kinds.iter().map(|kind| trainer(kind, &device));
+        let mut trainers: Vec<HeadTrainer> =
             fresh.zip(saved).map(|(fresh, saved)| fresh.restore(saved, &device).unwrap()).collect();
-        train(&task, &mut learners, position, &mut |_| ControlFlow::Continue(())).unwrap();
-        return learners;
+        train(&task, &mut trainers, position, &mut |_| ControlFlow::Continue(())).unwrap();
+        return trainers;
     }
-    learners
+    trainers
 }
 
 #[test]
@@ -80,14 +80,14 @@ fn every_head_overfits_eight_images() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
-    let protocol = TrainConfig { epochs: 150, batch: 8, rate: 2e-2 };
+    let config = TrainConfig { epochs: 150, batch: 8, rate: 2e-2 };
     let mut names = Vec::new();
-    for learner in run(&tokens, &kinds, &protocol, None) {
-        assert_eq!(learner.failure, None, "{}", learner.name);
-        assert!(learner.history.iter().all(|epoch| epoch.loss.is_finite()), "{}", learner.name);
-        let reached: Vec<f64> = learner.history.iter().map(|epoch| epoch.train).collect();
-        assert!(reached.contains(&100.0), "{} reaches {reached:?} %", learner.name);
-        names.push(learner.name);
+    for trainer in run(&tokens, &kinds, &config, None) {
+        assert_eq!(trainer.progress.failure, None, "{}", trainer.name);
+        assert!(trainer.progress.history.iter().all(|epoch| epoch.loss.is_finite()), "{}", trainer.name);
+        let reached: Vec<f64> = trainer.progress.history.iter().map(|epoch| epoch.train).collect();
+        assert!(reached.contains(&100.0), "{} reaches {reached:?} %", trainer.name);
+        names.push(trainer.name);
     }
     assert_eq!(names, HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>());
 }
@@ -97,12 +97,12 @@ fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
-    let protocol = TrainConfig { epochs: 3, batch: 3, rate: 1e-2 };
-    let together = run(&tokens, &kinds, &protocol, None);
-    let cut = run(&tokens, &kinds, &protocol, Some(5));
+    let config = TrainConfig { epochs: 3, batch: 3, rate: 1e-2 };
+    let together = run(&tokens, &kinds, &config, None);
+    let cut = run(&tokens, &kinds, &config, Some(5));
     assert_eq!((together.len(), cut.len()), (HEADS.len(), HEADS.len()));
     for ((kind, joint), cut) in kinds.iter().zip(&together).zip(&cut) {
-        let alone = run(&tokens, &[kind], &protocol, None);
+        let alone = run(&tokens, &[kind], &config, None);
         for (name, other) in [("alone", &alone[0]), ("cut", cut)] {
             assert_eq!(
                 joint.model.params().to_arrays(),
@@ -110,8 +110,8 @@ fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
                 "{} {name}",
                 kind.id
             );
-            assert_eq!(joint.best, other.best, "{} {name}", kind.id);
-            assert_eq!(joint.history, other.history, "{} {name}", kind.id);
+            assert_eq!(joint.progress.best, other.progress.best, "{} {name}", kind.id);
+            assert_eq!(joint.progress.history, other.progress.history, "{} {name}", kind.id);
         }
     }
 }
@@ -121,16 +121,16 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let protocol = TrainConfig { epochs: 4, batch: 2, rate: 1e38 };
-    let learners = run(&tokens, &kinds, &protocol, None);
-    assert_eq!(learners.len(), 2);
-    for learner in &learners {
+    let config = TrainConfig { epochs: 4, batch: 2, rate: 1e38 };
+    let trainers = run(&tokens, &kinds, &config, None);
+    assert_eq!(trainers.len(), 2);
+    for trainer in &trainers {
         assert!(
-            learner.failure.as_deref().is_some_and(|why| why.contains("loss became")),
+            trainer.progress.failure.as_deref().is_some_and(|why| why.contains("loss became")),
             "{}",
-            learner.name
+            trainer.name
         );
-        assert!(learner.model.params().are_finite(), "{}", learner.name);
+        assert!(trainer.model.params().are_finite(), "{}", trainer.name);
     }
 }
 
@@ -139,12 +139,15 @@ fn the_last_step_of_a_training_may_break_it_too() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
-    let protocol = TrainConfig { epochs: 1, batch: 8, rate: f64::INFINITY };
+    let config = TrainConfig { epochs: 1, batch: 8, rate: f64::INFINITY };
     assert_eq!(kinds.len(), 2);
-    for learner in run(&tokens, &kinds, &protocol, None) {
-        let name = &learner.name;
-        assert!(learner.failure.as_deref().is_some_and(|why| why.contains("parameter became")), "{name}");
-        assert!(learner.model.params().are_finite() && learner.best.is_none(), "{name}");
-        assert!(learner.answers.is_empty(), "{name}");
+    for trainer in run(&tokens, &kinds, &config, None) {
+        let name = &trainer.name;
+        assert!(
+            trainer.progress.failure.as_deref().is_some_and(|why| why.contains("parameter became")),
+            "{name}"
+        );
+        assert!(trainer.model.params().are_finite() && trainer.progress.best.is_none(), "{name}");
+        assert!(trainer.progress.predictions.is_empty(), "{name}");
     }
 }

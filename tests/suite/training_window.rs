@@ -9,7 +9,7 @@ use eframe::egui::{self, Modifiers};
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
-use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainForm};
+use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, Progress, Request, Unit};
 use ssmprobe::app::state::Phase;
@@ -22,13 +22,13 @@ use ssmprobe::model::train::run::{Metric, Selection};
 
 use crate::window::{Window, backbone};
 
-fn filled() -> TrainForm {
-    TrainForm {
+fn filled() -> TrainSettings {
+    TrainSettings {
         backbone: "tiny".into(),
         data: Some("birds".into()),
         heads: vec!["gap".into(), "sinkhorn".into()],
         epochs: 10,
-        ..TrainForm::default()
+        ..TrainSettings::default()
     }
 }
 
@@ -162,7 +162,7 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
     pane.0
         .harness
         .state_mut()
-        .dispatch(Command::SetTrainForm(Box::new(TrainForm { heads: Vec::new(), ..filled() })));
+        .dispatch(Command::SetTrainForm(Box::new(TrainSettings { heads: Vec::new(), ..filled() })));
     pane.0.harness.run();
     assert!(pane.0.has("Choose at least one head"));
     assert!(pane.0.idle());
@@ -188,7 +188,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     assert!(chosen(&pane, "attention") && !chosen(&pane, "cls"));
     // Chosen for another backbone, it can be left out.
     let heads = vec!["cls".into(), "gap".into()];
-    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(TrainForm { heads, ..filled() })));
+    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(TrainSettings { heads, ..filled() })));
     pane.0.harness.run();
     pane.0.click("CLS");
     assert!(!chosen(&pane, "cls") && chosen(&pane, "gap"));
@@ -222,13 +222,13 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     assert!(pane.0.has("100 s for the tokens") || pane.0.has("2 min for the tokens"));
     assert!(pane.0.has("8 min for the training") && pane.0.has("About 10 min"));
     // More epochs change the figures, not the plan.
-    let draft = TrainForm { epochs: 20, ..filled() };
+    let draft = TrainSettings { epochs: 20, ..filled() };
     pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
     pane.0.harness.run();
     assert!(pane.0.has("940 steps of 2 heads"));
     assert_eq!(plans(&pane), 1);
     // Another batch does.
-    let draft = TrainForm { batch: 64, ..filled() };
+    let draft = TrainSettings { batch: 64, ..filled() };
     pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
     pane.0.harness.run();
     assert_eq!(plans(&pane), 2);

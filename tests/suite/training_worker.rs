@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use ssmprobe::app::jobs::evaluate::EvalProbe;
+use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::stability;
-use ssmprobe::app::jobs::train::TrainForm;
+use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::training::TrainEvent;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem,
@@ -39,23 +40,23 @@ impl Desk {
         Self { worker: Worker::start(world, waker).expect("threads"), bell, disk: run::Desk::new(24, 8) }
     }
 
-    fn draft(&self, epochs: usize) -> TrainForm {
-        TrainForm {
+    fn draft(&self, epochs: usize) -> TrainSettings {
+        TrainSettings {
             backbone: run::backbone().display().to_string(),
             data: Some(self.disk.data()),
             heads: vec!["linear-bn".into(), "sinkhorn".into()],
-            settings: "state_dim=8 sinkhorn.iterations=5".into(),
+            head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
             epochs,
             batch: 16,
             seeds: 2,
             device: "cpu".into(),
             out: Some(self.disk.path("run")),
-            cache: Some(self.disk.path("cache")),
-            ..TrainForm::default()
+            tokens: TokenSettings { cache: Some(self.disk.path("cache")), ..TokenSettings::default() },
+            ..TrainSettings::default()
         }
     }
 
-    fn begin(&mut self, job: u64, draft: TrainForm) {
+    fn begin(&mut self, job: u64, draft: TrainSettings) {
         self.worker.send(Request::Fetch(JobId(job), Fetch::Begin(Box::new(draft))));
     }
 
@@ -154,8 +155,8 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     assert!(!desk.disk.path("run").exists(), "a plan writes nothing");
 
     // What cannot be done is told: a setting no head has, a dataset that is none.
-    let wrong = TrainForm { settings: "colour=red".into(), ..draft.clone() };
-    let absent = TrainForm { data: Some(desk.disk.path("nowhere")), ..draft };
+    let wrong = TrainSettings { head_settings: "colour=red".into(), ..draft.clone() };
+    let absent = TrainSettings { data: Some(desk.disk.path("nowhere")), ..draft };
     for (job, draft, said) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
         desk.worker.send(Request::Fetch(JobId(job), Fetch::Plan(Box::new(draft))));
         let events = desk.end(job);
@@ -250,7 +251,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     // An error, too: the folder cannot be made.
     fs::write(desk.disk.path("file"), "").expect("a file");
     let out = Some(desk.disk.path("file/run"));
-    desk.begin(11, TrainForm { out, ..draft.clone() });
+    desk.begin(11, TrainSettings { out, ..draft.clone() });
     let events = desk.end(11);
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
     assert!(fault.to_string().contains("file"), "{fault}");

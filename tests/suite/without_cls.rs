@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ssmprobe::app::jobs::BackboneOptions;
-use ssmprobe::app::jobs::extract::{ExtractOptions, Plan};
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use ssmprobe::model::backbone::Backbone;
-use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data;
-use ssmprobe::model::data::token_cache::{Precision, TokenCache};
+use ssmprobe::model::data::token_cache::TokenCache;
 use ssmprobe::model::probe::Probe;
 
 use super::run::{Desk, done, lines, run};
@@ -60,9 +59,12 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
 
     // What is planned is what lies on the disk.
     let dataset = data::open(desk.data()).expect("scenes");
-    let (taking, precision, root) = (TokenSpec::default(), Precision::Float16, desk.path("cache"));
-    let (backbone, limit) = (folder.clone(), u64::MAX);
-    let wanted = ExtractOptions { backbone, taking, precision, root, limit, verify: false };
+    let tokens = TokenSettings {
+        cache: Some(desk.path("cache")),
+        cache_limit: f64::INFINITY,
+        ..TokenSettings::default()
+    };
+    let wanted = ExtractOptions { backbone: folder.clone(), tokens };
     let plan = Plan::new(wanted, &dataset).expect("a plan");
     assert_eq!((plan.done, plan.bytes), (36, 36 * 16 * 24 * 2));
     let cache = TokenCache::find(&desk.path("cache"), &plan.source).expect("readable").expect("there");

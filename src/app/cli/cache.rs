@@ -1,12 +1,13 @@
 //! `ssmprobe cache`: which tokens lie on the disk, and away with them.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::tokens::CacheRoot;
 use crate::app::format;
+use crate::app::jobs::extract::cache_root;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
@@ -17,6 +18,14 @@ use crate::model::data::token_cache::list::{self, Entry};
 pub struct Cache {
     #[command(subcommand)]
     what: What,
+}
+
+/// Where token caches lie.
+#[derive(Args)]
+struct CacheRoot {
+    /// Folder of all token caches [default: $SSMPROBE_CACHE, else `tokens` in the user's cache folder].
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -47,7 +56,7 @@ impl Cache {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
             What::List { root, json } => {
-                let root = root.path()?;
+                let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
                 if json {
                     stdout::text(format_args!("{:#}\n", json!({"root": root, "caches": entries})))?;
@@ -64,7 +73,7 @@ impl Cache {
                 }
             }
             What::Clear { root, names, all } => {
-                let root = root.path()?;
+                let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
                 let doomed = if all { entries } else { choose(entries, &names)? };
                 for entry in &doomed {

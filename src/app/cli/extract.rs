@@ -8,10 +8,11 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
-use super::tokens::TokenFlags;
+use super::fetch;
+use super::over::Over;
 use crate::app::format;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
-use crate::app::jobs::extract::{self, ExtractSpec, Extracted, Plan};
+use crate::app::jobs::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout;
@@ -29,7 +30,7 @@ pub struct Extract {
     #[arg(long, value_name = "DIR|TABLE")]
     data: PathBuf,
     #[command(flatten)]
-    tokens: TokenFlags,
+    tokens: Over<TokenSettings>,
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto")]
     device: String,
@@ -46,7 +47,9 @@ impl Extract {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let dataset = data::open(&self.data)?;
-        let plan = Plan::new(self.tokens.wanted(&self.backbone)?, &dataset)?;
+        let backbone = fetch::backbone(&self.backbone)?;
+        let tokens = self.tokens.over(TokenSettings::default());
+        let plan = Plan::new(ExtractOptions { backbone, tokens }, &dataset)?;
         say!("{}", describe(&plan));
         let mut document = json!({
             "cache": plan.folder(),

@@ -12,6 +12,7 @@ mod fetch;
 mod figures;
 mod inspect;
 mod open;
+mod over;
 mod report;
 mod scenes;
 mod sweep;

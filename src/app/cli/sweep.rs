@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::train::TrainArgs;
+use crate::app::jobs::train::heads;
 use crate::app::jobs::train::sweep::{Axis, variants};
-use crate::app::jobs::train::{plan, settings};
 use crate::app::terminal::error::Usage;
 use crate::model::train::run::Variant;
 
 /// Train one head over a grid of its settings, all points together, into a run's folder.
 #[derive(Args)]
-#[command(after_long_help = format!("{}\n{LONG}", settings::listed()))]
+#[command(after_long_help = format!("{}\n{LONG}", heads::listed()))]
 pub struct Sweep {
     /// The grid: fields of the head's settings and their values.
     #[arg(long, value_name = "FIELD=VALUE,...", num_args = 1.., required_unless_present = "resume", value_parser = Axis::parse)]
@@ -28,7 +28,7 @@ pub struct Sweep {
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., requires = "grid")]
     config: Vec<String>,
     #[command(flatten)]
-    how: TrainArgs,
+    training: TrainArgs,
 }
 
 const LONG: &str = "The paper's sweeps:
@@ -43,14 +43,14 @@ impl Sweep {
     /// Trains every point.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let heads = if self.grid.is_empty() { None } else { Some(self.heads()?) };
-        self.how.run(heads)
+        self.training.run(heads)
     }
 
     /// The heads beside the grid, then its points.
     fn heads(&self) -> anyhow::Result<Vec<Variant>> {
         let head = self.head.as_deref().unwrap_or("sinkhorn");
         let listed: Vec<String> = self.with.iter().cloned().chain([head.to_owned()]).collect();
-        let mut plain = plan::variants(&listed, &self.config)?;
+        let mut plain = heads::variants(&listed, &self.config)?;
         let Some(own) = plain.iter().position(|variant| variant.name == head) else {
             return Err(Usage(format!("--head {head}: expected one head")).into());
         };

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::tokens::TokenFlags;
+use super::over::Over;
 use super::{extract, fetch};
 use crate::app::jobs::extract::ExtractError;
-use crate::app::jobs::train::{self, Event, Summary, TrainPlan, TrainSpec, TrainingError, plan, settings};
+use crate::app::jobs::train::{
+    self, Event, Summary, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads,
+};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::{self, Display};
 use crate::app::terminal::stdout::say;
@@ -20,7 +22,7 @@ use crate::model::{backbone, device};
 
 /// Train probes on a dataset, all heads together, into a run's folder.
 #[derive(Args)]
-#[command(after_long_help = format!("{}\n{}\n{LONG}", settings::listed(), backbone::listed()))]
+#[command(after_long_help = format!("{}\n{}\n{LONG}", heads::listed(), backbone::listed()))]
 pub struct Train {
     /// Heads, with commas between them; `paper` and `all` are lists of them.
     #[arg(long, value_name = "HEADS", value_delimiter = ',', required_unless_present = "resume")]
@@ -29,50 +31,20 @@ pub struct Train {
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., requires = "heads")]
     config: Vec<String>,
     #[command(flatten)]
-    how: TrainArgs,
+    training: TrainArgs,
 }
 
 /// On what, how, and where to: flags that every training has.
 #[derive(Args)]
 pub struct TrainArgs {
-    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
-    #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
-    backbone: Option<String>,
-    /// The dataset: a folder, or a table of paths and labels.
-    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
-    data: Option<PathBuf>,
-    /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars) [default: 100].
-    #[arg(long, value_name = "E", value_parser = at_least_one)]
-    epochs: Option<usize>,
-    /// Number of seeds (0, 1, ...), one training of all heads each; more of them add to a run that is
-    /// gone on with [default: 1].
-    #[arg(long, value_name = "S", value_parser = at_least_one)]
-    seeds: Option<usize>,
-    /// Images in one step [default: 256].
-    #[arg(long, value_name = "B", value_parser = at_least_one)]
-    batch: Option<usize>,
-    /// Learning rate at the start of its cosine [default: 0.001].
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    rate: Option<f64>,
-    /// Pick the best epoch on this share of the training images, which are then not trained on
-    /// [default: on the validation split where there is a test split too, else on the test images].
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    select_split: Option<f64>,
+    #[command(flatten)]
+    settings: Over<TrainSettings>,
     /// Folder of the run.
     #[arg(long, value_name = "RUN")]
     out: PathBuf,
     /// Go on with the run in RUN, where there is one; `--resume --out RUN` is enough then.
     #[arg(long)]
     resume: bool,
-    /// Keep no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk.
-    /// Results are those of a cache, to the bit on the CPU.
-    #[arg(long)]
-    recompute: bool,
-    #[command(flatten)]
-    tokens: TokenFlags,
-    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where the run was begun].
-    #[arg(long)]
-    device: Option<String>,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
@@ -94,35 +66,14 @@ Every file is written whole or not at all.
 
 Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
 
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count) if (1..=1_000_000).contains(&count) => Ok(count),
-        _ => Err("expected a whole number from 1 to 1000000".into()),
-    }
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
-        _ => Err("expected a number above 0".into()),
-    }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
-        _ => Err("expected a number between 0 and 1".into()),
-    }
-}
-
 impl Train {
     /// Trains. A stopped training is saved and no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let heads = match self.heads.is_empty() {
             true => None,
-            false => Some(plan::variants(&self.heads, &self.config)?),
+            false => Some(heads::variants(&self.heads, &self.config)?),
         };
-        self.how.run(heads)
+        self.training.run(heads)
     }
 }
 
@@ -130,8 +81,7 @@ impl TrainArgs {
     /// Trains `heads`, or goes on with the run's own.
     pub fn run(self, heads: Option<Vec<Variant>>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        let (out, resume) = (self.out.clone(), self.resume);
-        let spec = TrainSpec { order: self.order(heads)?, out, resume };
+        let spec = self.spec(heads)?;
         let mut display = Display::new();
         let (mut trained, mut working) = (false, None);
         let result = train::run(device::choose, &spec, &mut |event| {
@@ -139,7 +89,7 @@ impl TrainArgs {
             if matches!(event, Event::Begin { .. }) {
                 working = Some(interrupt::working());
             }
-            self.tell(&event, &spec.order, &mut display);
+            self.tell(&event, &spec.plan.settings, &mut display);
             interrupt::flow()
         });
         display.clear();
@@ -160,70 +110,33 @@ impl TrainArgs {
         })
     }
 
-    /// What is to be trained: as the run says that is gone on with, where there is one, with what the
-    /// flags say besides; else as the flags say.
-    fn order(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<TrainPlan> {
-        if self.resume && self.out.join("run.json").exists() {
-            return self.resumed(&Run::open(&self.out)?, heads);
-        }
-        let (Some(source), Some(data), Some(heads)) = (&self.backbone, &self.data, heads) else {
-            let out = self.out.display();
+    /// What is to be trained: what a run was begun with that is gone on with, or what is usual, with what
+    /// the flags say in its place. Where a run cannot go on with that, the training refuses it.
+    fn spec(&self, heads: Option<Vec<Variant>>) -> anyhow::Result<TrainSpec> {
+        let (out, resume) = (self.out.clone(), self.resume);
+        let goes_on = resume && out.join("run.json").exists();
+        let run = if goes_on { Some(Run::open(&out)?) } else { None };
+        let usual = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
+        let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
+        let settings = self.settings.over(begun.unwrap_or(usual));
+        let heads = heads.or(run.map(|run| run.manifest.heads));
+        let Some(heads) = heads.filter(|_| !settings.backbone.is_empty() && settings.data.is_some()) else {
+            let out = out.display();
             return Err(Usage(format!(
                 "{out} holds no run to resume; --backbone, --data and the heads begin one"
             ))
             .into());
         };
-        let mut order = TrainPlan {
-            backbone_source: source.clone(),
-            tokens: self.tokens.wanted(source)?,
-            data: data.clone(),
-            heads,
-            protocol: TrainConfig::default(),
-            seeds: vec![0],
-            selection: None,
-            recompute: false,
-            device: "auto".into(),
-        };
-        self.over(&mut order);
-        Ok(order)
-    }
-
-    /// What a run was begun with, and what the flags say instead: where that is something else, the
-    /// training refuses it.
-    fn resumed(&self, run: &Run, heads: Option<Vec<Variant>>) -> anyhow::Result<TrainPlan> {
-        let source = self.backbone.as_ref().unwrap_or(&run.manifest.backbone_source);
-        let folder = fetch::backbone(source)?;
-        let (root, limit) = (self.tokens.root(run)?, self.tokens.limit());
-        let mut order = TrainPlan::of_run(run, folder, root, limit, None)?;
-        self.tokens.over(&mut order.tokens);
-        order.data = self.data.clone().unwrap_or(order.data);
-        order.heads = heads.unwrap_or(order.heads);
-        self.over(&mut order);
-        Ok(order)
-    }
-
-    /// Puts what the flags say into an order.
-    fn over(&self, order: &mut TrainPlan) {
-        let TrainConfig { epochs, batch, rate } = &mut order.protocol;
-        *epochs = self.epochs.unwrap_or(*epochs);
-        *batch = self.batch.unwrap_or(*batch);
-        *rate = self.rate.unwrap_or(*rate);
-        if let Some(seeds) = self.seeds {
-            order.seeds = (0..seeds as u64).collect();
-        }
-        order.selection = self.select_split.or(order.selection);
-        order.recompute |= self.recompute;
-        if let Some(device) = &self.device {
-            order.device.clone_from(device);
-        }
+        let backbone = fetch::backbone(&settings.backbone)?;
+        Ok(TrainSpec { plan: TrainPlan { settings, backbone, heads }, out, resume })
     }
 
     /// Tells what happens.
-    fn tell(&self, event: &Event, order: &TrainPlan, display: &mut Display) {
-        let epochs = order.protocol.epochs;
+    fn tell(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
+        let epochs = settings.epochs;
         match event {
             Event::Plan { tokens, dataset, steps } => {
-                match order.recompute && !tokens.complete() {
+                match settings.recompute && !tokens.complete() {
                     true => display.say("tokens: none are kept, the backbone runs again on every batch"),
                     false => display.say(&extract::describe(tokens)),
                 }
@@ -254,17 +167,18 @@ impl TrainArgs {
                     display.say(&format!("note: {warning}"));
                 }
             }
-            Event::Step { seed, position, learners, progress, .. } => {
+            Event::Step { seed, position, trainers, progress, .. } => {
                 let what = format!("seed {seed}, epoch {} of {epochs}", position.epoch + 1);
-                display.show(&what, progress, &progress::running(learners));
+                display.show(&what, progress, &progress::running(trainers));
             }
-            Event::Epoch { seed, position, learners } => {
-                let heads = progress::closed(learners);
+            Event::Epoch { seed, position, trainers } => {
+                let heads = progress::closed(trainers);
                 let line = format!("seed {seed}, epoch {} of {epochs}: {heads}", position.epoch);
                 display.milestone(&line, position.epoch == epochs);
-                for learner in *learners {
-                    if let (None, Some(epoch)) = (&learner.failure, learner.history.last()) {
-                        let (head, epoch) = (learner.name.clone(), epoch.clone());
+                for trainer in *trainers {
+                    if let (None, Some(epoch)) = (&trainer.progress.failure, trainer.progress.history.last())
+                    {
+                        let (head, epoch) = (trainer.name.clone(), epoch.clone());
                         self.print(display, || event_of(&Metric { head, seed: *seed, epoch }));
                     }
                 }

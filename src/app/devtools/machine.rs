@@ -8,7 +8,7 @@ use clap::Args;
 use super::table;
 use crate::app::devtools::microbench::select::Wanted;
 use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped};
-use crate::app::jobs::train::plan;
+use crate::app::jobs::train::heads;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::{interrupt, stdout};
@@ -104,7 +104,7 @@ impl Machine {
             true => head::of_paper().map(|kind| kind.id.to_owned()).collect(),
             false => self.heads.clone(),
         };
-        let heads = plan::variants(&heads, &[])?;
+        let heads = heads::variants(&heads, &[])?;
         Ok(Sizes {
             images: or(self.batch, 256, 32),
             grid: microbench::grid_of(self.tokens),

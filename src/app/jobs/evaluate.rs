@@ -7,11 +7,10 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
-use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan};
+use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
-use crate::app::paths;
 use crate::app::user_error::UserError;
-use crate::model::data::token_cache::{Precision, TokenCache};
+use crate::model::data::token_cache::TokenCache;
 use crate::model::data::{Dataset, Split};
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
@@ -183,10 +182,9 @@ fn tokens(
         UserError::new("This user has no home folder to keep tokens in")
             .remedy("Name a folder in the environment variable SSMPROBE_CACHE")
     })?;
-    let (precision, limit) = (Precision::Float16, paths::TOKENS_LIMIT);
-    let wanted = ExtractOptions { backbone, taking, precision, root, limit, verify: false };
+    let tokens = TokenSettings { cache: Some(root), taking, ..TokenSettings::default() };
     reporter.progress("Looking for tokens", 0, None, Unit::Files);
-    let plan = Plan::new(wanted, &part.dataset).map_err(JobError::failed)?;
+    let plan = Plan::new(ExtractOptions { backbone, tokens }, &part.dataset).map_err(JobError::failed)?;
     if plan.complete() {
         let cache = take(engine, (&plan, &part.dataset, &device), reporter)?;
         return Ok((cache, part.samples.clone()));

@@ -145,9 +145,9 @@ pub enum Fetch {
         options: BackboneOptions,
     },
     /// Say what this training would come to. A newer one ends an older one.
-    Plan(Box<train::TrainForm>),
+    Plan(Box<train::TrainSettings>),
     /// Begin a run. It is cancelled as any job: then it saves and stops.
-    Begin(Box<train::TrainForm>),
+    Begin(Box<train::TrainSettings>),
     /// Go on with the run of a folder.
     Resume {
         /// The folder.

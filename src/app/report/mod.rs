@@ -196,7 +196,7 @@ impl Source {
     /// what did not come to its end.
     pub fn notes(&self) -> Vec<String> {
         let manifest = &self.run.manifest;
-        let (train::TrainConfig { epochs, batch, rate }, dataset) = (&manifest.protocol, &manifest.dataset);
+        let (train::TrainConfig { epochs, batch, rate }, dataset) = (&manifest.config, &manifest.dataset);
         let seeds = manifest.seeds.len();
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![

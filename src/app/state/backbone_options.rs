@@ -56,7 +56,7 @@ impl State {
     /// Lets the backbones in use, and the next training, read images so.
     pub(super) fn read_as(&mut self, options: BackboneOptions) -> Vec<Request> {
         self.backbone_options = options;
-        self.training.form.taking = options.taking();
+        self.training.form.tokens.taking = options.taking();
         self.reload_backbone()
     }
 

@@ -137,7 +137,7 @@ impl State {
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.explain, self.backbone_options) = (views, explain, backbone_options);
-        self.training.form.taking = backbone_options.taking();
+        self.training.form.tokens.taking = backbone_options.taking();
         self.common_options =
             if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));

@@ -10,7 +10,7 @@ use super::State;
 use super::jobs::{JobKind, Severity};
 use super::settings::remember;
 use super::watched_run::{Phase, WatchedRun};
-use crate::app::jobs::train::{Estimate, Preflight, TrainForm};
+use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request};
 use crate::app::user_error::UserError;
@@ -19,11 +19,11 @@ use crate::app::user_error::UserError;
 #[derive(Default)]
 pub struct Training {
     /// What is filled in for the next one.
-    pub form: TrainForm,
+    pub form: TrainSettings,
     /// What that would come to.
     pub preflight: PreflightState,
     /// The form the preflight is of.
-    planned: Option<TrainForm>,
+    planned: Option<TrainSettings>,
     /// The one that runs in this window.
     pub active: Option<ActiveRun>,
     /// Runs that are open, by folder.
@@ -76,7 +76,7 @@ impl Training {
 
     /// Puts the form and the runs of a workspace in the place of these, but for the one that is
     /// trained; answers with what asks for the history.
-    pub(super) fn restore(&mut self, form: TrainForm, runs: Vec<PathBuf>) -> Option<Request> {
+    pub(super) fn restore(&mut self, form: TrainSettings, runs: Vec<PathBuf>) -> Option<Request> {
         (self.form, self.planned, self.preflight) = (form.bounded(), None, PreflightState::Unknown);
         let active = self.active.as_ref().and_then(|active| active.folder.clone());
         self.runs.retain(|folder, _| Some(folder) == active.as_ref());
@@ -95,8 +95,9 @@ impl Training {
 }
 
 impl State {
-    pub(super) fn set_train_form(&mut self, form: TrainForm) {
-        self.training.form = TrainForm { taking: self.backbone_options.taking(), ..form.bounded() };
+    pub(super) fn set_train_form(&mut self, form: TrainSettings) {
+        self.training.form = form.bounded();
+        self.training.form.tokens.taking = self.backbone_options.taking();
     }
 
     /// Asks what the form comes to, unless that is known.
@@ -150,7 +151,8 @@ impl State {
         }
         let mut requests = self.stop_planning();
         let name = self.training.runs.get(&folder).map(|run| run.history.about.name()).unwrap_or_default();
-        let TrainForm { device, cache, .. } = self.training.form.clone();
+        let TrainSettings { device, tokens, .. } = self.training.form.clone();
+        let cache = tokens.cache;
         let device = Some(device).filter(|device| device != "auto"); // else where it began
         requests.extend(self.train(format!("Training {name}"), Fetch::Resume { folder, device, cache }));
         (self.training.planned, self.training.preflight) = (None, PreflightState::Unknown);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::workspace::Workspace;
 use super::{Selection, State};
 use crate::app::jobs::BackboneOptions;
-use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::train::TrainSettings;
 use crate::viz::draw::hover::Hover;
 
 impl State {
@@ -29,8 +29,9 @@ impl State {
             ..std::mem::take(&mut all.selection)
         };
         // What is filled in by itself, as things open.
-        let TrainForm { backbone, data, device, taking, .. } = TrainForm::default();
-        all.training = TrainForm { backbone, data, device, taking, ..all.training };
+        let TrainSettings { backbone, data, device, tokens, .. } = TrainSettings::default();
+        all.training.tokens.taking = tokens.taking;
+        all.training = TrainSettings { backbone, data, device, ..all.training };
         Workspace { dataset: None, backbone_options: BackboneOptions::default(), runs: Vec::new(), ..all }
     }
 }

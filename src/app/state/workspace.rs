@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Note, Selection, Views, relative};
-use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId};
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
@@ -74,7 +74,7 @@ pub struct Workspace {
     pub runs: Vec<PathBuf>,
     /// What is filled in for the next training.
     #[serde(default)]
-    pub training: TrainForm,
+    pub training: TrainSettings,
     /// The window's own.
     #[serde(default)]
     pub layout: Value,
@@ -376,9 +376,9 @@ impl Workspace {
     /// Every path of the training's form that is absolute, or begins with `./` or `../` for the folder of
     /// the workspace; others stay as they were typed.
     fn each_form_path(&mut self, change: &dyn Fn(&mut PathBuf)) {
-        let TrainForm { backbone, data, out, cache, .. } = &mut self.training;
+        let TrainSettings { backbone, data, out, tokens, .. } = &mut self.training;
         let is_told = |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..");
-        [data, out, cache].into_iter().flatten().filter(|path| is_told(path)).for_each(change);
+        [data, out, &mut tokens.cache].into_iter().flatten().filter(|path| is_told(path)).for_each(change);
         if is_told(Path::new(backbone)) {
             let mut path = PathBuf::from(&*backbone);
             change(&mut path);

@@ -196,25 +196,25 @@ fn named(name: &str, why: &str) -> String {
 }
 
 /// Loss and training accuracy of every head so far in its epoch, four a line.
-pub fn running(learners: &[HeadTrainer]) -> String {
-    let cell = |learner: &HeadTrainer| match (
-        &learner.failure,
-        learner.running.loss(),
-        learner.running.accuracy(),
+pub fn running(trainers: &[HeadTrainer]) -> String {
+    let cell = |trainer: &HeadTrainer| match (
+        &trainer.progress.failure,
+        trainer.progress.running.loss(),
+        trainer.progress.running.accuracy(),
     ) {
-        (Some(_), _, _) => format!("{} stopped", learner.name),
-        (None, Some(loss), Some(accuracy)) => format!("{} {loss:.3} {accuracy:.1} %", learner.name),
-        _ => learner.name.clone(),
+        (Some(_), _, _) => format!("{} stopped", trainer.name),
+        (None, Some(loss), Some(accuracy)) => format!("{} {loss:.3} {accuracy:.1} %", trainer.name),
+        _ => trainer.name.clone(),
     };
-    let cells: Vec<String> = learners.iter().map(|learner| format!("{:<30}", cell(learner))).collect();
+    let cells: Vec<String> = trainers.iter().map(|trainer| format!("{:<30}", cell(trainer))).collect();
     cells.chunks(4).map(|line| line.concat().trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
 /// Loss and test accuracy of every head after an epoch, on one line.
-pub fn closed(learners: &[HeadTrainer]) -> String {
-    let cell = |learner: &HeadTrainer| match (&learner.failure, learner.history.last()) {
-        (None, Some(epoch)) => format!("{} {:.3} {:.1} %", learner.name, epoch.loss, epoch.test),
-        _ => format!("{} stopped", learner.name),
+pub fn closed(trainers: &[HeadTrainer]) -> String {
+    let cell = |trainer: &HeadTrainer| match (&trainer.progress.failure, trainer.progress.history.last()) {
+        (None, Some(epoch)) => format!("{} {:.3} {:.1} %", trainer.name, epoch.loss, epoch.test),
+        _ => format!("{} stopped", trainer.name),
     };
-    learners.iter().map(cell).collect::<Vec<_>>().join(", ")
+    trainers.iter().map(cell).collect::<Vec<_>>().join(", ")
 }

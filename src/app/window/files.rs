@@ -8,7 +8,7 @@ use super::named_workspace::NamedWorkspace;
 use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::image_files::WORKSPACE_EXTENSION;
-use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::train::TrainSettings;
 use crate::app::state::command::{Command, Prompt};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
@@ -23,8 +23,8 @@ impl MainWindow {
         orders: &mut Vec<WindowOrder>,
     ) {
         let first = paths.first().cloned().unwrap_or_default();
-        let draft = |draft: TrainForm| Command::SetTrainForm(Box::new(draft));
-        let filled = state.training.form.clone();
+        let draft = |draft: TrainSettings| Command::SetTrainForm(Box::new(draft));
+        let mut filled = state.training.form.clone();
         orders.push(WindowOrder::Command(match what {
             FileRequest::Export(_) => {
                 if let Some(export) = &mut self.export {
@@ -44,9 +44,14 @@ impl MainWindow {
             FileRequest::Prompt(Prompt::ProbeFiles) if first.is_dir() => Command::OpenRun(first),
             FileRequest::Prompt(Prompt::ProbeFiles) => Command::OpenProbes(paths),
             FileRequest::Prompt(Prompt::ImageFiles | Prompt::ImageFolder) => Command::OpenImages(paths),
-            FileRequest::Prompt(Prompt::DatasetFolder) => draft(TrainForm { data: Some(first), ..filled }),
-            FileRequest::Prompt(Prompt::RunOutput) => draft(TrainForm { out: Some(first), ..filled }),
-            FileRequest::Prompt(Prompt::CacheFolder) => draft(TrainForm { cache: Some(first), ..filled }),
+            FileRequest::Prompt(Prompt::DatasetFolder) => {
+                draft(TrainSettings { data: Some(first), ..filled })
+            }
+            FileRequest::Prompt(Prompt::RunOutput) => draft(TrainSettings { out: Some(first), ..filled }),
+            FileRequest::Prompt(Prompt::CacheFolder) => {
+                filled.tokens.cache = Some(first);
+                draft(filled)
+            }
             FileRequest::Prompt(Prompt::OpenDatasetFolder) => Command::OpenDataset(first, None),
             FileRequest::Prompt(Prompt::OpenWorkspace) => {
                 return self.leave(Leaving::Workspace(first), state, orders);

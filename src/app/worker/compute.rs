@@ -53,8 +53,8 @@ impl Kind {
     fn device(&self, engine: &Engine) -> Option<String> {
         match self {
             Self::OpenBackbone(spec) => Some(spec.device.clone()),
-            Self::Train(spec) => Some(spec.order.device.clone()),
-            Self::Time(spec) => Some(spec.order.device.clone()),
+            Self::Train(spec) => Some(spec.plan.settings.device.clone()),
+            Self::Time(spec) => Some(spec.plan.settings.device.clone()),
             Self::Asked(asked) => engine.device().filter(|_| asked.needs_device()).map(str::to_owned),
         }
     }
@@ -167,7 +167,7 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             Event::Training { job, news: TrainEvent::Timed(estimate) }
         }
         Kind::Train(spec) => {
-            let mut report = Report::new(reporter.events.clone(), &spec.order);
+            let mut report = Report::new(reporter.events.clone(), spec.plan.settings.epochs);
             let summary = train::run(engine.env.device, &spec, &mut |event| {
                 report.hear(event);
                 match reporter.pause(engine) {

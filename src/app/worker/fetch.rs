@@ -10,7 +10,7 @@ use super::compute::{Job, Kind, Task};
 use super::event_sender::{EventSender, JobEvents};
 use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
-use crate::app::jobs::train::{TimeSpec, TrainForm, TrainPlan, TrainSpec, TrainingError, outlook};
+use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Cancel, Event, Fetch, JobId, Unit};
 use crate::app::paths;
@@ -52,29 +52,32 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             Preprocessor::open(&folder)?;
             Kind::OpenBackbone(BackboneSpec { entry, folder, device, options })
         }
-        Fetch::Plan(draft) => {
-            let order = draft.order(resolve(events, &draft.backbone, cancel)?)?;
-            let (facts, plan, dataset) = outlook(&order, draft.out)?;
-            let news = TrainEvent::Planned(Box::new(facts.clone()));
+        Fetch::Plan(settings) => {
+            let backbone = resolve(events, &settings.backbone, cancel)?;
+            let plan = TrainPlan::new(*settings, backbone)?;
+            let (preflight, tokens, dataset) = train::preflight(&plan)?;
+            let news = TrainEvent::Planned(Box::new(preflight.clone()));
             if !cancel.is_cancelled() {
                 events.outbox.tell(Event::Training { job: events.job, news });
             }
-            let tried = if plan.complete() { 0 } else { TRIED };
+            let tried = if tokens.complete() { 0 } else { TRIED };
             let samples = dataset.samples.into_iter().take(tried).collect();
-            Kind::Time(Box::new(TimeSpec { order, facts, plan, samples }))
+            Kind::Time(Box::new(TimeSpec { plan, preflight, tokens, samples }))
         }
-        Fetch::Begin(draft) => {
-            let order = draft.order(resolve(events, &draft.backbone, cancel)?)?;
-            let TrainForm { out, .. } = *draft;
-            let out = out.or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
-            Kind::Train(Box::new(TrainSpec { order, out, resume: false }))
+        Fetch::Begin(settings) => {
+            let backbone = resolve(events, &settings.backbone, cancel)?;
+            let plan = TrainPlan::new(*settings, backbone)?;
+            let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
+            Kind::Train(Box::new(TrainSpec { plan, out, resume: false }))
         }
         Fetch::Resume { folder: out, device, cache } => {
             let run = Run::open(&out)?;
-            let backbone = resolve(events, &run.manifest.backbone_source, cancel)?;
-            let root = run.cache().or(cache).or_else(paths::tokens).ok_or(TrainingError::NoCache)?;
-            let order = TrainPlan::of_run(&run, backbone, root, paths::TOKENS_LIMIT, device)?;
-            Kind::Train(Box::new(TrainSpec { order, out, resume: true }))
+            let mut settings = TrainSettings::of_run(&run)?;
+            settings.tokens.cache = settings.tokens.cache.or(cache);
+            settings.device = device.unwrap_or(settings.device);
+            let backbone = resolve(events, &settings.backbone, cancel)?;
+            let plan = TrainPlan { settings, backbone, heads: run.manifest.heads };
+            Kind::Train(Box::new(TrainSpec { plan, out, resume: true }))
         }
     })
 }

@@ -7,7 +7,7 @@ use super::event_sender::JobEvents;
 use crate::app::format;
 use crate::app::jobs::extract;
 use crate::app::jobs::history::{Failure, Steps, disk};
-use crate::app::jobs::train::{self, Summary, TrainPlan};
+use crate::app::jobs::train::{self, Summary};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Event, JobError, Progress, Unit};
 use crate::app::rate;
@@ -34,10 +34,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(events: JobEvents, order: &TrainPlan) -> Self {
+    pub(super) fn new(events: JobEvents, epochs: usize) -> Self {
         Self {
             events,
-            epochs: order.protocol.epochs,
+            epochs,
             before: Vec::new(),
             from: 0.0,
             went: nothing(),
@@ -83,13 +83,13 @@ impl Report {
                     self.tell(TrainEvent::Begun(reading.into()));
                 }
             }
-            train::Event::Step { seed, position, steps, learners, progress } => {
+            train::Event::Step { seed, position, steps, trainers, progress } => {
                 let what = format!("Seed {seed}, epoch {} of {}", position.epoch + 1, self.epochs);
-                self.step(seed, position, steps, learners);
+                self.step(seed, position, steps, trainers);
                 self.advance(what, progress);
             }
-            train::Event::Epoch { seed, learners, .. } => {
-                self.epoch(seed, learners);
+            train::Event::Epoch { seed, trainers, .. } => {
+                self.epoch(seed, trainers);
                 self.flush_now_and_then();
             }
             train::Event::Evaluation => self.flush_now_and_then(),
@@ -100,17 +100,17 @@ impl Report {
     }
 
     /// Adds the steps since the window heard of some, once it is to hear again.
-    fn step(&mut self, seed: u64, position: TrainCursor, steps: usize, learners: &[HeadTrainer]) {
+    fn step(&mut self, seed: u64, position: TrainCursor, steps: usize, trainers: &[HeadTrainer]) {
         let at = position.epoch as f64 + position.step as f64 / steps as f64;
-        if self.before.len() != learners.len() || at < self.from {
-            self.before = vec![Running::default(); learners.len()];
+        if self.before.len() != trainers.len() || at < self.from {
+            self.before = vec![Running::default(); trainers.len()];
             self.from = position.epoch as f64;
         }
         // The end of an epoch is told: its sums begin anew.
         if self.told.elapsed() < TOLD && position.step < steps {
             return;
         }
-        let running = || learners.iter().map(|learner| learner.running);
+        let running = || trainers.iter().map(|trainer| trainer.progress.running);
         let losses = running().zip(&self.before).map(|(now, before)| now.loss_since(before)).collect();
         self.wait(Steps { seed, at: f64::midpoint(self.from, at), losses });
         (self.before, self.from) = (running().collect(), at);
@@ -124,10 +124,10 @@ impl Report {
         self.went.steps = Some(steps);
     }
 
-    fn epoch(&mut self, seed: u64, learners: &[HeadTrainer]) {
-        for learner in learners {
-            let head = learner.name.clone();
-            match (&learner.failure, learner.history.last()) {
+    fn epoch(&mut self, seed: u64, trainers: &[HeadTrainer]) {
+        for trainer in trainers {
+            let head = trainer.name.clone();
+            match (&trainer.progress.failure, trainer.progress.history.last()) {
                 (Some(why), _) => self.went.failures.push(Failure { head, seed, why: why.clone() }),
                 (None, Some(epoch)) => self.went.epochs.push(Metric { head, seed, epoch: epoch.clone() }),
                 (None, None) => {}

@@ -5,6 +5,8 @@
 //! on GPUs with matrix units a multiple of the speed; tokens to two or three digits. Float16 has 11
 //! bits and ends at 65,504; bfloat16 has 8 and the range of float32.
 
+use std::str::FromStr;
+
 use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,16 @@ pub enum Arithmetic {
     Float16,
     /// Products in bfloat16.
     Bfloat16,
+}
+
+impl FromStr for Arithmetic {
+    type Err = String;
+
+    /// The one of this name.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|known| known.name() == text);
+        known.ok_or_else(|| "expected float32, float16 or bfloat16".into())
+    }
 }
 
 impl Arithmetic {

@@ -5,6 +5,8 @@
 //! to patch `ids_shuffle[k]`. The encoder does not care for the order of its tokens (positions are
 //! added before), so shuffling its output gives the same as shuffling its input.
 
+use std::str::FromStr;
+
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,21 @@ pub enum MaeOrder {
     /// Shuffled as transformers does, but by this seed and the image's pixels alone: the same
     /// image has the same order in whatever batch.
     Shuffled(u64),
+}
+
+impl FromStr for MaeOrder {
+    type Err = String;
+
+    /// `kept`, `shuffled` (by seed 0) or `shuffled:SEED`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let seed = match text.split_once(':') {
+            None if text == "kept" => return Ok(Self::Kept),
+            None if text == "shuffled" => Some(0),
+            Some(("shuffled", seed)) => seed.parse().ok(),
+            _ => None,
+        };
+        seed.map(Self::Shuffled).ok_or_else(|| "expected kept, shuffled or shuffled:SEED".into())
+    }
 }
 
 impl MaeOrder {

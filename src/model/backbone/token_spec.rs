@@ -2,6 +2,7 @@
 //! and numbers. Caches, runs and probe files keep it, so that a probe is not asked about other tokens
 //! than those it was trained on.
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,17 +10,23 @@ use super::arithmetic::Arithmetic;
 use super::family;
 use super::order::MaeOrder;
 
-/// How tokens are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// How tokens are taken. What its fields say is the help of the flags that every verb with a backbone has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TokenSpec {
-    /// The layer whose tokens are taken; the last where absent.
+    /// Take the tokens after this layer (0: embeddings), final norm included [default: the last].
+    #[arg(long, value_name = "L")]
     pub layer: Option<usize>,
-    /// Side of the images in pixels, where it is not the backbone's own.
+    /// Side of the images in pixels [default: the backbone's own].
+    #[arg(long, value_name = "PIXELS")]
     pub size: Option<usize>,
-    /// In which order ViT-MAE hands out its patch tokens.
+    /// Order of ViT-MAE's patch tokens: kept, or shuffled[:SEED] as transformers does on every forward
+    /// pass (token `i` is then not patch `i` of the image) [default: kept].
+    #[arg(long, value_name = "ORDER")]
     pub mae_order: MaeOrder,
-    /// In which numbers the backbone multiplies.
+    /// Numbers the backbone multiplies in; halves on GPUs that have them, with float32 between layers
+    /// [default: float32].
+    #[arg(long, value_name = "float32|float16|bfloat16")]
     pub arithmetic: Arithmetic,
 }
 
@@ -49,7 +56,7 @@ impl TokenSpec {
     /// What [`name`](Self::name) says, of images of this size.
     pub fn read(name: &str, size: Option<usize>) -> Option<Self> {
         let (text, arithmetic) = match name.split_once(", in ") {
-            Some((text, name)) => (text, Arithmetic::ALL.into_iter().find(|known| known.name() == name)?),
+            Some((text, name)) => (text, name.parse().ok()?),
             None => (name, Arithmetic::Float32),
         };
         let (layer, mae_order) = match text.split_once(", shuffled by seed ") {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor};
 
 use crate::model::grid::Grid;
-use crate::model::probe::head::{Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
+use crate::model::io::array::{Array, Arrays};
+use crate::model::probe::head::{self, Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
 use crate::model::probe::params::{Params, Spec};
 use crate::model::probe::{BackboneMeta, Classifier, FORMAT, Meta, Probe, ProbeError};
 
@@ -78,16 +79,15 @@ impl Model {
     pub fn from_probe(probe: &Probe, grid: Grid, device: &Device) -> Result<Self, ProbeError> {
         let width = probe.meta.backbone.hidden_size;
         probe.fits(width, grid.len(), true)?;
-        let kind = crate::model::probe::head::find(&probe.meta.head).expect("a probe names a head");
+        let kind = head::find(&probe.meta.head).expect("a probe names a head");
         let head: Arc<dyn Head> =
             kind.build(&probe.meta.config).expect("a probe's settings are checked").into();
         let dims = Dims { width, grid, classes: probe.classes() };
         let mut arrays = probe.arrays.clone();
         let shape = [dims.classes, head.features_len(&dims)];
         let Classifier { weight, bias } = probe.classifier.clone();
-        arrays.insert("classifier.weight".to_owned(), crate::model::io::array::Array::new(shape, weight));
-        arrays
-            .insert("classifier.bias".to_owned(), crate::model::io::array::Array::new([dims.classes], bias));
+        arrays.insert("classifier.weight".to_owned(), Array::new(shape, weight));
+        arrays.insert("classifier.bias".to_owned(), Array::new([dims.classes], bias));
         let params = Params::from_arrays(specs(&*head, &dims), &arrays, device);
         Ok(Self { kind, head, config: probe.meta.config.clone(), dims, params })
     }
@@ -99,7 +99,17 @@ impl Model {
         classes: Vec<String>,
         training: Option<serde_json::Value>,
     ) -> Probe {
-        let mut arrays = self.params.to_arrays();
+        self.probe_of(self.params.to_arrays(), backbone, classes, training)
+    }
+
+    /// The probe as it was when its parameters had these effective values.
+    pub fn probe_of(
+        &self,
+        mut arrays: Arrays,
+        backbone: BackboneMeta,
+        classes: Vec<String>,
+        training: Option<serde_json::Value>,
+    ) -> Probe {
         let mut take = |name| arrays.shift_remove(name).expect("a model has a classifier").data;
         let classifier = Classifier { weight: take("classifier.weight"), bias: take("classifier.bias") };
         let meta = Meta {

@@ -67,7 +67,7 @@ pub struct Task<'a> {
     /// What the reported accuracy is taken on; often the same.
     pub test: &'a Labelled,
     /// How.
-    pub protocol: &'a TrainConfig,
+    pub config: &'a TrainConfig,
     /// Where.
     pub device: &'a Device,
     /// Seed of order and start.
@@ -97,12 +97,21 @@ pub struct HeadTrainer {
     pub model: Model,
     /// Its optimiser.
     pub adam: AdamW,
+    /// How far it has come.
+    pub progress: HeadProgress,
+    /// The parameters that gave the last finite loss.
+    last_finite: Option<Params>,
+}
+
+/// How far a head has come: what a checkpoint keeps of it as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeadProgress {
     /// Its epochs so far.
     pub history: Vec<Epoch>,
     /// What it was at its best on the selection split.
     pub best: Option<Snapshot>,
     /// Predicted class of every test image after the last epoch.
-    pub answers: Vec<u32>,
+    pub predictions: Vec<u32>,
     /// Why it stopped before the end, if it did; its parameters are the last finite ones.
     pub failure: Option<String>,
     /// Loss sum, right answers and images of the epoch under way.
@@ -111,8 +120,6 @@ pub struct HeadTrainer {
     pub losses: Losses,
     /// Time its own steps took, in seconds: without reading tokens, without evaluation.
     pub seconds: f64,
-    /// The parameters that gave the last finite loss.
-    last_finite: Option<Params>,
 }
 
 /// A head after one epoch.
@@ -123,7 +130,7 @@ pub struct Snapshot {
     /// Effective values, classifier included.
     pub arrays: Arrays,
     /// Predicted class of every test image.
-    pub answers: Vec<u32>,
+    pub predictions: Vec<u32>,
 }
 
 /// Sums over the epoch under way.
@@ -157,24 +164,14 @@ impl Running {
 impl HeadTrainer {
     /// A head at its start.
     pub fn new(name: impl Into<String>, model: Model) -> Self {
-        Self {
-            name: name.into(),
-            model,
-            adam: AdamW::default(),
-            history: Vec::new(),
-            best: None,
-            answers: Vec::new(),
-            failure: None,
-            running: Running::default(),
-            losses: Losses::default(),
-            seconds: 0.0,
-            last_finite: None,
-        }
+        let (adam, progress) = (AdamW::default(), HeadProgress::default());
+        Self { name: name.into(), model, adam, progress, last_finite: None }
     }
 
     /// Ends its training because of `what`, and takes back the step that led to it.
     fn fail(&mut self, what: &str) {
-        self.failure = Some(format!("{what} in epoch {}", self.history.len() + 1));
+        let epoch = self.progress.history.len() + 1;
+        self.progress.failure = Some(format!("{what} in epoch {epoch}"));
         if let Some(last_finite) = self.last_finite.take() {
             self.model = self.model.clone().with_params(last_finite);
         }
@@ -199,7 +196,7 @@ pub enum Event<'a> {
         /// Steps of an epoch.
         steps: usize,
         /// All heads.
-        learners: &'a [HeadTrainer],
+        trainers: &'a [HeadTrainer],
     },
     /// A batch of the evaluation at the end of an epoch is done. Breaking leaves the epoch open.
     Evaluation,
@@ -208,21 +205,21 @@ pub enum Event<'a> {
         /// Where the run stands.
         position: TrainCursor,
         /// All heads.
-        learners: &'a [HeadTrainer],
+        trainers: &'a [HeadTrainer],
     },
 }
 
-/// Trains `learners` from `position` on, until done or `tell` breaks; returns where it stands.
+/// Trains `heads` from `position` on, until done or `tell` breaks; returns where it stands.
 ///
 /// # Errors
-/// If there are no tokens for a batch; `learners` are as the last step that was told of left them.
+/// If there are no tokens for a batch; `heads` are as the last step that was told of left them.
 pub fn train(
     task: &Task,
-    learners: &mut [HeadTrainer],
+    trainers: &mut [HeadTrainer],
     mut position: TrainCursor,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<TrainCursor, SupplyError> {
-    let TrainConfig { epochs, batch, rate } = *task.protocol;
+    let TrainConfig { epochs, batch, rate } = *task.config;
     let steps = task.train.images.len().div_ceil(batch);
     let parts = losses::parts(epochs, steps);
     while position.epoch < epochs {
@@ -236,22 +233,27 @@ pub fn train(
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
             let batch = batch_of(task, rows, &images_of(chunk), Some(done as u64));
             let labels =
-                Labels::new(&classes, learners.first().map_or(0, |l| l.model.dims().classes), task.device);
+                Labels::new(&classes, trainers.first().map_or(0, |l| l.model.dims().classes), task.device);
             let rate = cosine(rate, done, epochs * steps);
-            step_all(learners, &batch, &labels, rate);
+            step_all(trainers, &batch, &labels, rate);
             position.step = step + 1;
-            for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
-                learner.losses.take(learner.running, [position.epoch, step + 1], steps, parts);
+            for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
+                trainer.progress.losses.take(
+                    trainer.progress.running,
+                    [position.epoch, step + 1],
+                    steps,
+                    parts,
+                );
             }
-            if tell(Event::Step { position, steps, learners }).is_break() {
+            if tell(Event::Step { position, steps, trainers }).is_break() {
                 return Ok(position);
             }
         }
-        if close_epoch(task, learners, tell)?.is_break() {
+        if close_epoch(task, trainers, tell)?.is_break() {
             return Ok(position);
         }
         position = TrainCursor { epoch: position.epoch + 1, step: 0 };
-        if tell(Event::Epoch { position, learners }).is_break() {
+        if tell(Event::Epoch { position, trainers }).is_break() {
             return Ok(position);
         }
     }
@@ -277,88 +279,83 @@ fn batch_of(task: &Task, rows: Rows, images: &[usize], step: Option<u64>) -> Bat
     // Far apart for every step, and never those of an evaluation.
     let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
     let image_seeds = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
-    match step {
-        Some(_) => Batch {
-            patches: patches.autodiff(),
-            cls: cls.map(Tensor::autodiff),
-            grid,
-            image_seeds,
-            training: true,
-        },
-        None => Batch { patches, cls, grid, image_seeds, training: false },
-    }
+    let batch = Batch { patches, cls, grid, image_seeds, training: false };
+    if step.is_some() { batch.tracked() } else { batch }
 }
 
-/// Predicted class of each of `images` by every learner that still trains; empty for the others.
+/// Predicted class of each of `images` by every head that still trains; empty for the others.
 fn predict(
     task: &Task,
-    learners: &[HeadTrainer],
+    trainers: &[HeadTrainer],
     images: &[usize],
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), Vec<Vec<u32>>>, SupplyError> {
-    let mut answers = vec![Vec::with_capacity(images.len()); learners.len()];
-    let chunks = || images.chunks(task.protocol.batch);
+    let mut predictions = vec![Vec::with_capacity(images.len()); trainers.len()];
+    let chunks = || images.chunks(task.config.batch);
     for (chunk, rows) in chunks().zip(task.tokens.read(chunks().map(<[usize]>::to_vec).collect())) {
         let batch = batch_of(task, rows?, chunk, None);
-        for (learner, answers) in learners.iter().zip(&mut answers) {
-            if learner.failure.is_none() {
-                let logits = learner.model.logits(&batch); // [B, C]
+        for (trainer, predictions) in trainers.iter().zip(&mut predictions) {
+            if trainer.progress.failure.is_none() {
+                let logits = trainer.model.logits(&batch); // [B, C]
                 let classes = logits.argmax(1).squeeze_dim::<1>(1).into_data().convert::<u32>();
-                answers.extend(classes.try_to_vec::<u32>().expect("class indices"));
+                predictions.extend(classes.try_to_vec::<u32>().expect("class indices"));
             }
         }
         if tell(Event::Evaluation).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
-    Ok(ControlFlow::Continue(answers))
+    Ok(ControlFlow::Continue(predictions))
 }
 
-/// Evaluates every learner and remembers the best.
+/// Evaluates every head and remembers the best.
 fn close_epoch(
     task: &Task,
-    learners: &mut [HeadTrainer],
+    trainers: &mut [HeadTrainer],
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, SupplyError> {
     // No loss comes after the last step that would say of it that it broke the parameters.
-    for learner in learners.iter_mut().filter(|learner| learner.failure.is_none()) {
-        if !learner.model.params().are_finite() {
-            learner.fail("a parameter became NaN or infinite");
+    for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
+        if !trainer.model.params().are_finite() {
+            trainer.fail("a parameter became NaN or infinite");
         }
     }
-    let ControlFlow::Continue(select) = predict(task, learners, &task.select.images, tell)? else {
+    let ControlFlow::Continue(select) = predict(task, trainers, &task.select.images, tell)? else {
         return Ok(ControlFlow::Break(()));
     };
     let test = match task.select == task.test {
         true => ControlFlow::Continue(select.clone()),
-        false => predict(task, learners, &task.test.images, tell)?,
+        false => predict(task, trainers, &task.test.images, tell)?,
     };
     let ControlFlow::Continue(test) = test else { return Ok(ControlFlow::Break(())) };
-    for ((learner, select), test) in learners.iter_mut().zip(select).zip(test) {
-        let running = std::mem::take(&mut learner.running);
-        if learner.failure.is_some() {
+    for ((trainer, select), test) in trainers.iter_mut().zip(select).zip(test) {
+        let arrays = || trainer.model.params().to_arrays();
+        let progress = &mut trainer.progress;
+        let running = std::mem::take(&mut progress.running);
+        if progress.failure.is_some() {
             continue;
         }
         let epoch = Epoch {
-            epoch: learner.history.len() + 1,
+            epoch: progress.history.len() + 1,
             loss: running.loss / running.images as f64,
             train: 100.0 * running.right as f64 / running.images as f64,
             select: accuracy(&select, &task.select.classes),
             test: accuracy(&test, &task.test.classes),
         };
-        let best = learner.best.as_ref().map(|best| learner.history[best.epoch].select);
+        let best = progress.best.as_ref().map(|best| progress.history[best.epoch].select);
         if best.is_none_or(|best| epoch.select > best) {
-            let arrays = learner.model.params().to_arrays();
-            learner.best = Some(Snapshot { epoch: learner.history.len(), arrays, answers: test.clone() });
+            let epoch = progress.history.len();
+            progress.best = Some(Snapshot { epoch, arrays: arrays(), predictions: test.clone() });
         }
-        learner.history.push(epoch);
-        learner.answers = test;
+        progress.history.push(epoch);
+        progress.predictions = test;
     }
     Ok(ControlFlow::Continue(()))
 }
 
-/// Share of right answers, in percent.
-pub fn accuracy(answers: &[u32], classes: &[usize]) -> f64 {
-    let right = answers.iter().zip(classes).filter(|&(&answer, &class)| answer as usize == class).count();
+/// Share of right predictions, in percent.
+pub fn accuracy(predictions: &[u32], classes: &[usize]) -> f64 {
+    let right =
+        predictions.iter().zip(classes).filter(|&(&prediction, &class)| prediction as usize == class).count();
     100.0 * right as f64 / classes.len() as f64
 }

@@ -1,14 +1,13 @@
-//! A learner between two steps, as a checkpoint holds it: restored, it goes on to the same bits.
+//! A head between two steps, as a checkpoint holds it: restored, it goes on to the same bits.
 
 use burn::tensor::Device;
 
-use super::losses::Losses;
-use super::{Epoch, HeadTrainer, Running, Snapshot};
+use super::{HeadProgress, HeadTrainer, Running};
 use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 use crate::model::train::optim::AdamW;
 
-/// A learner between two steps, on the host.
+/// A head between two steps, on the host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Saved {
     /// Trained values, bit for bit as the optimiser left them.
@@ -17,20 +16,8 @@ pub struct Saved {
     pub last_finite: Arrays,
     /// The optimiser's moments.
     pub adam: Arrays,
-    /// As in [`HeadTrainer`].
-    pub history: Vec<Epoch>,
-    /// As in [`HeadTrainer`].
-    pub best: Option<Snapshot>,
-    /// As in [`HeadTrainer`].
-    pub answers: Vec<u32>,
-    /// As in [`HeadTrainer`].
-    pub failure: Option<String>,
-    /// As in [`HeadTrainer`].
-    pub running: Running,
-    /// As in [`HeadTrainer`].
-    pub losses: Losses,
-    /// As in [`HeadTrainer`].
-    pub seconds: f64,
+    /// How far it has come.
+    pub progress: HeadProgress,
 }
 
 impl Running {
@@ -52,37 +39,19 @@ impl HeadTrainer {
             params: self.model.params().to_trained(),
             last_finite: self.last_finite.as_ref().map(Params::to_trained).unwrap_or_default(),
             adam: self.adam.to_arrays(),
-            history: self.history.clone(),
-            best: self.best.clone(),
-            answers: self.answers.clone(),
-            failure: self.failure.clone(),
-            running: self.running,
-            losses: self.losses.clone(),
-            seconds: self.seconds,
+            progress: self.progress.clone(),
         }
     }
 
-    /// The learner as it was saved; `None` if its parameters are not this head's.
-    pub fn restore(self, saved: Saved, device: &Device) -> Option<Self> {
-        let last_finite = match saved.last_finite.is_empty() {
-            true => None,
-            false => Some(self.model.params().clone().restore(&saved.last_finite, device)?),
-        };
-        let params = self.model.params().clone().restore(&saved.params, device)?;
-        let adam = AdamW::from_arrays(&saved.adam, device)?;
-        let Saved { history, best, answers, failure, running, losses, seconds, .. } = saved;
-        Some(Self {
-            name: self.name,
-            model: self.model.with_params(params),
-            adam,
-            history,
-            best,
-            answers,
-            failure,
-            running,
-            losses,
-            seconds,
-            last_finite,
-        })
+    /// The head as it was saved; `None` if its parameters are not this head's.
+    pub fn restore(
+        self,
+        Saved { params, last_finite, adam, progress }: Saved,
+        device: &Device,
+    ) -> Option<Self> {
+        let restored = |arrays: &Arrays| self.model.params().clone().restore(arrays, device);
+        let last_finite = if last_finite.is_empty() { None } else { Some(restored(&last_finite)?) };
+        let (params, adam) = (restored(&params)?, AdamW::from_arrays(&adam, device)?);
+        Some(Self { name: self.name, model: self.model.with_params(params), adam, progress, last_finite })
     }
 }

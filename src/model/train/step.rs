@@ -41,15 +41,15 @@ impl Labels {
     }
 }
 
-/// One step of every learner that still trains, on one batch whose `patches` record gradients.
-pub fn step_all(learners: &mut [HeadTrainer], batch: &Batch, labels: &Labels, rate: f64) {
+/// One step of every head that still trains, on one batch whose `patches` record gradients.
+pub fn step_all(trainers: &mut [HeadTrainer], batch: &Batch, labels: &Labels, rate: f64) {
     failpoint::device_step();
     let begun = Instant::now();
     let together = cpu::on_cpu(&batch.patches.device());
-    let mut steps: Vec<Step> = learners
+    let mut steps: Vec<Step> = trainers
         .iter_mut()
-        .filter(|learner| learner.failure.is_none())
-        .map(|learner| Step::new(learner, batch, together))
+        .filter(|trainer| trainer.progress.failure.is_none())
+        .map(|trainer| Step::new(trainer, batch, together))
         .collect();
     let asking = steps.iter().filter(|step| step.pooling.is_some()).count().max(1);
     let mut shared = begun.elapsed().as_secs_f64();
@@ -81,15 +81,15 @@ pub fn step_all(learners: &mut [HeadTrainer], batch: &Batch, labels: &Labels, ra
     for mut step in steps {
         let gradient = step.pooling.is_some().then(|| gradients.next().flatten()).flatten();
         if step.pooling.is_some() {
-            step.learner.seconds += shared / asking as f64;
+            step.trainer.progress.seconds += shared / asking as f64;
         }
         step.timed(|step| step.update(batch, labels, gradient, rate));
     }
 }
 
-/// A learner within a step.
+/// A head within a step.
 struct Step<'a> {
-    learner: &'a mut HeadTrainer,
+    trainer: &'a mut HeadTrainer,
     /// The model with parameters that record their gradients.
     tracked: Model,
     /// What it asks of a pass shared with others.
@@ -101,17 +101,17 @@ struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    fn new(learner: &'a mut HeadTrainer, batch: &Batch, together: bool) -> Self {
-        let tracked = learner.model.clone().with_params(learner.model.params().tracked());
+    fn new(trainer: &'a mut HeadTrainer, batch: &Batch, together: bool) -> Self {
+        let tracked = trainer.model.clone().with_params(trainer.model.params().tracked());
         let pooling = if together { tracked.head().pooling(tracked.params(), batch) } else { None };
-        Self { learner, tracked, pooling, pooled: None, outcome: None }
+        Self { trainer, tracked, pooling, pooled: None, outcome: None }
     }
 
-    /// Runs `work` on the learner's own time.
+    /// Runs `work` on the head's own time.
     fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let begun = Instant::now();
         let result = work(self);
-        self.learner.seconds += begun.elapsed().as_secs_f64();
+        self.trainer.progress.seconds += begun.elapsed().as_secs_f64();
         result
     }
 
@@ -141,21 +141,21 @@ impl<'a> Step<'a> {
     /// Moves the parameters; a loss that is not finite takes back the step that led to it.
     fn update(&mut self, batch: &Batch, labels: &Labels, gradient: Option<Gradient>, rate: f64) {
         let (value, right, behind) = self.outcome.take().expect("a loss comes before an update");
-        let learner = &mut *self.learner;
+        let trainer = &mut *self.trainer;
         if !value.is_finite() {
-            learner.fail(&format!("the loss became {value}"));
+            trainer.fail(&format!("the loss became {value}"));
             return;
         }
         let carried = self.pooling.as_ref().zip(gradient).and_then(|(pooling, by)| pooling.carry(by));
         let before = carried.map(|carried| carried.backward());
         let gradients: Vec<&Gradients> = std::iter::once(&behind).chain(before.as_ref()).collect();
-        let params = learner.model.params().clone();
-        learner.last_finite = Some(params.clone());
-        let moved = learner.adam.step(params, self.tracked.params(), &gradients, rate);
+        let params = trainer.model.params().clone();
+        trainer.last_finite = Some(params.clone());
+        let moved = trainer.adam.step(params, self.tracked.params(), &gradients, rate);
         let pooled = self.pooled.take().map(Tensor::inner);
-        learner.model = learner.model.clone().with_params(moved).observe(batch, pooled);
-        learner.running.loss += value * labels.count as f64;
-        learner.running.right += right;
-        learner.running.images += labels.count;
+        trainer.model = trainer.model.clone().with_params(moved).observe(batch, pooled);
+        trainer.progress.running.loss += value * labels.count as f64;
+        trainer.progress.running.right += right;
+        trainer.progress.running.images += labels.count;
     }
 }

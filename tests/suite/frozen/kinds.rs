@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use eframe::egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use serde_json::json;
-use ssmprobe::app::jobs::train::TrainForm;
+use ssmprobe::app::jobs::extract::TokenSettings;
+use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId,
 };
@@ -124,11 +125,11 @@ fn workspace(desk: &Path) -> Workspace {
         explain: ExplainSettings { rho: Some(0.75), null_draws: 33, seed: 4 },
         backbone_options: options,
         runs: vec![desk.join("run")],
-        training: TrainForm {
+        training: TrainSettings {
             backbone: "backbone".into(),
             data: Some("data".into()),
             heads: vec!["gap".into(), "softsort".into()],
-            settings: "softsort.power=1".into(),
+            head_settings: "softsort.power=1".into(),
             epochs: 7,
             batch: 6,
             rate: 0.0025,
@@ -136,9 +137,12 @@ fn workspace(desk: &Path) -> Workspace {
             selection: Some(0.25),
             device: "cpu".into(),
             out: Some("somewhere".into()),
-            cache: Some("tokens".into()),
+            tokens: TokenSettings {
+                cache: Some("tokens".into()),
+                taking: options.taking(),
+                ..TokenSettings::default()
+            },
             recompute: true,
-            taking: options.taking(),
         },
         layout: json!(null),
     }

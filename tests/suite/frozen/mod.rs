@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use ssmprobe::app::jobs::train::{self, Event, TrainForm, TrainSpec};
+use ssmprobe::app::jobs::extract::TokenSettings;
+use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec};
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::device;
 use ssmprobe::model::train::run::Run;
@@ -274,20 +275,20 @@ fn tables_of_a_report() {
 #[test]
 fn a_stopped_run() {
     step("stopped", |desk, _| {
-        let draft = TrainForm {
+        let settings = TrainSettings {
             backbone: desk.join("backbone").display().to_string(),
             data: Some(desk.join("data")),
             heads: ["linear-bn", "sinkhorn"].map(str::to_owned).into(),
-            settings: "state_dim=4".into(),
+            head_settings: "state_dim=4".into(),
             epochs: 3,
             batch: 8,
             seeds: 1,
             device: "cpu".into(),
-            cache: Some(desk.join("tokens")),
-            ..TrainForm::default()
+            tokens: TokenSettings { cache: Some(desk.join("tokens")), ..TokenSettings::default() },
+            ..TrainSettings::default()
         };
-        let order = draft.order(desk.join("backbone")).expect("an order");
-        let spec = TrainSpec { order, out: desk.join("stopped"), resume: false };
+        let plan = TrainPlan::new(settings, desk.join("backbone")).expect("a plan");
+        let spec = TrainSpec { plan, out: desk.join("stopped"), resume: false };
         let end = train::run(device::choose, &spec, &mut |event| match event {
             Event::Epoch { position, .. } if position.epoch == 2 => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
@@ -301,7 +302,7 @@ fn a_stopped_run_goes_on_to_the_same_bits() {
     step("resumed", |desk, step| {
         let checkpoint =
             Run::open(&desk.join("resumed")).and_then(|run| run.checkpoint()).expect("a checkpoint");
-        assert_eq!((checkpoint.position.epoch, checkpoint.learners.len()), (2, 2));
+        assert_eq!((checkpoint.position.epoch, checkpoint.trainers.len()), (2, 2));
         commands(desk, step);
     });
 }

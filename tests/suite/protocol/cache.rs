@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use ssmprobe::app::jobs::extract::{ExtractOptions, Plan};
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
 use ssmprobe::model::backbone::arithmetic::Arithmetic;
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::TokenSpec;
@@ -53,14 +53,18 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         let name = format!("{}", all.len());
         all.push((changes.to_string(), copy(&desk, &name, &changes)));
     }
-    let taken = |taking: TokenSpec| ExtractOptions { taking, ..desk.wanted() };
+    let kept = |tokens: TokenSettings| ExtractOptions { tokens, ..desk.wanted() };
+    let taken = |taking: TokenSpec| kept(TokenSettings { taking, ..desk.wanted().tokens });
     all.push(("layer".into(), taken(TokenSpec { layer: Some(1), ..TokenSpec::default() })));
     all.push(("size".into(), taken(TokenSpec { size: Some(64), ..TokenSpec::default() })));
     all.push((
         "arithmetic".into(),
         taken(TokenSpec { arithmetic: Arithmetic::Float16, ..TokenSpec::default() }),
     ));
-    all.push(("precision".into(), ExtractOptions { precision: Precision::Float32, ..desk.wanted() }));
+    all.push((
+        "precision".into(),
+        kept(TokenSettings { precision: Precision::Float32, ..desk.wanted().tokens }),
+    ));
     let weights = copy(&desk, "weights", &json!({}));
     let path = weights.backbone.join("model.safetensors");
     let mut bytes = fs::read(&path).expect("weights");
@@ -100,9 +104,9 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
 fn a_training_after_the_mean_was_changed_takes_its_tokens_anew() {
     let desk = Desk::new();
     let mut order = desk.order(&["gap"]);
-    (order.seeds, order.protocol.epochs) = (vec![0], 1);
+    (order.settings.seeds, order.settings.epochs) = (1, 1);
     let first = desk.trained(&order, "first");
-    order.tokens = copy(&desk, "other", &json!({"image_mean": [0.1, 0.2, 0.3]}));
+    order.backbone = copy(&desk, "other", &json!({"image_mean": [0.1, 0.2, 0.3]})).backbone;
     let second = desk.trained(&order, "second");
     assert_ne!(first.manifest.tokens.preprocessing, second.manifest.tokens.preprocessing);
     let [first, second] = [first, second].map(|run| run.losses(0).expect("losses").expect("some").heads);

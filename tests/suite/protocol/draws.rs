@@ -34,20 +34,20 @@ fn model(id: &str, seed: u64) -> Model {
 fn losses(id: &str, image: usize, seed: u64) -> Vec<u32> {
     let asked = Asked::new(GRID, WIDTH, values());
     let one = Labelled { images: vec![image], classes: vec![1] };
-    let (protocol, device) = (TrainConfig { epochs: 3, batch: 1, rate: 0.0 }, Device::flex());
+    let (config, device) = (TrainConfig { epochs: 3, batch: 1, rate: 0.0 }, Device::flex());
     let task = Task {
         tokens: &asked,
         train: &one,
         select: &one,
         test: &one,
-        protocol: &protocol,
+        config: &config,
         device: &device,
         seed,
     };
-    let mut learners = [HeadTrainer::new(id, model(id, 3))];
-    train(&task, &mut learners, TrainCursor::default(), &mut |_: Event| ControlFlow::Continue(()))
+    let mut trainers = [HeadTrainer::new(id, model(id, 3))];
+    train(&task, &mut trainers, TrainCursor::default(), &mut |_: Event| ControlFlow::Continue(()))
         .expect("tokens");
-    learners[0].history.iter().map(|epoch| (epoch.loss as f32).to_bits()).collect()
+    trainers[0].progress.history.iter().map(|epoch| (epoch.loss as f32).to_bits()).collect()
 }
 
 #[test]

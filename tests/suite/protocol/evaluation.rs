@@ -105,14 +105,14 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
 fn evaluation_changes_neither_parameters_nor_moments() {
     let desk = Desk::new();
     let mut order = desk.order(&["linear-bn", "random-dynamic", "gumbel-sinkhorn", "transformer"]);
-    order.seeds.truncate(1);
+    order.settings.seeds = 1;
     let mut before: Vec<(Arrays, Arrays)> = Vec::new();
     let mut compared = 0;
     desk.train(&order, "run", &mut |event| {
-        let (Event::Step { learners, .. } | Event::Epoch { learners, .. }) = &event else {
+        let (Event::Step { trainers, .. } | Event::Epoch { trainers, .. }) = &event else {
             return ControlFlow::Continue(());
         };
-        let now = learners.iter().map(|l| (l.model.params().to_trained(), l.adam.to_arrays())).collect();
+        let now = trainers.iter().map(|l| (l.model.params().to_trained(), l.adam.to_arrays())).collect();
         if matches!(event, Event::Epoch { .. }) {
             assert!(now == before);
             compared += 1;

@@ -17,11 +17,10 @@ use std::path::{Path, PathBuf};
 use half::f16;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
-use ssmprobe::app::jobs::extract::{ExtractOptions, Plan};
-use ssmprobe::app::jobs::train::plan::variants;
-use ssmprobe::app::jobs::train::{self, Event, Summary, TrainPlan, TrainSpec};
-use ssmprobe::model::backbone::token_spec::TokenSpec;
-use ssmprobe::model::data::token_cache::{Batches, Precision, Rows, TokenSource, Writer};
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
+use ssmprobe::app::jobs::train::heads::variants;
+use ssmprobe::app::jobs::train::{self, Event, Summary, TrainPlan, TrainSettings, TrainSpec};
+use ssmprobe::model::data::token_cache::{Batches, Rows, TokenSource, Writer};
 use ssmprobe::model::data::{self, Dataset};
 use ssmprobe::model::device;
 use ssmprobe::model::grid::Grid;
@@ -120,14 +119,10 @@ impl Desk {
     }
 
     fn wanted(&self) -> ExtractOptions {
-        let (taking, precision) = (TokenSpec::default(), Precision::default());
+        let cache = Some(self.path("tokens"));
         ExtractOptions {
             backbone: crate::run::backbone(),
-            taking,
-            precision,
-            root: self.path("tokens"),
-            limit: u64::MAX,
-            verify: false,
+            tokens: TokenSettings { cache, cache_limit: f64::INFINITY, ..TokenSettings::default() },
         }
     }
 
@@ -144,28 +139,32 @@ impl Desk {
 
     /// An order for `heads`, else as the peer's run.
     fn order(&self, heads: &[&str]) -> TrainPlan {
-        let protocol: TrainConfig = serde_json::from_value(peer()["protocol"].clone()).expect("a protocol");
+        let config: TrainConfig =
+            serde_json::from_value(peer()["protocol"].clone()).expect("a configuration");
         let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
         let stateful = ["raster", "sinkhorn", "random-dynamic", "all"];
         let settings: &[String] = match heads.iter().any(|head| stateful.contains(&head.as_str())) {
             true => &[STATES.to_owned()],
             false => &[],
         };
-        TrainPlan {
-            backbone_source: crate::run::backbone().display().to_string(),
-            tokens: self.wanted(),
-            data: self.data(),
-            heads: variants(&heads, settings).expect("heads"),
-            protocol,
-            seeds: SEEDS.to_vec(),
-            selection: None,
-            recompute: false,
+        let ExtractOptions { backbone, tokens } = self.wanted();
+        let heads = variants(&heads, settings).expect("heads");
+        let settings = TrainSettings {
+            backbone: backbone.display().to_string(),
+            data: Some(self.data()),
+            epochs: config.epochs,
+            batch: config.batch,
+            rate: config.rate,
+            seeds: SEEDS.len(),
+            tokens,
             device: "cpu".into(),
-        }
+            ..TrainSettings::default()
+        };
+        TrainPlan { settings, backbone, heads }
     }
 
     fn train(&self, order: &TrainPlan, out: &str, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Summary {
-        let spec = TrainSpec { order: order.clone(), out: self.path(out), resume: true };
+        let spec = TrainSpec { plan: order.clone(), out: self.path(out), resume: true };
         train::run(device::choose, &spec, tell).expect("a training")
     }
 

@@ -92,11 +92,11 @@ fn what_is_set_aside_is_not_trained_on() {
     };
     let desk = Desk::with(large);
     let mut order = desk.order(&["gap"]);
-    (order.selection, order.protocol.rate) = (Some(0.3), 1e-6);
+    (order.settings.selection, order.settings.rate) = (Some(0.3), 1e-6);
     let mut losses = Vec::new();
     let summary = desk.train(&order, "run", &mut |event| {
-        if let Event::Step { learners, .. } = event {
-            losses.extend(learners[0].running.loss());
+        if let Event::Step { trainers, .. } = event {
+            losses.extend(trainers[0].progress.running.loss());
         }
         ControlFlow::Continue(())
     });

@@ -49,10 +49,10 @@ fn reported(peer: &Value, which: ProbeCheckpoint) -> f64 {
     number(&epochs[at]["test"])
 }
 
-/// The rate of a learner's last step, from how far it moved its classifier: AdamW moves a value by the rate times
+/// The rate of a head's last step, from how far it moved its classifier: AdamW moves a value by the rate times
 /// `m / (sqrt(v) + 1e-8)`, both moments corrected for their start (Kingma and Ba 2015, algorithm 1).
-fn rate(before: &Arrays, learner: &HeadTrainer) -> f64 {
-    let (adam, after) = (learner.adam.to_arrays(), learner.model.params().to_trained());
+fn rate(before: &Arrays, trainer: &HeadTrainer) -> f64 {
+    let (adam, after) = (trainer.adam.to_arrays(), trainer.model.params().to_trained());
     let name = "classifier.weight";
     let moment = |kind: &str| adam[&format!("{name}.{kind}")].to_f64();
     let (mean, variance, step) = (moment("mean"), moment("variance"), adam["steps"].to_f64()[0]);
@@ -70,12 +70,12 @@ fn a_run_is_that_of_pytorch() {
     let mut rates: HashMap<(String, u64), Vec<f64>> = HashMap::new();
     let mut before: HashMap<(String, u64), Arrays> = HashMap::new();
     let summary = desk.train(&desk.order(&HEADS), "run", &mut |event| {
-        if let Event::Step { seed, learners, .. } = event {
-            for learner in learners {
-                let key = (learner.name.clone(), seed);
-                let begin = below(&start, &format!("s{seed}/{}/", learner.name));
-                let last = before.insert(key.clone(), learner.model.params().to_trained()).unwrap_or(begin);
-                rates.entry(key).or_default().push(rate(&last, learner));
+        if let Event::Step { seed, trainers, .. } = event {
+            for trainer in trainers {
+                let key = (trainer.name.clone(), seed);
+                let begin = below(&start, &format!("s{seed}/{}/", trainer.name));
+                let last = before.insert(key.clone(), trainer.model.params().to_trained()).unwrap_or(begin);
+                rates.entry(key).or_default().push(rate(&last, trainer));
             }
         }
         ControlFlow::Continue(())
@@ -247,7 +247,7 @@ fn starts_and_orders_are_those_of_earlier_runs() {
     let (order, dataset, device) =
         (desk.order(&HEADS), desk.dataset(), device::choose("cpu").expect("a device"));
     let parts = ssmprobe::app::jobs::train::Parts::of(&dataset, None).expect("parts");
-    let size = [order.protocol.batch, order.protocol.epochs];
+    let size = [order.settings.batch, order.settings.epochs];
     let mut now: Vec<(String, Vec<usize>, Vec<f32>)> = Vec::new();
     for seed in SEEDS {
         let epochs = shuffle::batches(&parts.train.images, size, seed, TrainCursor::default());

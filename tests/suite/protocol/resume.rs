@@ -78,11 +78,11 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
         false => tokens,
     });
     let mut order = desk.order(&["gap"]);
-    (order.protocol.rate, order.seeds) = (1e35, vec![0]);
+    (order.settings.rate, order.settings.seeds) = (1e35, 1);
     let mut steps: Vec<Arrays> = vec![below(&arrays("start.safetensors"), "s0/gap/")];
     let whole = desk.train(&order, "whole", &mut |event| {
-        if let Event::Step { learners, .. } = &event {
-            steps.push(learners[0].model.params().to_trained());
+        if let Event::Step { trainers, .. } = &event {
+            steps.push(trainers[0].model.params().to_trained());
         }
         ControlFlow::Continue(())
     });

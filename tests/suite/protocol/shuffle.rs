@@ -29,20 +29,20 @@ pub(super) fn batches(
     };
     let (train_on, held_out) = (labelled(images), labelled(&[HELD_OUT]));
     let asked = Asked::new(grid, 1, vec![0.5, 0.25]);
-    let protocol = TrainConfig { epochs, batch, rate: 1e-3 };
+    let config = TrainConfig { epochs, batch, rate: 1e-3 };
     let task = Task {
         tokens: &asked,
         train: &train_on,
         select: &held_out,
         test: &held_out,
-        protocol: &protocol,
+        config: &config,
         device: &device,
         seed,
     };
     let dims = Dims { width: 1, grid, classes: 2 };
     let model = Model::start(head::find("gap").expect("a head"), &Config::default(), dims, 0, &device);
-    let mut learners = [HeadTrainer::new("gap", model.expect("a model"))];
-    train(&task, &mut learners, from, &mut |_: Event| ControlFlow::Continue(())).expect("tokens");
+    let mut trainers = [HeadTrainer::new("gap", model.expect("a model"))];
+    train(&task, &mut trainers, from, &mut |_: Event| ControlFlow::Continue(())).expect("tokens");
     let calls = asked.calls.into_inner();
     calls.into_iter().filter(|call| call.concat() != [HELD_OUT]).collect()
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use ssmprobe::app::jobs::train::TrainForm;
+use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::{BackboneId, ProbeId};
 use ssmprobe::app::jobs::{
     BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, JobId,
@@ -198,12 +198,12 @@ impl Kind {
             Self::ShowSheet => {
                 Command::ShowSheet(library.images.keys().map(|image| (column, *image)).collect())
             }
-            Self::SetTrainForm => Command::SetTrainForm(Box::new(TrainForm {
+            Self::SetTrainForm => Command::SetTrainForm(Box::new(TrainSettings {
                 backbone: "one".into(),
                 data: Some("birds".into()),
                 heads: vec!["gap".into()],
                 device: ["auto", "cpu"][usize::from(a) % 2].into(),
-                ..TrainForm::default()
+                ..TrainSettings::default()
             })),
             Self::PlanTraining => Command::PlanTraining,
             Self::StartTraining => Command::StartTraining,

@@ -70,7 +70,7 @@ impl Plain {
             views: state.views.clone(),
             explain: state.explain,
             options: state.backbone_options,
-            taking: training.form.taking,
+            taking: training.form.tokens.taking,
             theme: settings.theme,
             scale: settings.scale,
             device: settings.device.clone(),

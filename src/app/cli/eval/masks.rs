@@ -30,7 +30,7 @@ pub fn covers(
     if !dataset.root.join(MASKS).is_dir() {
         return Ok(Masks { covers: Vec::new(), warning: None });
     }
-    let preprocessor = preprocessor(&wanted.backbone, wanted.taking.size)?;
+    let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.taking.size)?;
     let read = |image: &Option<usize>| -> Result<Option<Vec<f64>>, String> {
         let path = image.and_then(|image| place(dataset, image)).filter(|path| path.exists());
         let Some(path) = path else { return Ok(None) };
@@ -55,8 +55,8 @@ fn place(dataset: &Dataset, image: usize) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::jobs::extract::TokenSettings;
     use crate::model::backbone::token_spec::TokenSpec;
-    use crate::model::data::token_cache::Precision;
     use crate::model::data::{Sample, Split};
 
     #[test]
@@ -80,14 +80,9 @@ mod tests {
             notes: Vec::new(),
         };
         let backbone = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/inspect/backbone");
-        let wanted = ExtractOptions {
-            backbone: backbone.into(),
-            taking: TokenSpec { size: Some(48), ..TokenSpec::default() },
-            precision: Precision::Float32,
-            root,
-            limit: 0,
-            verify: false,
-        };
+        let taking = TokenSpec { size: Some(48), ..TokenSpec::default() };
+        let tokens = TokenSettings { taking, ..TokenSettings::default() };
+        let wanted = ExtractOptions { backbone: backbone.into(), tokens };
         let found = covers(&dataset, &[Some(0), None], &wanted, Grid::new(6, 6)).unwrap();
         assert_eq!(found.warning, None);
         let mut expected = vec![0.0; 36];

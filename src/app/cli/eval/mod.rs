@@ -17,15 +17,15 @@ use serde_json::json;
 
 use self::eval_probes::{Asked, Question, Subject, readable};
 use super::inspect::sources::named;
-use super::tokens::TokenFlags;
+use super::over::Over;
 use super::{extract, fetch};
 use crate::app::jobs;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::evaluate::{ask_all, eval_set};
-use crate::app::jobs::extract::{ExtractOptions, ExtractSpec, Extracted, Plan};
+use crate::app::jobs::extract::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
 use crate::app::jobs::tokens::doubt;
-use crate::app::jobs::train::TrainPlan;
-use crate::app::jobs::train::plan::same_tokens;
+use crate::app::jobs::train::TrainSettings;
+use crate::app::jobs::train::resume::same_tokens;
 use crate::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use crate::app::terminal::error::{self, Usage};
 use crate::app::terminal::reporter::TerminalReporter;
@@ -81,7 +81,7 @@ pub struct Eval {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    tokens: TokenFlags,
+    tokens: Over<TokenSettings>,
     /// Where to take tokens: cpu, wgpu, cuda or auto. Probes are read in float64 on the processor.
     #[arg(long, default_value = "auto")]
     device: String,
@@ -123,14 +123,13 @@ impl Eval {
             return Err(Usage("give --run RUN, or --backbone, --data and --probe".into()).into());
         }
         let run = self.run.as_deref().map(Run::open).transpose()?;
-        let order = run.as_ref().map(|run| self.order(run)).transpose()?;
+        let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
         let device = device::open(&self.device)?;
-        let (wanted, data) = match &order {
-            Some(order) => (order.tokens.clone(), order.data.clone()),
-            None => (self.wanted(&device)?, self.data.clone().expect("asked for above")),
-        };
+        let wanted = self.wanted(begun.as_ref(), &device)?;
+        // Its dataset may have moved.
+        let data = self.data.clone().or_else(|| begun.as_ref()?.data.clone()).expect("asked for above");
         let dataset = data::open(&data)?;
-        let selection = order.as_ref().and_then(|order| order.selection);
+        let selection = begun.as_ref().and_then(|begun| begun.selection);
         let question = match &run {
             Some(run) => Question::of_run(run, &dataset, selection)?,
             None => Question::of_split(&dataset, self.split)?,
@@ -144,7 +143,7 @@ impl Eval {
         let plan = Plan::new(wanted.clone(), &dataset)?;
         match &run {
             Some(run) => same_tokens(run, &plan.source)?,
-            None => self.warn(&plan, &wanted.taking),
+            None => self.warn(&plan, &wanted.tokens.taking),
         }
         let (subjects, left_out) = self.fitting(subjects, &question, &plan, &dataset.classes)?;
         // Without anchors the training images are not needed, unless their tokens are there anyway.
@@ -242,25 +241,17 @@ impl Eval {
         Ok(if stopped { interrupt::code() } else { ExitCode::SUCCESS })
     }
 
-    /// What the run was begun with; its backbone or dataset may have moved.
-    fn order(&self, run: &Run) -> anyhow::Result<TrainPlan> {
-        let source = self.backbone.as_ref().unwrap_or(&run.manifest.backbone_source);
-        let folder = fetch::backbone(source)?;
-        let mut order = TrainPlan::of_run(run, folder, self.tokens.root(run)?, self.tokens.limit(), None)?;
-        self.tokens.over(&mut order.tokens);
-        if let Some(data) = &self.data {
-            order.data.clone_from(data);
+    /// The tokens of the run, or those the probes were trained on, as far as their files and the flags say.
+    fn wanted(&self, begun: Option<&TrainSettings>, device: &Device) -> anyhow::Result<ExtractOptions> {
+        let source = self.backbone.as_ref().or(begun.map(|begun| &begun.backbone));
+        let backbone = fetch::backbone(source.expect("asked for without --run"))?;
+        let mut tokens = self.tokens.over(begun.map(|begun| begun.tokens.clone()).unwrap_or_default());
+        if begun.is_none() {
+            let probes = self.readable();
+            let probes = probes.iter().map(|(path, probe)| (*path, probe));
+            tokens.taking = self.tokens.part::<TokenSpec>().of_probes(probes, &backbone, device)?;
         }
-        Ok(order)
-    }
-
-    /// The tokens the probes were trained on, as far as their files and the flags say.
-    fn wanted(&self, device: &Device) -> anyhow::Result<ExtractOptions> {
-        let folder = fetch::backbone(self.backbone.as_deref().expect("asked for without --run"))?;
-        let probes = self.readable();
-        let probes = probes.iter().map(|(path, probe)| (*path, probe));
-        let taking = self.tokens.taking.of_probes(probes, &folder, device)?;
-        self.tokens.wanted_of(folder, taking)
+        Ok(ExtractOptions { backbone, tokens })
     }
 
     /// The probes that can be read; what is wrong with the others is said when they are asked.

@@ -10,13 +10,14 @@ use clap::Args;
 
 use self::report::Report;
 use super::fetch;
-use super::tokens::TakingFlags;
+use super::over::Over;
 use crate::app::jobs::ExplainSettings;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::inspect::{self, InspectSpec, Loaded, Source};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::reporter::TerminalReporter;
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::{self, BackboneError};
 use crate::model::device;
 use crate::model::explain::intervention::Intervention;
@@ -48,7 +49,7 @@ pub struct Inspect {
     #[arg(long, default_value = "auto")]
     device: String,
     #[command(flatten)]
-    taking: TakingFlags,
+    taking: Over<TokenSpec>,
     /// Folder to write to; made if absent, files of the same name are replaced.
     #[arg(long, value_name = "OUT")]
     out: PathBuf,

@@ -88,7 +88,7 @@ impl Build {
         let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
         clear(&self.out.join("scenes"))?;
         Set { train: 0, val: SHIPPED, ..scenes }.write(&self.out.join("scenes"), &|| ())?;
-        let protocol =
+        let config =
             TrainConfig { epochs: self.epochs as usize, batch: self.batch as usize, rate: self.rate };
         let mut about = DemoInfo {
             made_by: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -96,7 +96,7 @@ impl Build {
             seed: self.seed,
             scenes,
             auc_scenes: heads::AUC_SCENES.min(self.val),
-            protocol,
+            config,
             backbones: Vec::new(),
         };
         let made = self.backbones(&about, &device)?;

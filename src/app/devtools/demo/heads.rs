@@ -48,18 +48,18 @@ pub fn train_all(
         train: &train_set,
         select: &val_set,
         test: &val_set,
-        protocol: &about.protocol,
+        config: &about.config,
         device,
         seed,
     };
     let dims = Dims { width: tokens.width(), grid: tokens.grid(), classes: CLASSES };
-    let mut learners = HEADS
+    let mut trainers = HEADS
         .iter()
         .map(|kind| {
             Ok(HeadTrainer::new(kind.id, Model::start(kind, &Config::default(), dims, seed, device)?))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
-    run(&backbone.id, &task, &mut learners, bars)?;
+    run(&backbone.id, &task, &mut trainers, bars)?;
 
     let meta = BackboneMeta {
         id: opened.id().to_owned(),
@@ -71,23 +71,23 @@ pub fn train_all(
     crate::model::io::atomic_file::make_folder(&out.join("probes").join(&backbone.id))?;
     let first = about.scenes.train as usize;
     let mut heads = Vec::new();
-    for learner in &learners {
-        if let Some(failure) = &learner.failure {
-            anyhow::bail!("head `{}` on {}: {failure}; try a smaller --rate", learner.name, backbone.id);
+    for trainer in &trainers {
+        if let Some(failure) = &trainer.progress.failure {
+            anyhow::bail!("head `{}` on {}: {failure}; try a smaller --rate", trainer.name, backbone.id);
         }
-        let last = learner.history.last().context("at least one epoch")?;
+        let last = trainer.progress.history.last().context("at least one epoch")?;
         let training = json!({
             "dataset": {"scenes": about.scenes, "version": about.scenes_version},
-            "protocol": about.protocol,
+            "protocol": about.config,
             "seed": seed,
             "epoch": last,
         });
         let classes = (0..CLASSES).map(class_name).collect();
-        let probe = learner.model.to_probe(meta.clone(), classes, Some(training));
-        probe.save(backbone.probe(out, &learner.name))?;
+        let probe = trainer.model.to_probe(meta.clone(), classes, Some(training));
+        probe.save(backbone.probe(out, &trainer.name))?;
         heads.push(DemoHead {
-            id: learner.name.clone(),
-            parameters: learner.model.parameters(),
+            id: trainer.name.clone(),
+            parameters: trainer.model.parameters(),
             train: last.train,
             val: last.test,
             auc: auc(&probe, &tokens, first, about)?,
@@ -141,17 +141,17 @@ fn split(set: &Set) -> (Labelled, Labelled) {
     (labelled(0, train), labelled(train, val))
 }
 
-fn run(id: &str, task: &Task, learners: &mut [HeadTrainer], bars: &MultiProgress) -> anyhow::Result<()> {
-    let steps = task.train.images.len().div_ceil(task.protocol.batch) * task.protocol.epochs;
+fn run(id: &str, task: &Task, trainers: &mut [HeadTrainer], bars: &MultiProgress) -> anyhow::Result<()> {
+    let steps = task.train.images.len().div_ceil(task.config.batch) * task.config.epochs;
     let bar = bar(bars, steps, "{prefix} {wide_bar} {pos}/{len} steps of all heads {msg} {eta} left", id);
-    train(task, learners, TrainCursor::default(), &mut |event| {
+    train(task, trainers, TrainCursor::default(), &mut |event| {
         match event {
             Event::Step { .. } => bar.inc(1),
             Event::Evaluation => {}
-            Event::Epoch { position, learners } => {
-                let best = learners
+            Event::Epoch { position, trainers } => {
+                let best = trainers
                     .iter()
-                    .filter_map(|learner| Some((learner.history.last()?.test, &learner.name)))
+                    .filter_map(|trainer| Some((trainer.progress.history.last()?.test, &trainer.name)))
                     .max_by(|a, b| a.0.total_cmp(&b.0));
                 if let Some((accuracy, name)) = best {
                     bar.set_message(format!("(best: {name}, {accuracy:.1} %)"));

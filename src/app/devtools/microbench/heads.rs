@@ -58,18 +58,18 @@ impl<'a> Step<'a> {
     }
 
     /// A head as training begins with it.
-    pub fn learner(&self, kind: &'static HeadSpec) -> anyhow::Result<HeadTrainer> {
+    pub fn trainer(&self, kind: &'static HeadSpec) -> anyhow::Result<HeadTrainer> {
         let model = Model::start(kind, &Config::default(), self.dims, 0, self.bench.device)?;
         Ok(HeadTrainer::new(kind.id, model))
     }
 
-    fn learners(&self, kinds: &[&'static HeadSpec]) -> anyhow::Result<Vec<HeadTrainer>> {
-        kinds.iter().map(|kind| self.learner(kind)).collect()
+    fn trainers(&self, kinds: &[&'static HeadSpec]) -> anyhow::Result<Vec<HeadTrainer>> {
+        kinds.iter().map(|kind| self.trainer(kind)).collect()
     }
 
-    /// One step of all `learners`, to its end.
-    pub fn take(&self, learners: &mut [HeadTrainer], work: &str) -> anyhow::Result<()> {
-        step_all(learners, &self.batch, &self.labels, TrainConfig::default().rate);
+    /// One step of all `heads`, to its end.
+    pub fn take(&self, trainers: &mut [HeadTrainer], work: &str) -> anyhow::Result<()> {
+        step_all(trainers, &self.batch, &self.labels, TrainConfig::default().rate);
         self.bench.wait(work)
     }
 }
@@ -88,9 +88,9 @@ fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
     // Memory first: what later works leave behind in the allocator would count.
     let mut peaks = Vec::new();
     for kind in heads.iter().filter(|kind| bench.on_host && wants(kind, "memory")) {
-        let mut learners = vec![step.learner(kind)?];
+        let mut trainers = vec![step.trainer(kind)?];
         if process_memory::forget_peak() {
-            let mut works = [Work::new(name(kind, "memory"), || step.take(&mut learners, kind.id))];
+            let mut works = [Work::new(name(kind, "memory"), || step.take(&mut trainers, kind.id))];
             in_turn(&mut works, 1, tell)?;
             peaks.extend(peak(name(kind, "memory")));
         }
@@ -102,7 +102,7 @@ fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
     if timed.iter().any(|kind| wants(kind, "vs-gap")) && !timed.iter().any(|kind| kind.id == gap.id) {
         timed.insert(0, gap);
     }
-    let alone = RefCell::new(step.learners(&timed)?);
+    let alone = RefCell::new(step.trainers(&timed)?);
     let step = &step;
     let mut works: Vec<Work> = timed
         .iter()
@@ -113,7 +113,7 @@ fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
         })
         .collect();
     if [JOINT, JOINT_RATE].iter().any(|name| bench.wanted.holds(name)) {
-        let mut together = step.learners(heads)?;
+        let mut together = step.trainers(heads)?;
         works.push(Work::new(JOINT, move || step.take(&mut together, JOINT)));
     }
     let seconds = in_turn(&mut works, bench.sizes.rounds, tell)?;

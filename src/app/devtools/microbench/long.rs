@@ -38,10 +38,10 @@ fn measure(bench: &Bench, tell: Tell) -> anyhow::Result<Measured> {
     let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| bench.wanted.holds(name));
     for n in lengths(bench.sizes).into_iter().filter(wanted) {
         let step = Step::new(bench, IMAGES, Dims { grid: grid_of(n), ..bench.sizes.dims() });
-        let mut learners = [step.learner(kind)?];
+        let mut trainers = [step.trainer(kind)?];
         let forgotten = bench.on_host && process_memory::forget_peak();
         let rounds = bench.sizes.rounds.min(3);
-        let run = || step.take(&mut learners, kind.id);
+        let run = || step.take(&mut trainers, kind.id);
         let seconds = in_turn(&mut [Work::new(step_name(n), run)], rounds, tell)?[0];
         measured.push((step_name(n), seconds, "s"));
         measured.extend(peak(memory_name(n)).filter(|_| forgotten));

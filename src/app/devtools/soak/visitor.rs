@@ -14,7 +14,8 @@ use tempfile::TempDir;
 use super::watch::Done;
 use crate::app::App;
 use crate::app::devtools::wheel;
-use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::extract::TokenSettings;
+use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId};
 use crate::app::state::command::Command;
 use crate::app::state::settings::ThemeChoice;
@@ -207,17 +208,20 @@ impl Visitor {
                 let out = self.folder.path().join(format!("run-{}", self.started));
                 self.started += 1;
                 let Some(backbone) = state.library.backbones.values().next() else { return Ok(()) };
-                let draft = TrainForm {
+                let draft = TrainSettings {
                     backbone: backbone.source.clone(),
                     data: Some(self.folder.path().join("scenes")),
                     heads: ["gap", "raster", "sinkhorn"].map(str::to_owned).into(),
-                    settings: "state_dim=16".into(),
+                    head_settings: "state_dim=16".into(),
                     epochs: 60,
                     batch: 16,
                     device: state.settings.device.clone(),
                     out: Some(out.clone()),
-                    cache: Some(self.folder.path().join("tokens")),
-                    ..TrainForm::default()
+                    tokens: TokenSettings {
+                        cache: Some(self.folder.path().join("tokens")),
+                        ..TokenSettings::default()
+                    },
+                    ..TrainSettings::default()
                 };
                 app.dispatch(Command::SetTrainForm(Box::new(draft)));
                 app.dispatch(Command::PlanTraining);

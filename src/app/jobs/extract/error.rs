@@ -27,6 +27,9 @@ pub enum ExtractError {
     /// The cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// There is no place for tokens.
+    #[error("this user has no home folder to keep tokens in; name a folder for them (--cache)")]
+    NoCache,
     /// The cache would be larger than allowed.
     #[error(
         "the tokens of {images} images take {} and the limit is {}; allow more (--cache-limit), keep them in \

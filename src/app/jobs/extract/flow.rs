@@ -66,7 +66,7 @@ impl Plan {
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<TokenCache, ExtractError> {
         self.check()?;
-        let mut stock = Stock::open(&self.wanted.root, &self.source, Some(self.images))?;
+        let mut stock = Stock::open(&self.root, &self.source, Some(self.images))?;
         self.verify(&mut stock, dataset, tell)?;
         let stock = match stock.into_cache() {
             Ok(cache) => return Ok(cache),
@@ -156,8 +156,11 @@ impl Plan {
 
 /// Decodes an image and makes it what the backbone wants.
 pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared {
-    let photo = sample.source.photo().map_err(|error| error.to_string())?;
-    preprocessor.apply(&photo).map_err(|error| error.to_string())
+    prepared(sample.source.photo().map_err(|error| error.to_string()), preprocessor)
+}
+
+fn prepared(photo: Result<Photo, String>, preprocessor: &Preprocessor) -> Prepared {
+    preprocessor.apply(&photo?).map_err(|error| error.to_string())
 }
 
 /// [`prepare`], with the digest of the very bytes that were decoded.
@@ -167,8 +170,7 @@ fn image(sample: &Sample, preprocessor: &Preprocessor) -> Image {
         Err(error) => return (Err(error.to_string()), None),
     };
     let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
-    let pixels = |photo: Photo| preprocessor.apply(&photo).map_err(|error| error.to_string());
-    (photo.and_then(pixels), Some(sha256::of_bytes(&bytes)))
+    (prepared(photo, preprocessor), Some(sha256::of_bytes(&bytes)))
 }
 
 /// Writes every batch that comes, and how long that took; ends at the first that cannot be written.

@@ -7,6 +7,7 @@ mod error;
 mod flow;
 mod job;
 mod recompute;
+mod settings;
 mod step_timing;
 mod verify;
 
@@ -21,6 +22,7 @@ pub use self::error::ExtractError;
 pub use self::flow::Spent;
 pub use self::job::{ExtractSpec, Extracted, run};
 pub use self::recompute::Recompute;
+pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::rate::Progress;
@@ -29,27 +31,19 @@ use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, BackboneError};
-use crate::model::data::token_cache::{CacheError, Damage, Precision, Stock, TokenKey, image_bytes};
+use crate::model::data::token_cache::{CacheError, Damage, Stock, TokenKey, image_bytes};
 use crate::model::data::{self, Dataset};
 use crate::model::grid::Grid;
 use crate::model::io::sha256;
 use crate::model::probe::BackboneMeta;
 
-/// Whose tokens, and how they are kept.
+/// Whose tokens, and how they are taken and kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtractOptions {
     /// The backbone's folder.
     pub backbone: PathBuf,
-    /// How they are taken.
-    pub taking: TokenSpec,
-    /// How tokens are kept.
-    pub precision: Precision,
-    /// Folder of all token caches.
-    pub root: PathBuf,
-    /// Most bytes a cache may take.
-    pub limit: u64,
-    /// Whether the images are compared with what they were when their tokens were taken.
-    pub verify: bool,
+    /// How.
+    pub tokens: TokenSettings,
 }
 
 /// Told while tokens are taken.
@@ -105,7 +99,9 @@ pub enum Event<'a> {
 /// What taking the tokens of a dataset comes to, known before it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    wanted: ExtractOptions,
+    options: ExtractOptions,
+    /// Folder of all token caches.
+    pub root: PathBuf,
     preprocessor: Preprocessor,
     layers: usize,
     /// What the tokens depend on.
@@ -133,50 +129,42 @@ impl Plan {
         let images = dataset.samples.len();
         let bytes =
             image_bytes(self.grid, self.backbone.hidden_size, self.cls, source.precision) * images as u64;
-        let done = done(&self.wanted.root, &source, images)?;
+        let done = done(&self.root, &source, images)?;
         Ok(Self { source, images, done, bytes, ..self.clone() })
     }
 
     /// Reads configuration and hashes, no image.
-    pub fn new(wanted: ExtractOptions, dataset: &Dataset) -> Result<Self, ExtractError> {
-        let folder = &wanted.backbone;
+    pub fn new(options: ExtractOptions, dataset: &Dataset) -> Result<Self, ExtractError> {
+        let ExtractOptions { backbone: folder, tokens: TokenSettings { cache, precision, taking, .. } } =
+            &options;
+        let root = cache_root(cache.as_deref())?;
         let config = Config::open(folder)?;
-        let preprocessor = preprocessor(folder, wanted.taking.size)?;
+        let preprocessor = preprocessor(folder, taking.size)?;
         let (height, width) =
             preprocessor.output().ok_or_else(|| ExtractError::Sizes { folder: folder.clone() })?;
         let grid = config.grid_of(height, width)?;
-        if let Some(layer) = wanted.taking.layer.filter(|layer| *layer > config.layers) {
+        if let Some(layer) = taking.layer.filter(|layer| *layer > config.layers) {
             return Err(BackboneError::Layer { layer, layers: config.layers }.into());
         }
         let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
         let source = TokenKey {
             weights: fingerprint.clone(),
             preprocessing: preprocessor.key(),
-            dataset: key(dataset),
-            layer: wanted.taking.settled(config.layers, config.family.model_type).name(),
-            precision: wanted.precision,
+            dataset: String::new(),
+            layer: taking.settled(config.layers, config.family.model_type).name(),
+            precision: *precision,
         };
-        let images = dataset.samples.len();
-        let done = done(&wanted.root, &source, images)?;
-        Ok(Self {
-            backbone: BackboneMeta {
-                id: backbone::id(folder),
-                model_type: config.family.model_type.to_owned(),
-                hidden_size: config.width,
-                fingerprint: Some(fingerprint),
-                ..BackboneMeta::default()
-            },
-            bytes: image_bytes(grid, config.width, config.family.cls, wanted.precision) * images as u64,
-            free: free(&wanted.root),
-            wanted,
-            preprocessor,
-            layers: config.layers,
-            source,
-            grid,
-            cls: config.family.cls,
-            images,
-            done,
-        })
+        let backbone = BackboneMeta {
+            id: backbone::id(folder),
+            model_type: config.family.model_type.to_owned(),
+            hidden_size: config.width,
+            fingerprint: Some(fingerprint),
+            ..BackboneMeta::default()
+        };
+        let (layers, cls, free) = (config.layers, config.family.cls, free(&root));
+        let (images, done, bytes) = (0, 0, 0);
+        Self { options, root, preprocessor, layers, source, backbone, grid, cls, images, done, bytes, free }
+            .of(dataset)
     }
 
     /// Whether all tokens are there already.
@@ -191,19 +179,19 @@ impl Plan {
 
     /// The folder of this cache.
     pub fn folder(&self) -> PathBuf {
-        self.wanted.root.join(self.source.key())
+        self.root.join(self.source.key())
     }
 
     /// Refuses what the limit or the disk forbids. Nothing is refused that is there already.
     pub fn check(&self) -> Result<(), ExtractError> {
         let missing = self.missing();
-        let (bytes, limit) = (self.bytes, self.wanted.limit);
+        let (bytes, limit) = (self.bytes, self.options.tokens.limit());
         if missing > 0 && bytes > limit {
             return Err(ExtractError::Limit { images: self.images, bytes, limit });
         }
         match self.free {
             Some(free) if missing > free => {
-                Err(ExtractError::Disk { root: self.wanted.root.clone(), bytes: missing, free })
+                Err(ExtractError::Disk { root: self.root.clone(), bytes: missing, free })
             }
             _ => Ok(()),
         }
@@ -216,8 +204,8 @@ impl Plan {
 
     /// What reads images so, on a device.
     fn open(&self, device: &Device) -> Result<TokenReader, BackboneError> {
-        let ExtractOptions { backbone, taking, .. } = &self.wanted;
-        TokenReader::open(backbone, self.preprocessor.clone(), taking, device)
+        let ExtractOptions { backbone, tokens } = &self.options;
+        TokenReader::open(backbone, self.preprocessor.clone(), &tokens.taking, device)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use rayon::prelude::*;
 
+use super::flow::prepare;
 use super::{ExtractError, Plan};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::Sample;
@@ -16,9 +17,9 @@ impl Plan {
     /// Time an image takes, decoding included: the mean over the readable ones of `samples`, after
     /// a pass that prepares the device. Absent where none can be read.
     pub fn time(&self, samples: &[Sample], device: &Device) -> Result<Option<Duration>, ExtractError> {
-        let prepare = |sample: &Sample| self.preprocessor.apply(&sample.source.photo().ok()?).ok();
         let begun = Instant::now();
-        let pixels: Vec<Pixels> = samples.par_iter().filter_map(prepare).collect();
+        let pixels = samples.par_iter().filter_map(|sample| prepare(sample, &self.preprocessor).ok());
+        let pixels: Vec<Pixels> = pixels.collect();
         let decoding = begun.elapsed();
         if pixels.is_empty() {
             return Ok(None);

@@ -33,7 +33,7 @@ impl Plan {
         for damage in stock.damage() {
             let _ = tell(Event::Damaged(damage));
         }
-        if self.wanted.verify {
+        if self.options.tokens.verify {
             let changed = self.changed(stock, dataset, tell)?;
             stock.forget(&changed);
         }
@@ -79,7 +79,7 @@ impl Plan {
         dataset: &Dataset,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Self>, ExtractError> {
-        let stock = Stock::open(&self.wanted.root, source, None)?;
+        let stock = Stock::open(&self.root, source, None)?;
         let alike = TokenKey { dataset: source.dataset.clone(), ..self.source.clone() } == *source;
         if !alike || stock.images() != self.images || stock.done() < self.images {
             return Ok(None);

@@ -44,15 +44,15 @@ pub struct About {
 impl About {
     /// What is known of a run.
     pub fn from_run(run: &Run) -> Self {
-        let Manifest { backbone, dataset, heads, protocol, seeds, warning, device, .. } = &run.manifest;
+        let Manifest { backbone, dataset, heads, config, seeds, warning, device, .. } = &run.manifest;
         Self {
             folder: run.folder().to_owned(),
             dataset: dataset.name.clone(),
             backbone: backbone.id.clone(),
             device: device.clone(),
             heads: heads.iter().map(|head| head.name.clone()).collect(),
-            epochs: protocol.epochs,
-            batch: protocol.batch,
+            epochs: config.epochs,
+            batch: config.batch,
             seeds: seeds.clone(),
             train: dataset.train,
             test: dataset.test,

@@ -48,18 +48,12 @@ pub enum TrainingError {
     /// A probe file.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// There is no place for tokens.
-    #[error("this user has no home folder to keep tokens in; name a folder for them")]
-    NoCache,
     /// There is no place for the run.
     #[error("this user has no home folder to keep the run in; name a folder for it")]
     NoOut,
     /// No head is called so.
-    #[error("there is no head `{found}`; there are: {}", known())]
-    UnknownHead {
-        /// What was asked for.
-        found: String,
-    },
+    #[error("there is no head `{0}`; there are: {known}", known = known())]
+    UnknownHead(String),
     /// Heads that read the CLS token, of a backbone without one.
     #[error("{heads} cannot be trained: {backbone} ({model_type}) has no CLS token; {}", remedy(others))]
     NoCls {
@@ -73,13 +67,8 @@ pub enum TrainingError {
         others: String,
     },
     /// A variant's name.
-    #[error(
-        "`{name}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]"
-    )]
-    Name {
-        /// The name.
-        name: String,
-    },
+    #[error("`{0}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]")]
+    Name(String),
     /// A setting that is none.
     #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
     Setting {
@@ -122,13 +111,10 @@ pub enum TrainingError {
     },
     /// An image that the run has learnt from.
     #[error(
-        "{image} is not what it was when the run's tokens were taken; put it back and resume, or train into \
+        "{0} is not what it was when the run's tokens were taken; put it back and resume, or train into \
          another folder"
     )]
-    Changed {
-        /// Its name.
-        image: String,
-    },
+    Changed(String),
     /// The checkpoint is another head's.
     #[error("{path}: holds no state that fits `{name}`; train into another folder", path = path.display())]
     Checkpoint {

@@ -1,4 +1,4 @@
-//! What a run's folder says of the training: from the order and what was found.
+//! What a run's folder says of the training: from the plan and what was found.
 
 use std::path::Path;
 
@@ -9,36 +9,38 @@ use crate::model::train::run::{DatasetMeta, FORMAT, Manifest, Truth};
 
 /// What is trained on what, and how.
 pub(super) fn manifest(
-    order: &TrainPlan,
+    plan: &TrainPlan,
     dataset: &Dataset,
-    plan: &Plan,
+    tokens: &Plan,
     parts: &Parts,
     unreadable: usize,
     device: &str,
 ) -> Manifest {
+    let settings = &plan.settings;
+    let data = settings.data.clone().unwrap_or_default();
     Manifest {
         format: FORMAT,
         program: format!("ssmprobe {}", env!("CARGO_PKG_VERSION")),
-        backbone: plan.backbone.clone(),
-        backbone_source: place(&order.backbone_source),
+        backbone: tokens.backbone.clone(),
+        backbone_source: place(&settings.backbone),
         dataset: DatasetMeta {
             name: dataset.name.clone(),
             layout: dataset.layout.to_owned(),
-            path: std::path::absolute(&order.data).unwrap_or_else(|_| order.data.clone()),
+            path: std::path::absolute(&data).unwrap_or(data),
             classes: dataset.classes.clone(),
             train: parts.train.images.len(),
             select: parts.select.images.len(),
             test: parts.test.images.len(),
             unreadable,
         },
-        tokens: plan.source.clone(),
-        size: order.tokens.taking.size,
-        recompute: order.recompute,
-        cache: std::path::absolute(&order.tokens.root).ok(),
-        grid: plan.grid,
-        heads: order.heads.clone(),
-        protocol: order.protocol.clone(),
-        seeds: order.seeds.clone(),
+        tokens: tokens.source.clone(),
+        size: settings.tokens.taking.size,
+        recompute: settings.recompute,
+        cache: std::path::absolute(&tokens.root).ok(),
+        grid: tokens.grid,
+        heads: plan.heads.clone(),
+        config: settings.config(),
+        seeds: plan.seeds(),
         selection: parts.selection,
         warning: parts.selection.warning().map(str::to_owned),
         device: device.to_owned(),

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Parts, TrainPlan, TrainingError};
+use super::{Parts, TrainPlan, TrainSettings, TrainingError};
 use crate::app::jobs::extract::Plan;
 use crate::app::paths;
 use crate::model::data::{self, Dataset};
 use crate::model::probe::head::Dims;
-use crate::model::train::TrainConfig;
 use crate::model::train::run::Selection;
 
 /// What a training comes to.
@@ -78,54 +77,55 @@ pub struct Cost {
 /// # Errors
 /// As the training itself would fail: nothing to train on, tokens that do not fit, a folder that
 /// holds another run.
-pub fn outlook(order: &TrainPlan, out: Option<PathBuf>) -> Result<(Preflight, Plan, Dataset), TrainingError> {
-    order.check()?;
-    let dataset = data::open(&order.data)?;
-    let parts = Parts::of(&dataset, order.selection)?;
-    let plan = Plan::new(order.tokens.clone(), &dataset)?;
-    order.check_cls(&plan)?;
-    if let (false, Err(refused)) = (order.recompute, plan.check()) {
+pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), TrainingError> {
+    plan.check()?;
+    let settings = &plan.settings;
+    let dataset = plan.dataset()?;
+    let parts = Parts::of(&dataset, settings.selection)?;
+    let tokens = Plan::new(plan.tokens(), &dataset)?;
+    plan.check_cls(&tokens)?;
+    if let (false, Err(refused)) = (settings.recompute, tokens.check()) {
         return Err(TrainingError::TooLarge { refused, epoch: None });
     }
-    let suggested = || paths::run(&format!("{}-{}", dataset.name, plan.backbone.id.replace('/', "-")));
-    let out = out.or_else(suggested).ok_or(TrainingError::NoOut)?;
+    let suggested = || paths::run(&format!("{}-{}", dataset.name, tokens.backbone.id.replace('/', "-")));
+    let out = settings.out.clone().or_else(suggested).ok_or(TrainingError::NoOut)?;
     if out.join("run.json").exists() {
         return Err(crate::model::train::run::RunError::Exists { folder: out }.into());
     }
-    let dims = Dims { width: plan.backbone.hidden_size, grid: plan.grid, classes: dataset.classes.len() };
-    let facts = Preflight {
+    let dims = Dims { width: tokens.backbone.hidden_size, grid: tokens.grid, classes: dataset.classes.len() };
+    let preflight = Preflight {
         dataset: dataset.name.clone(),
         layout: dataset.layout,
         train: parts.train.images.len(),
         select: parts.select.images.len(),
         test: parts.test.images.len(),
         selection: parts.selection,
-        backbone: plan.backbone.id.clone(),
+        backbone: tokens.backbone.id.clone(),
         dims,
-        images: plan.images,
-        cached: plan.done,
-        recompute: order.recompute && !plan.complete(),
-        bytes: plan.bytes,
-        cache: plan.folder(),
-        free: plan.free,
+        images: tokens.images,
+        cached: tokens.done,
+        recompute: settings.recompute && !tokens.complete(),
+        bytes: tokens.bytes,
+        cache: tokens.folder(),
+        free: tokens.free,
         out,
         notes: dataset.notes.clone(),
     };
-    Ok((facts, plan, dataset))
+    Ok((preflight, tokens, dataset))
 }
 
 impl Preflight {
     /// Steps of all heads, over all epochs and seeds.
-    pub fn steps(&self, protocol: &TrainConfig, seeds: usize) -> usize {
-        self.train.div_ceil(protocol.batch) * protocol.epochs * seeds
+    pub fn steps(&self, settings: &TrainSettings) -> usize {
+        self.train.div_ceil(settings.batch) * settings.epochs * settings.seeds
     }
 
     /// How long it takes at the speed of `estimate`.
-    pub fn cost(&self, estimate: &Estimate, protocol: &TrainConfig, seeds: usize) -> Cost {
+    pub fn cost(&self, estimate: &Estimate, settings: &TrainSettings) -> Cost {
         let times = |time: Duration, count: f64| Duration::from_secs_f64(time.as_secs_f64() * count);
         let share = |images: usize| images as f64 / estimate.tried.max(1) as f64;
         let evaluated = self.select + if self.selection == Selection::Test { 0 } else { self.test };
-        let epochs = (protocol.epochs * seeds) as f64;
+        let epochs = (settings.epochs * settings.seeds) as f64;
         let read = match self.recompute {
             true => (self.train + evaluated) as f64 * epochs,
             false => self.images.saturating_sub(self.cached) as f64,
@@ -172,15 +172,15 @@ mod tests {
         };
         let second = Duration::from_secs(1);
         let estimate = Estimate { image: Some(second), step: 2 * second, evaluation: second, tried: 10 };
-        let protocol = TrainConfig { epochs: 3, batch: 40, rate: 1e-3 };
-        assert_eq!(facts.steps(&protocol, 2), 18);
-        let cost = facts.cost(&estimate, &protocol, 2);
+        let settings = TrainSettings { epochs: 3, batch: 40, seeds: 2, ..TrainSettings::default() };
+        assert_eq!(facts.steps(&settings), 18);
+        let cost = facts.cost(&estimate, &settings);
         assert_eq!((cost.tokens, cost.training), (100 * second, 6 * (20 + 5) * second));
         assert_eq!(cost.whole(), 250 * second);
         let again = Preflight { recompute: true, ..facts.clone() };
-        assert_eq!(again.cost(&estimate, &protocol, 2).tokens, 150 * 6 * second);
+        assert_eq!(again.cost(&estimate, &settings).tokens, 150 * 6 * second);
         // Where other images pick the best epoch, the test images are asked too.
         let picked = Preflight { selection: Selection::Val, select: 20, ..facts };
-        assert_eq!(picked.cost(&estimate, &protocol, 2).training, 6 * (20 + 7) * second);
+        assert_eq!(picked.cost(&estimate, &settings).training, 6 * (20 + 7) * second);
     }
 }

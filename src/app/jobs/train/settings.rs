@@ -1,55 +1,189 @@
-//! Which settings which head has: for messages and help, from the one list of heads.
+//! How a training is done, in one piece: the flags of `ssmprobe train`, what is filled in in the window and kept in a
+//! workspace, what crosses the pipe, and what a run's folder says it was begun with.
 
-use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
-use crate::model::probe::head::{HEADS, HeadSpec};
+use clap::Args;
+use serde::{Deserialize, Serialize};
 
-/// Whether a head has the setting `key`.
-pub(super) fn has(kind: &HeadSpec, key: &str) -> bool {
-    kind.settings().fields().iter().any(|(name, _)| name == key)
+use crate::app::jobs::extract::TokenSettings;
+use crate::model::train::TrainConfig;
+
+/// Epochs, images of a step, and seeds by flag.
+pub const COUNTS: RangeInclusive<usize> = 1..=1_000_000;
+/// Most seeds of one run in the window: beyond it nobody waits.
+pub const MOST_SEEDS: usize = 100;
+
+/// On what is trained, what, how, and where. What its fields say is the help of the flags.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[serde(default)]
+pub struct TrainSettings {
+    /// The backbone: a folder, or an id of the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
+    pub backbone: String,
+    /// The dataset: a folder, or a table of paths and labels.
+    #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
+    pub data: Option<PathBuf>,
+    /// Ids of the heads, as they are filled in.
+    #[arg(skip)]
+    pub heads: Vec<String>,
+    /// Settings of heads as they are filled in, `KEY=VALUE` or `HEAD.KEY=VALUE`, with spaces between them.
+    #[arg(skip)]
+    #[serde(rename = "settings")]
+    pub head_settings: String,
+    /// Passes over the training images (paper: 5 on ImageNet, 100 on CUB and Cars) [default: 100].
+    #[arg(long, value_name = "E", value_parser = count)]
+    pub epochs: usize,
+    /// Number of seeds (0, 1, ...), one training of all heads each; more of them add to a run that is
+    /// gone on with [default: 1].
+    #[arg(long, value_name = "S", value_parser = count)]
+    pub seeds: usize,
+    /// Images in one step [default: 256].
+    #[arg(long, value_name = "B", value_parser = count)]
+    pub batch: usize,
+    /// Learning rate at the start of its cosine [default: 0.001].
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: f64,
+    /// Pick the best epoch on this share of the training images, which are then not trained on
+    /// [default: on the validation split where there is a test split too, else on the test images].
+    #[arg(long = "select-split", value_name = "SHARE", value_parser = share)]
+    pub selection: Option<f64>,
+    /// Folder of the run; one is suggested where absent.
+    #[arg(skip)]
+    pub out: Option<PathBuf>,
+    /// Keep no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk.
+    /// Results are those of a cache, to the bit on the CPU.
+    #[arg(long)]
+    pub recompute: bool,
+    /// How tokens are taken and kept.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub tokens: TokenSettings,
+    /// Where to compute: cpu, wgpu, cuda or auto [default: auto, or where the run was begun].
+    #[arg(long)]
+    pub device: String,
 }
 
-/// The settings of a head in words, with their defaults.
-pub(super) fn of(kind: &HeadSpec) -> String {
-    let all: Vec<String> =
-        kind.settings().fields().iter().map(|(name, value)| format!("{name}={value}")).collect();
-    if all.is_empty() { "no settings".to_owned() } else { all.join(", ") }
-}
-
-/// Why none of the heads `ids` takes the setting `key`, and what they have.
-pub(super) fn without<'a>(kinds: impl Iterator<Item = &'a HeadSpec>, key: &str) -> String {
-    let all: Vec<String> = kinds.map(|kind| format!("{} has {}", kind.id, of(kind))).collect();
-    match all.as_slice() {
-        [one] => format!("there is no setting `{key}`: {one}"),
-        all => format!("none of these heads has a setting `{key}`: {}", all.join("; ")),
+impl Default for TrainSettings {
+    /// What the window begins with; the paper's number of epochs is [`TrainConfig`]'s.
+    fn default() -> Self {
+        let TrainConfig { batch, rate, .. } = TrainConfig::default();
+        Self {
+            backbone: String::new(),
+            data: None,
+            heads: ["gap", "raster", "sinkhorn"].map(str::to_owned).into(),
+            head_settings: String::new(),
+            epochs: 20,
+            seeds: 1,
+            batch,
+            rate,
+            selection: None,
+            out: None,
+            recompute: false,
+            tokens: TokenSettings::default(),
+            device: "auto".to_owned(),
+        }
     }
 }
 
-/// Every head with what it does, its settings and their defaults, a line each: for help.
-pub fn listed() -> String {
-    let wide = HEADS.iter().map(|kind| kind.id.len()).max().unwrap_or(0);
-    let mut text = "Heads, and their settings with the defaults (for tokens of width 768):\n".to_owned();
-    for kind in HEADS.iter() {
-        let _ = writeln!(text, "  {:wide$}  {}; {}", kind.id, kind.summary, of(kind)); // a String takes all
+impl TrainSettings {
+    /// How the heads are trained.
+    pub fn config(&self) -> TrainConfig {
+        TrainConfig { epochs: self.epochs, batch: self.batch, rate: self.rate }
     }
-    text
+
+    /// What is still to be filled in, and how.
+    pub fn missing(&self) -> Option<&'static str> {
+        match self {
+            Self { backbone, .. } if backbone.is_empty() => Some("Choose a backbone, whose tokens are read"),
+            Self { data: None, .. } => {
+                Some("Choose a dataset: a folder with a folder for each class, or a table")
+            }
+            Self { heads, .. } if heads.is_empty() => Some("Choose at least one head"),
+            _ => None,
+        }
+    }
+
+    /// The same with what cannot be worked with put right, whatever a file says.
+    pub fn bounded(mut self) -> Self {
+        let usual = Self::default();
+        for count in [&mut self.epochs, &mut self.batch] {
+            *count = (*count).clamp(*COUNTS.start(), *COUNTS.end());
+        }
+        self.seeds = self.seeds.clamp(1, MOST_SEEDS);
+        self.rate = if is_rate(self.rate) { self.rate } else { usual.rate };
+        self.selection = self.selection.filter(|share| is_share(*share));
+        self
+    }
+
+    /// Whether a plan for `other` holds for this one too: epochs, seeds and rate change none of it.
+    pub fn same_plan(&self, other: &Self) -> bool {
+        let Self { epochs, seeds, rate, .. } = *other;
+        Self { epochs, seeds, rate, ..self.clone() } == *other
+    }
+}
+
+fn is_rate(rate: f64) -> bool {
+    rate > 0.0 && rate.is_finite()
+}
+
+fn is_share(share: f64) -> bool {
+    share > 0.0 && share < 1.0
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let read = text.parse().ok().filter(|count| COUNTS.contains(count));
+    read.ok_or_else(|| format!("expected a whole number from {} to {}", COUNTS.start(), COUNTS.end()))
+}
+
+fn rate(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|rate| is_rate(*rate)).ok_or("expected a number above 0")
+}
+
+fn share(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|share| is_share(*share)).ok_or("expected a number between 0 and 1")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::probe::head::find;
+    use crate::model::backbone::token_spec::TokenSpec;
 
     #[test]
-    fn every_head_is_listed_with_its_settings() {
-        let text = listed();
-        assert_eq!(text.lines().count(), 1 + HEADS.len());
-        assert!(
-            text.contains("S4 behind Sinkhorn's soft sorting; temperature=0.1, iterations=20, state_dim=128")
-        );
-        assert!(text.contains("Mean of the patch tokens; no settings"));
-        let softsort = find("softsort").unwrap();
-        assert!(has(softsort, "power") && !has(find("sinkhorn").unwrap(), "power"));
-        assert!(without([softsort].into_iter(), "k").contains("power=2"));
+    fn a_plan_holds_for_other_epochs_seeds_and_rates_and_for_nothing_else() {
+        let settings = TrainSettings::default();
+        let alike = TrainSettings { epochs: 9, seeds: 2, rate: 0.5, ..settings.clone() };
+        assert!(settings.same_plan(&alike));
+        let taking = TokenSpec { layer: Some(1), ..settings.tokens.taking };
+        for other in [
+            TrainSettings { tokens: TokenSettings { taking, ..settings.tokens.clone() }, ..settings.clone() },
+            TrainSettings { batch: settings.batch + 1, ..settings.clone() },
+            TrainSettings { backbone: "another".into(), ..settings.clone() },
+            TrainSettings { recompute: !settings.recompute, ..settings.clone() },
+        ] {
+            assert!(!settings.same_plan(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn settings_say_what_is_missing() {
+        let mut settings = TrainSettings::default();
+        assert!(settings.missing().is_some_and(|text| text.contains("backbone")));
+        settings.backbone = "owner/name".into();
+        assert!(settings.missing().is_some_and(|text| text.contains("dataset")));
+        settings.data = Some("birds".into());
+        assert_eq!(settings.missing(), None);
+        settings.heads.clear();
+        assert!(settings.missing().is_some_and(|text| text.contains("head")));
+    }
+
+    #[test]
+    fn a_strange_file_gives_settings_to_work_with() {
+        let text = r#"{"epochs": 0, "rate": -1, "selection": 7, "cache": "tokens", "taking": {"layer": 1}}"#;
+        let read = serde_json::from_str::<TrainSettings>(text).unwrap().bounded();
+        assert_eq!((read.epochs, read.batch, read.rate, read.selection), (1, 256, 1e-3, None));
+        // What an earlier version wrote of tokens stands beside the rest.
+        assert_eq!((read.tokens.cache, read.tokens.taking.layer), (Some("tokens".into()), Some(1)));
     }
 }

@@ -24,26 +24,27 @@ const BATCH: usize = 256;
 /// What a training is tried on to say how long it takes.
 pub struct TimeSpec {
     /// What is to be trained.
-    pub order: TrainPlan,
+    pub plan: TrainPlan,
     /// What it comes to.
-    pub facts: Preflight,
+    pub preflight: Preflight,
     /// Its tokens.
-    pub plan: Plan,
+    pub tokens: Plan,
     /// Some of its images.
     pub samples: Vec<Sample>,
 }
 
 /// Tries steps and images to say how long a training takes.
 pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -> Result<Estimate, JobError> {
-    let TimeSpec { order, facts, plan, samples } = spec;
-    let device = (engine.env.device)(&order.device).map_err(JobError::failed)?.device;
+    let TimeSpec { plan, preflight, tokens, samples } = spec;
+    let settings = &plan.settings;
+    let device = (engine.env.device)(&settings.device).map_err(JobError::failed)?.device;
     let image = match samples.is_empty() {
         true => None,
-        false => plan.time(samples, &device).map_err(JobError::failed)?,
+        false => tokens.time(samples, &device).map_err(JobError::failed)?,
     };
     reporter.pause(engine)?;
-    let images = order.protocol.batch.min(facts.train).min(BATCH);
-    let mut trial = StepTiming::new(order, facts.dims, images, &device).map_err(JobError::failed)?;
+    let images = settings.batch.min(preflight.train).min(BATCH);
+    let mut trial = StepTiming::new(plan, preflight.dims, images, &device).map_err(JobError::failed)?;
     trial.prepare();
     reporter.pause(engine)?;
     let step = trial.step();
@@ -55,29 +56,25 @@ pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -
 
 /// Heads at their start and a batch to try them on.
 struct StepTiming {
-    learners: Vec<HeadTrainer>,
+    trainers: Vec<HeadTrainer>,
     batch: Batch,
     labels: Labels,
     rate: f64,
 }
 
 impl StepTiming {
-    /// The heads of `order` on a batch of `images`.
-    fn new(order: &TrainPlan, dims: Dims, images: usize, device: &Device) -> Result<Self, TrainingError> {
+    /// The heads of `plan` on a batch of `images`.
+    fn new(plan: &TrainPlan, dims: Dims, images: usize, device: &Device) -> Result<Self, TrainingError> {
         let classes: Vec<usize> = (0..images).map(|image| image % dims.classes).collect();
         let random = Distribution::Normal(0.0, 1.0);
         let patches = Tensor::<3>::random([images, dims.grid.len(), dims.width], random, device);
         let cls = Tensor::<2>::random([images, dims.width], random, device);
-        let batch = Batch {
-            patches: patches.autodiff(),
-            cls: Some(cls.autodiff()),
-            grid: dims.grid,
-            image_seeds: (0..images as u64).collect(),
-            training: true,
-        };
+        let image_seeds = (0..images as u64).collect();
+        let batch =
+            Batch { patches, cls: Some(cls), grid: dims.grid, image_seeds, training: false }.tracked();
         let labels = Labels::new(&classes, dims.classes, device);
-        let learners = fresh(order, dims, 0, device)?;
-        Ok(Self { learners, batch, labels, rate: order.protocol.rate })
+        let trainers = fresh(plan, dims, 0, device)?;
+        Ok(Self { trainers, batch, labels, rate: plan.settings.rate })
     }
 
     /// Images of the batch.
@@ -87,7 +84,7 @@ impl StepTiming {
 
     /// One step, which prepares the device and is not counted.
     fn prepare(&mut self) {
-        step_all(&mut self.learners, &self.batch, &self.labels, self.rate);
+        step_all(&mut self.trainers, &self.batch, &self.labels, self.rate);
     }
 
     /// Time of a step: the mean of a few.
@@ -95,7 +92,7 @@ impl StepTiming {
         let begun = Instant::now();
         let mut steps = 0;
         while steps == 0 || (steps < MOST && begun.elapsed() < LONG_ENOUGH) {
-            step_all(&mut self.learners, &self.batch, &self.labels, self.rate);
+            step_all(&mut self.trainers, &self.batch, &self.labels, self.rate);
             steps += 1;
         }
         begun.elapsed() / steps
@@ -104,17 +101,10 @@ impl StepTiming {
     /// Time of evaluating one batch.
     fn evaluation(&self) -> Duration {
         let begun = Instant::now();
-        let Batch { patches, cls, grid, image_seeds, .. } = self.batch.clone();
-        let batch = Batch {
-            patches: patches.inner(),
-            cls: cls.map(Tensor::inner),
-            grid,
-            image_seeds,
-            training: false,
-        };
-        for learner in &self.learners {
+        let batch = self.batch.clone().untracked();
+        for trainer in &self.trainers {
             // Reading the answer waits for the device.
-            learner.model.logits(&batch).argmax(1).into_data();
+            trainer.model.logits(&batch).argmax(1).into_data();
         }
         begun.elapsed()
     }

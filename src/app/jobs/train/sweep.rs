@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{TrainingError, settings};
+use super::{TrainingError, heads};
 use crate::model::probe::head::{self, Config};
 use crate::model::train::run::Variant;
 
@@ -27,8 +27,7 @@ impl Axis {
         if field.is_empty() || values.iter().any(|value| value.is_empty()) {
             return Err("expected FIELD=VALUE,VALUE,...".into());
         }
-        let value = |text: &&str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(*text));
-        let values: Vec<Value> = values.iter().map(value).collect();
+        let values: Vec<Value> = values.into_iter().map(heads::value_of).collect();
         if let Some(twice) = values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
             return Err(format!("{} is there twice", twice.1));
         }
@@ -39,7 +38,7 @@ impl Axis {
 /// Every combination of the axes, the last one changing fastest, after which settings that all
 /// share come from `shared`.
 pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>, TrainingError> {
-    let kind = head::find(id).ok_or_else(|| TrainingError::UnknownHead { found: id.to_owned() })?;
+    let kind = head::find(id).ok_or_else(|| TrainingError::UnknownHead(id.to_owned()))?;
     let given = || axes.iter().map(|axis| axis.field.as_str()).collect::<Vec<_>>().join(" ");
     let wrong = |why: String| TrainingError::Grid { given: given(), why };
     if let Some(twice) = axes.iter().enumerate().find(|(i, a)| axes[..*i].iter().any(|b| b.field == a.field))
@@ -65,8 +64,8 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         map.extend(chosen.iter().map(|(field, value)| ((*field).to_owned(), (*value).clone())));
         let config: Config =
             serde_json::from_value(Value::Object(map)).map_err(|error| wrong(error.to_string()))?;
-        if let Some((field, _)) = chosen.iter().find(|(field, _)| !settings::has(kind, field)) {
-            return Err(wrong(settings::without([kind].into_iter(), field)));
+        if let Some((field, _)) = chosen.iter().find(|(field, _)| !heads::has(kind, field)) {
+            return Err(wrong(heads::without([kind].into_iter(), field)));
         }
         kind.build(&config).map_err(|error| wrong(error.to_string()))?;
         let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -12,31 +12,31 @@ use crate::model::train::run::Run;
 
 /// Refuses tokens that fit on no disk, and says what an epoch without a cache would take.
 pub(super) fn allowed(
-    order: &TrainPlan,
-    plan: &Plan,
+    plan: &TrainPlan,
+    tokens: &Plan,
     parts: &Parts,
     dataset: &Dataset,
     device: &Device,
 ) -> Result<(), TrainingError> {
-    let (false, Err(refused)) = (order.recompute, plan.check()) else { return Ok(()) };
-    let image = plan.time(&dataset.samples[..TRIED.min(dataset.samples.len())], device)?;
+    let (false, Err(refused)) = (plan.settings.recompute, tokens.check()) else { return Ok(()) };
+    let image = tokens.time(&dataset.samples[..TRIED.min(dataset.samples.len())], device)?;
     let epoch = image.map(|image| image.mul_f64(parts.passes() as f64));
     Err(TrainingError::TooLarge { refused, epoch })
 }
 
 /// Tokens from the cache, taken first where need be; or from the backbone itself, where none are kept.
 pub(super) fn supply(
-    order: &TrainPlan,
-    plan: &Plan,
+    plan: &TrainPlan,
+    tokens: &Plan,
     run: Option<&Run>,
     dataset: &Dataset,
     device: &Device,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Box<dyn TokenSource>, TrainingError> {
-    if !order.recompute || plan.complete() {
+    if !plan.settings.recompute || tokens.complete() {
         // A run that has begun has learnt from what the images were.
         let mut changed = None;
-        let cache = plan.run(dataset, device, &mut |event| {
+        let cache = tokens.run(dataset, device, &mut |event| {
             let image = match event {
                 Event::Changed { sample } if run.is_some() => Some(dataset.samples[sample].source.name()),
                 _ => None,
@@ -47,11 +47,11 @@ pub(super) fn supply(
             if stops { ControlFlow::Break(()) } else { flow }
         });
         return match (cache, changed) {
-            (Err(ExtractError::Stopped { .. }), Some(image)) => Err(TrainingError::Changed { image }),
+            (Err(ExtractError::Stopped { .. }), Some(image)) => Err(TrainingError::Changed(image)),
             (cache, _) => Ok(Box::new(cache?)),
         };
     }
     let known = run.and_then(Run::unreadable);
-    let unreadable = known.map_or_else(|| plan.unreadable(dataset, tell), Ok)?;
-    Ok(Box::new(plan.recompute(dataset, device, unreadable)?))
+    let unreadable = known.map_or_else(|| tokens.unreadable(dataset, tell), Ok)?;
+    Ok(Box::new(tokens.recompute(dataset, device, unreadable)?))
 }

@@ -16,7 +16,7 @@ use super::jobs::JobKind;
 use super::library::{Backbone, Dataset};
 use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
 use super::{GalleryFilter, State};
-use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, Files, ImageId, JobId,
     ProbeId, Request,
@@ -143,7 +143,7 @@ pub enum Command {
     /// These images are in sight as these columns see them: what a probe makes of each is wanted.
     ShowSheet(Vec<(ColumnId, ImageId)>),
     /// Fill in the next training.
-    SetTrainForm(Box<TrainForm>),
+    SetTrainForm(Box<TrainSettings>),
     /// Find out what the training that is filled in comes to.
     PlanTraining,
     /// Begin the training that was planned.

@@ -39,7 +39,7 @@ pub use self::probe_table::ACCURACIES;
 pub use self::training::TRAINING;
 pub use self::true_class::class as true_class_of;
 use crate::app::jobs::info::BackboneInfo;
-use crate::app::jobs::train::TrainForm;
+use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, ColumnId, JobId};
 use crate::app::state::command::{Action, Command, Effect, Prompt};
 use crate::app::state::workspace::Workspace;
@@ -217,7 +217,7 @@ impl<'a> PanelContext<'a> {
     /// Says why something failed; the processor tries again if a person wants that.
     pub fn failed(&mut self, ui: &mut Ui, error: &UserError) {
         if placeholder::failed(ui, error) {
-            let draft = TrainForm { device: "cpu".to_owned(), ..self.state.training.form.clone() };
+            let draft = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };
             self.send(Command::SetTrainForm(Box::new(draft)));
             self.send(Command::SetDevice("cpu".to_owned()));
             self.send(Command::Retry);

@@ -13,6 +13,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +43,7 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 const SKIPPED: &str = "skipped";
 
 /// How tokens are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 2 bytes a value; training reads half the memory.

@@ -95,6 +95,18 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The same to train on: operations on its tokens are recorded.
+    pub fn tracked(self) -> Self {
+        let (patches, cls) = (self.patches.autodiff(), self.cls.map(Tensor::autodiff));
+        Self { patches, cls, training: true, ..self }
+    }
+
+    /// The same to evaluate on.
+    pub fn untracked(self) -> Self {
+        let (patches, cls) = (self.patches.inner(), self.cls.map(Tensor::inner));
+        Self { patches, cls, training: false, ..self }
+    }
+
     /// What seeds the images of a batch that is trained on.
     fn training_seeds(&self) -> Option<Vec<u64>> {
         self.training.then(|| self.image_seeds.clone())

@@ -2,7 +2,7 @@
 //!
 //! Tensors are called `<variant>/<part>/<name>`, their parts `params`, `good`, `adam` and `best` in
 //! float32, beside `<variant>/history` `[epochs, 5]` and `<variant>/running` `[4]` in float64 and
-//! the answers in unsigned 32 bits; `losses` in float32 and `since` `[3]` in float64 are the losses of
+//! the predictions (`answers`) in unsigned 32 bits; `losses` in float32 and `since` `[3]` in float64 are the losses of
 //! steps, which a checkpoint of an earlier program has not: no number goes through decimal digits.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use super::{Run, RunError, error, write};
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::atomic_file;
 use crate::model::train::losses::Losses;
-use crate::model::train::{Epoch, Running, Saved, Snapshot, TrainCursor};
+use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
 
 const KEY: &str = "ssmprobe-state";
 const FORMAT: u64 = 1;
@@ -29,8 +29,8 @@ pub struct Checkpoint {
     pub seeds_done: usize,
     /// Where the training of the next seed stands.
     pub position: TrainCursor,
-    /// Its learners by name; empty at a seed's start.
-    pub learners: Vec<(String, Saved)>,
+    /// Its heads by name; empty at a seed's start.
+    pub trainers: Vec<(String, Saved)>,
 }
 
 /// What the file says beside its tensors.
@@ -39,7 +39,8 @@ struct Header {
     format: u64,
     seeds_done: usize,
     position: TrainCursor,
-    learners: Vec<Entry>,
+    #[serde(rename = "learners")]
+    trainers: Vec<Entry>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -72,45 +73,39 @@ impl Run {
 
 fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
     let mut tensors: Vec<Tensor> = Vec::new();
-    let mut learners = Vec::new();
-    for (name, saved) in &checkpoint.learners {
-        let best = saved.best.as_ref();
-        let groups = [
-            ("params", Some(&saved.params)),
-            ("good", Some(&saved.last_finite)),
-            ("adam", Some(&saved.adam)),
-            ("best", best.map(|best| &best.arrays)),
-        ];
-        for (part, arrays) in groups {
-            for (key, array) in arrays.into_iter().flatten() {
-                let bytes = array.data.iter().flat_map(|x| x.to_le_bytes()).collect();
-                tensors.push((format!("{name}/{part}/{key}"), array.shape.clone(), Dtype::F32, bytes));
-            }
-        }
+    let mut trainers = Vec::new();
+    for (name, saved) in &checkpoint.trainers {
+        let Saved { params, last_finite, adam, progress } = saved;
+        let HeadProgress { history, best, predictions, failure, running, losses, seconds } = progress;
+        let best = best.as_ref();
+        let mut add = |part: &str, shape: &[usize], dtype: Dtype, bytes: Vec<u8>| {
+            tensors.push((format!("{name}/{part}"), shape.to_vec(), dtype, bytes));
+        };
+        let floats = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let doubles = |values: &[f64]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let history: Vec<f64> =
-            saved.history.iter().flat_map(|e| [e.epoch as f64, e.loss, e.train, e.select, e.test]).collect();
-        let shape = vec![saved.history.len(), 5];
-        tensors.push((format!("{name}/history"), shape, Dtype::F64, doubles(&history)));
-        let [loss, right, images] = saved.running.to_values();
-        let running = doubles(&[loss, right, images, saved.seconds]);
-        tensors.push((format!("{name}/running"), vec![4], Dtype::F64, running));
-        let losses = saved.losses.points.iter().flat_map(|x| x.to_le_bytes()).collect();
-        tensors.push((format!("{name}/losses"), vec![saved.losses.points.len()], Dtype::F32, losses));
-        let since = doubles(&saved.losses.since.to_values());
-        tensors.push((format!("{name}/since"), vec![3], Dtype::F64, since));
-        for (part, answers) in [("answers", Some(&saved.answers)), ("best-answers", best.map(|b| &b.answers))]
-        {
-            if let Some(answers) = answers {
-                let bytes = answers.iter().flat_map(|x| x.to_le_bytes()).collect();
-                tensors.push((format!("{name}/{part}"), vec![answers.len()], Dtype::U32, bytes));
+        let indices = |values: &[u32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let groups = [("params", Some(params)), ("good", Some(last_finite)), ("adam", Some(adam))];
+        for (part, arrays) in groups.into_iter().chain([("best", best.map(|best| &best.arrays))]) {
+            for (key, array) in arrays.into_iter().flatten() {
+                add(&format!("{part}/{key}"), &array.shape, Dtype::F32, floats(&array.data));
             }
         }
-        let failure = saved.failure.clone();
-        learners.push(Entry { name: name.clone(), best: best.map(|best| best.epoch), failure });
+        let rows: Vec<f64> =
+            history.iter().flat_map(|e| [e.epoch as f64, e.loss, e.train, e.select, e.test]).collect();
+        add("history", &[history.len(), 5], Dtype::F64, doubles(&rows));
+        let [loss, right, images] = running.to_values();
+        add("running", &[4], Dtype::F64, doubles(&[loss, right, images, *seconds]));
+        add("losses", &[losses.points.len()], Dtype::F32, floats(&losses.points));
+        add("since", &[3], Dtype::F64, doubles(&losses.since.to_values()));
+        add("answers", &[predictions.len()], Dtype::U32, indices(predictions));
+        if let Some(best) = best {
+            add("best-answers", &[best.predictions.len()], Dtype::U32, indices(&best.predictions));
+        }
+        let failure = failure.clone();
+        trainers.push(Entry { name: name.clone(), best: best.map(|best| best.epoch), failure });
     }
     let Checkpoint { seeds_done, position, .. } = *checkpoint;
-    let header = Header { format: FORMAT, seeds_done, position, learners };
+    let header = Header { format: FORMAT, seeds_done, position, trainers };
     let header = serde_json::to_string(&header).map_err(|error| error.to_string())?;
     let views = tensors
         .iter()
@@ -132,15 +127,15 @@ fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
     if header.format != FORMAT {
         return Err(format!("its format is {}; this program reads {FORMAT}", header.format));
     }
-    let learners = header.learners.into_iter().map(|entry| {
+    let trainers = header.trainers.into_iter().map(|entry| {
         let name = entry.name.clone();
-        Ok((name, learner(&tensors, entry)?))
+        Ok((name, saved(&tensors, entry)?))
     });
-    let learners = learners.collect::<Result<_, String>>()?;
-    Ok(Checkpoint { seeds_done: header.seeds_done, position: header.position, learners })
+    let trainers = trainers.collect::<Result<_, String>>()?;
+    Ok(Checkpoint { seeds_done: header.seeds_done, position: header.position, trainers })
 }
 
-fn learner(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
+fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     let Entry { name, best, failure } = entry;
     let view = |part: &str, dtype: Dtype| {
         let key = format!("{name}/{part}");
@@ -183,20 +178,19 @@ fn learner(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
         if epoch >= history.len() {
             return Err(format!("`{name}` was best in epoch {epoch} of {}", history.len()));
         }
-        Ok(Snapshot { epoch, arrays: group("best"), answers: indices("best-answers")? })
+        Ok(Snapshot { epoch, arrays: group("best"), predictions: indices("best-answers")? })
     });
-    Ok(Saved {
-        params: group("params"),
-        last_finite: group("good"),
-        adam: group("adam"),
+    let progress = HeadProgress {
         best: best.transpose()?,
-        answers: indices("answers")?,
+        predictions: indices("answers")?,
         history,
         failure,
         running: Running::from_values([loss, right, images]),
         losses,
         seconds,
-    })
+    };
+    let (params, last_finite, adam) = (group("params"), group("good"), group("adam"));
+    Ok(Saved { params, last_finite, adam, progress })
 }
 
 /// The float32 tensors whose names begin with `prefix`, without it.
@@ -223,13 +217,10 @@ mod tests {
         let third = 1.0 / 3.0;
         let epoch =
             Epoch { epoch: 1, loss: 0.1 + 0.2, train: third * 100.0, select: third, test: 2.0 * third };
-        let saved = Saved {
-            params: some(&[1.0, f32::MIN_POSITIVE]),
-            last_finite: some(&[0.1]),
-            adam: some(&[-0.0]),
+        let progress = HeadProgress {
             history: vec![epoch],
-            best: Some(Snapshot { epoch: 0, arrays: some(&[3.0]), answers: vec![4, 0] }),
-            answers: vec![7],
+            best: Some(Snapshot { epoch: 0, arrays: some(&[3.0]), predictions: vec![4, 0] }),
+            predictions: vec![7],
             failure: Some("the loss became NaN".to_owned()),
             running: Running::from_values([third, 5.0, 9.0]),
             losses: Losses {
@@ -238,9 +229,11 @@ mod tests {
             },
             seconds: 0.7,
         };
+        let params = some(&[1.0, f32::MIN_POSITIVE]);
+        let saved = Saved { params, last_finite: some(&[0.1]), adam: some(&[-0.0]), progress };
         let fresh = Saved::default();
-        let learners = vec![("sinkhorn".to_owned(), saved), ("gap".to_owned(), fresh)];
-        let checkpoint = Checkpoint { seeds_done: 2, position: TrainCursor { epoch: 1, step: 3 }, learners };
+        let trainers = vec![("sinkhorn".to_owned(), saved), ("gap".to_owned(), fresh)];
+        let checkpoint = Checkpoint { seeds_done: 2, position: TrainCursor { epoch: 1, step: 3 }, trainers };
         let bytes = serialise(&checkpoint).unwrap();
         assert_eq!(parse(&bytes).unwrap(), checkpoint);
         assert_eq!(serialise(&parse(&bytes).unwrap()).unwrap(), bytes);

@@ -55,7 +55,7 @@ impl Run {
         seed: u64,
         heads: impl Iterator<Item = (&'a str, &'a [f32])>,
     ) -> Result<(), RunError> {
-        let (config, path) = (&self.manifest.protocol, self.losses_path(seed));
+        let (config, path) = (&self.manifest.config, self.losses_path(seed));
         let steps = self.manifest.dataset.train.div_ceil(config.batch.max(1));
         let header =
             Header { format: FORMAT, seed, epochs: config.epochs, steps, parts: parts(config.epochs, steps) };

@@ -134,7 +134,8 @@ pub struct Manifest {
     /// What is trained.
     pub heads: Vec<Variant>,
     /// How.
-    pub protocol: TrainConfig,
+    #[serde(rename = "protocol")]
+    pub config: TrainConfig,
     /// One training of all heads each.
     pub seeds: Vec<u64>,
     /// What picks the best epoch.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Truth;
-use crate::model::train::{Epoch, HeadTrainer};
+use crate::model::train::{Epoch, HeadProgress, HeadTrainer};
 
 /// What came out of one head with one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,16 +31,17 @@ pub struct Outcome {
 impl Outcome {
     /// From what training has come to.
     pub fn from_trainer(trainer: &HeadTrainer, seed: u64) -> Self {
+        let HeadProgress { history, best, predictions, failure, seconds, .. } = &trainer.progress;
         Self {
             head: trainer.name.clone(),
             seed,
-            best_epoch: trainer.best.as_ref().map(|best| best.epoch),
+            best_epoch: best.as_ref().map(|best| best.epoch),
             parameters: trainer.model.parameters(),
-            seconds: trainer.seconds,
-            failure: trainer.failure.clone(),
-            epochs: trainer.history.iter().map(rounded).collect(),
-            best: trainer.best.as_ref().map(|best| best.answers.clone()).unwrap_or_default(),
-            last: trainer.answers.clone(),
+            seconds: *seconds,
+            failure: failure.clone(),
+            epochs: history.iter().map(rounded).collect(),
+            best: best.as_ref().map(|best| best.predictions.clone()).unwrap_or_default(),
+            last: predictions.clone(),
         }
     }
 
@@ -56,11 +57,12 @@ impl Outcome {
 
     /// Which test images were right, at the best epoch or after the last.
     pub fn right(&self, truth: &Truth, which: ProbeCheckpoint) -> Vec<bool> {
-        let answers = match which {
+        let predictions = match which {
             ProbeCheckpoint::Best => &self.best,
             ProbeCheckpoint::Last => &self.last,
         };
-        answers.iter().zip(&truth.classes).map(|(&answer, &class)| answer as usize == class).collect()
+        let pairs = predictions.iter().zip(&truth.classes);
+        pairs.map(|(&prediction, &class)| prediction as usize == class).collect()
     }
 }
 

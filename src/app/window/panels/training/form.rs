@@ -6,7 +6,7 @@ use eframe::egui;
 use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
 
 use super::heads;
-use crate::app::jobs::train::{MOST_SEEDS, TrainForm};
+use crate::app::jobs::train::{COUNTS, MOST_SEEDS, TrainSettings};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::settings::DEVICES;
@@ -22,7 +22,7 @@ const SCROLL_BAR_PX: f32 = 12.0;
 /// What is being typed or dragged: the state hears of it once it is done.
 #[derive(Default)]
 pub struct Form {
-    editing: Option<TrainForm>,
+    editing: Option<TrainSettings>,
 }
 
 impl Form {
@@ -57,7 +57,7 @@ fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
+fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     let label = ui.label("Backbone").id;
     ui.horizontal(|ui| {
         let library = &cx.state.library.backbones;
@@ -95,7 +95,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
     ui.end_row();
 }
 
-fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
+fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     let label = ui.label("Dataset").id;
     ui.horizontal(|ui| {
         let shown = draft.data.as_deref().map_or("None chosen".to_owned(), name);
@@ -125,7 +125,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) {
 }
 
 /// How it is trained; whether nothing is being typed or dragged.
-fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool {
+fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("protocol").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
         let mut number = |ui: &mut Ui, text: &str, about: &str, value: DragValue<'_>| {
@@ -134,7 +134,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bo
             settled &= !response.dragged() && !response.has_focus();
             ui.end_row();
         };
-        let epochs = DragValue::new(&mut draft.epochs).range(1..=1_000_000).speed(0.2);
+        let epochs = DragValue::new(&mut draft.epochs).range(COUNTS).speed(0.2);
         number(
             ui,
             "Epochs",
@@ -142,7 +142,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bo
              train` takes 100 unless told otherwise",
             epochs,
         );
-        let batch = DragValue::new(&mut draft.batch).range(1..=1_000_000).suffix(" images");
+        let batch = DragValue::new(&mut draft.batch).range(COUNTS).suffix(" images");
         number(ui, "Batch", "Images of one step; the paper has 256", batch);
         let rate = DragValue::new(&mut draft.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
         number(ui, "Learning rate", "At the start; it follows a cosine to zero", rate);
@@ -167,7 +167,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bo
 }
 
 /// What picks the best epoch.
-fn selection(ui: &mut Ui, draft: &mut TrainForm) -> bool {
+fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     ui.label("Best epoch");
     ui.horizontal(|ui| {
@@ -226,7 +226,7 @@ fn folder(
     settled
 }
 
-fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool {
+fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
     let suggested = match &cx.state.training.preflight {
         PreflightState::Ready { preflight, .. } => preflight.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
@@ -235,11 +235,11 @@ fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool
 }
 
 /// What few people change.
-fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool {
+fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("places").num_columns(2).spacing([12.0, 8.0]).min_col_width(80.0).show(ui, |ui| {
         ui.label("Head settings");
-        let edit = TextEdit::singleline(&mut draft.settings)
+        let edit = TextEdit::singleline(&mut draft.head_settings)
             .hint_text("sinkhorn.temperature=0.2")
             .desired_width(COMBO_PX);
         let edit = ui.add(edit).on_hover_text(
@@ -249,7 +249,7 @@ fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainForm) -> bool
         settled &= !edit.has_focus();
         ui.end_row();
         let hint = "The user's cache folder";
-        settled &= folder(ui, "Token cache", hint, &mut draft.cache, cx.actions, Prompt::CacheFolder);
+        settled &= folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx.actions, Prompt::CacheFolder);
         ui.label("");
         ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
             "For datasets whose tokens fit on no disk: the backbone reads the images again in every epoch",

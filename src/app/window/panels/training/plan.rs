@@ -4,11 +4,10 @@ use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
 use crate::app::format;
-use crate::app::jobs::train::{Estimate, Preflight, TrainForm};
+use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, placeholder};
-use crate::model::train::TrainConfig;
 use crate::model::train::run::Selection;
 use crate::viz::draw::paint::color32;
 
@@ -103,13 +102,12 @@ fn ready(
 
 /// Name, what is so, and more about it.
 fn rows(
-    draft: &TrainForm,
+    draft: &TrainSettings,
     preflight: &Preflight,
     estimate: Option<Estimate>,
     timing: bool,
 ) -> Vec<(&'static str, String, String)> {
-    let protocol = TrainConfig { epochs: draft.epochs, batch: draft.batch, rate: draft.rate };
-    let steps = preflight.steps(&protocol, draft.seeds);
+    let steps = preflight.steps(draft);
     let grid = preflight.dims.grid;
     let s = |count: usize| if count == 1 { "" } else { "s" };
     let cached = match preflight.cached {
@@ -131,7 +129,7 @@ fn rows(
             format!("The best epoch is picked on {} images kept aside from train", count(preflight.select))
         }
     };
-    let time = match estimate.map(|estimate| preflight.cost(&estimate, &protocol, draft.seeds)) {
+    let time = match estimate.map(|estimate| preflight.cost(&estimate, draft)) {
         Some(cost) if cost.tokens.is_zero() => (
             format!("About {}", format::roughly(cost.whole())),
             "As a few steps took here just now".to_owned(),

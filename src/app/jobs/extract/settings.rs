@@ -1,0 +1,62 @@
+//! How tokens are taken and kept: flags of every verb that takes some, and a part of a training's settings.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::ExtractError;
+use crate::app::paths;
+use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::data::token_cache::Precision;
+
+/// How tokens are taken and kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[serde(default)]
+pub struct TokenSettings {
+    /// Folder of all token caches [default: $SSMPROBE_CACHE, else `tokens` in the user's cache folder].
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Largest token cache, in GB; a larger one is refused before anything is done.
+    #[arg(long, value_name = "GB", default_value_t = paths::TOKENS_LIMIT_GB, value_parser = limit)]
+    pub cache_limit: f64,
+    /// How cached tokens are kept [default: float16].
+    #[arg(long)]
+    pub precision: Precision,
+    /// Also read every image and compare it (SHA-256) with what it was when its tokens were taken: one
+    /// that was rewritten with the same size and time is named, and its tokens are taken again.
+    #[arg(long)]
+    pub verify: bool,
+    /// After which layer, of which images, in which order and numbers.
+    #[command(flatten)]
+    pub taking: TokenSpec,
+}
+
+impl Default for TokenSettings {
+    fn default() -> Self {
+        let (precision, taking) = (Precision::default(), TokenSpec::default());
+        Self { cache: None, cache_limit: paths::TOKENS_LIMIT_GB, precision, verify: false, taking }
+    }
+}
+
+impl TokenSettings {
+    /// Most bytes a cache may take.
+    pub(super) fn limit(&self) -> u64 {
+        (self.cache_limit * 1e9) as u64
+    }
+}
+
+/// The folder of all token caches: the one that is `named`, else the usual one.
+///
+/// # Errors
+/// If there is none, because the user has no home.
+pub fn cache_root(named: Option<&Path>) -> Result<PathBuf, ExtractError> {
+    named.map(Path::to_owned).or_else(paths::tokens).ok_or(ExtractError::NoCache)
+}
+
+fn limit(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(gigabytes) if gigabytes > 0.0 => Ok(gigabytes),
+        _ => Err("expected a number of GB above 0".into()),
+    }
+}

@@ -1,0 +1,165 @@
+//! The heads a person lists and their settings; which settings there are, for messages and help.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+use super::TrainingError;
+use crate::model::probe::head::{self, Config, HEADS, HeadSpec};
+use crate::model::train::run::Variant;
+
+/// The heads a person lists: ids, `all` or `paper`, each once, with settings `KEY=VALUE` for all
+/// heads or `HEAD.KEY=VALUE` for one.
+pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, TrainingError> {
+    let ids: Vec<&str> = heads
+        .iter()
+        .flat_map(|head| match head.trim() {
+            "all" => HEADS.iter().map(|kind| kind.id).collect(),
+            "paper" => head::of_paper().map(|kind| kind.id).collect(),
+            id => vec![id],
+        })
+        .collect();
+    if let Some(id) = ids.iter().find(|id| head::find(id).is_none()) {
+        return Err(TrainingError::UnknownHead((*id).to_owned()));
+    }
+    let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
+    for Setting { given, head, key, .. } in &settings {
+        let meant =
+            || HEADS.iter().filter(|kind| head.as_deref().map_or(ids.contains(&kind.id), |id| id == kind.id));
+        if !meant().any(|kind| has(kind, key)) {
+            return Err(TrainingError::Setting { given: given.clone(), why: without(meant(), key) });
+        }
+    }
+    let mut seen = HashSet::new();
+    let once = ids.into_iter().filter(|id| seen.insert(*id));
+    once.map(|id| Ok(Variant { name: id.to_owned(), head: id.to_owned(), config: config(id, &settings)? }))
+        .collect()
+}
+
+/// One `--config`.
+struct Setting {
+    given: String,
+    head: Option<String>,
+    key: String,
+    value: Value,
+}
+
+impl Setting {
+    fn parse(given: &str, ids: &[&str]) -> Result<Self, TrainingError> {
+        let wrong = |why: &str| TrainingError::Setting { given: given.to_owned(), why: why.to_owned() };
+        let (name, value) = given.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+        let (head, key) = match name.rsplit_once('.') {
+            Some((head, key)) => (Some(head.to_owned()), key),
+            None => (None, name),
+        };
+        if head.as_deref().is_some_and(|head| !ids.contains(&head)) {
+            return Err(wrong("the head is not among those trained"));
+        }
+        Ok(Self { given: given.to_owned(), head, key: key.to_owned(), value: value_of(value) })
+    }
+}
+
+/// The settings of one head.
+fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
+    let mut config = Config::default();
+    let mut map = Map::new();
+    for setting in settings.iter().filter(|setting| setting.head.as_deref().is_none_or(|head| head == id)) {
+        let wrong = |why: String| TrainingError::Setting { given: setting.given.clone(), why };
+        map.insert(setting.key.clone(), setting.value.clone());
+        config =
+            serde_json::from_value(Value::Object(map.clone())).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(config)
+}
+
+/// The value of a setting as it is typed: what is no number is a word.
+pub(super) fn value_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+/// Whether a head has the setting `key`.
+pub(super) fn has(kind: &HeadSpec, key: &str) -> bool {
+    kind.settings().fields().iter().any(|(name, _)| name == key)
+}
+
+/// The settings of a head in words, with their defaults.
+pub(super) fn of(kind: &HeadSpec) -> String {
+    let all: Vec<String> =
+        kind.settings().fields().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if all.is_empty() { "no settings".to_owned() } else { all.join(", ") }
+}
+
+/// Why none of the heads `ids` takes the setting `key`, and what they have.
+pub(super) fn without<'a>(kinds: impl Iterator<Item = &'a HeadSpec>, key: &str) -> String {
+    let all: Vec<String> = kinds.map(|kind| format!("{} has {}", kind.id, of(kind))).collect();
+    match all.as_slice() {
+        [one] => format!("there is no setting `{key}`: {one}"),
+        all => format!("none of these heads has a setting `{key}`: {}", all.join("; ")),
+    }
+}
+
+/// Every head with what it does, its settings and their defaults, a line each: for help.
+pub fn listed() -> String {
+    let wide = HEADS.iter().map(|kind| kind.id.len()).max().unwrap_or(0);
+    let mut text = "Heads, and their settings with the defaults (for tokens of width 768):\n".to_owned();
+    for kind in HEADS.iter() {
+        let _ = writeln!(text, "  {:wide$}  {}; {}", kind.id, kind.summary, of(kind)); // a String takes all
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::probe::head::find;
+
+    #[test]
+    fn every_head_is_listed_with_its_settings() {
+        let text = listed();
+        assert_eq!(text.lines().count(), 1 + HEADS.len());
+        assert!(
+            text.contains("S4 behind Sinkhorn's soft sorting; temperature=0.1, iterations=20, state_dim=128")
+        );
+        assert!(text.contains("Mean of the patch tokens; no settings"));
+        let softsort = find("softsort").unwrap();
+        assert!(has(softsort, "power") && !has(find("sinkhorn").unwrap(), "power"));
+        assert!(without([softsort].into_iter(), "k").contains("power=2"));
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn heads_are_listed_once_and_settings_find_their_head() {
+        let variants =
+            variants(&words("gap sinkhorn gap"), &words("state_dim=4 sinkhorn.temperature=0.5")).unwrap();
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(names, ["gap", "sinkhorn"]);
+        assert_eq!((variants[0].config.state_dim, variants[0].config.temperature), (Some(4), None));
+        assert_eq!((variants[1].config.state_dim, variants[1].config.temperature), (Some(4), Some(0.5)));
+        assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), 19);
+        assert_eq!(super::variants(&words("all gap"), &[]).unwrap().len(), HEADS.len());
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused_by_name() {
+        for (heads, settings, said) in [
+            ("gap", "colour=red", "colour"),
+            ("gap", "temperature", "no `=`"),
+            ("gap", "raster.state_dim=3", "not among"),
+            (
+                "gap topk",
+                "power=2",
+                "none of these heads has a setting `power`: gap has no settings; topk has k=16",
+            ),
+            ("gap topk", "gap.k=2", "no setting `k`: gap has no settings"),
+            ("raster", "state_dim=many", "state_dim"),
+            ("pooling", "state_dim=3", "gap, cls"),
+        ] {
+            let error = variants(&words(heads), &words(settings)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Whether a run may go on with what is asked of it now, and what it was begun with.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{TrainSettings, TrainingError};
+use crate::app::jobs::extract::TokenSettings;
+use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::data::token_cache::TokenKey;
+use crate::model::train::TrainConfig;
+use crate::model::train::run::{Manifest, Run, RunError, Selection};
+
+impl TrainSettings {
+    /// What a run was begun with. Its heads are in its manifest: they may have names of their own.
+    ///
+    /// # Errors
+    /// If its manifest names tokens that are none.
+    pub fn of_run(run: &Run) -> Result<Self, RunError> {
+        let Manifest {
+            backbone_source,
+            dataset,
+            tokens,
+            size,
+            config,
+            seeds,
+            selection,
+            recompute,
+            device,
+            ..
+        } = run.manifest.clone();
+        let taking = TokenSpec::read(&tokens.layer, size).ok_or_else(|| RunError::Damaged {
+            path: run.folder().join("run.json"),
+            found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
+        })?;
+        let TrainConfig { epochs, batch, rate } = config;
+        Ok(Self {
+            backbone: backbone_source,
+            data: Some(dataset.path),
+            epochs,
+            seeds: seeds.len(),
+            batch,
+            rate,
+            selection: match selection {
+                Selection::PartOfTrain(share) => Some(share),
+                Selection::Test | Selection::Val => None,
+            },
+            recompute,
+            tokens: TokenSettings {
+                cache: run.cache(),
+                precision: tokens.precision,
+                taking,
+                ..TokenSettings::default()
+            },
+            device,
+            ..Self::default()
+        })
+    }
+}
+
+/// An error that names the first thing in which the run on disk is another than the one asked for.
+/// Where it is computed, where its files lie and by which version may change, and seeds may be added;
+/// before its images are `counted`, so may their numbers.
+pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), TrainingError> {
+    let (found, mut asked) = (json(&run.manifest), json(asked));
+    if let (Value::Array(old), Value::Array(new)) = (&found["seeds"], &mut asked["seeds"])
+        && new.starts_with(old)
+    {
+        new.truncate(old.len());
+    }
+    let counts = ["dataset.train", "dataset.select", "dataset.test", "dataset.unreadable"];
+    let free = |field: &str| FREE.contains(&field) || (!counted && counts.contains(&field));
+    refuse(run, difference("", &found, &asked, &free), |field| match field {
+        "heads" => OTHER_HEADS,
+        "tokens.dataset" => OTHER_IMAGES,
+        _ => ALONE,
+    })
+}
+
+/// Refuses tokens that are not those the run's probes read.
+///
+/// # Errors
+/// Names the first thing that is another: weights, pixels, layer or precision.
+pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
+    let (found, asked) = (json(&run.manifest.tokens), json(tokens));
+    let difference = difference("tokens", &found, &asked, &|field| field == "tokens.dataset");
+    refuse(run, difference, |_| OTHER_TOKENS)
+}
+
+/// What may change while a run goes on: a dataset or a backbone may have moved.
+const FREE: &[&str] = &[
+    "device",
+    "program",
+    "backbone_source",
+    "warning",
+    "cache",
+    "recompute",
+    "size",
+    "dataset.path",
+    "dataset.name",
+    "backbone.id",
+];
+const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
+const OTHER_IMAGES: &str = "an image was changed, added, removed or written anew since; put the dataset back, or, if all images are what they were and only their times differ, `--resume --verify` compares what is in them and goes on; or train into another folder";
+const OTHER_HEADS: &str = "train the others into a folder of their own: `ssmprobe report` takes several runs";
+
+const OTHER_TOKENS: &str =
+    "leave out what says otherwise (--backbone, --layer, --size, --precision, --mae-order)";
+
+/// Field, what it is in the run, and as it is asked for.
+type Difference = (String, String, String);
+
+fn refuse(
+    run: &Run,
+    difference: Option<Difference>,
+    remedy: fn(&str) -> &'static str,
+) -> Result<(), TrainingError> {
+    let Some((field, found, asked)) = difference else { return Ok(()) };
+    let remedy = remedy(&field);
+    Err(TrainingError::Differs { run: run.folder().to_owned(), field, found, asked, remedy })
+}
+
+fn json(document: &impl Serialize) -> Value {
+    serde_json::to_value(document).expect("plain data serialises")
+}
+
+/// The first field in which two JSON documents differ and may not, and what stands there.
+fn difference(place: &str, found: &Value, asked: &Value, free: &dyn Fn(&str) -> bool) -> Option<Difference> {
+    if found == asked || free(place) {
+        return None;
+    }
+    let (Value::Object(left), Value::Object(right)) = (found, asked) else {
+        return Some((place.to_owned(), brief(found), brief(asked)));
+    };
+    let keys = right.keys().chain(left.keys().filter(|key| !right.contains_key(*key)));
+    keys.into_iter().find_map(|key| {
+        let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+        let of = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+        difference(&place, &of(left), &of(right), free)
+    })
+}
+
+/// A value as a person reads it: of named things their names, where these tell them apart.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::Array(all) if all.len() > 1 && all.iter().all(|one| one["name"].is_string()) => {
+            let one = |one: &Value| match one["config"].as_object().filter(|config| !config.is_empty()) {
+                Some(_) => format!("{} {}", one["name"].as_str().unwrap_or_default(), one["config"]),
+                None => one["name"].as_str().unwrap_or_default().to_owned(),
+            };
+            all.iter().map(one).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
