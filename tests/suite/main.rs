@@ -55,6 +55,7 @@ mod training;
 mod training_window;
 mod training_worker;
 mod undo;
+mod visits;
 mod viz;
 mod weights;
 mod window;

@@ -35,7 +35,7 @@ pub struct Wire {
 }
 
 /// Stands where the worker stands.
-struct Hand(Rc<RefCell<Wire>>);
+pub struct Hand(pub Rc<RefCell<Wire>>);
 
 impl Engine for Hand {
     fn send(&mut self, request: Request) {

@@ -1,0 +1,390 @@
+//! A person's ways through the window: a probe that is clicked and one that is compared, several at once, the
+//! palette after a search for nothing, what did not open, help and tour, and the session that comes back.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use eframe::egui::{self, Key, Modifiers, Role};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::App;
+use ssmprobe::app::jobs::{Event, Fetch, Files, ProbeId, Request};
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::user_error::UserError;
+
+use crate::window::{Hand, Window, Wire, good};
+
+impl Window {
+    /// One whose settings, and session, are kept in `folder`.
+    fn kept_in(folder: &Path) -> Self {
+        let wire = Rc::new(RefCell::new(Wire::default()));
+        let (hand, settings) = (Hand(wire.clone()), folder.join("settings.json"));
+        let harness = Harness::builder()
+            .with_size(egui::vec2(1440.0, 900.0))
+            .with_max_steps(12)
+            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(hand), Some(&settings)));
+        let mut window = Self { harness, wire };
+        window.harness.run();
+        window
+    }
+
+    fn probe(&self, name: &str) -> ProbeId {
+        let probes = &self.harness.state().state.library.probes;
+        *probes.iter().find(|(_, probe)| probe.name() == name).expect("a probe").0
+    }
+
+    fn wants(&mut self, command: Command) {
+        self.harness.state_mut().dispatch(command);
+        self.answer();
+    }
+
+    /// The row of the library with this name.
+    fn row(&self, name: &str) -> egui::Rect {
+        let rows = self.harness.query_all_by_role_and_label(Role::Button, name).map(|node| node.rect());
+        rows.min_by(|a, b| a.left().total_cmp(&b.left())).unwrap_or_else(|| panic!("no row {name}"))
+    }
+
+    /// Points at a row and clicks one of its own buttons.
+    fn click_in_row(&mut self, name: &str, button: &str) {
+        let row = self.row(name).center();
+        self.harness.hover_at(row);
+        self.harness.run();
+        self.click(button);
+    }
+
+    fn close(&mut self) {
+        let window = self.harness.input_mut().viewports.entry(egui::ViewportId::ROOT).or_default();
+        window.events.push(egui::ViewportEvent::Close);
+        self.harness.run();
+    }
+
+    /// Whether the window closes within a few frames.
+    fn closes(&mut self) -> bool {
+        (0..4).any(|_| {
+            self.harness.step();
+            let sent = &self.harness.output().viewport_output[&egui::ViewportId::ROOT].commands;
+            sent.contains(&egui::ViewportCommand::Close)
+        })
+    }
+
+    fn says_text(&self) -> String {
+        self.harness.state().state.toasts.iter().map(|toast| format!("{}\n", toast.text)).collect()
+    }
+}
+
+/// With `more` probes in the library that stand in no comparison.
+fn with_more(more: &[&str]) -> Window {
+    let mut window = Window::ready();
+    window.wants(Command::OpenProbes(more.iter().map(|name| format!("{name}.safetensors").into()).collect()));
+    let own = ["sinkhorn", "gap"].map(|name| window.probe(name)).to_vec();
+    window.wants(Command::CompareOnly(own));
+    window
+}
+
+#[test]
+fn a_click_on_a_probe_shows_it_and_its_own_button_compares_it() {
+    let mut window = with_more(&["softsort"]);
+    window.click("Compare");
+    assert!(window.has("Shared scales"));
+    window.harness.get_all_by_label("softsort").next().expect("a row").click();
+    window.harness.run();
+    window.answer();
+    assert!(!window.has("Shared scales") && window.has("Reading order"), "one click leads to its figures");
+    let state = &window.harness.state().state;
+    let shown = state.focus().and_then(|id| state.columns.get(&id)).expect("a column");
+    assert_eq!((shown.probe, shown.compared), (window.probe("softsort"), false));
+    // Whoever looks at a page that is of the shown probe anyway stays there.
+    window.click("Token table");
+    window.harness.get_all_by_label("gap").next().expect("a row").click();
+    window.harness.run();
+    assert!(window.has("Token 0") && !window.has("Reading order"));
+    // Its own button adds it, goes there and says so.
+    window.click_in_row("softsort", "Add softsort to Compare");
+    window.answer();
+    assert!(window.has("softsort was added to Compare, as column 3 of 3") && window.has("Shared scales"));
+    window.click_in_row("softsort", "Remove softsort from Compare");
+    assert_eq!(window.harness.state().state.compared().count(), 2);
+}
+
+#[test]
+fn a_column_that_is_added_out_of_sight_is_scrolled_to() {
+    let names: Vec<String> = (0..8).map(|at| format!("p{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut window = with_more(&names);
+    let first = names[..7].iter().map(|name| window.probe(name)).collect();
+    window.wants(Command::Compare(first));
+    window.click("Compare");
+    let last = names[7];
+    let probe = window.probe(last);
+    window.wants(Command::Compare(vec![probe]));
+    let heads = window.harness.query_all_by_label(last).map(|node| node.rect());
+    let mut heads = heads.filter(|rect| rect.left() > 320.0);
+    assert!(heads.any(|rect| rect.right() < 1440.0), "its head is in sight");
+}
+
+#[test]
+fn several_rows_are_chosen_and_compared_alone() {
+    let mut window = with_more(&["softsort", "raster"]);
+    for (name, modifiers) in [("gap", Modifiers::COMMAND), ("raster", Modifiers::SHIFT)] {
+        window.harness.get_all_by_label(name).next().expect("a row").click_modifiers(modifiers);
+        window.harness.run();
+    }
+    assert!(window.has("3 chosen:"), "from gap to raster");
+    window.harness.get_all_by_label("softsort").next().expect("a row").click_modifiers(Modifiers::COMMAND);
+    window.harness.run();
+    assert!(window.has("2 chosen:"));
+    window.click("Compare the chosen probes and no others");
+    let state = &window.harness.state().state;
+    let compared: Vec<ProbeId> = state.compared().map(|(_, column)| column.probe).collect();
+    assert_eq!(compared, ["gap", "raster"].map(|name| window.probe(name)));
+    assert!(!window.has("chosen:"));
+    window.press(Modifiers::COMMAND, Key::Z);
+    assert_eq!(window.harness.state().state.compared().count(), 2, "one step");
+}
+
+#[test]
+fn the_palette_has_its_height_again_after_a_search_for_nothing() {
+    let mut window = Window::ready();
+    let height = |window: &Window| {
+        let area = window.harness.ctx.memory(|memory| memory.area_rect(egui::Id::unique("palette")));
+        area.expect("the palette").height()
+    };
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.run();
+    let first = height(&window);
+    assert!(first > 300.0, "{first}");
+    window.harness.event(egui::Event::Text("xyzzy".to_owned()));
+    window.harness.run();
+    assert!(window.has("No action has these words") && height(&window) < first);
+    (0..5).for_each(|_| window.press(Modifiers::NONE, Key::Backspace));
+    window.harness.run();
+    assert_eq!(height(&window), first);
+}
+
+#[test]
+fn a_dialog_is_free_of_tooltips_of_what_lies_below() {
+    let mut window = Window::ready();
+    let row = window.row("gap").center();
+    window.harness.hover_at(row);
+    window.harness.run_steps(60);
+    let about = "Click to look through it";
+    assert!(window.has(about), "the row says what it is");
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.run_steps(4);
+    assert!(!window.has(about), "it lies over the palette");
+    window.press(Modifiers::NONE, Key::Escape);
+    window.harness.run_steps(60);
+    assert!(window.has(about), "and comes back");
+}
+
+#[test]
+fn what_did_not_open_is_said_in_sight_and_is_not_offered_again() {
+    let mut window = Window::new();
+    window.harness.state_mut().dispatch(Command::OpenRun("nowhere".into()));
+    window.answer_with(|request| match request {
+        Request::Files(job, Files::OpenRun { .. }) => {
+            let error = UserError::new("nowhere: the folder cannot be read").remedy("Choose another folder");
+            vec![Event::Failed(job, error)]
+        }
+        other => good(other),
+    });
+    assert!(window.has("Could not be opened: nowhere: the folder cannot be read"));
+    assert!(window.has("Choose another folder"));
+    window.click("File");
+    assert!(!window.has("Open recent"));
+}
+
+#[test]
+fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
+    let mut window = Window::new();
+    for (item, said) in [
+        ("About SSMProbe", "order-sensitive probes"),
+        ("Definitions", "What every number of SSMProbe means"),
+        ("Keyboard shortcuts", "Ctrl+Shift+S"),
+    ] {
+        window.click("Help");
+        window.click(item);
+        assert!(window.has(said), "{item} does not say {said}");
+        window.press(Modifiers::NONE, Key::Escape);
+        assert!(!window.has(said), "{item} stays");
+    }
+    window.click("Help");
+    window.click("Definitions");
+    window.click("Find in definitions");
+    window.harness.event(egui::Event::Text("hilbert spiral".to_owned()));
+    window.harness.run();
+    assert!(window.has("space-filling curve") && !window.has("Symbols: N patch tokens"));
+}
+
+#[test]
+fn the_tour_leads_through_the_demo_in_five_steps() {
+    let mut window = Window::new();
+    window.click("Help");
+    window.click("Take the tour");
+    let opened: Vec<String> = window.wire.borrow().asked.iter().map(|asked| format!("{asked:?}")).collect();
+    assert!(
+        opened.iter().any(|asked| asked.contains("OpenBackbone") && asked.contains("demo")),
+        "{opened:?}"
+    );
+    window.wire.borrow_mut().asked.clear();
+    for step in 1..=5 {
+        assert!(window.has(&format!("Tour, step {step} of 5")), "step {step}");
+        window.click(if step < 5 { "Next" } else { "Done" });
+    }
+    assert!(!window.has("Tour, step"));
+    assert!(window.harness.state().state.settings.recent.backbones.is_empty(), "nobody chose the demo");
+}
+
+#[test]
+fn figures_are_exported_from_the_file_menu_and_the_empty_card_trains() {
+    let mut window = Window::ready();
+    window.click("File");
+    window.click("Export figure…");
+    assert!(window.has("Export Reading order…") && window.has("Export Predictions…"));
+    assert!(!window.has("Next image"), "nothing but exports");
+    let mut window = Window::new();
+    window.harness.get_all_by_label("Train…").next().expect("a button").click();
+    window.harness.run();
+    assert!(window.has("Dataset") && window.has("Epochs"), "the form of a training");
+}
+
+/// Whether the worker is asked to open this backbone.
+fn opens(window: &Window, part: &str) -> bool {
+    let asked = &window.wire.borrow().asked;
+    asked.iter().any(|request| {
+        matches!(request, Request::Fetch(_, Fetch::OpenBackbone { source, .. }) if source.contains(part))
+    })
+}
+
+/// A desk with a backbone's folder and two probe files on it.
+fn desk() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("tiny")).expect("a folder");
+    for name in ["sinkhorn.safetensors", "gap.safetensors"] {
+        std::fs::write(folder.path().join(name), "").expect("a file");
+    }
+    folder
+}
+
+/// Opens what lies on a desk.
+fn open_desk(window: &mut Window, folder: &Path) {
+    let probes = ["sinkhorn", "gap"].map(|name| folder.join(format!("{name}.safetensors"))).to_vec();
+    window.wants(Command::OpenBackbone(folder.join("tiny").display().to_string()));
+    window.wants(Command::OpenProbes(probes));
+}
+
+#[test]
+fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
+    let folder = desk();
+    let session = folder.path().join("session.ssmprobe");
+    // Nothing was open yet: the demo is.
+    let mut window = Window::kept_in(folder.path());
+    window.harness.state_mut().resume();
+    assert!(opens(&window, "demo"));
+    drop(window);
+    let mut window = Window::kept_in(folder.path());
+    open_desk(&mut window, folder.path());
+    let gap = window.probe("gap");
+    window.wants(Command::ShowProbe(gap));
+    window.wants(Command::Uncompare(vec![gap]));
+    window.wants(Command::ShowProbe(gap));
+    // It is written a while after something changed, not at every frame, and not again where nothing did.
+    assert!(!session.exists());
+    let begun = std::time::Instant::now();
+    while !session.exists() {
+        window.harness.step();
+        assert!(begun.elapsed() < Duration::from_secs(20), "no session was written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let written = session.metadata().and_then(|about| about.modified()).expect("a time");
+    (0..3).for_each(|_| window.harness.step());
+    window.harness.state_mut().dispatch(Command::Retry);
+    std::thread::sleep(Duration::from_millis(2300));
+    window.harness.run();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(session.metadata().and_then(|about| about.modified()).expect("a time"), written);
+    // No goodbye: the window is gone.
+    drop(window);
+    let mut window = Window::kept_in(folder.path());
+    window.harness.state_mut().resume();
+    assert!(opens(&window, "tiny") && !opens(&window, "demo"));
+    window.answer();
+    let state = &window.harness.state().state;
+    let shown = state.focus().and_then(|id| state.columns.get(&id)).expect("a column");
+    assert_eq!(
+        (shown.probe, shown.compared),
+        (window.probe("gap"), false),
+        "the probe that was looked through"
+    );
+    assert_eq!((state.library.probes.len(), state.compared().count()), (2, 1));
+    assert!(state.settings.recent.backbones.iter().any(|source| source.contains("tiny")));
+    drop(window);
+    // One that is damaged is put aside, and said.
+    std::fs::write(&session, "{\"ssmprobe_workspace\": 1, \"probes\": [").expect("a file");
+    let mut window = Window::kept_in(folder.path());
+    window.harness.state_mut().resume();
+    window.harness.run();
+    assert!(opens(&window, "demo"));
+    let said = window.says_text();
+    assert!(
+        said.contains("session could not be restored") && said.contains("session-damaged.ssmprobe"),
+        "{said}"
+    );
+    assert!(folder.path().join("session-damaged.ssmprobe").is_file());
+    assert!(window.has("session could not be restored"));
+}
+
+#[test]
+fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
+    let folder = desk();
+    let file = folder.path().join("work.ssmprobe");
+    let mut window = Window::kept_in(folder.path());
+    open_desk(&mut window, folder.path());
+    window.harness.state().state.workspace(serde_json::Value::Null).save(&file).expect("saved");
+    let named = || {
+        let mut window = Window::kept_in(folder.path());
+        window.harness.state_mut().open_workspace(&file);
+        window.answer();
+        window
+    };
+    let title = "Save the changes to work.ssmprobe?";
+    let mut window = named();
+    window.close();
+    assert!(!window.has(title), "nothing was changed");
+    let pin = |window: &mut Window| {
+        let column = window.harness.state().state.compared().next().expect("a column").0;
+        window.wants(Command::Pin(Some(column)));
+        window.close();
+        assert!(window.has(title));
+    };
+    let kept = || Workspace::load(&file).expect("a workspace").selection.reference;
+    let mut window = named();
+    pin(&mut window);
+    window.click("Cancel");
+    assert!(!window.has(title));
+    window.close();
+    window.click("Quit without saving");
+    assert!(window.closes());
+    assert_eq!(kept(), None);
+    // Its changes come back with the session, which knows that they are not saved.
+    drop(window);
+    let mut window = named();
+    pin(&mut window);
+    window.click("Save and quit");
+    assert!(window.closes());
+    assert!(kept().is_some());
+    // It is among what was recently used, and asked about as well before something else takes its place.
+    let mut window = named();
+    window.wants(Command::SetShared(false));
+    window.click("File");
+    window.click("Start with the demo");
+    assert!(window.has(title));
+    window.click("Go on without saving");
+    assert!(opens(&window, "demo"));
+    let recent = &window.harness.state().state.settings.recent.workspaces;
+    let names: Vec<_> = recent.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    assert_eq!(names, ["previous.ssmprobe", "work.ssmprobe"], "what was open, and where it was saved");
+}
