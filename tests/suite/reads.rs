@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use eframe::egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
-use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, ProbeId, Request};
+use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, Files, ProbeId, Request};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
@@ -42,6 +42,9 @@ fn play(state: &mut State, mut requests: Vec<Request>) -> Option<BackboneOptions
                 Request::Compute(job, Compute::OpenProbe { entry, path }) => {
                     let info = info(&path.file_stem().unwrap().to_string_lossy());
                     events.extend([Event::ProbeOpened { job, entry, info }, Event::Finished(job)]);
+                }
+                Request::Files(job, Files::OpenImages { paths }) => {
+                    events.extend([Event::ImagesListed { job, paths }, Event::Finished(job)]);
                 }
                 _ => {}
             }

@@ -220,11 +220,11 @@ fn an_empty_window_says_what_to_do_and_rests() {
 fn what_was_used_lately_is_in_the_menu() {
     let mut window = Window::new();
     window.click("File");
-    assert!(!window.has("Recently used"));
+    assert!(!window.has("Open recent"));
     window.press(Modifiers::NONE, Key::Escape);
     window.harness.state_mut().state.settings.recent.datasets.push_back("birds/table.csv".into());
     window.click("File");
-    let used = window.harness.query_all_by_label_contains("Recently used").next().unwrap();
+    let used = window.harness.query_all_by_label_contains("Open recent").next().unwrap();
     used.click();
     window.harness.run();
     window.click("birds/table.csv");

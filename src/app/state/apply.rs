@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::State;
 use super::jobs::Severity;
 use super::library::{Image, Label, Status};
 use super::run_choice::MAX_OWN_COLUMNS;
 use super::thumbnails::Thumbnail;
-use super::{Column, State};
 use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
-use crate::app::jobs::{BackboneId, ColumnId, DatasetId, Event, ImageId, JobId, ProbeId, Request};
+use crate::app::jobs::{BackboneId, DatasetId, Event, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
-use crate::model::explain::intervention::Intervention;
 
 impl State {
     /// Takes what the worker says; answers with what to ask it for next.
@@ -111,8 +110,7 @@ impl State {
             self.note(Severity::Warning, text);
         }
         if show && self.columns.values().all(|column| column.probe != id) {
-            let column = ColumnId(self.fresh());
-            self.columns.insert(column, Column::new(id, None, Intervention::None));
+            self.push_column(id);
         }
         let mut requests = self.choose_of_run();
         requests.extend(self.explain_columns());

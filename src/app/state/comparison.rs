@@ -42,6 +42,12 @@ impl State {
         self.compared().any(|(_, column)| column.probe == probe)
     }
 
+    /// Gives a probe a column of the comparison, the last of it.
+    pub(super) fn push_column(&mut self, probe: ProbeId) {
+        let (id, place) = (ColumnId(self.fresh()), self.compared().count());
+        self.columns.shift_insert(place, id, Column::new(probe, None, Intervention::None));
+    }
+
     /// Looks through a probe: through a column that has it, else through one of no comparison, which gives
     /// way to the next.
     pub(super) fn show_probe(&mut self, probe: ProbeId) -> Vec<Request> {

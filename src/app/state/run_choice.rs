@@ -4,12 +4,11 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
+use super::State;
 use super::jobs::Severity;
 use super::reveal::Place;
-use super::{Column, State};
 use crate::app::jobs::info::{Compatibility, ProbeInfo};
-use crate::app::jobs::{ColumnId, ProbeId, Request};
-use crate::model::explain::intervention::Intervention;
+use crate::app::jobs::{ProbeId, Request};
 
 /// Probes that become columns by themselves; more are added by hand.
 pub(super) const MAX_OWN_COLUMNS: usize = 4;
@@ -50,8 +49,7 @@ impl State {
         let left = MAX_OWN_COLUMNS.saturating_sub(self.compared().count());
         for probe in best.into_iter().take(left) {
             if !self.is_compared(probe) {
-                let id = ColumnId(self.fresh());
-                self.columns.insert(id, Column::new(probe, None, Intervention::None));
+                self.push_column(probe);
             }
         }
         if !asked {

@@ -64,7 +64,7 @@ impl PathField {
         );
         if !recent.is_empty() {
             ui.separator();
-            ui.weak("Recently used");
+            ui.weak("Open recent");
             for path in recent.iter().take(4) {
                 let text = path.display().to_string();
                 if ui.add(egui::Button::new(&text).frame(false).truncate()).clicked() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use eframe::egui;
-use egui::{Align, Align2, Frame, Label, Layout, Order, RichText, Stroke, Ui, Vec2};
+use egui::{Align, Align2, Frame, Label, Layout, Order, RichText, Role, Stroke, Ui, Vec2, WidgetInfo};
 
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
@@ -80,7 +80,9 @@ fn note(ui: &mut Ui, text: &str, severity: Severity, theme: &crate::viz::draw::t
         .show(ui, |ui| {
             ui.set_width(NOTE_PX);
             ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
-                let dismissed = ui.small_button("Dismiss").clicked();
+                let dismiss = ui.small_button("Dismiss");
+                dismiss.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Dismiss this note"));
+                let dismissed = dismiss.clicked();
                 ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
                     ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
                 });
