@@ -21,7 +21,7 @@ fn steps() -> [Step; 5] {
         Step {
             title: "An image through a probe",
             text: "The picture has the weight of every token on it. Point at a patch: the same token is lit in every \
-                   figure. A click holds it, Escape lets it go.",
+                   figure. A click pins it, Escape lets it go.",
             pane: "photo",
         },
         Step {
