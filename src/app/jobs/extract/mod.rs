@@ -36,6 +36,7 @@ use crate::model::data::{self, Dataset};
 use crate::model::grid::Grid;
 use crate::model::io::sha256;
 use crate::model::probe::BackboneMeta;
+use crate::model::probe::head::Dims;
 
 /// Whose tokens, and how they are taken and kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,6 +171,11 @@ impl Plan {
     /// Whether all tokens are there already.
     pub fn complete(&self) -> bool {
         self.done == self.images
+    }
+
+    /// Sizes of what heads read: these tokens, the classes of `dataset`.
+    pub fn dims(&self, dataset: &Dataset) -> Dims {
+        Dims { width: self.backbone.hidden_size, grid: self.grid, classes: dataset.classes.len() }
     }
 
     /// Bytes still to be written.

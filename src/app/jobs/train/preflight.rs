@@ -92,7 +92,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
     if out.join("run.json").exists() {
         return Err(crate::model::train::run::RunError::Exists { folder: out }.into());
     }
-    let dims = Dims { width: tokens.backbone.hidden_size, grid: tokens.grid, classes: dataset.classes.len() };
+    let dims = tokens.dims(&dataset);
     let preflight = Preflight {
         dataset: dataset.name.clone(),
         layout: dataset.layout,

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Distribution, Tensor};
 
-use super::{Estimate, Preflight, TrainPlan, TrainingError, fresh};
+use super::seeds::fresh;
+use super::{Estimate, Preflight, TrainPlan, TrainingError};
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::Plan;
 use crate::app::jobs::{JobError, Reporter};
