@@ -1,6 +1,6 @@
 //! Closing the window while a training runs, or a workspace is not saved: what becomes of it is asked first.
 
-use eframe::egui::{Ui, ViewportCommand};
+use eframe::egui::{Context, Ui, ViewportCommand};
 
 use super::dialog::{self, Answer};
 use crate::app::state::State;
@@ -17,16 +17,15 @@ pub enum CloseConfirm {
     Asking,
     /// The training is being stopped; the window closes once it is saved.
     Saving,
-    /// The window closes with the next frame, whatever there is.
-    Leaving,
     /// The window closes whatever runs.
     Going,
 }
 
 impl CloseConfirm {
     /// Lets the window close whatever there is.
-    pub fn go(&mut self) {
-        *self = Self::Leaving;
+    pub fn go(&mut self, ctx: &Context) {
+        *self = Self::Going;
+        ctx.send_viewport_cmd(ViewportCommand::Close);
     }
 
     /// Holds the window where a training would end with it, and asks. True where a workspace is to be asked
@@ -38,10 +37,6 @@ impl CloseConfirm {
         unsaved: impl Fn() -> bool,
         actions: &mut Vec<UiAction>,
     ) -> bool {
-        if *self == Self::Leaving {
-            *self = Self::Going;
-            ui.ctx().send_viewport_cmd(ViewportCommand::Close);
-        }
         let training = state.training.active.is_some();
         let closing = ui.input(|i| i.viewport().close_requested());
         if closing && training && *self != Self::Going {
@@ -57,8 +52,7 @@ impl CloseConfirm {
             return true;
         }
         if over {
-            *self = Self::Going;
-            ui.ctx().send_viewport_cmd(ViewportCommand::Close);
+            self.go(ui.ctx());
         }
         if *self == Self::Asking {
             self.ask(ui, state, actions);

@@ -54,7 +54,10 @@ impl MainWindow {
             }
             FileRequest::Prompt(Prompt::OpenDatasetFolder) => Command::OpenDataset(first, None),
             FileRequest::Prompt(Prompt::OpenWorkspace) => {
-                return self.leave(Leaving::Workspace(first), state, orders);
+                if self.is_unsaved(state) {
+                    return self.leaving = Some(Leaving::Workspace(first));
+                }
+                return self.open(&first, orders);
             }
             FileRequest::Prompt(Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs) => {
                 return self.save(first, state, orders);

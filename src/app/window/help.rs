@@ -187,7 +187,7 @@ fn table(ui: &mut Ui, text: &str) {
     let rows = text.lines().filter(|line| !line.starts_with("|-"));
     let cells =
         |row: &str| row.trim_matches('|').split(" | ").map(|cell| plain(cell.trim())).collect::<Vec<_>>();
-    Grid::new(text.len()).spacing([14.0, 4.0]).striped(true).show(ui, |ui| {
+    Grid::new(text).spacing([14.0, 4.0]).striped(true).show(ui, |ui| {
         for (at, row) in rows.enumerate() {
             for cell in cells(row) {
                 let cell = RichText::new(cell);

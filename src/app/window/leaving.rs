@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eframe::egui::Ui;
+use eframe::egui::{Context, Ui};
 
 use super::dialog::{self, Answer};
 use super::{MainWindow, WindowOrder};
@@ -27,17 +27,17 @@ enum Choice {
 
 impl MainWindow {
     /// Leaves what is open, once it is saved where it has to be.
-    pub(super) fn leave(&mut self, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
+    pub(super) fn leave(&mut self, ctx: &Context, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
         if self.is_unsaved(state) {
             self.leaving = Some(to);
         } else {
-            self.go(to, orders);
+            self.go(ctx, to, orders);
         }
     }
 
-    fn go(&mut self, to: Leaving, orders: &mut Vec<WindowOrder>) {
+    fn go(&mut self, ctx: &Context, to: Leaving, orders: &mut Vec<WindowOrder>) {
         match to {
-            Leaving::Quit => self.close.go(),
+            Leaving::Quit => self.close.go(ctx),
             Leaving::Demo => orders.push(WindowOrder::Demo),
             Leaving::Workspace(path) => self.open(&path, orders),
         }
@@ -56,7 +56,7 @@ impl MainWindow {
                 }
                 // What could not be saved keeps the window open, and is noted.
                 if matches!(choice, Choice::Discard) || !self.is_unsaved(state) {
-                    self.go(to, orders);
+                    self.go(ui.ctx(), to, orders);
                 }
             }
         }

@@ -173,11 +173,7 @@ impl MainWindow {
     pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<WindowOrder> {
         self.reveal(state);
         let theme = style::theme(ui);
-        let dialog = self.palette.is_some()
-            || self.hub.is_some()
-            || self.note.is_some()
-            || self.export.is_some()
-            || self.relink.is_some();
+        let dialog = ui.ctx().memory(egui::Memory::top_modal_layer).is_some();
         self.pinned.keys(ui, dialog);
         let mut hover = TokenHover::new(state.selection.hover.token, self.pinned.token);
         let mut actions = Vec::new();
@@ -331,11 +327,11 @@ impl MainWindow {
     }
 
     /// Begins the tour; on the demo, which takes the place of what is open where it is not.
-    fn begin_tour(&mut self, state: &State, orders: &mut Vec<WindowOrder>) {
+    fn begin_tour(&mut self, ctx: &egui::Context, state: &State, orders: &mut Vec<WindowOrder>) {
         let demo = demo::demo().ok();
         let is_demo = |probe: &Probe| demo.as_ref().is_some_and(|folder| probe.path.starts_with(folder));
         if demo.is_some() && !state.library.probes.values().any(is_demo) {
-            self.leave(Leaving::Demo, state, orders);
+            self.leave(ctx, Leaving::Demo, state, orders);
         }
         let tour = Tour::default();
         self.show(tour.pane());
@@ -359,7 +355,7 @@ impl MainWindow {
                 self.toasts.error = self.exporter.start(ctx, move || export.image()).err();
             }
             UiAction::Restore(path, workspace) => self.restore(&path, *workspace, orders),
-            UiAction::OpenWorkspace(path) => self.leave(Leaving::Workspace(path), state, orders),
+            UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),
             UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state, orders),
         }
     }
@@ -373,13 +369,13 @@ impl MainWindow {
             Prompt::CopyLog => ctx.copy_text(state.log_text()),
             Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
-            Prompt::Demo => self.leave(Leaving::Demo, state, orders),
+            Prompt::Demo => self.leave(ctx, Leaving::Demo, state, orders),
             Prompt::Export => self.palette = Some(Palette::of("export ")),
             Prompt::Training => self.show(TRAINING),
             Prompt::About => self.help = Some(Help::new(Page::About)),
             Prompt::Definitions => self.help = Some(Help::new(Page::Definitions)),
             Prompt::Shortcuts => self.help = Some(Help::new(Page::Shortcuts)),
-            Prompt::Tour => self.begin_tour(state, orders),
+            Prompt::Tour => self.begin_tour(ctx, state, orders),
             Prompt::SaveWorkspace if self.named.path.is_some() => {
                 let path = self.named.path.clone().unwrap_or_default();
                 self.save(path, state, orders);

@@ -76,7 +76,7 @@ impl Tour {
         let (steps, at) = (steps(), self.at);
         let area = egui::Area::new(egui::Id::unique("tour"))
             .order(egui::Order::Middle)
-            .anchor(Align2::LEFT_BOTTOM, Vec2::new(14.0, -44.0 - up));
+            .anchor(Align2::CENTER_BOTTOM, Vec2::new(0.0, -44.0 - up));
         let card = |ui: &mut Ui| {
             ui.set_width(330.0);
             let step = &steps[at];
