@@ -66,7 +66,7 @@ fn a_pane_that_was_closed_comes_back_to_its_place() {
     let before = places(&window);
     let kernel = before[0].expect("a tab");
     // By its cross, by the middle button, by the menu.
-    let crosses = window.harness.query_all_by_role_and_label(Role::Button, "Close");
+    let crosses = window.harness.query_all_by_role_and_label(Role::Button, "Close the pane Memory kernel");
     let cross = crosses.map(|node| node.rect().center()).find(|cross| kernel.contains(*cross));
     let cross = cross.expect("a cross");
     window.click_at(cross, PointerButton::Primary);

@@ -18,6 +18,7 @@ mod families;
 mod faults;
 mod figures;
 mod frozen;
+mod gallery;
 mod heads;
 mod hostile;
 mod house;

@@ -142,7 +142,7 @@ fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
     requests
 }
 
-fn does(state: &mut State, command: Command) -> Option<(JobId, Explain)> {
+pub(super) fn does(state: &mut State, command: Command) -> Option<(JobId, Explain)> {
     let requests = state.dispatch(command);
     play(state, requests)
 }

@@ -290,9 +290,14 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("Pausing after this step"));
     pane.tell(job, TrainEvent::Paused(true));
     assert!(pane.0.has("Paused"));
+    let (what, done, total) = ("Seed 0, epoch 1 of 10".to_owned(), 600, Some(12_000));
+    let (unit, elapsed) = (Unit::Files, Duration::from_secs(5));
+    pane.say(Event::Progress(job, Progress { what, done, total, unit, elapsed }));
+    assert!(pane.0.has("paused") && !pane.0.has("left"), "who rests has no time left to tell");
     pane.0.click("Resume");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, false)));
     pane.tell(job, TrainEvent::Paused(false));
+    let stop = pane.0.place("Stop and keep").center();
     pane.0.click("Stop and keep");
     assert!(pane.0.wire.borrow().asked.contains(&Request::Cancel(job)));
     assert!(pane.0.has("Stopping after this step"));
@@ -312,6 +317,10 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     };
     assert_eq!(opened(&pane), 1);
     assert!(pane.0.has("Stopped and saved") && pane.0.has("Compare"));
+    for button in ["Close run", "Resume"] {
+        let place = pane.0.place(button);
+        assert!(!place.contains(stop), "a double click on what stops the run meets {button}: {place:?}");
+    }
     pane.0.answer();
     pane.0.click("Resume");
     let again = pane.asked(|ask| matches!(ask, Fetch::Resume { device: None, .. }));

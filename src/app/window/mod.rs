@@ -29,6 +29,7 @@ mod pinned;
 mod relink;
 mod status;
 mod style;
+mod tab;
 mod tiles;
 mod toasts;
 mod token_mismatch;

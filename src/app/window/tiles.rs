@@ -4,13 +4,13 @@
 use eframe::egui;
 use egui::{Ui, Visuals, WidgetText};
 use egui_tiles::{
-    Behavior, Container, EditAction, Linear, LinearDir, SimplificationOptions, Tabs, Tile, TileId, Tiles,
-    Tree, UiResponse,
+    Behavior, Container, EditAction, Linear, LinearDir, SimplificationOptions, TabState, Tabs, Tile, TileId,
+    Tiles, Tree, UiResponse,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::app::window::panels::{Panel, PanelContext, PanelPlace};
-use crate::app::window::style;
+use crate::app::window::{style, tab};
 use crate::viz::TabGroup;
 use crate::viz::draw::paint::color32;
 use crate::viz::figures::dataset::Overview as _;
@@ -160,6 +160,24 @@ impl Behavior<Pane> for Panes<'_, '_> {
         }
     }
 
+    fn tab_ui(
+        &mut self,
+        tiles: &mut Tiles<Pane>,
+        ui: &mut Ui,
+        id: egui::Id,
+        tile: TileId,
+        state: &TabState,
+    ) -> egui::Response {
+        let title = self.tab_title_for_tile(tiles, tile).text().to_owned();
+        let tab =
+            tab::Tab { title: &title, state, ground: self.tab_bg_color(ui.visuals(), tiles, tile, state) };
+        let (response, closed) = tab.show(ui, id);
+        if closed {
+            self.on_tab_close(tiles, tile);
+        }
+        self.on_tab_button(tiles, tile, response)
+    }
+
     fn is_tab_closable(&self, tiles: &Tiles<Pane>, tile: TileId) -> bool {
         matches!(tiles.get(tile), Some(Tile::Pane(_)))
     }
@@ -200,10 +218,6 @@ impl Behavior<Pane> for Panes<'_, '_> {
         4.0
     }
 
-    fn tab_title_spacing(&self, _visuals: &Visuals) -> f32 {
-        10.0
-    }
-
     fn tab_bar_color(&self, visuals: &Visuals) -> egui::Color32 {
         visuals.panel_fill
     }
@@ -213,7 +227,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
         _visuals: &Visuals,
         _tiles: &Tiles<Pane>,
         _tile: TileId,
-        state: &egui_tiles::TabState,
+        state: &TabState,
     ) -> egui::Color32 {
         color32(if state.active { self.cx.theme.ground } else { style::panel(self.cx.theme) })
     }

@@ -26,6 +26,7 @@ use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::{COLUMN, Options, draw_column, figures, find};
 
 use self::marks::Marks;
+pub use self::pointer::painted;
 
 /// Both looks.
 fn looks() -> [Theme; 2] {

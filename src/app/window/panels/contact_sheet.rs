@@ -2,7 +2,7 @@
 //! adds laid over each, and two probes beside each other where they disagree.
 
 use eframe::egui;
-use egui::{Margin, Slider, Ui};
+use egui::{Margin, Role, Slider, Ui, WidgetInfo};
 
 use super::gallery::Gallery;
 use super::tile::{Overlay, Sheet};
@@ -68,6 +68,7 @@ impl ContactSheet {
             (Overlay::Evidence, "Evidence"),
         ];
         let list = choice(ui, "overlay", 120.0, &mut self.overlay, names);
+        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Laid over"));
         list.on_hover_text("What is laid over each picture, each on a scale of its own");
         let name = |column: Option<ColumnId>| match column {
             Some(column) => cx.state.column_title(column),
@@ -82,6 +83,7 @@ impl ContactSheet {
                 ui.selectable_value(&mut self.beside, Some(*column), name(Some(*column)));
             }
         });
+        list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Beside"));
         list.response.labelled_by(label);
         self.disagreements(ui, cx);
     }

@@ -1,0 +1,265 @@
+//! The gallery and the library around it: the contact sheet with what probes make of every image, sections that fold and
+//! resize, and what the keyboard and a screen reader find there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eframe::egui::{self, Key, Modifiers, PointerButton};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use ssmprobe::app::jobs::evaluate::EvalAnswer;
+use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::{Sort, State};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::explain::evaluation::Evaluation;
+
+use crate::evaluation::{evaluation, opened, part};
+use crate::pictures::painted;
+use crate::state;
+use crate::window::{self, Window};
+
+/// What the contact sheet asked in these requests, and as which job.
+fn sheet(requests: &[Request]) -> Option<(JobId, Vec<(u64, String)>)> {
+    requests.iter().find_map(|request| match request {
+        Request::Compute(job, Compute::ExplainMany(ask)) => {
+            Some((*job, ask.asked.iter().map(|item| (item.column.0, item.image.to_string())).collect()))
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
+    let mut state = state::story();
+    let paths: Vec<PathBuf> = (0..40).map(|number| format!("sheet/{number:02}.png").into()).collect();
+    state::does(&mut state, Command::OpenImages(paths));
+    let column = state::column(&state, 0);
+    let images: Vec<_> =
+        state.library.images.iter().filter(|(_, i)| i.name().len() == 6).map(|(id, _)| *id).collect();
+    let wanted: Vec<_> = images[..20].iter().map(|image| (column, *image)).collect();
+    let (job, first) = sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).expect("asked");
+    assert_eq!(first.len(), 16, "one forward pass");
+    assert!(sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).is_none(), "one job at a time");
+    // A look at another image goes on beside it.
+    let look = state.dispatch(Command::SelectImage(images[30]));
+    assert!(look.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_)))));
+    assert!(!look.contains(&Request::Cancel(job)));
+    let answer = |state: &mut State, job: JobId, asked: &[(u64, String)]| {
+        let seen = asked.iter().map(|(_, image)| ssmprobe::app::jobs::ExplainResult {
+            column,
+            result: match image.contains("03") {
+                true => Err(UserError::new("no image")),
+                false => Ok(Arc::new(state::trace(image))),
+            },
+        });
+        state.apply(Event::Looked { job, seen: seen.collect() });
+        state.apply(Event::Finished(job))
+    };
+    let (rest, left) = sheet(&answer(&mut state, job, &first)).expect("the rest follows");
+    assert_eq!(left.len(), 4);
+    assert!(state.image_map(column, images[0]).is_some_and(|map| map.is_ok()));
+    assert!(state.image_map(column, images[3]).is_some_and(|map| map.is_err()));
+    assert!(sheet(&answer(&mut state, rest, &left)).is_none());
+    assert!(sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).is_none(), "all is known");
+    // For another class all is asked anew; what was known is of the other one.
+    let class = ssmprobe::app::jobs::ClassChoice::Named("1".into());
+    state.dispatch(Command::SetClass(class));
+    assert!(state.image_map(column, images[0]).is_none());
+    let (job, _) = sheet(&state.dispatch(Command::ShowSheet(wanted))).expect("asked anew");
+    // What is ended early is not asked for again and again.
+    state.dispatch(Command::Cancel(job));
+    let rest = state.apply(Event::Cancelled(job));
+    assert_eq!(sheet(&rest).map(|(_, asked)| asked.len()), Some(4), "only what was not asked yet");
+}
+
+/// Answers evaluations: the second probe predicts the first class of images 5 and 6.
+fn evaluated(window: &mut Window) {
+    let part = part();
+    window.answer_with(move |request| match request {
+        Request::Compute(job, Compute::Evaluate(ask)) => {
+            let answers = ask.subjects.iter().enumerate().map(|(at, subject)| {
+                let mut made = Evaluation::clone(&evaluation(&part, ["sinkhorn", "gap"][at % 2]));
+                if at % 2 == 1 {
+                    made.predicted[5..7].fill(0);
+                }
+                let (part, result) = (part.clone(), Ok(Arc::new(made)));
+                Event::Evaluated { job, answer: EvalAnswer { subject: *subject, part, result } }
+            });
+            answers.chain([Event::Finished(job)]).collect()
+        }
+        other => window::good(other),
+    });
+}
+
+/// A window on a dataset that both probes were asked about, with the contact sheet in front.
+fn shown() -> Window {
+    let mut window = Window::ready();
+    opened(&mut window, &part());
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
+    evaluated(&mut window);
+    window.harness.state_mut().window.show("gallery");
+    window.answer();
+    window
+}
+
+fn choose(window: &mut Window, list: &str, item: &str) {
+    let role = egui::accesskit::Role::ComboBox;
+    window.harness.get_by_role_and_label(role, list).click();
+    window.harness.run();
+    let all = window.harness.query_all_by_label(item);
+    let lowest = all.max_by(|a, b| a.rect().bottom().total_cmp(&b.rect().bottom())).expect("an item");
+    lowest.click();
+    window.harness.run();
+}
+
+#[test]
+fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
+    let mut window = shown();
+    assert!(window.has("Size"));
+    assert!(sheet(&window.wire.borrow().asked).is_none(), "photographs ask nobody");
+    choose(&mut window, "Laid over", "Token weights");
+    let (_, asked) = sheet(&window.wire.borrow().asked).expect("the images in sight");
+    assert!(asked.len() >= 9, "{asked:?}");
+    window.answer();
+    choose(&mut window, "Beside", "gap");
+    let (_, asked) = sheet(&window.wire.borrow().asked).expect("the other probe");
+    let columns: Vec<u64> = window.harness.state().state.columns.keys().map(|id| id.0).collect();
+    assert!(asked.iter().all(|(column, _)| *column == columns[1]), "the first is known: {asked:?}");
+    window.answer();
+    let known = |window: &Window, at: usize| {
+        let state = &window.harness.state().state;
+        let image = state.image_at(state.dataset().unwrap().0, 5).unwrap();
+        let column = *state.columns.keys().nth(at).unwrap();
+        state.image_map(column, image).is_some_and(|map| map.is_ok())
+    };
+    assert!(known(&window, 0) && known(&window, 1));
+    // Both predictions stand below the image, and only what they disagree on remains.
+    window.click("Disagreements");
+    window.answer();
+    let state = &window.harness.state().state;
+    assert_eq!(state.gallery_filter.sort, Sort::Disagreement(*state.columns.keys().nth(1).unwrap()));
+    let passed = state.gallery_images(state.columns.keys().next().copied());
+    let names: Vec<String> = passed.iter().map(|id| state.library.images[id].name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.contains(&"5.png".to_owned()) && names.contains(&"6.png".to_owned()));
+    window.click("Disagreements");
+    assert!(window.harness.state().state.gallery_filter.differs.is_none());
+    assert!(window.idle(), "all is shown, but the window repaints");
+}
+
+#[test]
+fn a_screen_reader_hears_class_verdict_and_accuracy() {
+    let window = shown();
+    assert!(window.has("0.png, class church, wrong: predicted crane"));
+    assert!(window.has("1.png, class church, right"));
+    let accuracy = format!("sinkhorn, accuracy {:.1} %", evaluation(&part(), "sinkhorn").accuracy());
+    assert!(window.has(&accuracy), "{accuracy}");
+    assert!(window.has("Close the pane Compare"));
+}
+
+/// A window with so many images.
+fn with_images(count: usize) -> Window {
+    let mut window = Window::new();
+    window.open();
+    window.answer_with(move |request| match request {
+        Request::Files(job, Files::OpenImages { .. }) => {
+            let paths = (0..count).map(|i| PathBuf::from(format!("many/{i:05}.png"))).collect();
+            vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
+        }
+        other => window::good(other),
+    });
+    window
+}
+
+/// Name and place of what has the keyboard.
+fn focused(window: &Window) -> Option<(String, egui::Rect)> {
+    let all = window.harness.query_all_by_label_contains(".png");
+    let own = all
+        .filter(|node| node.is_focused())
+        .map(|node| (node.accesskit_node().label().unwrap_or_default(), node.rect()));
+    own.collect::<Vec<_>>().pop()
+}
+
+#[test]
+fn the_keyboard_walks_through_the_gallery_which_scrolls_with_it() {
+    let mut window = with_images(200);
+    window.harness.get_by_label("00000.png").focus();
+    window.harness.run();
+    let before = window.harness.output().shapes.len();
+    assert!(before > 0);
+    for step in 1..=60 {
+        window.press(Modifiers::NONE, Key::Tab);
+        let (name, rect) = focused(&window).unwrap_or_else(|| panic!("lost after {step} steps"));
+        assert_eq!(name, format!("{step:05}.png"));
+        assert!(rect.bottom() < 880.0 && rect.top() > 60.0, "{name} is out of sight: {rect:?}");
+    }
+    window.press(Modifiers::NONE, Key::Enter);
+    assert_eq!(window.harness.state().state.current_image().unwrap().name(), "00060.png");
+}
+
+/// Images that are wholly in sight, and the lowest edge of one.
+fn whole(window: &Window) -> usize {
+    let size = window.harness.ctx.content_rect();
+    let all = window.harness.query_all_by_label_contains(".png").map(|node| node.rect());
+    let below = size.bottom() - 30.0;
+    all.filter(|rect| rect.height() > 40.0 && rect.bottom() <= below && rect.height() >= 0.9 * rect.width())
+        .count()
+}
+
+#[test]
+fn sections_fold_and_resize_and_the_images_have_their_room() {
+    let mut window = with_images(200);
+    assert!(whole(&window) >= 9, "three rows at 1440 x 900: {}", whole(&window));
+    // 1280 x 720 at 150 %.
+    window.harness.set_size(egui::vec2(853.0, 480.0));
+    window.harness.run();
+    assert!(whole(&window) >= 3, "a whole row: {}", whole(&window));
+    assert!(window.has("Unfold backbones") && window.has("Fold probes"), "what is seldom needed is folded");
+    let few = whole(&window);
+    window.click("Fold probes");
+    assert!(!window.has("Add sinkhorn to Compare") && whole(&window) > few);
+    let kept = &window.harness.state().state.settings.library;
+    assert_eq!(kept.folded.get("Probes"), Some(&true));
+    window.click("Unfold probes");
+    window.harness.set_size(egui::vec2(1440.0, 900.0));
+    window.harness.run();
+    let edge = window.harness.get_by_label("Resize probes").rect().center();
+    let press = |window: &mut Window, pos: egui::Pos2, pressed: bool| {
+        let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+        window.harness.event(egui::Event::PointerMoved(pos));
+        window.harness.event(egui::Event::PointerButton { pos, button, pressed, modifiers });
+        window.harness.run();
+    };
+    press(&mut window, edge, true);
+    for step in 1..=4 {
+        window.harness.event(egui::Event::PointerMoved(edge - egui::vec2(0.0, 10.0 * step as f32)));
+        window.harness.run();
+    }
+    press(&mut window, edge - egui::vec2(0.0, 40.0), false);
+    let after = window.harness.get_by_label("Resize probes").rect().center();
+    assert!((edge.y - after.y - 40.0).abs() < 4.0, "{edge:?} to {after:?}");
+    assert!(window.harness.state().state.settings.library.heights.contains_key("Probes"));
+    assert!(window.idle());
+}
+
+#[test]
+fn a_narrow_status_bar_keeps_its_texts_apart() {
+    let mut window = with_images(3);
+    for width in [640.0, 700.0, 853.0] {
+        window.harness.set_size(egui::vec2(width, 480.0));
+        let path = "a folder with a very long name/".repeat(3);
+        window.harness.state_mut().dispatch(Command::OpenImages(vec![path.into()]));
+        window.harness.run();
+        let texts: Vec<_> = painted(window.harness.output())
+            .into_iter()
+            .filter(|(_, _, whole)| whole.top() > 450.0)
+            .collect();
+        assert!(texts.len() > 3);
+        for (at, (text, seen, whole)) in texts.iter().enumerate() {
+            assert!(seen.expand(1.0).contains_rect(*whole), "{width}: {text} is cut: {whole:?} to {seen:?}");
+            for (other, _, place) in &texts[at + 1..] {
+                assert!(!place.shrink(0.5).intersects(whole.shrink(0.5)), "{width}: {text} lies on {other}");
+            }
+        }
+    }
+}
