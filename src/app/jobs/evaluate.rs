@@ -205,7 +205,7 @@ fn take(
     let Extracted { cache, unreadable, .. } =
         extract::run(engine, &ExtractSpec { plan, dataset, device }, reporter)?;
     if unreadable > 0 {
-        reporter.warn(format!("{unreadable} images of {} cannot be read; they count nowhere", dataset.name));
+        reporter.warn(format!("{unreadable} images of {} cannot be read and are left out", dataset.name));
     }
     Ok(cache)
 }

@@ -118,7 +118,7 @@ impl ProbeTable {
 
 /// The heads of the columns of numbers.
 fn names() -> impl Iterator<Item = String> {
-    let accuracies = ["Test, as saved (%)".to_owned(), "Accuracy (%)".to_owned()];
+    let accuracies = ["Accuracy as saved (%)".to_owned(), "Accuracy (%)".to_owned()];
     accuracies.into_iter().chain(MEANS.iter().map(|measure| label(measure)))
 }
 
