@@ -52,7 +52,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
                 false => Ok(Arc::new(state::trace(image))),
             },
         });
-        state.apply(Event::Looked { job, seen: seen.collect() });
+        state.apply(Event::Explained { job, seen: seen.collect() });
         state.apply(Event::Finished(job))
     };
     let (rest, left) = sheet(&answer(&mut state, job, &first)).expect("the rest follows");

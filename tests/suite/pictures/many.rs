@@ -142,7 +142,7 @@ fn names_of_many_classes_are_read_and_a_smaller_pane_scrolls() {
     for id in ["confusion", "class_diagnostics", "routing_maps"] {
         let small = plot(id, 10, all()).legible(200.0);
         let large = plot(id, 200, all()).legible(200.0);
-        assert!(small.height < 180.0 && large.height > 1000.0, "{id}: {small:?}, {large:?}");
+        assert!(small.height < 260.0 && large.height > 1000.0, "{id}: {small:?}, {large:?}");
     }
 }
 

@@ -79,13 +79,15 @@ fn tiles(count: usize, room: f32, height: f32, head: f32, aspect: f32) -> (usize
     (columns, width(columns))
 }
 
-/// Height of `count` maps in a room so wide, each about `width` points wide.
-fn tall(view: View<'_>, count: usize, room: f32, width: f32) -> f32 {
+/// How many maps, of `count`, stand in a row of this room, each at least `side` wide.
+fn columns(room: f32, side: f32, count: usize) -> usize {
+    (((room + GAP_PT) / (side + GAP_PT)) as usize).clamp(1, count)
+}
+
+/// Height of so many rows of maps, with names above them and a note below.
+fn tall(view: View<'_>, rows: usize, side: f32) -> f32 {
     let theme = Theme::light();
-    let columns = (((room + GAP_PT) / (width + GAP_PT)) as usize).clamp(1, count);
-    let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
-    let rows = count.div_ceil(columns) as f32;
-    rows * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
+    rows as f32 * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
 }
 
 /// Whether the scale of the colours goes below zero.
@@ -123,14 +125,17 @@ impl Overview for RoutingMaps {
         let Ok(maps) = maps(view) else { return 80.0 };
         let drawn = classes(view, maps).classes;
         let room = width - legend::bar_room(&theme, &bar(maps, &drawn, view.choice.maps)) - 2.0;
-        tall(view, drawn.len() + 1, room, DEFAULT_MAP_PT)
+        let columns = columns(room, DEFAULT_MAP_PT, drawn.len() + 1);
+        let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
+        tall(view, (drawn.len() + 1).div_ceil(columns), side)
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
         let Ok(maps) = maps(view) else { return Size { width: 0.0, height: 0.0 } };
         let drawn = classes(view, maps).classes;
         let room = width - legend::bar_room(&Theme::light(), &bar(maps, &drawn, view.choice.maps)) - 2.0;
-        Size { width: 0.0, height: tall(view, drawn.len() + 1, room, MIN_MAP_PT) }
+        let columns = columns(room, MIN_MAP_PT, drawn.len() + 1);
+        Size { width: 0.0, height: tall(view, (drawn.len() + 1).div_ceil(columns), MIN_MAP_PT) }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
