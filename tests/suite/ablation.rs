@@ -281,7 +281,8 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
     // A part of a dataset: the tokens lie from 0 on, the images are others.
     let draws: Vec<u64> = (0..40).map(|at| 3 * at + 100).collect();
     let places: Vec<usize> = (0..40).collect();
-    let (all, classes) = ((&places[..], &draws[..]), Vec::from_iter((0..40).map(|at| at % CLASSES)));
+    let classes: Vec<_> = (0..40).map(|at| at % CLASSES).collect();
+    let all = (&places[..], &draws[..]);
     for id in ["sinkhorn", "softsort", "sinkhorn-conv", "vmamba", "random-fixed", "random-dynamic", "bi-gru"]
     {
         let probe = probe(id, Sharing::Shared);
@@ -313,7 +314,8 @@ fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
     let probe = probe("random-dynamic", Sharing::Shared);
     let class = vec![0; 12];
     let own = |draws: &[u64]| {
-        let (places, spec) = (Vec::from_iter(0..draws.len()), MetricsSpec::default());
+        let places: Vec<_> = (0..draws.len()).collect();
+        let spec = MetricsSpec::default();
         let (evaluation, _) = evaluation(&probe, Intervention::None, &cache, (&places, draws), &class, spec);
         evaluation.values("own_class_probability").unwrap().to_vec()
     };
