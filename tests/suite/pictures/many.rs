@@ -8,7 +8,7 @@ use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evalu
 use ssmprobe::model::grid::Grid;
 use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort};
+use ssmprobe::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, Control, MapOf};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 
 use super::marks::{Marks, pixel};
@@ -180,4 +180,20 @@ fn the_copied_command_names_the_classes_that_are_drawn() {
         command(filtered("gull", Some(ClassSort::Name), None)),
         "--figure confusion --class-search 'gull' --class-sort name --classes all"
     );
+}
+
+#[test]
+fn who_reads_no_order_is_told_of_the_weights_and_signed_maps_offer_no_colours() {
+    let mut plot = plot("routing_maps", 10, Choice::default());
+    let mut evaluation = Evaluation::clone(&plot.evaluation);
+    evaluation.weights = evaluation.positions.take();
+    plot.evaluation = Arc::new(evaluation.clone());
+    let none = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect_err("no order");
+    assert!(none.0.contains("choose Weight"), "{none}");
+    plot.choice.maps = MapOf::Weights;
+    Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("its weights");
+    assert!(plot.overview.heeds(plot.view(), Control::Map));
+    evaluation.weights.as_mut().expect("weights").values[0] = -0.5;
+    plot.evaluation = Arc::new(evaluation);
+    assert!(!plot.overview.heeds(plot.view(), Control::Map), "signed ones have colours of their own");
 }

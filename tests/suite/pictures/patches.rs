@@ -245,3 +245,42 @@ fn under_a_plan_the_memory_holds_a_share_of_every_token() {
     let most = (0..N).map(kept).fold(0.0, f32::max);
     held(&cover(&marks).1, &marks.bar(), &theme, std::array::from_fn(|i| kept(i) / most));
 }
+
+#[test]
+fn pictures_grow_to_their_pane() {
+    let (trace, theme) = (small::planned(), Theme::light());
+    let shown = |id: &str, options: &Options, width: f32, height: f32| {
+        let figure = ssmprobe::viz::find(id).expect("a figure");
+        let size = ssmprobe::viz::Size { width, height };
+        Marks::of(&ssmprobe::viz::draw(figure, &trace, options, &theme, size).expect("a picture"), &theme)
+    };
+    // A square pane would be half empty under two pictures: one is as large as it allows.
+    let (plain, bare) = (Options::default(), Options { opacity: 0.0, ..Options::default() });
+    let wide = shown("photo", &plain, 500.0, 200.0).rasters(8, 6);
+    assert_eq!(wide.len(), 2, "in a wide one both stand side by side");
+    let alone = shown("photo", &plain, 260.0, 230.0);
+    let pictures = alone.rasters(8, 6);
+    assert!(pictures.len() == 1 && pictures[0].0.w > 190.0, "{:?}", pictures[0].0);
+    assert!(alone.has("Token weight") && !alone.has("Model input"));
+    // Without what lies over it, it is what the model saw, in its colours.
+    let bare = shown("photo", &bare, 260.0, 230.0);
+    let first = pixel(&bare.rasters(8, 6)[0].1, 0, 0);
+    assert_eq!([first.r, first.g, first.b], trace.seen.rgb[..3]);
+    assert!(bare.has("Model input"));
+    for id in ["token_map", "scan_path"] {
+        let large = shown(id, &plain, 520.0, 520.0).rasters(8, 6);
+        assert!(large[0].0.w > 400.0, "{id} is {:?} in a pane of 520", large[0].0);
+    }
+}
+
+#[test]
+fn signed_weights_offer_no_colour_map() {
+    let mut trace = small::planned();
+    let offered = |trace: &Trace| {
+        let controls = ssmprobe::viz::find("photo").expect("a figure").controls(trace);
+        controls.contains(&ssmprobe::viz::Control::Map)
+    };
+    assert!(offered(&trace));
+    trace.token_weight = Some(VOICES.into());
+    assert!(!offered(&trace));
+}
