@@ -12,6 +12,8 @@ use crate::app::state::command::{Action, Command};
 
 /// Side of a thumbnail where there is room.
 const THUMBNAIL_PX: f32 = 84.0;
+/// The same where there is little.
+const SMALL_PX: f32 = 58.0;
 /// Gap between thumbnails.
 const GAP_PX: f32 = 6.0;
 
@@ -45,7 +47,9 @@ struct FilterKey {
 impl Gallery {
     /// Draws it into what is left of `ui`, as the library has it.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let sheet = Sheet { side: THUMBNAIL_PX, overlay: tile::Overlay::None, columns: Vec::new() };
+        let short = ui.available_height() < FILTER_LINES_PX;
+        let side = if short { SMALL_PX } else { THUMBNAIL_PX };
+        let sheet = Sheet { side, overlay: tile::Overlay::None, columns: Vec::new() };
         self.show(ui, cx, &sheet);
     }
 
