@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// Names the folder of all token caches where it lies elsewhere.
 pub const CACHE_ENV: &str = "SSMPROBE_CACHE";
 /// Most gigabytes one token cache may take unless a person says otherwise.
-pub const TOKENS_LIMIT_GB: f64 = 50.0;
+pub const MAX_CACHE_GB: f64 = 50.0;
 
 /// The folder of all token caches: what [`CACHE_ENV`] names, else `tokens` in the user's cache folder;
 /// absent where the user has no home.

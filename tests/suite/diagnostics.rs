@@ -8,7 +8,7 @@ use ssmprobe::model::probe::head_output::Plan;
 use ssmprobe::model::probe::router::Router;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::viz::figures::diagnostics::{MEANINGS, UNTRAINED_ALONE};
+use ssmprobe::viz::figures::meanings::{MEANINGS, UNTRAINED_ALONE};
 
 use super::evidence::{fixture, floats, number};
 use crate::close::assert_close;

@@ -240,7 +240,7 @@ fn a_dataset_that_opens_beside_another_is_what_is_shown() {
     wants!(state, Command::OpenImages(vec!["new.png".into()]));
     assert_eq!(shown(&state), "new.png");
     assert_eq!(gallery(&state), ["x.png", "y.png", "z.png", "new.png"]);
-    let all = GalleryFilter::of(Scope::All);
+    let all = GalleryFilter::new(Scope::All);
     wants!(state, Command::SetGalleryFilter(Box::new(all)));
     assert_eq!((gallery(&state).len(), state.gallery_dataset()), (12, None));
     // An image of a dataset that is chosen by name brings its dataset along.

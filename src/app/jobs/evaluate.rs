@@ -191,7 +191,7 @@ fn tokens(
     }
     let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
     let own = Dataset { samples, ..(*part.dataset).clone() };
-    let plan = plan.of(&own).map_err(JobError::failed)?;
+    let plan = plan.for_dataset(&own).map_err(JobError::failed)?;
     let cache = take(engine, (&plan, &own, &device), reporter)?;
     Ok((cache, (0..part.samples.len()).collect()))
 }

@@ -69,13 +69,13 @@ pub struct GalleryFilter {
 
 impl GalleryFilter {
     /// One that all images of a scope pass.
-    pub fn of(scope: Scope) -> Self {
+    pub fn new(scope: Scope) -> Self {
         Self { scope, ..Self::default() }
     }
 
     /// Whether all images of its scope pass, in their own order.
     pub fn is_open(&self) -> bool {
-        *self == Self { rising: self.rising, ..Self::of(self.scope) }
+        *self == Self { rising: self.rising, ..Self::new(self.scope) }
     }
 }
 
@@ -106,7 +106,7 @@ impl State {
         let Some(image) = self.library.images.get(&id).filter(|image| !self.in_scope(image)) else { return };
         match image.label {
             Some(label) => self.look_at_dataset(label.dataset),
-            None => self.gallery_filter = GalleryFilter::of(Scope::Loose),
+            None => self.gallery_filter = GalleryFilter::new(Scope::Loose),
         }
     }
 

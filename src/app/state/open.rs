@@ -146,7 +146,7 @@ impl State {
     pub(super) fn look_at_dataset(&mut self, id: DatasetId) {
         self.evaluations.dataset = Some(id);
         self.evaluations.revision += 1;
-        self.gallery_filter = GalleryFilter::of(Scope::Dataset(id));
+        self.gallery_filter = GalleryFilter::new(Scope::Dataset(id));
         let images = &self.library.images;
         let own =
             |image: &ImageId| images.get(image)?.label.filter(|label| label.dataset == id).map(|_| *image);

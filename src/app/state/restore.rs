@@ -148,7 +148,7 @@ impl State {
         }
         self.evaluations.dataset = dataset.filter(|id| self.library.datasets.contains_key(id));
         if let Some(id) = self.evaluations.dataset {
-            self.gallery_filter = GalleryFilter::of(Scope::Dataset(id));
+            self.gallery_filter = GalleryFilter::new(Scope::Dataset(id));
         }
         let probes: Vec<_> = self.library.probes.keys().copied().collect();
         requests.extend(probes.into_iter().flat_map(|id| self.load_probe(id)));

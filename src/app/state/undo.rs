@@ -227,7 +227,7 @@ impl State {
             let open = |id: &DatasetId| !gone(id);
             let next = self.evaluations.dataset.filter(open).or_else(|| datasets.keys().copied().rfind(open));
             let scope = next.map_or(Scope::All, Scope::Dataset);
-            parts.sight.get_or_insert((next, GalleryFilter::of(scope)));
+            parts.sight.get_or_insert((next, GalleryFilter::new(scope)));
         }
         for (id, column) in &self.columns {
             let probe_goes = parts.probes.get(&column.probe).is_some_and(Option::is_none);

@@ -371,7 +371,7 @@ impl MainWindow {
             Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
             Prompt::Demo => self.leave(ctx, Leaving::Demo, state, orders),
-            Prompt::Export => self.palette = Some(Palette::of("export ")),
+            Prompt::Export => self.palette = Some(Palette::with_text("export ")),
             Prompt::Training => self.show(TRAINING),
             Prompt::About => self.help = Some(Help::new(Page::About)),
             Prompt::Definitions => self.help = Some(Help::new(Page::Definitions)),

@@ -45,7 +45,7 @@ struct Line {
 
 impl Palette {
     /// One into which this was typed.
-    pub fn of(text: &str) -> Self {
+    pub fn with_text(text: &str) -> Self {
         Self { text: text.to_owned(), at: 0 }
     }
 

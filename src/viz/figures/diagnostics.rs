@@ -3,6 +3,7 @@
 //! numbers beside it, and on which side of its band it lies. Every row has a scale of its own, made by its
 //! bands. A trace that knows only one untrained scorer shows it as a tick.
 
+use super::meanings::{UNTRAINED_ALONE, meaning, words};
 use crate::model::trace::{Diagnostic, Trace};
 use crate::viz::draw::{
     Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scale, Scene, Stroke, Table, Theme, extent, font,
@@ -28,35 +29,6 @@ pub struct Strip {
     id: String,
     diagnostic: Diagnostic,
     scale: Scale,
-}
-
-/// Every diagnostic by its name in a trace, and what it says, in a sentence.
-pub const MEANINGS: [(&str, &str); 12] = [
-    ("rank_coverage", "Distinct best positions of tokens, divided by N"),
-    ("argmax_entropy", "Entropy of the histogram of best positions, divided by ln N"),
-    ("edge_mass_10", "Share of the tokens whose best position is among the first or the last tenth"),
-    ("row_max_mean", "Mean over tokens of their largest share at any position: 1 is a hard order"),
-    ("row_max_p95", "95th percentile over tokens of their largest share at any position"),
-    ("row_marginal_error", "Largest distance of a row sum of the plan from 1"),
-    ("column_marginal_error", "Largest distance of a column sum of the plan from 1"),
-    ("token_coverage", "Distinct leading tokens of positions, divided by N"),
-    ("token_entropy", "Entropy of the histogram of leading tokens, divided by ln N"),
-    ("mean_position_spread", "Standard deviation of the position of a token, in positions; mean over tokens"),
-    ("kendall_tau", "Kendall's tau-b of the mean positions against raster order"),
-    ("path_length", "Mean step over the grid, in patches, between tokens that follow each other"),
-];
-/// Of these, scores without an image say nothing: neighbouring tokens are alike, and so are their scores.
-pub const UNTRAINED_ALONE: [&str; 2] = ["kendall_tau", "path_length"];
-
-fn meaning(id: &str) -> &'static str {
-    MEANINGS.iter().find(|(known, _)| *known == id).map_or("", |(_, words)| words)
-}
-
-/// `rank_coverage` as a person reads it.
-pub(super) fn words(name: &str) -> String {
-    let text = name.replace("_p95", ", p95").replace("_10", ", 10 %").replace('_', " ");
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
 }
 
 impl Strip {

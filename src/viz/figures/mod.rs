@@ -3,9 +3,10 @@
 pub(crate) mod assignment;
 pub mod curves;
 pub mod dataset;
-pub mod diagnostics;
+pub(crate) mod diagnostics;
 pub(crate) mod evidence;
 pub(crate) mod kernel;
+pub mod meanings;
 pub(crate) mod photo;
 pub mod plot;
 pub(crate) mod predictions;

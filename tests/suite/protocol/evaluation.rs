@@ -67,7 +67,7 @@ fn file(run: &Run, outcome: &Outcome, which: ProbeCheckpoint) -> Probe {
 fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
     let desk = Desk::new();
     let run = desk.trained(&desk.order(&["all"]), "run");
-    let parts = ssmprobe::app::jobs::train::Parts::of(&desk.dataset(), None).expect("parts");
+    let parts = ssmprobe::app::jobs::train::Parts::divide(&desk.dataset(), None).expect("parts");
     assert_ne!(parts.select, parts.test);
     let mut apart = 0;
     for outcome in run.outcomes().expect("answers") {

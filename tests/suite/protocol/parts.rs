@@ -23,11 +23,11 @@ fn set(part: &Labelled) -> BTreeSet<usize> {
 #[test]
 fn a_share_of_every_class_of_train_picks_the_best_epoch_and_nothing_else_moves() {
     let dataset = Desk::new().dataset();
-    let whole = Parts::of(&dataset, None).expect("parts");
+    let whole = Parts::divide(&dataset, None).expect("parts");
     assert_eq!((whole.selection, whole.select.images.len()), (Selection::Val, 13));
     // Of 10, 9 and 7 images of a class: a share, rounded, at least one, never all.
     for (share, expected) in [(0.3, [3, 3, 2]), (0.5, [5, 5, 4]), (0.01, [1, 1, 1]), (0.99, [9, 8, 6])] {
-        let parts = Parts::of(&dataset, Some(share)).expect("parts");
+        let parts = Parts::divide(&dataset, Some(share)).expect("parts");
         assert_eq!([0, 1, 2].map(|class| count(&parts.select, class)), expected, "{share}");
         assert_eq!(parts.test, whole.test, "{share}");
         assert_eq!(parts.selection, Selection::PartOfTrain(share));
@@ -41,7 +41,7 @@ fn a_share_of_every_class_of_train_picks_the_best_epoch_and_nothing_else_moves()
             };
             assert!(part.images.iter().zip(&part.classes).all(own), "{share}: another image's class");
         }
-        assert_eq!(Parts::of(&dataset, Some(share)).expect("parts"), parts, "not the same again");
+        assert_eq!(Parts::divide(&dataset, Some(share)).expect("parts"), parts, "not the same again");
     }
     let of = |split: Split| {
         let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
@@ -55,7 +55,7 @@ fn a_share_of_every_class_of_train_picks_the_best_epoch_and_nothing_else_moves()
 fn without_validation_images_the_test_images_pick_and_that_is_said() {
     let mut dataset = Desk::new().dataset();
     dataset.samples.retain(|sample| sample.split != Split::Val);
-    let parts = Parts::of(&dataset, None).expect("parts");
+    let parts = Parts::divide(&dataset, None).expect("parts");
     assert_eq!((parts.selection, &parts.select), (Selection::Test, &parts.test));
     assert!(parts.selection.warning().is_some_and(|warning| warning.contains("flatters")));
     assert!(Selection::Val.warning().is_none() && Selection::PartOfTrain(0.1).warning().is_none());
@@ -83,7 +83,7 @@ fn what_is_held_out_depends_on_the_seed_and_every_image_has_its_turn() {
 #[test]
 fn what_is_set_aside_is_not_trained_on() {
     let dataset = Desk::new().dataset();
-    let parts = Parts::of(&dataset, Some(0.3)).expect("parts");
+    let parts = Parts::divide(&dataset, Some(0.3)).expect("parts");
     let (aside, test) = (set(&parts.select), set(&parts.test));
     // Tokens so large that a single step on one of them has a loss beyond all others.
     let large = |image: usize, tokens: Tokens| {

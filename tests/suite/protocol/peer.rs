@@ -246,7 +246,7 @@ fn starts_and_orders_are_those_of_earlier_runs() {
     let desk = Desk::new();
     let (order, dataset, device) =
         (desk.order(&HEADS), desk.dataset(), device::choose("cpu").expect("a device"));
-    let parts = ssmprobe::app::jobs::train::Parts::of(&dataset, None).expect("parts");
+    let parts = ssmprobe::app::jobs::train::Parts::divide(&dataset, None).expect("parts");
     let size = [order.settings.batch, order.settings.epochs];
     let mut now: Vec<(String, Vec<usize>, Vec<f32>)> = Vec::new();
     for seed in SEEDS {

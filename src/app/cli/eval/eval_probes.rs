@@ -111,7 +111,7 @@ impl Question {
         }
         let draws = truth.indices.iter().map(|&image| image as u64).collect();
         let asked = Labelled { images: truth.indices, classes: truth.classes };
-        Ok(Self { split: "test", asked, draws, known: Parts::of(dataset, selection)?.train })
+        Ok(Self { split: "test", asked, draws, known: Parts::divide(dataset, selection)?.train })
     }
 
     /// The question on a dataset of the asked images alone.

@@ -149,7 +149,7 @@ impl Eval {
         // Without anchors the training images are not needed, unless their tokens are there anyway.
         let whole = self.anchors || plan.complete();
         let (dataset, question) = if whole { (dataset, question) } else { question.alone(&dataset) };
-        let plan = if whole { plan } else { plan.of(&dataset)? };
+        let plan = if whole { plan } else { plan.for_dataset(&dataset)? };
         let mut reporter = TerminalReporter::new();
         reporter.display.say(&extract::describe(&plan));
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };

@@ -125,7 +125,7 @@ pub struct Plan {
 
 impl Plan {
     /// The same for other images: the weights are not read again.
-    pub fn of(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
+    pub fn for_dataset(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
         let source = TokenKey { dataset: key(dataset), ..self.source.clone() };
         let images = dataset.samples.len();
         let bytes =
@@ -165,7 +165,7 @@ impl Plan {
         let (layers, cls, free) = (config.layers, config.family.cls, free(&root));
         let (images, done, bytes) = (0, 0, 0);
         Self { options, root, preprocessor, layers, source, backbone, grid, cls, images, done, bytes, free }
-            .of(dataset)
+            .for_dataset(dataset)
     }
 
     /// Whether all tokens are there already.

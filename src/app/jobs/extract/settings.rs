@@ -18,7 +18,7 @@ pub struct TokenSettings {
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
     /// Largest token cache, in GB; a larger one is refused before anything is done.
-    #[arg(long, value_name = "GB", default_value_t = paths::TOKENS_LIMIT_GB, value_parser = limit)]
+    #[arg(long, value_name = "GB", default_value_t = paths::MAX_CACHE_GB, value_parser = limit)]
     pub cache_limit: f64,
     /// How cached tokens are kept [default: float16].
     #[arg(long)]
@@ -35,7 +35,7 @@ pub struct TokenSettings {
 impl Default for TokenSettings {
     fn default() -> Self {
         let (precision, taking) = (Precision::default(), TokenSpec::default());
-        Self { cache: None, cache_limit: paths::TOKENS_LIMIT_GB, precision, verify: false, taking }
+        Self { cache: None, cache_limit: paths::MAX_CACHE_GB, precision, verify: false, taking }
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn has(kind: &HeadSpec, key: &str) -> bool {
 }
 
 /// The settings of a head in words, with their defaults.
-pub(super) fn of(kind: &HeadSpec) -> String {
+pub(super) fn settings_text(kind: &HeadSpec) -> String {
     let all: Vec<String> =
         kind.settings().fields().iter().map(|(name, value)| format!("{name}={value}")).collect();
     if all.is_empty() { "no settings".to_owned() } else { all.join(", ") }
@@ -92,7 +92,7 @@ pub(super) fn of(kind: &HeadSpec) -> String {
 
 /// Why none of the heads `ids` takes the setting `key`, and what they have.
 pub(super) fn without<'a>(kinds: impl Iterator<Item = &'a HeadSpec>, key: &str) -> String {
-    let all: Vec<String> = kinds.map(|kind| format!("{} has {}", kind.id, of(kind))).collect();
+    let all: Vec<String> = kinds.map(|kind| format!("{} has {}", kind.id, settings_text(kind))).collect();
     match all.as_slice() {
         [one] => format!("there is no setting `{key}`: {one}"),
         all => format!("none of these heads has a setting `{key}`: {}", all.join("; ")),
@@ -104,7 +104,7 @@ pub fn listed() -> String {
     let wide = HEADS.iter().map(|kind| kind.id.len()).max().unwrap_or(0);
     let mut text = "Heads, and their settings with the defaults (for tokens of width 768):\n".to_owned();
     for kind in HEADS.iter() {
-        let _ = writeln!(text, "  {:wide$}  {}; {}", kind.id, kind.summary, of(kind)); // a String takes all
+        let _ = writeln!(text, "  {:wide$}  {}; {}", kind.id, kind.summary, settings_text(kind)); // a String takes all
     }
     text
 }

@@ -124,7 +124,7 @@ pub fn run(
         false => None,
     };
     let dataset = plan.dataset()?;
-    let parts = Parts::of(&dataset, settings.selection)?;
+    let parts = Parts::divide(&dataset, settings.selection)?;
     let mut token_plan = Plan::new(plan.tokens(), &dataset)?;
     plan.check_cls(&token_plan)?;
     let choice = open(&settings.device)?;

@@ -81,7 +81,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
     plan.check()?;
     let settings = &plan.settings;
     let dataset = plan.dataset()?;
-    let parts = Parts::of(&dataset, settings.selection)?;
+    let parts = Parts::divide(&dataset, settings.selection)?;
     let tokens = Plan::new(plan.tokens(), &dataset)?;
     plan.check_cls(&tokens)?;
     if let (false, Err(refused)) = (settings.recompute, tokens.check()) {

@@ -31,7 +31,7 @@ pub fn labelled(dataset: &Dataset, split: Split) -> Labelled {
 impl Parts {
     /// The parts of `dataset`. `share` of every class of train picks the best epoch, if given; else
     /// the validation split where there is a test split beside it; else the test images themselves.
-    pub fn of(dataset: &Dataset, share: Option<f64>) -> Result<Self, TrainingError> {
+    pub fn divide(dataset: &Dataset, share: Option<f64>) -> Result<Self, TrainingError> {
         let test = dataset.held_out().map(|split| labelled(dataset, split)).unwrap_or_default();
         let (all, val) = (labelled(dataset, Split::Train), labelled(dataset, Split::Val));
         let own_val = dataset.held_out() == Some(Split::Test) && !val.images.is_empty();

@@ -52,7 +52,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
             let text = format!("{shown} of {all}: {what}");
             ui.weak(font::fit(&text, 13.5, ui.available_width() - 84.0)).on_hover_text(text);
             if ui.small_button("Show all").on_hover_text("No filter, as they were opened").clicked() {
-                filter = GalleryFilter::of(filter.scope);
+                filter = GalleryFilter::new(filter.scope);
             }
         });
     }
@@ -90,7 +90,7 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
                 cx.send(Command::UseDataset(id));
             }
             // A class of one dataset is none of another.
-            scope => *filter = GalleryFilter::of(scope),
+            scope => *filter = GalleryFilter::new(scope),
         }
     }
 }

@@ -259,7 +259,7 @@ fn lead(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[u
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
     let Some(first) = ids.first().copied() else { return };
     if ids.len() > 1 {
-        let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::of(Scope::Dataset(dataset)) };
+        let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::new(Scope::Dataset(dataset)) };
         cx.send(Command::SetGalleryFilter(Box::new(filter)));
     }
     cx.send(Command::SelectImage(first));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::classes::{ClassFilter, ClassSort, Picked};
 
-use super::diagnostics::words;
+use super::meanings::words;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::viz::draw::{Map, Scene, Table, Theme};
 use crate::viz::{Empty, Info, Size};
