@@ -785,7 +785,7 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
         .iter()
         .find_map(|r| if let Request::Compute(_, Compute::Explain(look)) = r { Some(look) } else { None });
     let asked = look.expect("a look").asked.iter().find(|asked| asked.column == column);
-    assert_eq!(asked.expect("the column").image.path, Path::new("x.png"));
+    assert_eq!(asked.expect("the column").image.path, Path::new("birds/0.png"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use eframe::egui;
 use super::style;
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
+use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Compute, Event, Request};
 use crate::app::session::{Last, Session};
 use crate::app::state::command::Command;
@@ -171,7 +172,13 @@ impl App {
         match self.session.as_ref().map_or(Last::Nothing, Session::load) {
             Last::Open(workspace) => {
                 self.window.resume(&workspace);
+                let mut datasets = workspace.datasets.iter();
+                let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
                 self.restore(*workspace);
+                // The demo is small enough to be evaluated again at once.
+                if demo {
+                    self.dispatch(Command::Evaluate { all: false });
+                }
             }
             Last::Nothing => self.start_demo(),
             Last::Damaged(error) => {
@@ -184,7 +191,12 @@ impl App {
     /// Opens the bundled demo in the place of all that is open. It is small enough to be evaluated at once.
     pub fn start_demo(&mut self) {
         self.window.forget_workspace();
-        self.restore(Workspace::default());
+        if self.state.library != Library::default() {
+            let training =
+                TrainSettings { device: self.state.settings.device.clone(), ..TrainSettings::default() };
+            self.restore(Workspace { training, ..Workspace::default() });
+        }
+        self.changed = Some(Instant::now());
         let opening = demo::opening();
         let evaluate = (!opening.is_empty()).then_some(Command::Evaluate { all: false });
         let requests = self.state.open_demo(opening.into_iter().chain(evaluate).collect());

@@ -65,8 +65,10 @@ impl Panel for Compare {
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        if cx.state.compared().next().is_none() {
+        if cx.state.columns.is_empty() {
             return cx.hint(ui);
+        } else if cx.state.compared().next().is_none() {
+            return placeholder::empty(ui, "No column yet: the two bars in a probe's row add it to Compare");
         }
         Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
