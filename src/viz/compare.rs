@@ -1,7 +1,7 @@
 //! Several probes side by side: one column a trace, one row a figure, all of a row on the same
 //! scale, in one scene.
 
-use super::{Empty, Figure, MARGIN, Options, Size, shared};
+use super::{Empty, Figure, MARGIN, Options, Size, marked, shared};
 use crate::model::trace::Trace;
 use crate::viz::draw::{Anchor, Box2, Scene, Theme, check::check, font, frame};
 
@@ -44,7 +44,7 @@ pub(super) fn inside(
         let draw = |trace: &&Trace| {
             check(trace)?;
             let size = Size { width: cell, height: figure.height(trace, &options, cell) };
-            figure.scene(trace, &options, theme, size)
+            marked(*figure, trace, &options, theme, size)
         };
         cells.push(traces.iter().map(draw).collect());
     }

@@ -11,13 +11,14 @@ pub mod draw;
 pub mod export;
 pub mod figures;
 pub mod heading;
+pub mod reading;
 
 pub use figures::{FIGURES, find};
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::trace::{Routing, Trace};
-use draw::{Hover, Map, Readout, Scene, Table, Theme};
+use draw::{Hover, Map, Readout, Scene, Table, Theme, playhead};
 
 /// One column of a two-column page, 85 mm, in points.
 pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
@@ -63,7 +64,7 @@ pub struct Options {
     pub opacity: f32,
     /// Whether the patch grid is drawn.
     pub grid: bool,
-    /// How many tokens have been read: a scan path shows what the memory then holds.
+    /// How many tokens have been read: a scan path shows what the memory then holds, others mark the one read last.
     pub step: Option<usize>,
     /// Limits of the values shown, where several figures share them.
     pub limits: Option<(f64, f64)>,
@@ -206,6 +207,11 @@ pub trait Figure: Sync {
         Subtractable::No
     }
 
+    /// Whether the step of the reading is marked in it.
+    fn marks_step(&self) -> bool {
+        false
+    }
+
     /// Whether a comparison of probes shows it at first.
     fn is_compared(&self) -> bool {
         false
@@ -291,6 +297,22 @@ pub fn draw(
     Ok(scene(figure, trace, options, theme, inner)?.framed(MARGIN))
 }
 
+/// The picture of a trace that has been checked, with the step of the reading marked where one is set.
+fn marked(
+    figure: &dyn Figure,
+    trace: &Trace,
+    options: &Options,
+    theme: &Theme,
+    size: Size,
+) -> Result<Scene, Empty> {
+    let mut scene = figure.scene(trace, options, theme, size)?;
+    let step = options.step.filter(|_| figure.marks_step());
+    if let Some(at) = step.and_then(|step| playhead::at(trace, step)) {
+        scene.place(playhead::marks(&scene, at, theme), [0.0, 0.0], None);
+    }
+    Ok(scene)
+}
+
 /// Checks the trace and draws the figure at `size`, no edge around it; over it stands how the trace was read, where
 /// that is not as trained.
 ///
@@ -305,7 +327,7 @@ pub fn scene(
 ) -> Result<Scene, Empty> {
     draw::check::check(trace)?;
     heading::over(heading::of_trace(trace).as_deref(), theme, size, |size| {
-        figure.scene(trace, options, theme, size)
+        marked(figure, trace, options, theme, size)
     })
 }
 

@@ -444,3 +444,24 @@ fn a_changed_reading_says_so_in_every_file() {
     let (code, said) = stderr(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
     assert!(code == 2 && said.contains("random-order[=SEED]"), "{said}");
 }
+
+#[test]
+fn a_reading_is_animated_where_there_is_an_order() {
+    let out = TempDir::new().expect("a folder");
+    let mut command = inspect(out.path());
+    command.arg("--save-gif").arg("--image").arg(fixture("images/one.png")).arg("--probe");
+    command.args(["sinkhorn", "vmamba", "gap"].map(|name| fixture(&format!("probes/{name}.safetensors"))));
+    let (code, said) = stderr(&mut command);
+    assert_eq!(code, 0, "{said}");
+    let folder = out.path().join("one");
+    for name in ["sinkhorn", "vmamba"] {
+        let tokens = arrays(&folder.join(format!("{name}.npz")))["token_weight"].len();
+        let file = BufReader::new(fs::File::open(folder.join(format!("{name}.gif"))).expect("a GIF"));
+        let decoder = image::codecs::gif::GifDecoder::new(file).expect("a GIF");
+        let frames = image::AnimationDecoder::into_frames(decoder).collect_frames().expect("frames");
+        assert_eq!((frames.len(), frames[0].buffer().width()), (tokens, 502), "{name}: a frame a token");
+        let shown = |frame: &image::Frame| frame.buffer().as_raw().clone();
+        assert!(frames.windows(2).all(|pair| shown(&pair[0]) != shown(&pair[1])), "{name} stands still");
+    }
+    assert!(!folder.join("gap.gif").exists(), "it reads no order");
+}

@@ -10,7 +10,7 @@ use super::{Selection, State};
 use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::intervention::Intervention;
-use crate::model::trace::Trace;
+use crate::model::trace::{Routing, Trace};
 use crate::viz::{FIGURES, Options};
 
 /// One image through one probe.
@@ -113,6 +113,13 @@ impl State {
         let known = FIGURES.iter().find(|known| known.id() == figure);
         let title = known.map_or(figure.clone(), |known| known.title().to_lowercase());
         self.prefer(format!("Set options of {title}"), |p| _ = p.views.options.insert(figure, options))
+    }
+
+    /// Most tokens that a shown probe reads one after the other.
+    pub fn steps(&self) -> usize {
+        let traces = self.columns.values().filter_map(|column| column.shown.trace());
+        let read = traces.filter(|trace| !matches!(trace.routing, Routing::None));
+        read.map(|trace| trace.grid.len()).max().unwrap_or(0)
     }
 
     pub(super) fn add_column(

@@ -59,6 +59,7 @@ use crate::app::state::settings::Settings;
 use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
+use crate::viz::figures::scan_path;
 use crate::viz::{FIGURES, Options, Shared, shared};
 
 /// Everything the window shows.
@@ -162,7 +163,13 @@ impl Default for Views {
 impl Views {
     /// The options of a figure.
     pub fn figure_options(&self, figure: &str) -> Options {
-        self.options.get(figure).cloned().unwrap_or_default()
+        let own = self.options.get(figure).cloned().unwrap_or_default();
+        Options { step: self.step(), ..own }
+    }
+
+    /// How many tokens of the reading are looked at, in every figure; nothing where it is all of them.
+    pub fn step(&self) -> Option<usize> {
+        self.options.get(scan_path::ID)?.step
     }
 }
 

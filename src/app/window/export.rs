@@ -12,17 +12,24 @@ use crate::app::jobs::history::quoted;
 use crate::app::window::style;
 use crate::model::io::atomic_file;
 use crate::viz::draw::{Scene, Theme, color32};
-use crate::viz::export;
+use crate::viz::export::{self, GIF_DPI, PNG_DPI};
 use crate::viz::figures::plot::{Plot, Source};
+use crate::viz::reading::{self, Drawn};
 
+/// The format that moves.
+const GIF: &str = "gif";
 /// Formats: ending, what it is.
-pub const FORMATS: [(&str, &str); 5] = [
+pub const FORMATS: [(&str, &str); 6] = [
     ("svg", "SVG, vectors"),
     ("pdf", "PDF, vectors"),
     ("png", "PNG, pixels"),
+    (GIF, "GIF, the reading step by step"),
     ("csv", "CSV, the numbers"),
     ("npz", "NPZ, the numbers"),
 ];
+
+/// Stills beside an animation, where nobody says otherwise.
+const STILLS: usize = 4;
 
 /// What is to be exported, and how.
 #[derive(Clone)]
@@ -34,6 +41,8 @@ pub struct Export {
     /// In millimetres.
     width: f32,
     dpi: f32,
+    /// How many stills are written beside an animation.
+    stills: usize,
     /// Whether its data are written beside it.
     with_sources: bool,
     /// Why it could not be written.
@@ -58,7 +67,8 @@ impl Export {
             width: if plot.is_comparison() { 174.0 } else { 85.0 },
             plot,
             format: "svg",
-            dpi: 300.0,
+            dpi: PNG_DPI,
+            stills: STILLS,
             with_sources: true,
             error: None,
         }
@@ -75,12 +85,14 @@ impl Export {
         Grid::new("export").num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0).show(ui, |ui| {
             let label = ui.label("Format").id;
             let shown = FORMATS.iter().find(|(id, _)| *id == self.format).map_or("", |(_, name)| *name);
-            let formats = FORMATS.iter().filter(|(id, _)| !self.plot.is_comparison() || !is_numbers(id));
-            let combo = ComboBox::from_id_salt("format").width(150.0).selected_text(shown);
+            let (numbers, moves) = (!self.plot.is_comparison(), self.plot.steps() > 0);
+            let offered = |id: &str| (numbers || !is_numbers(id)) && (moves || id != GIF);
+            let formats = FORMATS.iter().filter(|(id, _)| offered(id));
+            let combo = ComboBox::from_id_salt("format").width(210.0).selected_text(shown);
             let list = combo.show_ui(ui, |ui| {
                 for (id, name) in formats {
                     if ui.selectable_label(self.format == *id, *name).clicked() {
-                        self.format = id;
+                        self.take(id);
                         self.path = Path::new(&self.path).with_extension(id).display().to_string();
                     }
                 }
@@ -100,7 +112,17 @@ impl Export {
                 });
                 ui.end_row();
             }
-            if self.format == "png" {
+            if self.format == GIF {
+                let label = ui.label("Stills").id;
+                ui.horizontal(|ui| {
+                    let about = "Pictures of single steps, evenly over the reading; 0 for none";
+                    let stills = DragValue::new(&mut self.stills).range(0..=24);
+                    ui.add(stills).labelled_by(label).on_hover_text(about);
+                    ui.weak("as PNG beside it");
+                });
+                ui.end_row();
+            }
+            if self.has_pixels() {
                 let label = ui.label("Resolution").id;
                 ui.add(DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi")).labelled_by(label);
                 ui.end_row();
@@ -119,6 +141,9 @@ impl Export {
             ui.horizontal(|ui| {
                 let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(350.0));
                 edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Export to"));
+                if edit.changed() {
+                    self.follow_ending();
+                }
                 if ui.button("Choose…").clicked() {
                     let name =
                         Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -180,18 +205,45 @@ impl Export {
         missing.is_none()
     }
 
+    /// Takes a format, and the resolution that suits it.
+    fn take(&mut self, format: &'static str) {
+        if (self.format == GIF) != (format == GIF) {
+            self.dpi = if format == GIF { GIF_DPI } else { PNG_DPI };
+        }
+        self.format = format;
+    }
+
+    /// Whether its picture is of pixels.
+    fn has_pixels(&self) -> bool {
+        matches!(self.format, "png" | GIF)
+    }
+
+    /// The files of single steps.
+    fn still_files(&self) -> Vec<PathBuf> {
+        let count = if self.format == GIF { self.stills } else { 0 };
+        let stills = reading::stills(&*self.plot, Path::new(&self.path), count);
+        stills.into_iter().map(|(_, file)| file).collect()
+    }
+
     /// Puts the file in a folder and under a name that were chosen.
     pub fn put(&mut self, path: &Path) {
-        let known = |ending: &str| FORMATS.iter().find(|(id, _)| ending.eq_ignore_ascii_case(id));
-        let ending = path.extension().and_then(|e| e.to_str()).and_then(known);
-        self.format = ending.map_or(self.format, |(id, _)| id);
+        self.path = path.display().to_string();
+        self.follow_ending();
         self.path = path.with_extension(self.format).display().to_string();
+    }
+
+    /// Takes the format that the file's ending names.
+    fn follow_ending(&mut self) {
+        let known = |ending: &str| FORMATS.iter().find(|(id, _)| ending.eq_ignore_ascii_case(id));
+        let ending = Path::new(&self.path).extension().and_then(|e| e.to_str()).and_then(known);
+        self.take(ending.map_or(self.format, |(id, _)| id));
     }
 
     /// Names of the files that are there already, and would be written over.
     fn replaced(&self) -> Vec<String> {
         let beside = self.sources().into_iter().filter(|_| self.with_sources).map(|(_, path)| path);
-        let there = std::iter::once(PathBuf::from(&self.path)).chain(beside).filter(|path| path.exists());
+        let own = std::iter::once(PathBuf::from(&self.path)).chain(self.still_files());
+        let there = own.chain(beside).filter(|path| path.exists());
         there.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
     }
 
@@ -214,7 +266,8 @@ impl Export {
         };
         words.extend(self.sources().iter().map(file));
         words.push(format!("--out {} --width {}", quoted(&self.path), self.width));
-        words.extend((self.format == "png").then(|| format!("--dpi {}", self.dpi)));
+        words.extend(self.has_pixels().then(|| format!("--dpi {}", self.dpi)));
+        words.extend((!self.still_files().is_empty()).then(|| format!("--stills {}", self.stills)));
         words.join(" ")
     }
 
@@ -226,8 +279,16 @@ impl Export {
     pub fn write(&self) -> Outcome {
         let written = || -> Result<PathBuf, String> {
             let path = PathBuf::from(&self.path);
-            export::save(&path, &self.scene()?, &self.plot.table(), &self.plot.caption().about, self.dpi)
-                .map_err(|error| error.to_string())?;
+            let (plot, about) = (&*self.plot, self.plot.caption().about);
+            if self.format == GIF {
+                let (theme, width) = (Theme::print(), export::points(self.width));
+                let drawn = Drawn { theme: &theme, width, dpi: self.dpi, about: &about };
+                reading::save_gif(plot, &path, drawn).map_err(|error| error.to_string())?;
+                reading::save_stills(plot, &path, self.stills, drawn).map_err(|error| error.to_string())?;
+            } else {
+                export::save(&path, &self.scene()?, &plot.table(), &about, self.dpi)
+                    .map_err(|error| error.to_string())?;
+            }
             for (source, path) in self.sources().into_iter().filter(|_| self.with_sources) {
                 export::write(&path, source.json()?.as_bytes()).map_err(|error| error.to_string())?;
             }

@@ -12,6 +12,7 @@ pub mod order;
 pub mod overlay;
 pub mod paint;
 pub(crate) mod picture;
+pub mod playhead;
 pub(crate) mod polygon;
 pub mod readout;
 pub mod scale;

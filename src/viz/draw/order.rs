@@ -47,6 +47,12 @@ pub fn orders(trace: &Trace) -> Vec<Vec<usize>> {
     }
 }
 
+/// The token read at every step, where all are read in one order: several sweeps have none.
+pub fn single(trace: &Trace) -> Option<Vec<usize>> {
+    let mut orders = orders(trace);
+    orders.pop().filter(|_| orders.is_empty())
+}
+
 /// The kernel of every sweep, in order; empty without one.
 pub fn kernels(trace: &Trace) -> impl Iterator<Item = &Matrix> {
     trace.kernel.iter().chain(&trace.other_kernels)

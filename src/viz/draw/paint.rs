@@ -77,6 +77,15 @@ impl Canvas {
         self.frame(ui, scene, pinned, theme.ground, Stroke::new(2.0, theme.pinned()));
     }
 
+    /// Paints another scene of the same size above the one just painted.
+    pub fn lay_over(&self, ui: &Ui, scene: &Scene) {
+        let place = self.last();
+        let view =
+            View { painter: ui.painter_at(place), origin: place.min, scale: place.width() / scene.width };
+        // It holds frames and pointers: no images, whose textures would have to be kept.
+        Self::default().items(&view, &scene.items);
+    }
+
     /// Frames the places of `hover`, in a halo of the ground.
     fn frame(&self, ui: &Ui, scene: &Scene, hover: Hover, ground: Color, stroke: Stroke) {
         let place = self.last();

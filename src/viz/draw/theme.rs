@@ -141,6 +141,11 @@ impl Theme {
         self.series[3]
     }
 
+    /// The step of the reading: of a hue that neither evidence nor what is pinned has.
+    pub fn playhead(&self) -> Color {
+        self.series[2]
+    }
+
     /// The categorical colour of the `i`-th series; they repeat.
     pub fn series(&self, i: usize) -> Color {
         self.series[i % self.series.len()]

@@ -52,23 +52,9 @@ pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
 /// # Errors
 /// If it would be larger than [`MAX_PIXELS`] pixels, or the converter refuses the SVG.
 pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError> {
-    let scale = dpi / 72.0;
-    let pixels = |points: f32| (points * scale).round().max(1.0) as u32;
-    let (width, height) = (pixels(scene.width), pixels(scene.height));
-    if width > MAX_PIXELS || height > MAX_PIXELS {
-        return Err(ExportError::Large { width, height });
-    }
-    let tree = tree(&svg(scene, about), "PNG")?;
-    let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or(ExportError::Large { width, height })?;
-    let fit = tiny_skia::Transform::from_scale(
-        width as f32 / tree.size().width(),
-        height as f32 / tree.size().height(),
-    );
-    // A figure for print leaves the ground to the paper; a PNG has none, and dark text needs one.
-    pixmap.fill(tiny_skia::Color::WHITE);
-    resvg::render(&tree, fit, &mut pixmap.as_mut());
-    let bytes =
-        pixmap.encode_png().map_err(|e| ExportError::Convert { format: "PNG", why: e.to_string() })?;
+    let bytes = pixmap(scene, about, dpi, "PNG")?
+        .encode_png()
+        .map_err(|e| ExportError::Convert { format: "PNG", why: e.to_string() })?;
     let metre = (dpi / 0.0254).round() as u32;
     let mut density = [metre.to_be_bytes(), metre.to_be_bytes()].concat();
     density.push(1); // the unit is the metre
@@ -78,6 +64,31 @@ pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError>
     let chunks = [chunk(*b"pHYs", &density), chunk(*b"tEXt", &made), chunk(*b"iTXt", &about)];
     // After the signature (8 bytes) and the header chunk (25), where all of them may stand.
     Ok([&bytes[..33], &chunks.concat(), &bytes[33..]].concat())
+}
+
+/// The pixels of a scene, on white where it leaves the ground to the paper.
+pub(super) fn pixmap(
+    scene: &Scene,
+    about: &str,
+    dpi: f32,
+    format: &'static str,
+) -> Result<tiny_skia::Pixmap, ExportError> {
+    let scale = dpi / 72.0;
+    let pixels = |points: f32| (points * scale).round().max(1.0) as u32;
+    let (width, height) = (pixels(scene.width), pixels(scene.height));
+    if width > MAX_PIXELS || height > MAX_PIXELS {
+        return Err(ExportError::Large { width, height });
+    }
+    let tree = tree(&svg(scene, about), format)?;
+    let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or(ExportError::Large { width, height })?;
+    let fit = tiny_skia::Transform::from_scale(
+        width as f32 / tree.size().width(),
+        height as f32 / tree.size().height(),
+    );
+    // A figure for print leaves the ground to the paper; a PNG has none, and dark text needs one.
+    pixmap.fill(tiny_skia::Color::WHITE);
+    resvg::render(&tree, fit, &mut pixmap.as_mut());
+    Ok(pixmap)
 }
 
 /// A PNG chunk: length, name, data, checksum.

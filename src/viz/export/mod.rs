@@ -3,12 +3,14 @@
 //! typeface comes along, and nothing writes a time. A file is written whole or not at all.
 
 mod convert;
+mod gif;
 mod numbers;
 mod svg;
 
 use std::path::{Path, PathBuf};
 
 pub use convert::{pdf, png};
+pub use gif::{Animation, GIF_DPI, PNG_DPI, gif};
 pub use numbers::{csv, npz};
 pub use svg::svg;
 
@@ -27,14 +29,22 @@ pub enum ExportError {
         source: std::io::Error,
     },
     /// The ending names no format.
-    #[error("{path}: cannot tell the format from its ending; use .svg, .pdf, .png, .csv or .npz")]
+    #[error("{path}: cannot tell the format from its ending; use .svg, .pdf, .png, .gif, .csv or .npz")]
     Ending {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A GIF of what does not move.
+    #[error(
+        "{path}: a GIF shows a reading step by step: give --trace or --scan, and scan_path, evidence, kernel or assignment as --figure"
+    )]
+    Still {
         /// The file.
         path: PathBuf,
     },
     /// The picture would be too large.
     #[error(
-        "a PNG of {width} x {height} pixels is too large (up to {MAX_PIXELS} each way); lower the dpi or the width"
+        "{width} x {height} pixels are too many (up to {MAX_PIXELS} each way); lower the dpi or the width"
     )]
     Large {
         /// Pixels across.
@@ -73,6 +83,7 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
         Some("svg") => svg(scene, about).into_bytes(),
         Some("pdf") => pdf(scene, about)?,
         Some("png") => png(scene, about, dpi)?,
+        Some("gif") => return Err(ExportError::Still { path: path.to_owned() }),
         Some("csv") => csv(table, &scene.title, about)?,
         Some("npz") => npz(table, &scene.title, about)?,
         _ => return Err(ExportError::Ending { path: path.to_owned() }),

@@ -53,6 +53,10 @@ impl Figure for Assignment {
         &[Control::Rows, Control::Log, Control::Map]
     }
 
+    fn marks_step(&self) -> bool {
+        true
+    }
+
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.87
     }

@@ -34,6 +34,10 @@ impl Figure for Evidence {
         Subtractable::ForOneClass
     }
 
+    fn marks_step(&self) -> bool {
+        true
+    }
+
     fn is_compared(&self) -> bool {
         true
     }

@@ -46,6 +46,10 @@ impl Figure for Kernel {
         &[Control::Log]
     }
 
+    fn marks_step(&self) -> bool {
+        true
+    }
+
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.5
     }

@@ -7,10 +7,10 @@ use indexmap::IndexSet;
 
 use crate::model::explain::evaluation::{self, Evaluation};
 use crate::model::explain::stability::Stability;
-use crate::model::trace::{Trace, slug};
+use crate::model::trace::{Routing, Trace, slug};
 use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
-use crate::viz::{self, Empty, Figure, MARGIN, Options, Rows, Size, compare, draw_column, heading};
+use crate::viz::{self, Empty, Figure, MARGIN, Options, Rows, Size, compare, draw_column, heading, marked};
 
 /// What a plot is called, and what draws it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,19 @@ pub trait Plot: Send + Sync {
 
     /// The numbers behind it.
     fn table(&self) -> Table;
+
+    /// How many tokens are read one after the other, where the picture shows it; 0 where it does not.
+    fn steps(&self) -> usize {
+        0
+    }
+
+    /// The picture in a column after so many tokens were read.
+    ///
+    /// # Errors
+    /// Why there is nothing to see.
+    fn draw_step(&self, _step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
+        self.draw_column(theme, width)
+    }
 
     /// Whether it is several pictures side by side, which are a page wide and have no one table.
     fn is_comparison(&self) -> bool {
@@ -164,6 +177,7 @@ impl TracePlot {
         words.extend((*opacity != usual.opacity).then(|| format!("--opacity {opacity}")));
         words.extend(log.then(|| "--log".to_owned()));
         words.extend(grid.then(|| "--grid".to_owned()));
+        let step = step.filter(|_| self.figures.iter().any(|figure| figure.marks_step()));
         words.extend(step.map(|step| format!("--step {step}")));
         words.extend(limits.map(|(low, high)| format!("--limits {low}:{high}")));
         words.extend(proxy_limits.map(|(low, high)| format!("--proxy-limits {low}:{high}")));
@@ -251,7 +265,7 @@ impl Plot for TracePlot {
             return viz::scene(figure, trace, &self.options, theme, size);
         }
         check(trace)?;
-        figure.scene(trace, &self.options, theme, size)
+        marked(figure, trace, &self.options, theme, size)
     }
 
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
@@ -264,6 +278,19 @@ impl Plot for TracePlot {
     fn table(&self) -> Table {
         let first = self.figures.first().zip(self.traces.first());
         first.map(|(figure, trace)| figure.table(trace)).unwrap_or_default()
+    }
+
+    fn steps(&self) -> usize {
+        if !self.figures.iter().any(|figure| figure.marks_step()) {
+            return 0;
+        }
+        let read = self.traces.iter().filter(|trace| !matches!(trace.routing, Routing::None));
+        read.map(|trace| trace.grid.len()).max().unwrap_or(0)
+    }
+
+    fn draw_step(&self, step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
+        let options = Options { step: Some(step), ..self.options.clone() };
+        Self { options, ..self.clone() }.draw_column(theme, width)
     }
 
     fn is_comparison(&self) -> bool {

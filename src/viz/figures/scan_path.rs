@@ -10,6 +10,9 @@ use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, heading,
 
 pub struct ScanPath;
 
+/// Its name.
+pub const ID: &str = "scan_path";
+
 /// Below this width, in points, a panel has no room for a word in its title.
 const WORD_FROM_PT: f32 = 60.0;
 
@@ -70,7 +73,7 @@ fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
 impl Figure for ScanPath {
     fn info(&self) -> Info {
         Info {
-            id: "scan_path",
+            id: ID,
             title: "Reading order",
             about: "The path over the patches, coloured by step: the white dot is read first, the black one last",
             tab: TabGroup::Order.tab(),
@@ -81,6 +84,10 @@ impl Figure for ScanPath {
         // Only a memory reads the tokens step by step.
         let reads = !matches!(trace.routing, Routing::None) && trace.kernel.is_some();
         if reads { &[Control::Step] } else { &[] }
+    }
+
+    fn marks_step(&self) -> bool {
+        true
     }
 
     fn is_compared(&self) -> bool {

@@ -114,6 +114,12 @@ fn a_figure_with_its_settings_is_drawn_the_same_by_the_copied_command() {
     let (png, command) = both(&mut window, &folder.join("photo.png"));
     let picture = image::load_from_memory(&png).expect("a picture");
     assert_eq!(picture.width(), 1004, "85 mm at 300 dots an inch: {command}");
+    ask(&mut window, "Evidence by position");
+    let (gif, command) = both(&mut window, &folder.join("evidence.gif"));
+    assert!(gif.starts_with(b"GIF89a") && command.contains("--dpi 150 --stills 4"), "{command}");
+    for still in ["03", "06", "09", "12"] {
+        assert!(folder.join(format!("evidence-step-{still}.png")).is_file(), "step {still}");
+    }
     for ending in ["csv", "npz", "pdf"] {
         ask(&mut window, "Assignment matrix");
         both(&mut window, &folder.join(format!("matrix-{ending}.{ending}")));

@@ -13,6 +13,7 @@ mod order;
 mod panes;
 mod patches;
 mod pdf;
+mod playhead;
 mod plots;
 mod pointer;
 mod rulers;

@@ -133,7 +133,7 @@ impl Figures {
             None => Box::new(self.overview()?),
         };
         let scene = plot.draw_column(&theme, width)?;
-        export::save(out, &scene, &plot.table(), &plot.caption().about, self.dpi)?;
+        export::save(out, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }

@@ -7,6 +7,7 @@ mod source;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -20,9 +21,11 @@ use crate::model::probe::router::scan::Scan;
 use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
 use crate::viz::draw::theme::Theme;
-use crate::viz::figures::plot;
+use crate::viz::export::{GIF_DPI, PNG_DPI};
+use crate::viz::figures::plot::{self, Plot, TracePlot};
 use crate::viz::figures::scan_path::ScanPath;
-use crate::viz::{FIGURES, Figure, Info, Options, Rows, compare, draw_column, export, figures, find};
+use crate::viz::reading::{self, Drawn, ReadingError};
+use crate::viz::{FIGURES, Figure, Info, Options, Rows, export, figures, find};
 
 /// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
 ///
@@ -51,7 +54,8 @@ pub struct Figures {
     /// Figure to draw; several stand below each other, "all" writes one file each
     #[arg(long, value_name = "ID")]
     figure: Vec<String>,
-    /// File to write: .svg, .pdf, .png, .csv or .npz; for --figure all its name gets the id added
+    /// File to write: .svg, .pdf, .png, .csv or .npz, or .gif for the reading step by step; for --figure all its name
+    /// gets the id added
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// List the figures and stop
@@ -60,9 +64,9 @@ pub struct Figures {
     /// Width in mm: 85 is a column, 174 a page of two
     #[arg(long, default_value_t = 85.0, value_name = "MM")]
     width: f32,
-    /// Resolution of a PNG, in dots an inch
-    #[arg(long, default_value_t = 300.0)]
-    dpi: f32,
+    /// Resolution of a PNG or GIF, in dots an inch [default: 300, of a GIF 150]
+    #[arg(long)]
+    dpi: Option<f32>,
     /// The look; print leaves the ground to the paper
     #[arg(long, value_enum, default_value = "print")]
     theme: Look,
@@ -87,9 +91,13 @@ pub struct Figures {
     /// Limits of evidence by the paper's proxy
     #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
     proxy_limits: Option<(f64, f64)>,
-    /// Show what the memory holds after so many steps of the reading order
+    /// Show what the memory holds after so many steps of the reading order; evidence, kernel and assignment mark the
+    /// token that is read then
     #[arg(long)]
     step: Option<usize>,
+    /// Also write so many stills, evenly over the steps: NAME-step-STEP beside the file, in its format (of a GIF as PNG)
+    #[arg(long, value_name = "COUNT", conflicts_with = "run")]
+    stills: Option<usize>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -126,8 +134,8 @@ impl Figures {
         if !(20.0..=2000.0).contains(&self.width) {
             return Err(Usage(format!("--width {}: give 20 to 2000 mm", self.width)).into());
         }
-        if !(10.0..=2400.0).contains(&self.dpi) {
-            return Err(Usage(format!("--dpi {}: give 10 to 2400 dots an inch", self.dpi)).into());
+        if let Some(dpi) = self.dpi.filter(|dpi| !(10.0..=2400.0).contains(dpi)) {
+            return Err(Usage(format!("--dpi {dpi}: give 10 to 2400 dots an inch")).into());
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
             atomic_file::make_folder(folder)
@@ -139,16 +147,19 @@ impl Figures {
         if self.evaluations.are_named() {
             return self.evaluated();
         }
-        let mut traces =
-            self.trace.iter().map(|path| source::stored(path)).collect::<anyhow::Result<Vec<_>>>()?;
-        traces.extend(self.scan.iter().map(|&scan| source::of_scan(scan, self.patches)));
+        let mut traces = self
+            .trace
+            .iter()
+            .map(|path| source::stored(path).map(Arc::new))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        traces.extend(self.scan.iter().map(|&scan| Arc::new(source::of_scan(scan, self.patches))));
         let out = self.out.as_deref().context("--out names no file")?;
         if self.figure.iter().any(|id| id == "all") {
             return self.all(&traces, out);
         }
         let figures = match self.scan.is_empty() {
             true => self.figure.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?,
-            false => vec![&ScanPath as &dyn Figure],
+            false => vec![&ScanPath as &'static dyn Figure],
         };
         self.one(&traces, &figures, out)?;
         say!("wrote {}", out.display());
@@ -172,7 +183,7 @@ impl Figures {
     }
 
     /// One file a figure; those with nothing to show are left out, and named.
-    fn all(&self, traces: &[Trace], out: &Path) -> anyhow::Result<ExitCode> {
+    fn all(&self, traces: &[Arc<Trace>], out: &Path) -> anyhow::Result<ExitCode> {
         let stem = out.file_stem().and_then(|s| s.to_str()).context("--out names no file")?;
         let ending = out.extension().and_then(|e| e.to_str()).unwrap_or_default();
         for figure in FIGURES {
@@ -186,24 +197,37 @@ impl Figures {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn one(&self, traces: &[Trace], figures: &[&dyn Figure], out: &Path) -> anyhow::Result<()> {
-        let (options, theme, width) = (self.options(), self.theme(), export::points(self.width));
-        let scene = match (traces, figures) {
-            ([trace], [figure]) => draw_column(*figure, trace, &options, &theme, width)?,
-            _ => {
-                let traces: Vec<&Trace> = traces.iter().collect();
-                compare::scene(&traces, figures, &options, &theme, width)?
-            }
-        };
-        let numbers =
-            out.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv") || e.eq_ignore_ascii_case("npz"));
+    fn one(&self, traces: &[Arc<Trace>], figures: &[&'static dyn Figure], out: &Path) -> anyhow::Result<()> {
         let ([trace, ..], [figure, ..]) = (traces, figures) else { bail!("name a trace and a figure") };
+        let numbers = ends_with(out, "csv") || ends_with(out, "npz");
         if numbers && (traces.len() > 1 || figures.len() > 1) {
             bail!("{}: numbers are written for one trace and one figure at a time", out.display());
         }
-        let about: Vec<String> = traces.iter().map(plot::about).collect();
-        export::save(out, &scene, &figure.table(trace), &about.join("; "), self.dpi)?;
+        let table = figure.table(trace);
+        let about = traces.iter().map(|trace| plot::about(trace)).collect::<Vec<_>>().join("; ");
+        let (theme, width) = (self.theme(), export::points(self.width));
+        let (figures, traces, options) = (figures.to_vec(), traces.to_vec(), self.options());
+        let plot = TracePlot { figures, traces, options, headed: true };
+        if ends_with(out, "gif") {
+            let drawn = Drawn { theme: &theme, width, dpi: self.dpi.unwrap_or(GIF_DPI), about: &about };
+            reading::save_gif(&plot, out, drawn).map_err(unwritten)?;
+        } else {
+            let scene = plot.draw_column(&theme, width)?;
+            export::save(out, &scene, &table, &about, self.png_dpi())?;
+        }
+        if let Some(count) = self.stills {
+            if numbers {
+                return Err(Usage("--stills: pictures have stills, numbers have none".into()).into());
+            }
+            let drawn = Drawn { theme: &theme, width, dpi: self.png_dpi(), about: &about };
+            reading::save_stills(&plot, out, count, drawn).map_err(unwritten)?;
+            reading::stills(&plot, out, count).iter().for_each(|(_, file)| say!("wrote {}", file.display()));
+        }
         Ok(())
+    }
+
+    fn png_dpi(&self) -> f32 {
+        self.dpi.unwrap_or(PNG_DPI)
     }
 
     fn theme(&self) -> Theme {
@@ -232,6 +256,19 @@ impl Figures {
             limits: self.limits,
             proxy_limits: self.proxy_limits,
         }
+    }
+}
+
+/// Whether a file is of this format.
+fn ends_with(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending))
+}
+
+/// A reading that has nothing to show is told like a figure that has not.
+fn unwritten(error: ReadingError) -> anyhow::Error {
+    match error {
+        ReadingError::Empty(empty) => empty.into(),
+        ReadingError::Export(error) => error.into(),
     }
 }
 

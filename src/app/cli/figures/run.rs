@@ -42,7 +42,7 @@ impl Figures {
                 1 => out.to_owned(),
                 _ => named(out, part.info().id)?,
             };
-            export::save(&path, &scene, &figure.table(), &figure.caption().about, self.dpi)?;
+            export::save(&path, &scene, &figure.table(), &figure.caption().about, self.png_dpi())?;
             say!("wrote {}", path.display());
         }
         Ok(ExitCode::SUCCESS)

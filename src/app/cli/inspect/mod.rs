@@ -59,6 +59,10 @@ pub struct Inspect {
     /// Also write all that was seen as <probe>.trace.json, which `ssmprobe figures` draws.
     #[arg(long)]
     save_traces: bool,
+    /// Also write the reading step by step as <probe>.gif, of probes that read in an order: what the memory holds, and
+    /// the evidence at that position.
+    #[arg(long)]
+    save_gif: bool,
     /// Also measure how stable each order is: <probe>.stability.json, which `ssmprobe figures
     /// --stability` draws. Every image is read twenty-odd times more: flipped, cropped, with noise,
     /// darker, brighter; probes that differ in their seed alone are compared too.
@@ -89,6 +93,7 @@ const LONG: &str = r#"Files, for every image and probe:
                             evidence_position_raster [N] (the same memory without its router),
                             evidence_proxy [N], evidence_proxy_raster [N]
   OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics
+  OUT/<image>/<probe>.gif   with --save-gif: a frame a token (beyond 256 tokens: every few), 85 mm wide
   OUT/<image>/<probe>.stability.json  with --stability, of probes that read in a single order
   OUT/summary.csv           one row for every image and probe
 <image> and <probe> are file names without extension. Where two are the same, the second is
@@ -146,6 +151,7 @@ impl Inspect {
             out: self.out,
             save_tokens: self.save_tokens,
             save_traces: self.save_traces,
+            save_gif: self.save_gif,
             stability: self.stability,
             settings: ExplainSettings { rho: self.rho, null_draws: self.null_draws, seed: self.seed },
         };

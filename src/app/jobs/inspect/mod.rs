@@ -81,6 +81,8 @@ pub struct InspectSpec {
     pub save_tokens: bool,
     /// Whether traces are written too.
     pub save_traces: bool,
+    /// Whether the reading is written as an animation.
+    pub save_gif: bool,
     /// Whether it is measured how stable orders are.
     pub stability: bool,
     /// What explanations depend on besides.
@@ -247,7 +249,8 @@ impl Explainer<'_> {
     fn read(&self, reader: &TokenReader, first: usize, prepared: Vec<Result<Pixels, String>>) -> Vec<Item> {
         let Ok(read) = reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
         let more = |(tokens, pixels): (Tokens, Pixels)| {
-            let looked_at = self.spec.save_traces || !self.kinds.is_empty();
+            let drawn = self.spec.save_traces || self.spec.save_gif;
+            let looked_at = drawn || !self.kinds.is_empty();
             let seen = if looked_at { reader.preprocessor.seen(&pixels) } else { Picture::default() };
             let mut changed = Vec::new();
             if !self.kinds.is_empty() {
@@ -258,7 +261,7 @@ impl Explainer<'_> {
                     changed.extend(reader.forward(copies).map_err(|error| error.to_string())?);
                 }
             }
-            let seen = if self.spec.save_traces { seen } else { Picture::default() };
+            let seen = if drawn { seen } else { Picture::default() };
             Ok(Read { tokens, seen, changed })
         };
         (first..).zip(read.into_iter().map(|read| read.and_then(more))).collect()
@@ -349,6 +352,9 @@ impl Explainer<'_> {
         }
         let tokens = self.spec.save_tokens.then_some(tokens);
         write::files(&folder, &loaded.stem, &trace, &document, tokens, self.spec.save_traces)?;
+        if self.spec.save_gif {
+            write::gif(&folder, &loaded.stem, trace.clone())?;
+        }
         let cells = summary::cells(&trace, &document, &source.stem, &loaded.stem);
         document["files"] = ["npz", "json"]
             .map(|kind| folder.join(format!("{}.{kind}", loaded.stem)).display().to_string())

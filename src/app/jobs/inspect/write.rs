@@ -2,6 +2,7 @@
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -13,6 +14,13 @@ use crate::model::io::atomic_file::{self, Pending};
 use crate::model::io::npz;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Matrix, Prediction, Routing, Trace};
+use crate::viz::draw::Theme;
+use crate::viz::export::GIF_DPI;
+use crate::viz::figures::evidence::Evidence;
+use crate::viz::figures::plot::{Plot, TracePlot};
+use crate::viz::figures::scan_path::ScanPath;
+use crate::viz::reading::{self, Drawn};
+use crate::viz::{COLUMN, Figure, Options};
 
 /// Writes `<name>.npz` and `<name>.json` into `folder`, and `<name>.trace.json` if asked to.
 pub(super) fn files(
@@ -46,6 +54,21 @@ pub(super) fn files(
 pub(super) fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
     make(folder)?;
     put(&folder.join(format!("{name}.stability.json")), |file| Ok(serde_json::to_writer(file, stability)?))
+}
+
+/// Writes `<name>.gif` into `folder`: the memory step by step over the evidence. Of a head that reads no order nothing.
+pub fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<()> {
+    let shown: [&'static dyn Figure; 2] = [&ScanPath, &Evidence];
+    let figures: Vec<_> = shown.into_iter().filter(|figure| figure.lacks(&trace).is_none()).collect();
+    let plot =
+        TracePlot { figures, traces: vec![Arc::new(trace)], options: Options::default(), headed: true };
+    if plot.steps() == 0 {
+        return Ok(());
+    }
+    let (theme, about) = (Theme::print(), plot.caption().about);
+    let drawn = Drawn { theme: &theme, width: COLUMN, dpi: GIF_DPI, about: &about };
+    let path = folder.join(format!("{name}.gif"));
+    reading::save_gif(&plot, &path, drawn).map(drop).with_context(|| unwritable(&path))
 }
 
 /// Writes one of the files, whole or not at all.

@@ -8,6 +8,8 @@ use super::menu::{Menu, Shortcut, ctrl, ctrl_shift, plain};
 use crate::app::jobs::{ClassChoice, ImageId, ProbeId};
 use crate::app::state::State;
 use crate::app::state::settings::ThemeChoice;
+use crate::viz::Options;
+use crate::viz::figures::scan_path;
 
 /// What only the window can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +145,11 @@ actions! {
         .key(plain("S")).when(|state| state.selection.image.is_some()).also("favourite mark"),
     NoteImage: View.asks("Note on the image…", "A line of text; the gallery's filter finds it", Prompt::Note)
         .key(plain("N")).when(|state| state.selection.image.is_some()).also("comment remark annotate").line_below(),
+    NextStep: View.gives("Next step of the reading", "The token that is read next, marked in every figure",
+        |state| step_reading(state, 1)).key(plain("Period")).when(|state| state.steps() > 0).also("playhead scan"),
+    PreviousStep: View.gives("Previous step of the reading", "The token that was read before it",
+        |state| step_reading(state, -1)).key(plain("Comma")).when(|state| state.steps() > 0).also("playhead scan")
+        .line_below(),
     Retry: View.gives("Retry", "Try again what failed", |_| Command::Retry).key(ctrl("R"))
         .when(State::has_failed_columns).also("refresh reload").line_below(),
     EvaluateShown: View.gives("Evaluate shown probes on the dataset", "Every image of it, through every column",
@@ -317,6 +324,16 @@ fn shown_probe(state: &State) -> Option<ProbeId> {
 
 fn compare_shown(state: &State) -> Command {
     Command::Compare(shown_probe(state).into_iter().collect())
+}
+
+/// So many steps on in the reading; from its end on from the beginning.
+fn step_reading(state: &State, by: isize) -> Command {
+    let all = state.steps();
+    let now = state.views.step().map_or(all, |step| step.min(all));
+    let next = if by > 0 && now == all { 1 } else { now.saturating_add_signed(by) };
+    let step = Some(next).filter(|next| *next < all);
+    let options = Options { step, ..state.views.figure_options(scan_path::ID) };
+    Command::SetOptions(scan_path::ID.to_owned(), options)
 }
 
 fn next_theme(state: &State) -> Command {

@@ -63,8 +63,14 @@ impl Shortcut {
     /// As a menu shows it: `Ctrl+Shift+O`.
     pub fn text(self) -> String {
         let Self { ctrl, shift, key } = self;
-        let signs =
-            [("ArrowRight", "Right"), ("ArrowLeft", "Left"), ("Period", "."), ("Plus", "+"), ("Minus", "−")];
+        let signs = [
+            ("ArrowRight", "Right"),
+            ("ArrowLeft", "Left"),
+            ("Period", "."),
+            ("Comma", ","),
+            ("Plus", "+"),
+            ("Minus", "−"),
+        ];
         let key = signs.iter().find(|(name, _)| *name == key).map_or(key, |(_, sign)| sign);
         let command = if cfg!(target_os = "macos") { "Cmd+" } else { "Ctrl+" };
         format!("{}{}{key}", if ctrl { command } else { "" }, if shift { "Shift+" } else { "" })

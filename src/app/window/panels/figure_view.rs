@@ -10,9 +10,9 @@ use egui::{Align, Grid, Layout, Rect, Response, Tooltip, Ui, Vec2};
 use super::plot_view::{PlotView, Shown, menu};
 use super::{PanelContext, placeholder};
 use crate::model::trace::Trace;
-use crate::viz::draw::{Hover, Readout, order};
-use crate::viz::figures::plot::TracePlot;
-use crate::viz::{Figure, Options};
+use crate::viz::draw::{Hover, Readout, order, playhead};
+use crate::viz::figures::plot::{Plot, TracePlot};
+use crate::viz::{Control, Figure, Options};
 
 /// Smallest scene that is laid out, in points; a smaller box shows it scaled down.
 const MIN_SIZE: Vec2 = Vec2::new(150.0, 70.0);
@@ -74,10 +74,13 @@ impl FigureView {
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
-        (figure, trace, options, headed): (&'static dyn Figure, &Arc<Trace>, Options, bool),
+        (figure, trace, mut options, headed): (&'static dyn Figure, &Arc<Trace>, Options, bool),
         rect: Rect,
         zoom: f32,
     ) {
+        // A picture that is the same at every step is laid out once, and the step marked above it.
+        let drawn = figure.controls(trace).contains(&Control::Step);
+        let step = if drawn { None } else { options.step.take() };
         let key = (Arc::as_ptr(trace).addr(), figure.id(), options.clone());
         let plot = || TracePlot { headed, ..TracePlot::new(figure, trace, options) };
         let Shown { plot, scene, canvas, painted, is_new } =
@@ -107,6 +110,11 @@ impl FigureView {
                 tip(&painted.response, readout);
             }
         }
+        if let Some(at) =
+            step.filter(|_| figure.marks_step()).and_then(|step| self.positions.step(trace, step))
+        {
+            canvas.lay_over(ui, &playhead::marks(scene, at, cx.theme));
+        }
         let mut place =
             |token| Hover { token: Some(token), position: self.positions.position(trace, token), item: None };
         if let Some(pinned) = cx.hover.pinned {
@@ -115,7 +123,11 @@ impl FigureView {
         if let Some(token) = cx.hover.token.filter(|token| cx.hover.pinned != Some(*token)) {
             canvas.mark(ui, scene, place(token), cx.theme);
         }
-        menu(&painted.response, cx, || Arc::new(TracePlot { headed: true, ..plot.clone() }));
+        let export = || {
+            let options = Options { step: step.or(plot.options.step), ..plot.options.clone() };
+            Arc::new(TracePlot { options, headed: true, ..plot.clone() }) as Arc<dyn Plot>
+        };
+        menu(&painted.response, cx, export);
     }
 }
 
@@ -153,8 +165,7 @@ impl Positions {
     fn known(&mut self, trace: &Trace) -> &(Vec<usize>, HashMap<usize, usize>) {
         self.0.get_or_insert_with(|| {
             // Several sweeps have no one position of a token.
-            let mut orders = order::orders(trace);
-            let order = if orders.len() == 1 { orders.remove(0) } else { Vec::new() };
+            let order = order::single(trace).unwrap_or_default();
             let positions = order.iter().enumerate().map(|(k, &i)| (i, k)).collect();
             (order, positions)
         })
@@ -162,6 +173,12 @@ impl Positions {
 
     fn token(&mut self, trace: &Trace, position: usize) -> Option<usize> {
         self.known(trace).0.get(position).copied()
+    }
+
+    /// What is read last of `step` tokens.
+    fn step(&mut self, trace: &Trace, step: usize) -> Option<Hover> {
+        let position = step.checked_sub(1)?;
+        Some(Hover { token: self.token(trace, position), position: Some(position), item: None })
     }
 
     fn position(&mut self, trace: &Trace, token: usize) -> Option<usize> {

@@ -1,0 +1,67 @@
+//! The step of the reading in any picture whose marks say which token or position they stand for: the column and the
+//! row of a plan, the strip of a plot, the patch of a photograph, in a frame with a pointer.
+
+use super::hover::Hover;
+use super::order;
+use super::scene::{Box2, Point, Scene, Shape, Stroke};
+use super::theme::Theme;
+use crate::model::trace::Trace;
+
+/// How long the pointer of a mark is, in points.
+const POINTER_PT: f32 = 4.0;
+/// A place so many times as long as it is wide is a row or a column.
+const LONG: f32 = 2.0;
+
+/// What is read last of `step` tokens: its position, and its token where all are read in one order. Nothing before the
+/// first and beyond the last.
+pub fn at(trace: &Trace, step: usize) -> Option<Hover> {
+    let position = step.checked_sub(1).filter(|k| *k < trace.grid.len())?;
+    let token = order::single(trace).and_then(|order| order.get(position).copied());
+    Some(Hover { token, position: Some(position), item: None })
+}
+
+/// The marks of `at` in a picture, as a scene of the same size to lay over it.
+pub fn marks(scene: &Scene, at: Hover, theme: &Theme) -> Scene {
+    let mut marks = Scene::new(scene.width, scene.height, "Step of the reading", None);
+    let places = scene.places(at);
+    let inside = |a: &Box2, b: &Box2| {
+        a != b && a.x >= b.x && a.y >= b.y && a.right() <= b.right() && a.bottom() <= b.bottom()
+    };
+    for place in places.iter().filter(|place| !places.iter().any(|other| inside(place, other))) {
+        mark(&mut marks, *place, theme);
+    }
+    marks
+}
+
+/// One place: a line with a pointer where it is a row or a column, else a frame.
+fn mark(scene: &mut Scene, place: Box2, theme: &Theme) {
+    let Box2 { x, y, w, h } = place;
+    let [across, down] = place.center();
+    if h >= LONG * w {
+        band(scene, place, theme);
+        let top = [[across - 0.6 * POINTER_PT, y], [across + 0.6 * POINTER_PT, y], [across, y + POINTER_PT]];
+        pointer(scene, top, theme);
+    } else if w >= LONG * h {
+        band(scene, place, theme);
+        let left = [[x, down - 0.6 * POINTER_PT], [x, down + 0.6 * POINTER_PT], [x + POINTER_PT, down]];
+        pointer(scene, left, theme);
+    } else {
+        scene.outline(place, Stroke::new(2.4, theme.ground));
+        scene.outline(place, Stroke::new(1.2, theme.playhead()));
+    }
+}
+
+/// The edges of a row or a column; one that is thin becomes a line.
+fn band(scene: &mut Scene, place: Box2, theme: &Theme) {
+    let Box2 { x, y, w, h } = place;
+    let thin = |length: f32| if length < 3.0 { length / 2.0 } else { 0.0 };
+    let (dx, dy) = if h > w { (thin(w), 0.0) } else { (0.0, thin(h)) };
+    let place = Box2::new(x + dx, y + dy, w - 2.0 * dx, h - 2.0 * dy);
+    scene.outline(place, Stroke::new(1.9, theme.ground.alpha(0.8)));
+    scene.outline(place, Stroke::new(0.9, theme.playhead()));
+}
+
+fn pointer(scene: &mut Scene, points: [Point; 3], theme: &Theme) {
+    let (points, edge) = (points.to_vec(), Some(Stroke::new(0.6, theme.ground)));
+    scene.add(Shape::Path { points, closed: true, fill: Some(theme.playhead()), stroke: edge }, None);
+}

@@ -1,0 +1,200 @@
+//! The step of the reading: marked in every picture that knows positions, in the window while it is scrubbed, and frame
+//! by frame in an animation.
+
+use std::path::Path;
+use std::time::Duration;
+
+use assert_cmd::Command as Program;
+use eframe::egui::{self, Key, Modifiers};
+use image::codecs::gif::GifDecoder;
+use image::{AnimationDecoder, Frame};
+use ssmprobe::viz::draw::color32;
+use ssmprobe::viz::draw::scene::{Box2, Point, Shape};
+use ssmprobe::viz::draw::theme::{Color, Theme};
+use ssmprobe::viz::{Options, Rows};
+
+use super::marks::{Marks, apart, middle, near};
+use super::pointer::{painted, showing};
+use super::small::{self, GRID, N};
+use super::{drawn, looks};
+
+/// The tips of the pointers: the corner that stands alone.
+fn tips(marks: &Marks, theme: &Theme) -> Vec<Point> {
+    marks.areas(theme.playhead()).into_iter().map(|corners| corners[2]).collect()
+}
+
+/// The frames of the playhead's colour.
+fn frames(marks: &Marks, theme: &Theme) -> Vec<Box2> {
+    let frame = |shape: &Shape| match shape {
+        Shape::Rect { rect, stroke: Some(stroke), .. } if stroke.color == theme.playhead() => Some(*rect),
+        _ => None,
+    };
+    marks.items.iter().filter_map(|item| frame(&item.shape)).collect()
+}
+
+#[test]
+fn the_token_read_last_is_marked_in_evidence_kernel_matrix_and_path() {
+    let trace = small::planned();
+    let order = small::sorted(small::mean_positions());
+    for theme in looks() {
+        for step in [1, 5, N] {
+            let options = Options { step: Some(step), rows: Rows::Raster, ..Options::default() };
+            let k = step - 1;
+            let evidence = drawn("evidence", &trace, &options, &theme);
+            let found = tips(&evidence, &theme);
+            assert_eq!(found.len(), 2, "exact and by the proxy");
+            for (panel, tip) in found.iter().enumerate() {
+                let axes = evidence.axes(panel);
+                assert!(
+                    near(tip[0], axes.x.at(k as f64)) && axes.area.contains(*tip),
+                    "step {step}: {tip:?}"
+                );
+            }
+            let kernel = drawn("kernel", &trace, &options, &theme);
+            let [tip] = tips(&kernel, &theme)[..] else { panic!("one pointer") };
+            assert!(near(tip[0], kernel.axes(0).x.at((N - step) as f64)), "what the end keeps of it");
+            let matrix = drawn("assignment", &trace, &options, &theme);
+            let area = matrix.rasters(N, N)[0].0;
+            let [across, down] = [k, order[k]].map(|at| (at as f32 + 0.5) / N as f32);
+            let [row, column] = tips(&matrix, &theme)[..] else { panic!("a row and a column") };
+            assert!(near(column[0], area.x + across * area.w) && near(row[1], area.y + down * area.h));
+            let path = drawn("scan_path", &trace, &options, &theme);
+            let [patch] = frames(&path, &theme)[..] else { panic!("one patch") };
+            let place = path.rasters(GRID.cols, GRID.rows)[0].0;
+            let [x, y] = middle(place, GRID, order[k]);
+            assert!(near(patch.center()[0], x) && near(patch.center()[1], y), "step {step}");
+        }
+        for step in [None, Some(0)] {
+            let options = Options { step, ..Options::default() };
+            for id in ["evidence", "kernel", "assignment"] {
+                assert_eq!(
+                    tips(&drawn(id, &trace, &options, &theme), &theme),
+                    [[0.0; 2]; 0],
+                    "{id} {step:?}"
+                );
+            }
+        }
+        // Two sweeps read two tokens at once: their position is one, their token none.
+        let options = Options { step: Some(4), ..Options::default() };
+        let swept = drawn("evidence", &small::swept(), &options, &theme);
+        assert!(near(tips(&swept, &theme)[0][0], swept.axes(0).x.at(3.0)));
+        assert_eq!(frames(&drawn("scan_path", &small::swept(), &options, &theme), &theme).len(), 0);
+    }
+}
+
+/// Where the tips of the pointers of this colour are painted, on the screen.
+fn pointers(output: &egui::FullOutput, color: Color) -> Vec<egui::Pos2> {
+    fn collect(shape: &egui::Shape, color: egui::Color32, found: &mut Vec<egui::Pos2>) {
+        match shape {
+            egui::Shape::Vec(shapes) => shapes.iter().for_each(|shape| collect(shape, color, found)),
+            egui::Shape::Mesh(mesh) if mesh.vertices.len() == 3 && mesh.vertices[0].color == color => {
+                found
+                    .extend(mesh.vertices.iter().map(|vertex| vertex.pos).max_by(|a, b| a.y.total_cmp(&b.y)));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    output.shapes.iter().for_each(|shape| collect(&shape.shape, color32(color), &mut found));
+    found
+}
+
+#[test]
+fn in_the_window_the_keys_of_a_player_move_the_step_in_every_figure() {
+    let mut window = showing(&[small::planned()]);
+    window.harness.state_mut().window.show("evidence");
+    window.harness.run();
+    let theme = if window.harness.ctx.theme() == egui::Theme::Dark { Theme::dark() } else { Theme::light() };
+    assert_eq!(pointers(window.harness.output(), theme.playhead()), [], "all of it is read");
+    for _ in 0..4 {
+        window.press(Modifiers::NONE, Key::Period);
+    }
+    window.press(Modifiers::NONE, Key::Comma);
+    assert_eq!(window.harness.state().state.views.step(), Some(3));
+    assert!(window.harness.state().state.undo_text().is_some());
+    let figure = window.place("Evidence by position");
+    let texts = painted(window.harness.output());
+    let tick = |number: &str| {
+        let own = texts.iter().filter(|(text, seen, _)| text == number && figure.contains_rect(*seen));
+        own.map(|(.., whole)| whole.center()).max_by(|a, b| a.y.total_cmp(&b.y)).expect("a tick").x
+    };
+    let expected = tick("0") + (tick("11") - tick("0")) * 2.0 / 11.0;
+    let found = pointers(window.harness.output(), theme.playhead());
+    let inside: Vec<_> = found.iter().filter(|tip| figure.contains(**tip)).collect();
+    assert_eq!(inside.len(), 2, "both panels: {found:?}");
+    assert!(inside.iter().all(|tip| (tip.x - expected).abs() < 1.5), "{inside:?}, not {expected}");
+    for _ in 0..N - 3 {
+        window.press(Modifiers::NONE, Key::Period);
+    }
+    assert_eq!(window.harness.state().state.views.step(), None, "the end is no step");
+}
+
+fn animation(path: &Path) -> Vec<Frame> {
+    let file = std::io::BufReader::new(std::fs::File::open(path).expect("a file"));
+    GifDecoder::new(file).expect("a GIF").into_frames().collect_frames().expect("frames")
+}
+
+/// How far a palette of 256 colours and smoothing may take a frame from its colour.
+const SHIFTED: u8 = 60;
+
+#[test]
+fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = serde_json::to_vec(&small::planned()).expect("JSON");
+    std::fs::write(folder.path().join("t.json"), trace).expect("written");
+    let figures = |more: &[&str]| {
+        let program = Program::new(env!("CARGO_BIN_EXE_ssmprobe"))
+            .current_dir(folder.path())
+            .args(["figures", "--trace", "t.json"])
+            .args(more)
+            .assert();
+        program
+    };
+    figures(&["--figure", "scan_path", "--out", "reading.gif", "--stills", "3"]).success();
+    let frames = animation(&folder.path().join("reading.gif"));
+    assert_eq!(frames.len(), N, "a frame a token");
+    let delays: Vec<Duration> = frames.iter().map(|frame| frame.delay().into()).collect();
+    assert_eq!(delays[..N - 1], [Duration::from_millis(500); N - 1]);
+    assert_eq!(delays[N - 1], Duration::from_secs(2), "the last one stays longer");
+    let theme = Theme::print();
+    let order = small::sorted(small::mean_positions());
+    let scale = 150.0 / 72.0;
+    for (k, frame) in frames.iter().enumerate() {
+        let picture = frame.buffer();
+        assert_eq!(picture.width(), 502, "85 mm at 150 dots an inch");
+        let options = Options { step: Some(k + 1), ..Options::default() };
+        let place =
+            drawn("scan_path", &small::planned(), &options, &theme).rasters(GRID.cols, GRID.rows)[0].0;
+        let (w, h) = (place.w / GRID.cols as f32, place.h / GRID.rows as f32);
+        // The middles of all four sides: two patches share one of them.
+        let framed = |token: usize| {
+            let [x, y] = middle(place, GRID, token);
+            let sides = [[x - w / 2.0, y], [x + w / 2.0, y], [x, y - h / 2.0], [x, y + h / 2.0]];
+            sides.iter().all(|[x, y]| {
+                let [r, g, b, a] = picture.get_pixel((x * scale) as u32, (y * scale) as u32).0;
+                apart(Color { r, g, b, a }, theme.playhead()) <= SHIFTED
+            })
+        };
+        let marked: Vec<usize> = (0..N).filter(|token| framed(*token)).collect();
+        assert_eq!(marked, [order[k]], "frame {k}");
+    }
+    // The stills are the same pictures, larger.
+    for step in ["04", "08", "12"] {
+        let still = image::open(folder.path().join(format!("reading-step-{step}.png"))).expect("a still");
+        assert_eq!(still.width(), 1004, "85 mm at 300 dots an inch");
+    }
+    figures(&["--figure", "scan_path", "--out", "page.svg", "--stills", "2"]).success();
+    let still = std::fs::read_to_string(folder.path().join("page-step-06.svg")).expect("a still");
+    assert!(still.contains("Memory after 6 of 12 steps"));
+    figures(&["--figure", "scan_path", "--out", "again.gif"]).success();
+    let bytes = |name: &str| std::fs::read(folder.path().join(name)).expect("a file");
+    assert!(bytes("reading.gif") == bytes("again.gif"), "the same input gives the same bytes");
+    assert!(bytes("reading.gif").windows(8).any(|part| part == b"pond.png"), "what it was made of");
+    // Several figures move together; what reads nothing does not.
+    figures(&["--figure", "scan_path", "--figure", "evidence", "--out", "both.gif"]).success();
+    assert!(animation(&folder.path().join("both.gif"))[0].buffer().height() > frames[0].buffer().height());
+    let refused = figures(&["--figure", "photo", "--out", "photo.gif"]).failure();
+    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(said.contains("step by step"), "{said}");
+    figures(&["--figure", "kernel", "--out", "kernel.csv", "--stills", "2"]).code(2);
+}
