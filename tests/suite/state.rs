@@ -831,3 +831,87 @@ fn notes_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
     assert_eq!(workspace.locate(Entry::Image(ImageId(1)), &at("new/a.png")), 2);
     assert_eq!(workspace.notes, [on("new/a.png"), on("new/birds/x/1.png"), on("other/1.png")]);
 }
+
+#[test]
+fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
+    let mut state = State::new(Settings::default());
+    let requests = state.dispatch(Command::OpenBackbone("one".into()));
+    play(&mut state, requests);
+    let requests = state.dispatch(Command::OpenImages(vec!["x.png".into()]));
+    play(&mut state, requests);
+    let last = *state.library.backbones.keys().next().expect("a backbone");
+    let mut look = None;
+    let mut probes = Vec::new();
+    for (name, layer) in [("deep", None), ("early", Some(1))] {
+        let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
+        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
+            panic!("{requests:?}")
+        };
+        let taking = TokenSpec { layer, ..TokenSpec::default() };
+        let trained = Some(Box::new(Trained { taking, preprocessing: None }));
+        let facts = ProbeInfo { trained, ..probe(name, 24) };
+        let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+        play(&mut state, requests);
+        probes.push(entry);
+    }
+    assert!(matches!(state.library.fit(probes[1]), Some(Compatibility::Doubtful(_))));
+    let (_, wanted) = state.library.token_mismatch(probes[1]).expect("other tokens");
+    let requests = state.dispatch(Command::OpenBeside(last, wanted));
+    look = play(&mut state, requests).or(look);
+    // Each reads the backbone that is open as it was trained, and both are looked at.
+    for probe in &probes {
+        assert_eq!(state.library.fit(*probe), Some(Compatibility::Fits));
+    }
+    let backbones = probes.iter().map(|probe| state.library.backbone_of(*probe).expect("a backbone").0);
+    let backbones: Vec<BackboneId> = backbones.collect();
+    assert!(backbones[0] == last && backbones[1] != last);
+    let early = look.as_ref().expect("a look").1.asked.iter().find(|asked| asked.probe == probes[1]);
+    assert_eq!(early.expect("it is asked").backbone, backbones[1]);
+    assert_eq!(state.column_title(column(&state, 1)), "early · one, layer 1");
+    // What the others agree on, or a person chooses for them, leaves it alone.
+    let requests = state.dispatch(Command::RemoveColumn(column(&state, 0)));
+    play(&mut state, requests);
+    assert_eq!(state.backbone_options, BackboneOptions::default());
+    let requests = state.dispatch(Command::SetBackboneOptions(BackboneOptions { layer: Some(0), ..wanted }));
+    let opened = |request: &Request| match request {
+        Request::Fetch(_, Fetch::OpenBackbone { entry, .. }) => Some(*entry),
+        _ => None,
+    };
+    assert_eq!(requests.iter().filter_map(opened).collect::<Vec<_>>(), [last]);
+    play(&mut state, requests);
+    assert_eq!(
+        state.dispatch(Command::OpenBeside(last, wanted)).iter().filter_map(opened).next(),
+        Some(backbones[1])
+    );
+    assert_eq!(state.library.backbones.len(), 2, "one of these options is open already");
+    // Its own options are a step, and go into the workspace.
+    let own = |state: &State| state.library.backbones[&backbones[1]].own;
+    let other = BackboneOptions { pixels: Some(160), ..wanted };
+    state.dispatch(Command::SetOwnOptions(backbones[1], other));
+    assert_eq!(own(&state), Some(other));
+    state.dispatch(Command::Undo);
+    assert_eq!(own(&state), Some(wanted));
+    assert!(state.dispatch(Command::SetOwnOptions(last, other)).is_empty(), "it has none of its own");
+    let mut again = State::new(Settings::default());
+    let requests = again.restore(state.workspace(json!(null)));
+    let asked = requests.iter().filter_map(|request| match request {
+        Request::Fetch(_, Fetch::OpenBackbone { entry, options, .. }) => Some((*entry, *options)),
+        _ => None,
+    });
+    assert!(asked.into_iter().any(|found| found == (backbones[1], wanted)));
+}
+
+#[test]
+fn the_next_training_takes_the_layer_of_its_form() {
+    let mut state = State::new(Settings::default());
+    let layer = |state: &State| state.training.form.taking.layer;
+    let read = |layer| Command::SetBackboneOptions(BackboneOptions { layer, ..BackboneOptions::default() });
+    state.dispatch(read(Some(1)));
+    assert_eq!(layer(&state), Some(1), "it follows the open backbones");
+    let taking = TokenSpec { layer: Some(3), ..TokenSpec::default() };
+    state.dispatch(Command::SetTrainForm(Box::new(TrainForm { taking, ..state.training.form.clone() })));
+    state.dispatch(read(Some(2)));
+    assert_eq!(layer(&state), Some(3), "until it is chosen");
+    state.dispatch(Command::Undo);
+    assert_eq!((state.backbone_options.layer, layer(&state)), (Some(1), Some(3)));
+}

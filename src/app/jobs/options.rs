@@ -29,6 +29,12 @@ impl BackboneOptions {
         Self { layer: taking.layer, pixels: taking.size, mae_order: taking.mae_order }
     }
 
+    /// Layer and size, as far as they are chosen: `layer 2, 224 px`.
+    pub fn short(self) -> String {
+        let layer = self.layer.map_or("last layer".to_owned(), |layer| format!("layer {layer}"));
+        self.pixels.map_or_else(|| layer.clone(), |pixels| format!("{layer}, {pixels} px"))
+    }
+
     /// It in a few words: `layer 2, 224 px`.
     pub fn text(self) -> String {
         let layer = self.layer.map_or("last layer".to_owned(), |layer| format!("layer {layer}"));
@@ -50,6 +56,8 @@ mod tests {
         let taking = options.taking();
         assert_eq!((taking.layer, taking.size, taking.mae_order), (Some(2), Some(64), MaeOrder::Shuffled(5)));
         assert_eq!(BackboneOptions::from_spec(taking), options);
+        assert_eq!(options.short(), "layer 2, 64 px");
+        assert_eq!(BackboneOptions::default().short(), "last layer");
         assert_eq!(options.text(), "layer 2, 64 px, shuffled by seed 5");
     }
 }

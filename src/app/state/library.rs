@@ -65,6 +65,8 @@ pub struct Backbone {
     pub status: Status<BackboneInfo>,
     /// The fingerprint a workspace file expects.
     pub expected: Option<String>,
+    /// How it reads images, where not as all others: one of several layers that are open beside each other.
+    pub own: Option<BackboneOptions>,
 }
 
 /// A probe of the library.
@@ -152,10 +154,11 @@ fn name(path: &Path) -> String {
 impl Backbone {
     /// What the library calls it.
     pub fn name(&self) -> String {
-        match &self.status {
-            Status::Ready(info) => info.id.clone(),
-            _ => self.source.clone(),
-        }
+        let name = match &self.status {
+            Status::Ready(info) => &info.id,
+            _ => &self.source,
+        };
+        self.own.map_or_else(|| name.clone(), |own| format!("{name}, {}", own.short()))
     }
 }
 

@@ -209,7 +209,7 @@ impl State {
         // Probes of several backbones often share a name.
         let several = self.library.open_backbones().count() > 1;
         let backbone = self.library.backbone_of(column.probe).filter(|_| several);
-        let backbone = backbone.map(|(_, info)| info.id.clone());
+        let backbone = backbone.and_then(|(id, _)| Some(self.library.backbones.get(&id)?.name()));
         [Some(probe), backbone, image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 

@@ -21,8 +21,9 @@ impl State {
         let id = known.map_or_else(|| BackboneId(self.next), |(id, _)| *id);
         if known.is_none() {
             let id = BackboneId(self.fresh());
-            let source = source.clone();
-            self.library.backbones.insert(id, Backbone { source, status: Status::Closed, expected: None });
+            let entry =
+                Backbone { source: source.clone(), status: Status::Closed, expected: None, own: None };
+            self.library.backbones.insert(id, entry);
         }
         let requests = self.load_backbone(id);
         if let Status::Opening(job) = self.library.backbones[&id].status {
@@ -34,15 +35,16 @@ impl State {
     /// Asks the worker to load a backbone of the library, beside those that are open.
     pub(super) fn load_backbone(&mut self, id: BackboneId) -> Vec<Request> {
         let Some(backbone) = self.library.backbones.get(&id) else { return Vec::new() };
-        let source = backbone.source.clone();
+        let (source, title) = (backbone.source.clone(), format!("Opening {}", backbone.name()));
+        let (status, options) = (backbone.status.clone(), backbone.own.unwrap_or(self.backbone_options));
         let (mut requests, mut recent) = (Vec::new(), Vec::new());
-        if let Status::Opening(job) = backbone.status {
+        if let Status::Opening(job) = status {
             recent = self.jobs.get(&job).map(|job| job.recent.clone()).unwrap_or_default();
             requests.push(self.replace_job(job));
         }
-        let job = self.begin(JobKind::Open, format!("Opening {source}"));
+        let job = self.begin(JobKind::Open, title);
         self.remember_after(job, recent);
-        let (device, options) = (self.settings.device.clone(), self.backbone_options);
+        let device = self.settings.device.clone();
         self.library.backbones[&id].status = Status::Opening(job);
         requests.push(Request::Fetch(job, Fetch::OpenBackbone { entry: id, source, device, options }));
         requests

@@ -27,6 +27,7 @@ impl State {
                 .ready()
                 .map(|info| info.fingerprint.clone())
                 .or(backbone.expected.clone()),
+            options: backbone.own,
             open: matches!(backbone.status, Status::Ready(_) | Status::Opening(_)),
         };
         let probes = self.library.probes.iter().map(|(id, probe)| SavedProbe {
@@ -113,7 +114,7 @@ impl State {
             backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();
         let entry = |saved: SavedBackbone| {
             let (source, expected) = (saved.source, saved.fingerprint);
-            (saved.id, Backbone { source, status: Status::Closed, expected })
+            (saved.id, Backbone { source, status: Status::Closed, expected, own: saved.options })
         };
         self.library.backbones = backbones.into_iter().map(entry).collect();
         let entry = |saved: SavedProbe| {
@@ -137,7 +138,6 @@ impl State {
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.explain, self.backbone_options) = (views, explain, backbone_options);
-        self.training.form.tokens.taking = backbone_options.taking();
         self.common_options =
             if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));

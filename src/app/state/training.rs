@@ -97,7 +97,6 @@ impl Training {
 impl State {
     pub(super) fn set_train_form(&mut self, form: TrainSettings) {
         self.training.form = form.bounded();
-        self.training.form.tokens.taking = self.backbone_options.taking();
     }
 
     /// Asks what the form comes to, unless that is known.

@@ -15,6 +15,7 @@ use super::{Column, ColumnState, GalleryFilter, Scope, Selection, State, Views, 
 use crate::app::jobs::{
     BackboneId, BackboneOptions, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId, Request,
 };
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 
 /// Steps that can be taken back.
@@ -33,7 +34,10 @@ pub(super) struct Parts {
     pub selection: Option<Selection>,
     pub layout: Option<Value>,
     pub preferences: Option<Preferences>,
-    pub options: Option<BackboneOptions>,
+    /// How images are read, and tokens for the next training taken where it follows.
+    pub options: Option<(BackboneOptions, Option<TokenSpec>)>,
+    /// How one backbone reads that has options of its own.
+    pub own: Option<(BackboneId, BackboneOptions)>,
     /// The device, and that of the next training where it follows.
     pub device: Option<(String, Option<String>)>,
     /// The dataset that is looked at, and which of its images.
@@ -161,6 +165,7 @@ impl State {
         self.add_what_goes_along(&mut wanted);
         let (mut was, mut requests) = (Parts::default(), Vec::new());
         let (common_options, options) = (self.common_options, self.backbone_options);
+        let taking = self.training.form.taking;
         let compared = wanted.selection.is_some()
             || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
@@ -184,6 +189,11 @@ impl State {
             was.device = Some((before, next));
             requests.extend(self.reload_backbone());
         }
+        if let Some(own) = wanted.own {
+            let (before, asked) = self.swap_own(own);
+            was.own = before;
+            requests.extend(asked);
+        }
         // One that was opened again meanwhile, and perhaps trained, stays as it is.
         let runs = &mut self.training.runs;
         wanted.runs.retain(|folder, run| run.is_none() || !runs.contains_key(folder));
@@ -202,7 +212,9 @@ impl State {
         }
         // Images are read as they were there, whatever the shown probes agree on by now.
         self.common_options = wanted.common_options.unwrap_or(common_options);
-        requests.extend(wanted.options.map_or_else(Vec::new, |options| self.read_as(options)));
+        if let Some((options, taking)) = wanted.options {
+            requests.extend(self.read_as(options, taking));
+        }
         let opened = self.open_and_close(&was, &mut requests);
         // What is opened again is looked at once it is there.
         if looks && !opened {
@@ -212,7 +224,8 @@ impl State {
             requests.extend(self.look());
         }
         was.common_options = looks.then_some(common_options);
-        was.options = (self.backbone_options != options).then_some(options);
+        let before = (options, (self.training.form.taking != taking).then_some(taking));
+        was.options = (self.backbone_options != options).then_some(before);
         (was, requests)
     }
 

@@ -100,6 +100,9 @@ pub struct SavedBackbone {
     pub source: String,
     /// SHA-256 of its weights, where it was open.
     pub fingerprint: Option<String>,
+    /// How it reads images, where not as all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<BackboneOptions>,
     /// Whether it was open.
     pub open: bool,
 }

@@ -3,13 +3,13 @@
 use eframe::egui;
 use egui::{Align, Frame, Label, Layout, Margin, RichText, Stroke, Ui};
 
-use crate::app::jobs::info::Compatibility;
+use crate::app::jobs::info::{BackboneInfo, Compatibility};
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
 use crate::viz::draw::paint::color32;
 
 /// Room for the button.
-const BUTTON_PX: f32 = 180.0;
+const BUTTON_PX: f32 = 300.0;
 
 /// Draws it where it is due, with what puts it right.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -20,7 +20,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         (None, Some(Compatibility::Doubtful(why))) => (why, None),
         _ => return,
     };
-    let name = library.probe_name(column.probe);
+    let probe = column.probe;
+    let name = library.probe_name(probe);
     let color = color32(cx.theme.series(4));
     let frame = Frame::new().inner_margin(Margin::symmetric(10, 4)).outer_margin(Margin::symmetric(10, 0));
     let frame = frame.fill(color.gamma_multiply(0.16)).stroke(Stroke::new(1.0, color)).corner_radius(5.0);
@@ -35,6 +36,18 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             let Some(wanted) = wanted else { return };
             let about = format!("All open backbones read images so: {}", wanted.text());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                let suits = |info: &BackboneInfo| {
+                    library.probes.get(&probe)?.status.ready().map(|own| own.suits(info))
+                };
+                let found = library.backbone_of(probe).map(|(id, _)| id);
+                let suited = || library.open_backbones().find(|(_, info)| suits(info) == Some(true));
+                if let Some(id) = found.or_else(|| Some(suited()?.0)) {
+                    let about =
+                        "Opens the backbone once more beside itself; the other columns stay as they are";
+                    if ui.button("Open beside").on_hover_text(about).clicked() {
+                        cx.send(Command::OpenBeside(id, wanted));
+                    }
+                }
                 if ui.button("Read as it was trained").on_hover_text(about).clicked() {
                     cx.send(Command::SetBackboneOptions(wanted));
                 }

@@ -46,10 +46,6 @@ pub fn all(theme: &Theme) -> Vec<(String, Scene)> {
     let more = [
         ("scan_path-sweeps", figure("scan_path", &swept, &plain)),
         ("scan_path-memory", figure("scan_path", &swept, &step)),
-        ("scan_path-step", figure("scan_path", &planned, &step)),
-        ("evidence-step", figure("evidence", &planned, &step)),
-        ("kernel-step", figure("kernel", &planned, &step)),
-        ("assignment-step", figure("assignment", &planned, &step)),
         ("assignment-log", figure("assignment", &planned, &log)),
         ("kernel-channels", figure("kernel", &small::channelled(), &plain)),
     ];

@@ -59,7 +59,7 @@ commands! {
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
     Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
-    SetBackboneOptions: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
+    SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
     StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, CloseRun: Step, Arrange: Step, Undo: History,
     Redo: History,
@@ -98,6 +98,11 @@ impl Kind {
             2 => Intervention::Scrambled(u64::from(b)),
             3 => Intervention::Temperature(f64::from(b) / 50.0),
             _ => Intervention::Iterations(usize::from(b)),
+        };
+        let options = BackboneOptions {
+            layer: [None, Some(1), Some(2)][usize::from(a) % 3],
+            pixels: [None, Some(160)][usize::from(b) % 2],
+            ..BackboneOptions::default()
         };
         match self {
             Self::OpenBackbone => Command::OpenBackbone(["one", "two", "lost"][usize::from(a) % 3].into()),
@@ -175,11 +180,12 @@ impl Kind {
                 seed: u64::from(a % 4),
                 ..ExplainSettings::default()
             }),
-            Self::SetBackboneOptions => Command::SetBackboneOptions(BackboneOptions {
-                layer: [None, Some(1), Some(2)][usize::from(a) % 3],
-                pixels: [None, Some(160)][usize::from(b) % 2],
-                ..BackboneOptions::default()
-            }),
+            Self::SetBackboneOptions => Command::SetBackboneOptions(options),
+            Self::OpenBeside => Command::OpenBeside(backbone, options),
+            Self::SetOwnOptions => {
+                let own = library.backbones.iter().find(|(_, backbone)| backbone.own.is_some());
+                Command::SetOwnOptions(own.map_or(backbone, |(id, _)| *id), options)
+            }
             Self::SetDevice => Command::SetDevice(["auto", "cpu", "wgpu"][usize::from(a) % 3].into()),
             Self::SetTheme => Command::SetTheme(
                 [ThemeChoice::System, ThemeChoice::Light, ThemeChoice::Dark][usize::from(a) % 3],

@@ -73,6 +73,7 @@ impl Sitting {
         };
         for (kind, choices) in [
             (Kind::OpenBackbone, 0..2),
+            (Kind::OpenBeside, 1..2),
             (Kind::OpenImages, 0..3),
             (Kind::OpenProbes, 0..3),
             (Kind::OpenDataset, 0..2),

@@ -14,7 +14,7 @@ use ssmprobe::model::explain::intervention::Intervention;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plain {
-    backbones: Vec<(BackboneId, String)>,
+    backbones: Vec<(BackboneId, String, Option<BackboneOptions>)>,
     probes: Vec<(ProbeId, PathBuf)>,
     images: Vec<(ImageId, Image)>,
     datasets: Vec<(DatasetId, PathBuf, Option<Split>, Vec<ImageId>)>,
@@ -58,7 +58,7 @@ impl Plain {
             (*id, one.probe, one.image, one.change, one.compared)
         };
         Self {
-            backbones: library.backbones.iter().map(|(id, one)| (*id, one.source.clone())).collect(),
+            backbones: library.backbones.iter().map(|(id, one)| (*id, one.source.clone(), one.own)).collect(),
             probes: library.probes.iter().map(|(id, one)| (*id, one.path.clone())).collect(),
             images: library.images.iter().map(|(id, one)| (*id, one.clone())).collect(),
             datasets: library.datasets.iter().map(dataset).collect(),

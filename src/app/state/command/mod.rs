@@ -120,6 +120,10 @@ pub enum Command {
     SetExplainSettings(ExplainSettings),
     /// Set how backbones read images; the open one is opened again.
     SetBackboneOptions(BackboneOptions),
+    /// Open a backbone once more beside itself, reading images so.
+    OpenBeside(BackboneId, BackboneOptions),
+    /// Set how one of those reads images.
+    SetOwnOptions(BackboneId, BackboneOptions),
     /// Set the device; the open backbone moves there.
     SetDevice(String),
     /// Light or dark.
@@ -240,9 +244,10 @@ impl State {
             Command::SetTheme(theme) => self.prefer("Change theme", |p| p.theme = theme),
             Command::SetScale(scale) => self.prefer("Change size", |p| p.scale = bounded_scale(scale)),
             Command::SetBackboneOptions(options) if options == self.backbone_options => Vec::new(),
-            Command::SetBackboneOptions(options) => {
-                self.slide("Set how the backbone reads", |p| p.options = Some(options))
-            }
+            Command::SetBackboneOptions(options) => self
+                .slide("Set how the backbone reads", |p| p.options = Some((options, Some(options.taking())))),
+            Command::OpenBeside(id, options) => self.open_beside(id, options),
+            Command::SetOwnOptions(id, options) => self.set_own_options(id, options),
             Command::SetDevice(device) if device == self.settings.device => Vec::new(),
             Command::SetDevice(device) => {
                 let device = Some((device.clone(), Some(device)));

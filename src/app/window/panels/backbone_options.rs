@@ -1,11 +1,12 @@
-//! The menu of an open backbone: after which layer, at which size and in which order images are read.
+//! How a backbone reads images: layer and size beside its name, the order of patches and further layers in its menu.
 
 use eframe::egui;
-use egui::{ScrollArea, Ui};
+use egui::{Response, RichText, ScrollArea, Ui, WidgetInfo};
 
 use super::PanelContext;
-use crate::app::jobs::BackboneOptions;
 use crate::app::jobs::info::BackboneInfo;
+use crate::app::jobs::{BackboneId, BackboneOptions};
+use crate::app::state::Backbone;
 use crate::app::state::command::Command;
 use crate::model::backbone::family;
 use crate::model::backbone::order::MaeOrder;
@@ -17,11 +18,78 @@ const SEEDS: std::ops::Range<u64> = 0..4;
 /// Height of a long list.
 const LIST_PX: f32 = 320.0;
 
-pub fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, backbone: &BackboneInfo) {
-    ui.set_min_width(270.0);
-    let now = cx.state.backbone_options;
+/// Asks for other options of a backbone: its own where it has some, else those of all others.
+fn set(cx: &mut PanelContext<'_>, id: BackboneId, backbone: &Backbone, wanted: BackboneOptions) {
+    cx.send(match backbone.own {
+        Some(_) => Command::SetOwnOptions(id, wanted),
+        None => Command::SetBackboneOptions(wanted),
+    });
+}
+
+/// How a backbone reads, or will once it is open.
+fn now(cx: &PanelContext<'_>, backbone: &Backbone) -> BackboneOptions {
+    backbone.own.unwrap_or(cx.state.backbone_options)
+}
+
+/// Layer and size, to choose beside a backbone's name.
+pub fn beside(
+    ui: &mut Ui,
+    cx: &mut PanelContext<'_>,
+    id: BackboneId,
+    backbone: &Backbone,
+    info: &BackboneInfo,
+) {
+    let now = now(cx, backbone);
     let mut wanted = now;
-    ui.weak("How all open backbones read images");
+    let layer = small(ui, &layer_name(now.layer, info.layers), "Layer", |ui| {
+        ui.weak("Tokens after which layer are read");
+        layers(ui, info.layers, &mut wanted.layer);
+        ui.separator();
+        ui.menu_button("Another layer beside it", |ui| {
+            let mut other = now;
+            layers(ui, info.layers, &mut other.layer);
+            if other != now {
+                cx.send(Command::OpenBeside(id, other));
+            }
+        })
+        .response
+        .on_hover_text("Opens the backbone once more, so that probes of both layers stand side by side");
+    });
+    layer.on_hover_text("Tokens after which layer are read");
+    let size = now.pixels.map_or("Own size".to_owned(), |pixels| format!("{pixels} px"));
+    let size = small(ui, &size, "Size of images", |ui| {
+        ui.weak("Side of the images it reads");
+        sizes(ui, info.patch, &mut wanted.pixels);
+    });
+    size.on_hover_text("Side of the images it reads");
+    if wanted != now {
+        set(cx, id, backbone, wanted);
+    }
+}
+
+/// A small button with a menu; `name` is what a screen reader says before what is chosen.
+fn small(ui: &mut Ui, text: &str, name: &str, add: impl FnOnce(&mut Ui)) -> Response {
+    let button = egui::Button::new(RichText::new(text).small()).small();
+    let response = egui::containers::menu::MenuButton::from_button(button).ui(ui, add).0;
+    response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{name}: {text}")));
+    response
+}
+
+/// The rest, in the menu of the entry itself.
+pub fn menu(
+    ui: &mut Ui,
+    cx: &mut PanelContext<'_>,
+    id: BackboneId,
+    backbone: &Backbone,
+    info: &BackboneInfo,
+) {
+    ui.set_min_width(270.0);
+    let now = now(cx, backbone);
+    let mut wanted = now;
+    ui.weak(match backbone.own {
+        Some(_) => "How this backbone reads images",
+        None => "How all open backbones read images",
+    });
     let column = cx.column();
     let facts = column.and_then(|column| cx.state.library.probes.get(&column.probe)?.status.ready());
     if let Some(facts) = facts {
@@ -33,41 +101,42 @@ pub fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, backbone: &BackboneInfo) {
         }
     }
     ui.separator();
-    layers(ui, backbone.layers, &mut wanted);
-    sizes(ui, backbone.patch[0].max(backbone.patch[1]), &mut wanted);
-    if backbone.model_type == family::VIT_MAE.model_type {
+    ui.menu_button(format!("Tokens after: {}", layer_name(now.layer, info.layers).to_lowercase()), |ui| {
+        layers(ui, info.layers, &mut wanted.layer);
+    });
+    let size = now.pixels.map_or("its own".to_owned(), |pixels| format!("{pixels} pixels"));
+    ui.menu_button(format!("Size of images: {size}"), |ui| sizes(ui, info.patch, &mut wanted.pixels));
+    if info.model_type == family::VIT_MAE.model_type {
         orders(ui, &mut wanted);
     }
     if wanted != now {
-        cx.send(Command::SetBackboneOptions(wanted));
+        set(cx, id, backbone, wanted);
     }
 }
 
-fn layers(ui: &mut Ui, layers: usize, wanted: &mut BackboneOptions) {
-    let name = |layer: Option<usize>| match layer {
-        Some(layer) => format!("Layer {layer}"),
-        None => format!("Last layer ({layers})"),
-    };
-    ui.menu_button(format!("Tokens after: {}", name(wanted.layer).to_lowercase()), |ui| {
-        let all = std::iter::once(None).chain((0..layers).rev().map(Some));
-        list(ui, all, &mut wanted.layer, name);
-    });
+fn layer_name(layer: Option<usize>, layers: usize) -> String {
+    layer.map_or_else(|| format!("Last layer ({layers})"), |layer| format!("Layer {layer}"))
 }
 
-fn sizes(ui: &mut Ui, patch: usize, wanted: &mut BackboneOptions) {
+/// The layers there are, to choose one from.
+pub fn layers(ui: &mut Ui, layers: usize, layer: &mut Option<usize>) {
+    let all = std::iter::once(None).chain((0..layers).rev().map(Some));
+    list(ui, all, layer, |layer| layer_name(layer, layers));
+}
+
+/// Sizes of whole patches, to choose one from.
+pub fn sizes(ui: &mut Ui, patch: [usize; 2], pixels: &mut Option<usize>) {
+    let patch = patch[0].max(patch[1]);
     let name = |pixels: Option<usize>| match pixels {
         Some(pixels) => format!("{pixels} pixels, {0} × {0} patches", pixels / patch),
         None => "The backbone's own".to_owned(),
     };
-    let now = wanted.pixels.map_or("its own".to_owned(), |pixels| format!("{pixels} pixels"));
-    ui.menu_button(format!("Size of images: {now}"), |ui| {
-        let mut all: Vec<Option<usize>> = SIDES.iter().map(|side| Some(side * patch)).collect();
-        all.push(wanted.pixels);
-        all.sort_unstable();
-        all.dedup();
-        let own = all.first().is_some_and(Option::is_some).then_some(None);
-        list(ui, own.into_iter().chain(all), &mut wanted.pixels, name);
-    });
+    let mut all: Vec<Option<usize>> = SIDES.iter().map(|side| Some(side * patch)).collect();
+    all.push(*pixels);
+    all.sort_unstable();
+    all.dedup();
+    let own = all.first().is_some_and(Option::is_some).then_some(None);
+    list(ui, own.into_iter().chain(all), pixels, name);
 }
 
 fn orders(ui: &mut Ui, wanted: &mut BackboneOptions) {

@@ -21,6 +21,8 @@ use crate::viz::{Info, TabGroup};
 
 /// Height of the buttons that evaluate.
 const EVALUATE_PX: f32 = 24.0;
+/// Room for layer and size beside a backbone's name.
+const CHOICES_PX: f32 = 132.0;
 
 #[derive(Default)]
 pub struct Library {
@@ -184,7 +186,18 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let (about, dot) = words(ui, cx, &backbone.status, &backbone.source, BackboneInfo::summary);
     let name = backbone.name();
     let selected = cx.backbone().is_some_and(|(read, _)| read == *id);
-    let done = Entry { selected, ..Entry::new(&name, &about, dot) }.show(ui);
+    let info = backbone.status.ready();
+    let done = ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 3.0;
+        let room = ui.available_width() - if info.is_some() { CHOICES_PX } else { 0.0 };
+        let entry = |ui: &mut Ui| Entry { selected, ..Entry::new(&name, &about, dot) }.show(ui);
+        let done = ui.allocate_ui(egui::Vec2::new(room, library_row::HEIGHT_PX), entry).inner;
+        if let Some(info) = info {
+            backbone_options::beside(ui, cx, *id, backbone, info);
+        }
+        done
+    });
+    let done = done.inner;
     if done.close {
         cx.send(Command::CloseBackbone(*id));
     } else if done.response.clicked() && !matches!(backbone.status, Status::Opening(_) | Status::Ready(_)) {
@@ -193,7 +206,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     if let Some(facts) = backbone.status.ready() {
         egui::Popup::menu(&done.response)
             .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
-            .show(|ui| backbone_options::menu(ui, cx, facts));
+            .show(|ui| backbone_options::menu(ui, cx, *id, backbone, facts));
     }
     done.response.on_hover_ui(|ui| {
         ui.strong(&name);

@@ -10,7 +10,8 @@ use crate::app::jobs::train::{COUNTS, MOST_SEEDS, TrainSettings};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::settings::DEVICES;
-use crate::app::window::panels::{PanelContext, UiAction};
+use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::viz::draw::font;
 
 /// Width of what is chosen from a list.
@@ -33,6 +34,7 @@ impl Form {
         ui.set_max_width(ui.available_width() - SCROLL_BAR_PX);
         Grid::new("source").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
             backbone(ui, cx, &mut edited);
+            tokens(ui, cx, &mut edited);
             dataset(ui, cx, &mut edited);
         });
         ui.add_space(6.0);
@@ -91,6 +93,33 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
         if ui.button("Open…").on_hover_text(Action::OpenBackbone.text()).clicked() {
             cx.choose(Action::OpenBackbone);
         }
+    });
+    ui.end_row();
+}
+
+/// After which layer tokens are taken, and of images of which size.
+fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
+    let known = cx.state.library.backbones.values().filter(|known| known.source == draft.backbone);
+    let info = known.filter_map(|known| known.status.ready()).next();
+    let TokenSpec { layer, size, .. } = &mut draft.tokens.taking;
+    let label = ui.label("Tokens").id;
+    ui.horizontal(|ui| {
+        let (layers, patch) = info.map_or((None, None), |info| (Some(info.layers), Some(info.patch)));
+        let shown = layer.map_or("Last layer".to_owned(), |layer| format!("Layer {layer}"));
+        let combo = ComboBox::from_id_salt("layer").width(96.0).selected_text(shown);
+        let list = combo.show_ui(ui, |ui| match layers {
+            Some(layers) => backbone_options::layers(ui, layers, layer),
+            None => drop(ui.weak("Open the backbone to choose its layer")),
+        });
+        list.response.labelled_by(label).on_hover_text("The layer whose tokens the heads read");
+        let shown = size.map_or("Own size".to_owned(), |size| format!("{size} pixels"));
+        let combo = ComboBox::from_id_salt("size").width(96.0).selected_text(shown);
+        let list = combo.show_ui(ui, |ui| match patch {
+            Some(patch) => backbone_options::sizes(ui, patch, size),
+            None => drop(ui.weak("Open the backbone to choose a size")),
+        });
+        list.response.widget_info(|| WidgetInfo::labeled(egui::Role::ComboBox, true, "Size of images"));
+        list.response.on_hover_text("Side of the images the backbone reads");
     });
     ui.end_row();
 }
