@@ -99,8 +99,8 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 
 /// After which layer tokens are taken, and of images of which size.
 fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
-    let known = cx.state.library.backbones.values().filter(|known| known.source == draft.backbone);
-    let info = known.filter_map(|known| known.status.ready()).next();
+    let mut known = cx.state.library.backbones.values().filter(|known| known.source == draft.backbone);
+    let info = known.find_map(|known| known.status.ready());
     let TokenSpec { layer, size, .. } = &mut draft.tokens.taking;
     let label = ui.label("Tokens").id;
     ui.horizontal(|ui| {
