@@ -154,6 +154,21 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     // Losses are the same for both seeds; accuracies are 20 and 30 %, 0.1 / sqrt(2) around their mean.
     let spread = |row: &str| row.rsplit(',').next().unwrap().parse::<f64>().unwrap();
     assert_close("spreads", [spread(rows[1]), spread(rows[4])], [0.0, 0.0707106781186548], 1e-12);
+    // Several runs on one plot; the 95 % interval of two seeds is 12.706 of their deviation over the root of 2.
+    let twin = folder.path().join("twin");
+    Run::create(&twin, report::manifest("tiny", "birds", &["gap"], 2, Selection::Test), &Truth::default())
+        .unwrap();
+    std::fs::write(twin.join("metrics.jsonl"), all("gap")).unwrap();
+    let shown = ["--figure", "training_accuracy", "--heads", "gap", "--band", "interval", "--out", "two.csv"];
+    figures(folder.path(), &[&["--run", "run", "--run", "twin"], &shown[..]].concat()).success();
+    let csv = std::fs::read_to_string(folder.path().join("two.csv")).unwrap();
+    assert!(csv.contains("twin: heads on birds") && csv.contains("95 % interval of the mean"), "{csv}");
+    let rows: Vec<&str> = csv.lines().filter(|line| line.starts_with("gap · ")).collect();
+    assert!(
+        rows.len() == 4 && rows[0].starts_with("gap · run,") && rows[3].starts_with("gap · twin,"),
+        "{csv}"
+    );
+    assert_close("interval", spread(rows[1]), 12.706 * 0.0707106781186548 / 2f64.sqrt(), 1e-9);
     // With losses of steps the loss is drawn from them: 5 points an epoch of 5 steps.
     let run = Run::open(&folder.path().join("run")).unwrap();
     let points: Vec<f32> = (0..10).map(|step| 2.0 - 0.1 * step as f32).collect();

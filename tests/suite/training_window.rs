@@ -496,3 +496,49 @@ fn a_figure_is_copied_as_an_image() {
     let colours: std::collections::HashSet<_> = copied.pixels.iter().collect();
     assert!(colours.len() > 20, "the picture is empty");
 }
+
+#[test]
+fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() {
+    let mut pane = Pane::new();
+    for (name, tests) in [("birds-tiny", 61.5), ("birds-large", 80.5)] {
+        let folder = PathBuf::from(format!("runs/{name}"));
+        let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
+        let about = About { folder: folder.clone(), ..about(&["gap", "sinkhorn"], 2) };
+        let told = |head: &str, seed: u64, epoch: usize| {
+            let mut metric = metric(head, seed, epoch);
+            metric.epoch.test = tests + 2.0 * seed as f64 + if head == "gap" { 0.0 } else { 1.0 };
+            metric
+        };
+        let all = ["gap", "sinkhorn"].into_iter().flat_map(|head| [(head, 0), (head, 1)]);
+        let epochs = all.flat_map(|(head, seed)| [told(head, seed, 1), told(head, seed, 2)]).collect();
+        let (losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
+        let reading = Ok(Arc::new(Reading { about, epochs, losses, failures, probes }));
+        pane.say(Event::RunRead { job: requests[0].job(), folder, reading });
+    }
+    pane.0.click("birds-tiny");
+    assert!(pane.0.has("Accuracy (%) of 2 heads"));
+    pane.0.click("Other runs");
+    pane.0.click("birds-large");
+    pane.0.press(Modifiers::NONE, egui::Key::Escape);
+    assert!(pane.0.has("Accuracy (%) of 4 heads") && pane.0.has("Other runs (1)"));
+    let plot = pane.0.place("Accuracy (%) of 4 heads");
+    pane.0.harness.hover_at(plot.center());
+    pane.0.harness.run();
+    let said = |pane: &Pane| {
+        let texts = crate::pictures::painted(pane.0.harness.output());
+        texts
+            .into_iter()
+            .map(|(text, ..)| text)
+            .find(|text| text.starts_with("Epoch 1.0"))
+            .expect("a read-out")
+    };
+    // Mean and deviation of two seeds, 2 apart; the best run and head first.
+    let deviation = "Epoch 1.0\nsinkhorn · birds-large: 82.5 ± 1.4 %\ngap · birds-large: 81.5 ± 1.4 %\n\
+                     sinkhorn · birds-tiny: 63.5 ± 1.4 %\ngap · birds-tiny: 62.5 ± 1.4 %";
+    assert_eq!(said(&pane), deviation);
+    pane.0.click("Band");
+    pane.0.click("95 % interval of the mean");
+    pane.0.harness.hover_at(plot.center());
+    pane.0.harness.run();
+    assert!(said(&pane).contains("gap · birds-tiny: 62.5 ± 12.7 %"), "{}", said(&pane));
+}

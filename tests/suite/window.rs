@@ -643,3 +643,32 @@ fn an_image_gets_a_star_and_a_note_and_the_gallery_shows_the_starred_alone() {
     window.click("sn");
     assert!(window.has("Note on "), "a click on the note writes it anew");
 }
+
+#[test]
+fn layer_and_size_are_chosen_beside_the_backbones_name() {
+    let mut window = Window::ready();
+    window.click("Layer: Last layer (2)");
+    window.click("Layer 1");
+    window.answer();
+    assert_eq!(window.harness.state().state.backbone_options.layer, Some(1));
+    window.click("Size of images: Own size");
+    window.click("64 pixels, 8 × 8 patches");
+    window.answer();
+    let options = window.harness.state().state.backbone_options;
+    assert_eq!((options.layer, options.pixels), (Some(1), Some(64)));
+    // Another layer beside it: the same backbone twice, each with a layer of its own.
+    window.click("Layer: Layer 1");
+    window.click("Another layer beside it");
+    window.click("Layer 0");
+    window.answer();
+    let state = &window.harness.state().state;
+    let own: Vec<_> =
+        state.library.backbones.values().map(|backbone| backbone.own.and_then(|own| own.layer)).collect();
+    assert_eq!(own, [None, Some(0)]);
+    assert_eq!(state.backbone_options.layer, Some(1), "the first one stays as it is");
+    // And in the training form.
+    window.click("Training");
+    window.click("Tokens");
+    window.click("Layer 0");
+    assert_eq!(window.harness.state().state.training.form.taking.layer, Some(0));
+}

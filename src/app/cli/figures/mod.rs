@@ -40,9 +40,12 @@ pub struct Figures {
           value_delimiter = ',', value_name = "NAME")]
     scan: Vec<Scan>,
     /// Folder of a run, whose training curves to draw: --figure training (loss and accuracy),
-    /// training_loss (as in the paper) or training_accuracy
+    /// training_loss (as in the paper) or training_accuracy; several runs stand on one plot
     #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
-    run: Option<PathBuf>,
+    run: Vec<PathBuf>,
+    /// What the bands of training curves span over seeds: one standard deviation, or the 95 % interval of the mean
+    #[arg(long, value_enum, default_value = "deviation", requires = "run")]
+    band: run::BandArg,
     #[command(flatten)]
     evaluations: evaluation::EvaluationFlags,
     /// Heads of the run to draw; all where none is named
@@ -141,8 +144,8 @@ impl Figures {
             atomic_file::make_folder(folder)
                 .with_context(|| format!("{}: cannot be made", folder.display()))?;
         }
-        if let Some(folder) = &self.run {
-            return self.training(folder);
+        if !self.run.is_empty() {
+            return self.training();
         }
         if self.evaluations.are_named() {
             return self.evaluated();
@@ -169,7 +172,7 @@ impl Figures {
     /// Whether it is said what to draw, and where to.
     fn check(&self) -> Result<(), Usage> {
         let drawn = !self.trace.is_empty() || self.evaluations.are_named();
-        if !drawn && self.scan.is_empty() && self.run.is_none() {
+        if !drawn && self.scan.is_empty() && self.run.is_empty() {
             let sources = "--trace FILE, --scan NAME, --run RUN, --evaluation FILE or --stability FILE";
             return Err(Usage(format!("give what to draw: {sources}; --list shows the figures")));
         }

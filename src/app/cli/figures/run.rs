@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::ValueEnum;
 
 use super::Figures;
-use crate::app::jobs::history::{TrainHistory, disk};
+use crate::app::jobs::history::{Band, TrainHistory, disk};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::viz::export;
@@ -15,15 +16,14 @@ use crate::viz::figures::plot::Plot;
 
 impl Figures {
     /// Draws them; one file for each figure that was named.
-    pub(super) fn training(&self, folder: &Path) -> anyhow::Result<ExitCode> {
+    pub(super) fn training(&self) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
-        let reading = disk::read(folder)?;
-        let mut course = TrainHistory::new(reading.about);
-        course.epochs(&reading.epochs);
-        reading.losses.iter().for_each(|losses| course.losses(losses));
-        if let Some(unknown) = self.heads.iter().find(|head| !course.about.heads.contains(head)) {
-            let known = course.about.heads.join(", ");
-            return Err(Usage(format!("--heads {unknown}: the run trains {known}")).into());
+        let runs = self.run.iter().map(|folder| history(folder)).collect::<anyhow::Result<Vec<_>>>()?;
+        let runs: Vec<&TrainHistory> = runs.iter().collect();
+        let trained = |head: &String| runs.iter().any(|run| run.about.heads.contains(head));
+        if let Some(unknown) = self.heads.iter().find(|head| !trained(head)) {
+            let known: Vec<String> = runs.iter().map(|run| run.about.heads.join(", ")).collect();
+            return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join("; "))).into());
         }
         let parts = match &self.figure[..] {
             [] => vec![Part::Both],
@@ -36,7 +36,7 @@ impl Figures {
             }
         };
         for part in &parts {
-            let figure = course.figure(&self.heads, *part, self.log);
+            let figure = TrainHistory::figure_of(&runs, &self.heads, *part, self.log, self.band.into());
             let scene = figure.draw_column(&self.theme(), export::points(self.width))?;
             let path = match parts.len() {
                 1 => out.to_owned(),
@@ -46,6 +46,31 @@ impl Figures {
             say!("wrote {}", path.display());
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// How a run went, as its folder holds it.
+fn history(folder: &Path) -> anyhow::Result<TrainHistory> {
+    let reading = disk::read(folder)?;
+    let mut history = TrainHistory::new(reading.about);
+    history.epochs(&reading.epochs);
+    reading.losses.iter().for_each(|losses| history.losses(losses));
+    Ok(history)
+}
+
+/// What bands span, by its name.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum BandArg {
+    Deviation,
+    Interval,
+}
+
+impl From<BandArg> for Band {
+    fn from(band: BandArg) -> Self {
+        match band {
+            BandArg::Deviation => Self::Deviation,
+            BandArg::Interval => Self::Interval,
+        }
     }
 }
 

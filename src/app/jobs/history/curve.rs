@@ -1,6 +1,7 @@
 //! Curves of a course: one head over its seeds, as mean and spread, smoothed if wanted.
 
 use super::{BINS, Line, TrainHistory};
+use crate::model::stats;
 
 /// What a curve shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,6 +27,43 @@ pub struct Curve {
     pub mean: Vec<f64>,
     /// Standard deviation over them; zero where there is one.
     pub spread: Vec<f64>,
+    /// How many these are.
+    pub seeds: Vec<usize>,
+}
+
+/// What the band around a mean over seeds spans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Band {
+    /// One standard deviation: how far seeds lie apart.
+    #[default]
+    Deviation,
+    /// The 95 % interval of the mean by Student's t: where the mean of more seeds would lie.
+    Interval,
+}
+
+impl Band {
+    /// What a person chooses by.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Deviation => "one standard deviation",
+            Self::Interval => "95 % interval of the mean",
+        }
+    }
+
+    /// Its half width around the mean of so many seeds with this standard deviation.
+    pub fn half_width(self, deviation: f64, seeds: usize) -> f64 {
+        match self {
+            Self::Deviation => deviation,
+            Self::Interval => stats::mean_interval(deviation, seeds),
+        }
+    }
+}
+
+impl Curve {
+    /// Half widths of the band at every point.
+    pub fn band(&self, band: Band) -> Vec<f64> {
+        self.spread.iter().zip(&self.seeds).map(|(spread, seeds)| band.half_width(*spread, *seeds)).collect()
+    }
 }
 
 impl TrainHistory {
@@ -53,6 +91,7 @@ impl TrainHistory {
             curve.at.push(same[0].0);
             curve.mean.push(mean);
             curve.spread.push(spread);
+            curve.seeds.push(values.len());
         }
         curve
     }

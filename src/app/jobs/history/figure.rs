@@ -1,65 +1,75 @@
 //! The curves of a course as a figure: what its folder holds, so that the window and the command line
 //! draw the same.
 
-use super::TrainHistory;
+use super::{About, TrainHistory};
 use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
 use crate::viz::figures::plot::Caption;
 
-use super::curve::{Curve, Measure};
+use super::curve::{Band, Curve, Measure};
 
 impl TrainHistory {
     /// The figure of these heads; of all where none is named. Loss is that of steps where it is known,
     /// else the mean of every epoch in its middle; steps are counted for one seed.
     pub fn figure(&self, heads: &[String], part: Part, log: bool) -> TrainingPlot {
-        let about = &self.about;
+        Self::figure_of(&[self], heads, part, log, Band::default())
+    }
+
+    /// The same of several runs on one plot, with bands of a choice; their curves are named after head and run.
+    pub fn figure_of(runs: &[&Self], heads: &[String], part: Part, log: bool, band: Band) -> TrainingPlot {
         let wanted = |name: &String| heads.is_empty() || heads.contains(name);
-        let shown = about.heads.iter().enumerate().filter(|(_, name)| wanted(name));
-        let series = shown.map(|(head, name)| self.series(head, name)).collect();
-        let folder = about.folder.display().to_string();
+        let mut series = Vec::new();
+        for run in runs {
+            for (head, name) in run.about.heads.iter().enumerate().filter(|(_, name)| wanted(name)) {
+                series.push(run.series(head, run.name_among(name, runs.len()), band));
+            }
+        }
         let id = part.info().id;
-        let mut command = vec![format!("--run {}", quoted(&folder)), format!("--figure {id}")];
+        let folder = |run: &&Self| format!("--run {}", quoted(&run.about.folder.display().to_string()));
+        let mut command: Vec<String> = runs.iter().map(folder).collect();
+        command.push(format!("--figure {id}"));
         if !heads.is_empty() {
             command.push(format!("--heads {}", heads.join(",")));
         }
         command.extend(log.then(|| "--log".to_owned()));
+        command.extend((band == Band::Interval).then(|| "--band interval".to_owned()));
+        let said = |run: &&Self| {
+            let About { dataset, backbone, epochs, seeds, .. } = &run.about;
+            let (name, seeds) = (run.about.name(), seeds.len());
+            format!("{name}: heads on {dataset} through {backbone}, {epochs} epochs, {seeds} seeds")
+        };
+        let mut said: Vec<String> = runs.iter().map(said).collect();
+        said.extend((band == Band::Interval).then(|| format!("bands: {}", band.text())));
+        let names: Vec<String> = runs.iter().map(|run| run.about.name()).collect();
         let caption = Caption {
             title: part.info().title.to_owned(),
-            file: format!("{}-{id}", about.name()),
-            about: format!(
-                "{}: heads on {} through {}, {} epochs, {} seeds",
-                about.name(),
-                about.dataset,
-                about.backbone,
-                about.epochs,
-                about.seeds.len()
-            ),
+            file: format!("{}-{id}", names.join("-")),
+            about: said.join("; "),
             command: command.join(" "),
         };
         TrainingPlot { curves: Curves { series }, part, log, caption }
     }
 
-    fn series(&self, head: usize, name: &str) -> Series {
+    /// What a curve is called among those of so many runs.
+    pub fn name_among(&self, head: &str, runs: usize) -> String {
+        if runs > 1 { format!("{head} · {}", self.about.name()) } else { head.to_owned() }
+    }
+
+    fn series(&self, head: usize, name: String, band: Band) -> Series {
         let steps = self.about.train.div_ceil(self.about.batch.max(1)).max(1) as f64;
         let several = self.about.seeds.len() > 1;
         let line = |measure: Measure, unit: f64| {
-            let Curve { at, mean, spread } = self.curve(head, measure);
+            let curve = self.curve(head, measure);
+            let (spread, Curve { at, mean, .. }) = (curve.band(band), curve);
             let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean / unit)).collect();
             (points, spread.into_iter().filter(|_| several).map(|spread| spread / unit).collect())
         };
         let (loss, loss_spread) = line(Measure::Loss, 1.0);
         let (accuracy, accuracy_spread) = line(Measure::Test, 100.0);
-        let Curve { at, mean, spread } = self.curve_of(head, Measure::Loss, |points| average(&points));
+        let curve = self.curve_of(head, Measure::Loss, |points| average(&points));
+        let (spread, Curve { at, mean, .. }) = (curve.band(band), curve);
         let average = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean)).collect();
         let average_spread = spread.into_iter().filter(|_| several).collect();
-        Series {
-            name: name.to_owned(),
-            loss,
-            accuracy,
-            loss_spread,
-            accuracy_spread,
-            average,
-            average_spread,
-        }
+        Series { name, loss, accuracy, loss_spread, accuracy_spread, average, average_spread }
     }
 }
 

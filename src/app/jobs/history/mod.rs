@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::curve::{Curve, Measure, smooth};
+pub use self::curve::{Band, Curve, Measure, smooth};
 pub use self::figure::quoted;
 use crate::model::train::Epoch;
 use crate::model::train::run::{Manifest, Metric, Run, StepLosses};

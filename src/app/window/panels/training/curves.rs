@@ -2,14 +2,19 @@
 //! on the right, one colour and dash a head. `viz::figures::curves` draws them for a page, and has what both share.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
 use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
-use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints};
+use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints};
 
-use crate::app::jobs::history::{Curve, Measure, TrainHistory, smooth};
+use super::readout::{self, Named};
+
+use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory, smooth};
+use crate::app::state::State;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
+use crate::app::window::widgets::choice;
 use crate::viz::draw::{Scale, Theme, color32, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 
@@ -24,13 +29,17 @@ pub struct Curves {
     log: bool,
     smoothing: f64,
     accuracy: Measure,
+    band: Band,
+    /// Runs whose curves stand beside those of the one that is shown.
+    beside: HashSet<PathBuf>,
     /// Heads that are not drawn, by name.
     pub hidden: HashSet<String>,
 }
 
 impl Default for Curves {
     fn default() -> Self {
-        Self { log: true, smoothing: 0.6, accuracy: Measure::Test, hidden: HashSet::new() }
+        let (log, smoothing, accuracy, band) = (true, 0.6, Measure::Test, Band::default());
+        Self { log, smoothing, accuracy, band, beside: HashSet::new(), hidden: HashSet::new() }
     }
 }
 
@@ -38,6 +47,7 @@ impl Curves {
     /// Draws what they are shown by, and the plots in `height`.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory, height: f32) {
         self.controls(ui, cx, history);
+        let runs = self.runs(cx.state, history);
         if !history.begun() {
             let size = Vec2::new(ui.available_width(), height);
             ui.allocate_ui(size, |ui| {
@@ -52,8 +62,8 @@ impl Curves {
             false => (false, Vec2::new(width, (height - 6.0) / 2.0)),
         };
         let both = |ui: &mut Ui| {
-            self.plot(ui, cx.theme, history, Measure::Loss, size);
-            self.plot(ui, cx.theme, history, self.accuracy, size);
+            self.plot(ui, cx.theme, &runs, Measure::Loss, size);
+            self.plot(ui, cx.theme, &runs, self.accuracy, size);
         };
         if across {
             ui.horizontal(|ui| {
@@ -66,10 +76,49 @@ impl Curves {
     }
 
     /// What is drawn of the epochs that are done, as a figure.
-    fn figure(&self, history: &TrainHistory) -> Arc<TrainingPlot> {
-        let hidden = history.about.heads.iter().any(|head| self.hidden.contains(head));
-        let shown = history.about.heads.iter().filter(|head| hidden && !self.hidden.contains(*head));
-        Arc::new(history.figure(&shown.cloned().collect::<Vec<_>>(), Part::Both, self.log))
+    fn figure(&self, runs: &[&TrainHistory]) -> Arc<TrainingPlot> {
+        let heads = || runs.iter().flat_map(|run| &run.about.heads);
+        let hidden = heads().any(|head| self.hidden.contains(head));
+        let mut shown: Vec<String> =
+            heads().filter(|head| hidden && !self.hidden.contains(*head)).cloned().collect();
+        shown.sort();
+        shown.dedup();
+        Arc::new(TrainHistory::figure_of(runs, &shown, Part::Both, self.log, self.band))
+    }
+
+    /// The run that is shown, and those whose curves stand beside its own.
+    fn runs<'a>(&self, state: &'a State, history: &'a TrainHistory) -> Vec<&'a TrainHistory> {
+        let others = state.training.runs.iter().filter(|(folder, _)| self.beside.contains(*folder));
+        let others = others.filter(|(folder, _)| **folder != history.about.folder);
+        std::iter::once(history).chain(others.map(|(_, run)| &run.history)).collect()
+    }
+
+    /// Chooses other runs to stand beside this one.
+    fn others(&mut self, ui: &mut Ui, state: &State, history: &TrainHistory) {
+        let mut others =
+            state.training.runs.keys().filter(|folder| **folder != history.about.folder).peekable();
+        if others.peek().is_none() {
+            return;
+        }
+        let count = self.runs(state, history).len() - 1;
+        let text = if count == 0 { "Other runs".to_owned() } else { format!("Other runs ({count})") };
+        let menu = egui::containers::menu::MenuButton::new(text).config(
+            egui::containers::menu::MenuConfig::new()
+                .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside),
+        );
+        let shown = menu.ui(ui, |ui| {
+            for folder in others {
+                let name = state.training.runs[folder].history.about.name();
+                let mut on = self.beside.contains(folder);
+                if ui.checkbox(&mut on, name).on_hover_text(folder.display().to_string()).changed()
+                    && !self.beside.remove(folder)
+                {
+                    self.beside.insert(folder.clone());
+                }
+            }
+        });
+        shown.0.on_hover_text("Draws the curves of other open runs on the same plots");
+        ui.add_space(8.0);
     }
 
     fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory) {
@@ -89,34 +138,50 @@ impl Curves {
             ] {
                 ui.selectable_value(&mut self.accuracy, measure, text).on_hover_text(about);
             }
-            if history.about.seeds.len() > 1 {
-                ui.add_space(8.0);
-                let text = RichText::new("Mean over seeds, band of one standard deviation").small().weak();
-                ui.label(text);
-            }
             ui.add_space(8.0);
-            let ready = history.done().0 > 0;
+            self.others(ui, cx.state, history);
+            let runs = self.runs(cx.state, history);
+            if runs.iter().any(|run| run.about.seeds.len() > 1) {
+                let all = [Band::Deviation, Band::Interval].map(|band| (band, band.text()));
+                let band = ui.label("Band").on_hover_text("Around the mean over seeds").id;
+                choice(ui, "band", 170.0, &mut self.band, all).labelled_by(band);
+                ui.add_space(8.0);
+            }
+            let ready = runs.iter().all(|run| run.done().0 > 0);
             let export = ui.add_enabled(ready, Button::new("Export curves…"));
             if export.on_hover_text("Loss and accuracy after every epoch, as a figure").clicked() {
-                cx.actions.push(UiAction::Export(self.figure(history)));
+                cx.actions.push(UiAction::Export(self.figure(&runs)));
             }
         });
     }
 
-    fn plot(&self, ui: &mut Ui, theme: &Theme, history: &TrainHistory, measure: Measure, size: Vec2) {
+    fn plot(&self, ui: &mut Ui, theme: &Theme, runs: &[&TrainHistory], measure: Measure, size: Vec2) {
         let loss = measure == Measure::Loss;
         let log = loss && self.log;
         let name = if loss { LOSS } else { ACCURACY };
-        let curves: Vec<(usize, Curve)> = history
-            .about
-            .heads
-            .iter()
-            .enumerate()
-            .filter(|(_, head)| !self.hidden.contains(*head))
-            .map(|(head, _)| (head, history.curve(head, measure)))
-            .filter(|(_, curve)| !curve.at.is_empty())
+        let strength = if loss { self.smoothing } else { 0.0 };
+        // Series are counted through all runs, those that are hidden included: none changes its colour.
+        let heads = runs.iter().flat_map(|run| (0..run.about.heads.len()).map(move |head| (*run, head)));
+        let shown =
+            heads.enumerate().filter(|(_, (run, head))| !self.hidden.contains(&run.about.heads[*head]));
+        let curves: Vec<(usize, Curve, Named)> = shown
+            .map(|(series, (run, head))| {
+                let raw = run.curve(head, measure);
+                let curve = match strength > 0.0 {
+                    true => run.curve_of(head, measure, |points| averaged(&points, strength)),
+                    false => raw.clone(),
+                };
+                (series, raw, Named { name: run.name_among(&run.about.heads[head], runs.len()), curve })
+            })
+            .filter(|(_, raw, _)| !raw.at.is_empty())
             .collect();
-        let plot = Plot::new((&history.about.folder, loss))
+        let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0);
+        let read: Vec<Named> = curves
+            .iter()
+            .map(|(.., Named { name, curve })| Named { name: name.clone(), curve: curve.clone() })
+            .collect();
+        let band_of = self.band;
+        let plot = Plot::new((&runs[0].about.folder, loss))
             .width(size.x)
             .height(size.y)
             .show_background(false)
@@ -125,7 +190,7 @@ impl Curves {
             .y_axis_label(RichText::new(name).small())
             .y_axis_min_width(34.0)
             .include_x(0.0)
-            .include_x(history.about.epochs as f64)
+            .include_x(epochs as f64)
             .set_margin_fraction(Vec2::new(0.02, 0.06))
             .grid_color(color32(theme.faint))
             .cursor_color(color32(theme.band))
@@ -135,34 +200,33 @@ impl Curves {
             .y_grid_spacer(move |input| marks(input, log))
             .x_axis_formatter(|mark, _| number(mark.value))
             .y_axis_formatter(move |mark, _| number(if log { 10f64.powf(mark.value) } else { mark.value }))
-            .label_formatter(move |at| hover(at, loss, log));
+            .label_formatter(move |at| readout::at(&read, epoch(at), loss, band_of));
+        // The rows below name the curves of one run; of several the plot does.
+        let plot = if runs.len() > 1 && !loss { plot.legend(Legend::default()) } else { plot };
         let scope = ui.scope(|ui| {
             ui.visuals_mut().override_text_color = Some(color32(theme.muted));
             plot.show(ui, |plot| {
-                for (head, curve) in &curves {
-                    let color = color32(theme.series(*head));
-                    let strength = if loss { self.smoothing } else { 0.0 };
+                for (series, raw, Named { name, curve }) in &curves {
+                    let color = color32(theme.series(*series));
                     let scale = |value: f64| if log { value.max(1e-12).log10() } else { value };
-                    let line = |mean: &[f64]| -> PlotPoints<'_> {
-                        curve.at.iter().zip(mean).map(|(at, mean)| [*at, scale(*mean)]).collect()
+                    let line = |curve: &Curve| -> PlotPoints<'_> {
+                        curve.at.iter().zip(&curve.mean).map(|(at, mean)| [*at, scale(*mean)]).collect()
                     };
                     if strength > 0.0 {
                         // What is smoothed stays to see, faintly.
-                        let raw = Line::new("", line(&curve.mean)).color(faint(color));
+                        let raw = Line::new("", line(raw)).color(faint(color));
                         plot.line(raw.width(1.0).allow_hover(false));
                     }
-                    let Curve { mean, spread, .. } = match strength > 0.0 {
-                        true => history.curve_of(*head, measure, |points| averaged(&points, strength)),
-                        false => curve.clone(),
-                    };
-                    let name = &history.about.heads[*head];
-                    if let Some(edges) = band(&mean, &spread, log) {
+                    if let Some(edges) = band(&curve.mean, &curve.band(self.band), log) {
                         let [low, high] = edges.map(|edge| edge.into_iter().map(scale).collect::<Vec<f64>>());
                         let area = FilledArea::new("", &curve.at, &low, &high);
                         plot.add(area.fill_color(faint(color)).allow_hover(false));
                     }
                     plot.line(
-                        Line::new(name, line(&mean)).color(color).width(1.8).style(line_style(*head, theme)),
+                        Line::new(name, line(curve))
+                            .color(color)
+                            .width(1.8)
+                            .style(line_style(*series, theme)),
                     );
                 }
             })
@@ -193,12 +257,11 @@ fn faint(color: Color32) -> Color32 {
     color.gamma_multiply(0.18)
 }
 
-/// What is near the pointer.
-fn hover(at: &HoverPosition<'_>, loss: bool, log: bool) -> Option<String> {
-    let HoverPosition::NearDataPoint { plot_name, position, .. } = at else { return None };
-    let value = if log { 10f64.powf(position.y) } else { position.y };
-    let value = if loss { format!("loss {value:.4}") } else { format!("{value:.1} %") };
-    (!plot_name.is_empty()).then(|| format!("{plot_name}\nepoch {:.1}, {value}", position.x))
+/// The epoch that is pointed at.
+fn epoch(at: &HoverPosition<'_>) -> f64 {
+    match at {
+        HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => position.x,
+    }
 }
 
 /// Round numbers inside, where the axis has logarithms or the numbers themselves.

@@ -5,6 +5,7 @@ mod form;
 mod heads;
 mod legend;
 mod plan;
+mod readout;
 mod run;
 
 use std::path::PathBuf;
