@@ -850,7 +850,7 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
         let taking = TokenSpec { layer, ..TokenSpec::default() };
         let trained = Some(Box::new(Trained { taking, preprocessing: None }));
         let facts = ProbeInfo { trained, ..probe(name, 24) };
-        let requests = state.apply(Event::ProbeOpened { job, entry, facts });
+        let requests = state.apply(Event::ProbeOpened { job, entry, info: facts });
         play(&mut state, requests);
         probes.push(entry);
     }
