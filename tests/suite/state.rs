@@ -879,10 +879,7 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     };
     assert_eq!(requests.iter().filter_map(opened).collect::<Vec<_>>(), [last]);
     play(&mut state, requests);
-    assert_eq!(
-        state.dispatch(Command::OpenBeside(last, wanted)).iter().filter_map(opened).next(),
-        Some(backbones[1])
-    );
+    assert_eq!(state.dispatch(Command::OpenBeside(last, wanted)).iter().find_map(opened), Some(backbones[1]));
     assert_eq!(state.library.backbones.len(), 2, "one of these options is open already");
     // Its own options are a step, and go into the workspace.
     let own = |state: &State| state.library.backbones[&backbones[1]].own;

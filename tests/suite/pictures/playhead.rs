@@ -143,12 +143,11 @@ fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
     let trace = serde_json::to_vec(&small::planned()).expect("JSON");
     std::fs::write(folder.path().join("t.json"), trace).expect("written");
     let figures = |more: &[&str]| {
-        let program = Program::new(env!("CARGO_BIN_EXE_ssmprobe"))
+        Program::new(env!("CARGO_BIN_EXE_ssmprobe"))
             .current_dir(folder.path())
             .args(["figures", "--trace", "t.json"])
             .args(more)
-            .assert();
-        program
+            .assert()
     };
     figures(&["--figure", "scan_path", "--out", "reading.gif", "--stills", "3"]).success();
     let frames = animation(&folder.path().join("reading.gif"));
