@@ -901,12 +901,14 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
 #[test]
 fn the_next_training_takes_the_layer_of_its_form() {
     let mut state = State::new(Settings::default());
-    let layer = |state: &State| state.training.form.taking.layer;
+    let layer = |state: &State| state.training.form.tokens.taking.layer;
     let read = |layer| Command::SetBackboneOptions(BackboneOptions { layer, ..BackboneOptions::default() });
     state.dispatch(read(Some(1)));
     assert_eq!(layer(&state), Some(1), "it follows the open backbones");
     let taking = TokenSpec { layer: Some(3), ..TokenSpec::default() };
-    state.dispatch(Command::SetTrainForm(Box::new(TrainForm { taking, ..state.training.form.clone() })));
+    let mut form = state.training.form.clone();
+    form.tokens.taking = taking;
+    state.dispatch(Command::SetTrainForm(Box::new(form)));
     state.dispatch(read(Some(2)));
     assert_eq!(layer(&state), Some(3), "until it is chosen");
     state.dispatch(Command::Undo);

@@ -670,5 +670,5 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     window.click("Training");
     window.click("Tokens");
     window.click("Layer 0");
-    assert_eq!(window.harness.state().state.training.form.taking.layer, Some(0));
+    assert_eq!(window.harness.state().state.training.form.tokens.taking.layer, Some(0));
 }

@@ -165,7 +165,7 @@ impl State {
         self.add_what_goes_along(&mut wanted);
         let (mut was, mut requests) = (Parts::default(), Vec::new());
         let (common_options, options) = (self.common_options, self.backbone_options);
-        let taking = self.training.form.taking;
+        let taking = self.training.form.tokens.taking;
         let compared = wanted.selection.is_some()
             || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
@@ -224,7 +224,7 @@ impl State {
             requests.extend(self.look());
         }
         was.common_options = looks.then_some(common_options);
-        let before = (options, (self.training.form.taking != taking).then_some(taking));
+        let before = (options, (self.training.form.tokens.taking != taking).then_some(taking));
         was.options = (self.backbone_options != options).then_some(before);
         (was, requests)
     }
