@@ -175,7 +175,7 @@ fn with_images(count: usize) -> Window {
 fn focused(window: &Window) -> Option<(String, egui::Rect)> {
     let all = window.harness.query_all_by_label_contains(".png");
     let own = all
-        .filter(|node| node.is_focused())
+        .filter(egui_kittest::Node::is_focused)
         .map(|node| (node.accesskit_node().label().unwrap_or_default(), node.rect()));
     own.collect::<Vec<_>>().pop()
 }
