@@ -78,6 +78,10 @@ impl State {
     }
 
     fn set_comparison(&mut self, probes: &[ProbeId], only: bool) -> Vec<Request> {
+        let known = probes.iter().filter(|probe| self.library.probes.contains_key(*probe)).count();
+        if known == 0 {
+            return Vec::new();
+        }
         let goes = |column: &Column| only && column.compared && !probes.contains(&column.probe);
         let mut columns = gone(self.columns.iter().filter(|(_, column)| goes(column)).map(|(id, _)| *id));
         let mut place = self.compared().count() - columns.len();
@@ -101,7 +105,6 @@ impl State {
             there.into_iter().for_each(|id| self.reveal(Place::Compare(id)));
             return Vec::new();
         }
-        let known = probes.iter().filter(|probe| self.library.probes.contains_key(*probe)).count();
         let step = match (only, &added[..]) {
             (true, _) => format!("Compare only {known} probe{}", if known == 1 { "" } else { "s" }),
             (false, [(_, name)]) => format!("Add {name} to Compare"),
