@@ -31,6 +31,35 @@ pub fn normal(rng: &mut impl Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
+/// The probability that a standard normal draw is at least `z`, to 1e-14: Marsaglia's series near 0, a continued
+/// fraction in the tail.
+pub fn normal_tail(z: f64) -> f64 {
+    let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    if z.abs() < 3.0 {
+        let (mut sum, mut term, mut k) = (0.0, z, 1.0);
+        while sum + term != sum {
+            sum += term;
+            k += 2.0;
+            term *= z * z / k;
+        }
+        return 0.5 - density * sum;
+    }
+    let fraction = (1..=120).rev().fold(z.abs(), |below, k| z.abs() + f64::from(k) / below);
+    if z > 0.0 { density / fraction } else { 1.0 - density / fraction }
+}
+
+/// p values corrected for their number by Holm's step-down method, in the order they came.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    let (mut corrected, mut largest) = (vec![0.0; p.len()], 0.0f64);
+    for (rank, at) in order.into_iter().enumerate() {
+        largest = largest.max(((p.len() - rank) as f64 * p[at]).min(1.0));
+        corrected[at] = largest;
+    }
+    corrected
+}
+
 /// Exact two-sided McNemar test on paired right/wrong answers: the probability that heads of equal
 /// accuracy disagree at least this unevenly. `first` and `second` hold one answer an image.
 pub fn mcnemar(first: &[bool], second: &[bool]) -> f64 {
@@ -124,6 +153,30 @@ mod tests {
         assert_eq!(quantiles(&[4.0, 1.0, 3.0, 2.0], [0.5, 0.0]), [2.5, 1.0]);
         assert_eq!(quantiles(&[7.0], [0.95]), [7.0]);
         assert!((quantiles(&[0.0, 10.0], [0.95])[0] - 9.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_normal_tail_is_that_of_tables() {
+        for (z, p) in [
+            (0.0, 0.5),
+            (1.0, 0.158_655_253_931_457_05),
+            (-1.0, 0.841_344_746_068_542_9),
+            (2.999, 0.001_354_336_533_727_105_7),
+            (3.001, 0.001_345_472_825_084_965_3),
+            (6.0, 9.865_876_450_376_946e-10),
+            (-6.0, 1.0 - 9.865_876_450_376_946e-10),
+        ] {
+            assert!((normal_tail(z) - p).abs() < 1e-12 * p, "{z}: {}", normal_tail(z));
+        }
+        assert!((normal_tail(1.0) + normal_tail(-1.0) - 1.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn holm_steps_down() {
+        let corrected = holm(&[0.04, 0.01, 0.03, 0.5]);
+        let expected = [0.09, 0.04, 0.09, 0.5];
+        assert!(corrected.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{corrected:?}");
+        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
     }
 
     #[test]

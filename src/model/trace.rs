@@ -82,6 +82,78 @@ pub struct Evidence {
     pub why_none: Option<String>,
 }
 
+/// Bins of the histogram of drawn exchanges.
+pub const HISTOGRAM_BINS: usize = 40;
+/// Where it ends, in deviations either side of the mean.
+pub const HISTOGRAM_END: f64 = 4.0;
+
+/// Whether the order matters (docs/definitions.md, section 10).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "there is one a trace")]
+pub enum OrderTest {
+    /// There is no such test.
+    None {
+        /// Why.
+        none: String,
+    },
+    /// What came out.
+    Tested {
+        /// Of the logit of the class that evidence is for.
+        logit: OrderContrast,
+        /// Of its margin over the strongest other class of a bag of the same tokens; absent where there is no other.
+        margin: Option<OrderContrast>,
+    },
+}
+
+/// What was read of a logit or of a margin, beside all other orders. In units of the logit, the bias included, but for
+/// the two parts of the split that an order adds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderContrast {
+    /// As it was read.
+    pub value: f64,
+    /// The other class of a margin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<usize>,
+    /// Whether the class was picked because it was predicted: p then describes, and does not test.
+    pub descriptive: bool,
+    /// What exchanging the tokens' rows of the plan gives.
+    pub reassigned: Reassigned,
+    /// The largest value of any exchange.
+    pub best: f64,
+    /// The smallest value of any exchange.
+    pub worst: f64,
+    /// `(value - mean) / (best - mean)`, at most 1; absent where all exchanges give the same.
+    pub headroom: Option<f64>,
+    /// What a bag of the same tokens gives.
+    pub content: f64,
+    /// What raster order, or the scan, adds to it.
+    pub fixed_order: f64,
+    /// What routing adds to that; 0 of a scan.
+    pub routing: f64,
+}
+
+/// All exchanges of tokens: mean and deviation exact, p counted over drawn ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reassigned {
+    /// Mean of all.
+    pub mean: f64,
+    /// Standard deviation of all.
+    pub std: f64,
+    /// `(value - mean) / std`; absent where all give the same.
+    pub z: Option<f64>,
+    /// `(1 + draws at least as high) / (draws + 1)`.
+    pub p: f64,
+    /// The same by the normal distribution of that mean and deviation.
+    pub p_normal: f64,
+    /// How many were drawn.
+    pub draws: usize,
+    /// How many of them lie in each of [`HISTOGRAM_BINS`] equal bins from [`HISTOGRAM_END`] deviations below the mean to as
+    /// many above, those beyond in the outermost; empty where all give the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<u32>,
+}
+
 /// Everything one look showed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {

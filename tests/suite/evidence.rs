@@ -34,15 +34,15 @@ fn indices(value: &Value) -> Vec<usize> {
     floats(value).into_iter().map(|x| x as usize).collect()
 }
 
-fn floats32(value: &Value) -> Vec<f32> {
+pub fn floats32(value: &Value) -> Vec<f32> {
     floats(value).into_iter().map(|x| x as f32).collect()
 }
 
-fn tokens(n: usize, width: usize, patches: Vec<f32>) -> Tokens {
+pub fn tokens(n: usize, width: usize, patches: Vec<f32>) -> Tokens {
     Tokens { grid: Grid::new(1, n), width, cls: None, registers: Vec::new(), patches }
 }
 
-fn direction(case: &Value, n: usize) -> Direction {
+pub fn direction(case: &Value, n: usize) -> Direction {
     let order = match case.get("order") {
         Some(order) => Order::Permutation(indices(order)),
         None => Order::Plan(Plan { n, share: floats(&case["plan"]) }),

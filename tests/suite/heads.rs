@@ -104,7 +104,7 @@ fn hundredth<'a>(gradients: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
 }
 
 /// Every case of the reference: file, grid name, probe, images, what the reference found.
-fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Vec<f64>>)) {
+pub fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String, Vec<f64>>)) {
     let expected = expected();
     for kind in HEADS.iter() {
         let files = files(kind.id);

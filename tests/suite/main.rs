@@ -33,6 +33,7 @@ mod names;
 mod npz;
 mod numbers;
 mod opening;
+mod order_test;
 mod origins;
 mod parquet;
 mod pictures;

@@ -9,6 +9,7 @@ pub mod evidence;
 pub mod intervention;
 pub mod localization;
 pub mod null_model;
+pub mod order_test;
 pub mod readout;
 pub mod stability;
 

@@ -11,6 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::diagnostics::{MEASURES, measure};
+use super::order_test::Exchanges;
 use crate::model::grid::Grid;
 use crate::model::memo::Memo;
 use crate::model::probe::head::scorer;
@@ -53,6 +54,7 @@ pub struct NullBands {
     known: Memo<(String, Grid), Band>,
     untrained: Memo<(String, Image), Arc<[Untrained]>>,
     scores: Memo<Image, Arc<[Vec<f64>]>>,
+    exchanges: Exchanges,
 }
 
 /// The grid of an image, and a number that tells its tokens from another's.
@@ -68,7 +70,13 @@ impl NullBands {
             known: Memo::new(MAX_BANDS),
             untrained: Memo::new(MAX_BANDS),
             scores: Memo::new(MAX_UNTRAINED),
+            exchanges: Exchanges::new(seed),
         }
+    }
+
+    /// The exchanges of tokens that order tests count over.
+    pub fn exchanges(&self) -> &Exchanges {
+        &self.exchanges
     }
 
     /// Random scores a band is made of.

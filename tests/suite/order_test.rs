@@ -1,0 +1,238 @@
+//! Order tests against float64 code written from the definitions (`tests/reference/order_test.py`), against exchanges that
+//! are carried out, and for every head of the list.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::order_test::{DRAWS, Exchanges, order_test};
+use ssmprobe::model::explain::readout;
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::io::array::Arrays;
+use ssmprobe::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
+use ssmprobe::model::probe::{Classifier, Probe};
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::{OrderContrast, OrderTest};
+
+use crate::close::assert_close;
+use crate::evidence::{direction, fixture, floats32, number, tokens};
+use crate::heads::each_case;
+
+/// A probe with this classifier; what it reads is given.
+fn probe(width: usize, classifier: Classifier) -> Probe {
+    let meta = json!({"format": 1, "head": "raster", "backbone": {"hidden_size": width}});
+    Probe::new(serde_json::from_value(meta).expect("metadata"), Arrays::new(), classifier)
+}
+
+/// A case of the reference: the probe, its tokens and what it read of them.
+fn case(case: &Value) -> (Probe, Tokens, HeadOutput) {
+    let (n, width) = (number(&case["n"]) as usize, number(&case["width"]) as usize);
+    let classifier = Classifier { weight: floats32(&case["weight"]), bias: floats32(&case["bias"]) };
+    let directions = case["directions"].as_array().expect("directions");
+    let form = Form::Scan(directions.iter().map(|d| direction(d, n)).collect());
+    let tokens = tokens(n, width, floats32(&case["tokens"]));
+    (probe(width, classifier), tokens, HeadOutput { scores: None, form })
+}
+
+fn tested(
+    probe: &Probe,
+    tokens: &Tokens,
+    reading: &HeadOutput,
+    class: usize,
+) -> (OrderContrast, Option<OrderContrast>) {
+    match order_test(probe, Intervention::None, reading, tokens, (class, false), &Exchanges::new(0)) {
+        OrderTest::Tested { logit, margin } => (logit, margin),
+        OrderTest::None { none } => panic!("no test: {none}"),
+    }
+}
+
+fn assert_is(name: &str, found: &OrderContrast, expected: &Value) {
+    let null = &found.reassigned;
+    for (what, found) in [
+        ("value", found.value),
+        ("mean", null.mean),
+        ("std", null.std),
+        ("p_normal", null.p_normal),
+        ("best", found.best),
+        ("worst", found.worst),
+        ("content", found.content),
+        ("fixed_order", found.fixed_order),
+        ("routing", found.routing),
+    ] {
+        assert_close(format!("{name}, {what}"), found, number(&expected[what]), 1e-9);
+    }
+    for (what, found) in [("z", null.z), ("headroom", found.headroom)] {
+        assert_eq!(found.is_some(), !expected[what].is_null(), "{name}, {what}");
+        if let Some(found) = found {
+            assert_close(format!("{name}, {what}"), found, number(&expected[what]), 1e-8);
+        }
+    }
+    assert_eq!(found.against, expected.get("against").map(|against| number(against) as usize), "{name}");
+    // Counted over other draws: all of few tokens, very many of more.
+    let tail = number(&expected["tail"]);
+    let allowed = 5.0 * (tail * (1.0 - tail) / DRAWS as f64 * 1.2).sqrt() + 2e-4;
+    assert_close(format!("{name}, p"), null.p, tail, allowed);
+    let histogram: u32 = null.histogram.iter().sum();
+    assert_eq!(histogram as usize, if null.z.is_some() { null.draws } else { 0 }, "{name}, histogram");
+}
+
+#[test]
+pub fn order_tests_equal_the_reference() {
+    let cases = fixture("order_test");
+    assert!(cases.iter().any(|case| case["expected"]["logit"]["z"].is_null()), "nothing that cannot vary");
+    for document in &cases {
+        let name = document["name"].as_str().expect("a name");
+        let (probe, tokens, reading) = case(document);
+        let (logit, margin) = tested(&probe, &tokens, &reading, number(&document["class"]) as usize);
+        assert_is(&format!("{name}, logit"), &logit, &document["expected"]["logit"]);
+        assert_eq!(margin.is_some(), document["expected"].get("margin").is_some(), "{name}");
+        if let Some(margin) = margin {
+            assert_is(&format!("{name}, margin"), &margin, &document["expected"]["margin"]);
+        }
+    }
+}
+
+/// The same reading with the places of its tokens exchanged: token `i` is read as token `pi[i]` was.
+fn exchanged(reading: &HeadOutput, pi: &[usize]) -> HeadOutput {
+    let Form::Scan(directions) = &reading.form else { panic!("no scan") };
+    let moved = directions.iter().map(|direction| {
+        let order = match &direction.order {
+            Order::Plan(plan) => Order::Plan(Plan {
+                n: plan.n,
+                share: pi.iter().flat_map(|&j| plan.row(j).to_vec()).collect(),
+            }),
+            Order::Permutation(order) => {
+                let token_in = |place: &usize| pi.iter().position(|j| j == place).expect("a permutation");
+                Order::Permutation(order.iter().map(token_in).collect())
+            }
+        };
+        Direction { order, ..direction.clone() }
+    });
+    HeadOutput { scores: None, form: Form::Scan(moved.collect()) }
+}
+
+/// The closed form of the null against 20,000 orders that are read.
+#[test]
+fn the_null_is_what_exchanged_tokens_give() {
+    const ORDERS: usize = 20_000;
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for document in fixture("order_test").iter().filter(|case| case["n"] == 14) {
+        let name = document["name"].as_str().expect("a name");
+        let (probe, tokens, reading) = case(document);
+        let class = number(&document["class"]) as usize;
+        let null = tested(&probe, &tokens, &reading, class).0;
+        let Classifier { weight, bias } = &probe.classifier;
+        let (row, bias) = (&weight[class * tokens.width..][..tokens.width], &bias[class..=class]);
+        let mut pi: Vec<usize> = (0..tokens.grid.len()).collect();
+        let values: Vec<f64> = (0..ORDERS)
+            .map(|_| {
+                pi.shuffle(&mut rng);
+                readout::logits(&exchanged(&reading, &pi), &tokens, row, bias)[0]
+            })
+            .collect();
+        let mean = values.iter().sum::<f64>() / ORDERS as f64;
+        let squares: Vec<f64> = values.iter().map(|x| (x - null.reassigned.mean).powi(2)).collect();
+        let variance = squares.iter().sum::<f64>() / ORDERS as f64;
+        let error = |values: &[f64], mean: f64| {
+            (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / ORDERS as f64 / ORDERS as f64).sqrt()
+        };
+        assert_close(format!("{name}, mean"), mean, null.reassigned.mean, 5.0 * error(&values, mean));
+        let expected = null.reassigned.std.powi(2);
+        assert_close(format!("{name}, variance"), variance, expected, 5.0 * error(&squares, variance));
+        assert!(
+            values.iter().all(|x| *x < null.best + 1e-9 && *x > null.worst - 1e-9),
+            "{name}: beyond the ends"
+        );
+    }
+}
+
+#[test]
+fn every_head_is_tested_or_says_why_not() {
+    let mut tested_heads = 0;
+    each_case(|case, probe, images, _| {
+        for (seed, image) in images.iter().enumerate() {
+            let reading = probe.reading(image, seed as u64).expect("tokens that fit");
+            let logits = readout::logits(&reading, image, &probe.classifier.weight, &probe.classifier.bias);
+            let test = order_test(probe, Intervention::None, &reading, image, (1, true), &Exchanges::new(3));
+            let has_kernel = matches!(&reading.form, Form::Scan(d) if d.iter().all(|d| d.radius.is_some()));
+            match test {
+                OrderTest::None { none } => assert!(!has_kernel && none.len() > 30, "{case}: {none}"),
+                OrderTest::Tested { logit, margin } => {
+                    assert!(has_kernel, "{case}");
+                    let margin = margin.expect("several classes");
+                    let against = margin.against.expect("a rival");
+                    assert_close(case, logit.value, logits[1], 1e-9);
+                    assert_close(case, margin.value, logits[1] - logits[against], 1e-9);
+                    for contrast in [logit, margin] {
+                        let parts = contrast.content + contrast.fixed_order + contrast.routing;
+                        assert_close(case, parts, contrast.value, 1e-9);
+                        assert_close(case, contrast.content, contrast.reassigned.mean, 1e-9);
+                        let mut ends = [contrast.worst, contrast.value, contrast.best];
+                        ends[1] = ends[1].clamp(ends[0] - 1e-9, ends[2] + 1e-9);
+                        assert!(ends[1] == contrast.value && contrast.descriptive, "{case}");
+                        let scans = probe.head().router().is_none();
+                        assert_eq!(contrast.routing == 0.0, scans, "{case}");
+                    }
+                    tested_heads += 1;
+                }
+            }
+        }
+    });
+    assert!(tested_heads > 20, "{tested_heads}");
+}
+
+#[test]
+fn positions_permuted_behind_a_router_have_no_test() {
+    let document = fixture("order_test").into_iter().find(|case| case["directions"][0].get("plan").is_some());
+    let (probe, tokens, reading) = case(&document.expect("a learned order"));
+    let change = Intervention::Scrambled(0);
+    let test = order_test(&probe, change, &reading, &tokens, (0, false), &Exchanges::new(0));
+    assert!(matches!(test, OrderTest::None { none } if none.contains("behind the router")));
+}
+
+/// Random orders are what the null says they are: their p values are uniform (Kolmogorov and Smirnov, p above 0.001).
+#[test]
+fn random_orders_have_uniform_p() {
+    const IMAGES: usize = 500;
+    let (n, width, classes) = (20, 6, 4);
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut draw = |count: usize| -> Vec<f32> {
+        (0..count).map(|_| ssmprobe::model::stats::normal(&mut rng) as f32).collect()
+    };
+    let classifier = Classifier { weight: draw(classes * width), bias: draw(classes) };
+    let gain = direction(&json!({"order": [0], "shared": draw(n), "radius": 0.9}), 1);
+    let probe = probe(width, classifier);
+    let exchanges = Exchanges::new(0);
+    let mut p: Vec<f64> = (0..IMAGES)
+        .map(|image| {
+            let tokens = Tokens { grid: Grid::new(4, 5), ..tokens(n, width, draw(n * width)) };
+            let mut order: Vec<usize> = (0..n).collect();
+            order.shuffle(&mut ChaCha8Rng::seed_from_u64(1000 + image as u64));
+            let form = Form::Scan(vec![Direction { order: Order::Permutation(order), ..gain.clone() }]);
+            let reading = HeadOutput { scores: None, form };
+            let test = order_test(
+                &probe,
+                Intervention::None,
+                &reading,
+                &tokens,
+                (image % classes, false),
+                &exchanges,
+            );
+            match test {
+                OrderTest::Tested { margin, .. } => margin.expect("a rival").reassigned.p,
+                OrderTest::None { none } => panic!("{none}"),
+            }
+        })
+        .collect();
+    p.sort_by(f64::total_cmp);
+    let gap = |(at, p): (usize, &f64)| {
+        let (low, high) = (at as f64 / IMAGES as f64, (at + 1) as f64 / IMAGES as f64);
+        (p - low).abs().max((high - p).abs())
+    };
+    let distance = p.iter().enumerate().map(gap).fold(0.0, f64::max);
+    assert!(
+        distance * (IMAGES as f64).sqrt() < 1.95,
+        "the largest gap to the uniform distribution is {distance}"
+    );
+}
