@@ -169,7 +169,7 @@ impl State {
         let compared = wanted.selection.is_some()
             || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
-        let mut looks = compared || !wanted.backbones.is_empty();
+        let mut looks = compared || !wanted.backbones.is_empty() || wanted.own.is_some();
         if let Some(new) = wanted.preferences {
             let views = std::mem::replace(&mut self.views, new.views);
             let explain = std::mem::replace(&mut self.explain, new.explain);
