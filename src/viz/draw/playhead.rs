@@ -9,6 +9,8 @@ use crate::model::trace::Trace;
 
 /// How long the pointer of a mark is, in points.
 const POINTER_PT: f32 = 4.0;
+/// A row or a column that is thinner is marked by one line, not by its edges.
+const THIN_PT: f32 = 3.0;
 /// A place so many times as long as it is wide is a row or a column.
 const LONG: f32 = 2.0;
 
@@ -53,12 +55,15 @@ fn mark(scene: &mut Scene, place: Box2, theme: &Theme) {
 
 /// The edges of a row or a column; one that is thin becomes a line.
 fn band(scene: &mut Scene, place: Box2, theme: &Theme) {
-    let Box2 { x, y, w, h } = place;
-    let thin = |length: f32| if length < 3.0 { length / 2.0 } else { 0.0 };
-    let (dx, dy) = if h > w { (thin(w), 0.0) } else { (0.0, thin(h)) };
-    let place = Box2::new(x + dx, y + dy, w - 2.0 * dx, h - 2.0 * dy);
-    scene.outline(place, Stroke::new(1.9, theme.ground.alpha(0.8)));
-    scene.outline(place, Stroke::new(0.9, theme.playhead()));
+    let ([across, down], Box2 { x, y, w, h }) = (place.center(), place);
+    let line = if h > w { [[across, y], [across, y + h]] } else { [[x, down], [x + w, down]] };
+    for stroke in [Stroke::new(1.9, theme.ground.alpha(0.8)), Stroke::new(0.9, theme.playhead())] {
+        if w.min(h) < THIN_PT {
+            scene.line(line.into(), stroke);
+        } else {
+            scene.outline(place, stroke);
+        }
+    }
 }
 
 fn pointer(scene: &mut Scene, points: [Point; 3], theme: &Theme) {

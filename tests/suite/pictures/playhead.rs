@@ -82,6 +82,21 @@ fn the_token_read_last_is_marked_in_evidence_kernel_matrix_and_path() {
     }
 }
 
+#[test]
+fn a_position_too_thin_for_two_edges_is_one_line_through_its_plot() {
+    let trace = crate::traces::sinkhorn_trace();
+    let n = trace.grid.len();
+    for theme in looks() {
+        let options = Options { step: Some(40), ..Options::default() };
+        let marks = drawn("kernel", &trace, &options, &theme);
+        let axes = marks.axes(0);
+        let [line] = marks.lines(theme.playhead(), 2)[..] else { panic!("one line") };
+        let x = axes.x.at((n - 40) as f64);
+        assert!(line.iter().all(|point| near(point[0], x)), "{line:?}, not at {x}");
+        assert!(near((line[1][1] - line[0][1]).abs(), axes.area.h), "from top to bottom");
+    }
+}
+
 /// Where the tips of the pointers of this colour are painted, on the screen.
 fn pointers(output: &egui::FullOutput, color: Color) -> Vec<egui::Pos2> {
     fn collect(shape: &egui::Shape, color: egui::Color32, found: &mut Vec<egui::Pos2>) {
