@@ -647,7 +647,7 @@ fn an_image_gets_a_star_and_a_note_and_the_gallery_shows_the_starred_alone() {
 #[test]
 fn layer_and_size_are_chosen_beside_the_backbones_name() {
     let mut window = Window::ready();
-    window.click("Layer: Last layer (2)");
+    window.click("Layer: Last layer");
     window.click("Layer 1");
     window.answer();
     assert_eq!(window.harness.state().state.backbone_options.layer, Some(1));

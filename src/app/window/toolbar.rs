@@ -14,9 +14,9 @@ use crate::viz::draw::font;
 use crate::viz::heading::capitalised;
 
 /// Width from which all has the room it likes.
-const FULL_PX: f32 = 1150.0;
+const FULL_PX: f32 = 1260.0;
 /// What does not shrink.
-const FIXED_PX: f32 = 330.0;
+const FIXED_PX: f32 = 420.0;
 /// Share of its room from which a choice has its name before it.
 const NAMED_FROM: f32 = 0.6;
 
@@ -71,7 +71,7 @@ fn note(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
         cx.choose(Action::StarImage);
     }
     let text =
-        if note.text.is_empty() { "Note…".to_owned() } else { font::fit(&note.text, 13.5, 170.0 * room) };
+        if note.text.is_empty() { "Note…".to_owned() } else { font::fit(&note.text, 13.5, 90.0 * room) };
     let about = if note.text.is_empty() { Action::NoteImage.tooltip() } else { &note.text };
     if ui.button(text).on_hover_text(about).clicked() {
         cx.choose(Action::NoteImage);

@@ -15,6 +15,8 @@ use crate::model::backbone::order::MaeOrder;
 const SIDES: [usize; 14] = [4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 37, 48];
 /// Seeds of ViT-MAE's shuffles that are offered.
 const SEEDS: std::ops::Range<u64> = 0..4;
+/// Width of a choice beside a name.
+const BESIDE_PX: f32 = 70.0;
 /// Height of a long list.
 const LIST_PX: f32 = 320.0;
 
@@ -41,27 +43,31 @@ pub fn beside(
 ) {
     let now = now(cx, backbone);
     let mut wanted = now;
-    let layer = small(ui, &layer_name(now.layer, info.layers), "Layer", |ui| {
-        ui.weak("Tokens after which layer are read");
-        layers(ui, info.layers, &mut wanted.layer);
-        ui.separator();
-        ui.menu_button("Another layer beside it", |ui| {
-            let mut other = now;
-            layers(ui, info.layers, &mut other.layer);
-            if other != now {
-                cx.send(Command::OpenBeside(id, other));
-            }
-        })
-        .response
-        .on_hover_text("Opens the backbone once more, so that probes of both layers stand side by side");
+    ui.vertical(|ui| {
+        ui.spacing_mut().item_spacing.y = 1.0;
+        let text = now.layer.map_or("Last layer".to_owned(), |layer| format!("Layer {layer}"));
+        let layer = small(ui, &text, "Layer", |ui| {
+            ui.weak("Tokens after which layer are read");
+            layers(ui, info.layers, &mut wanted.layer);
+            ui.separator();
+            ui.menu_button("Another layer beside it", |ui| {
+                let mut other = now;
+                layers(ui, info.layers, &mut other.layer);
+                if other != now {
+                    cx.send(Command::OpenBeside(id, other));
+                }
+            })
+            .response
+            .on_hover_text("Opens the backbone once more, so that probes of both layers stand side by side");
+        });
+        layer.on_hover_text("Tokens after which layer are read");
+        let size = now.pixels.map_or("Own size".to_owned(), |pixels| format!("{pixels} px"));
+        let size = small(ui, &size, "Size of images", |ui| {
+            ui.weak("Side of the images it reads");
+            sizes(ui, info.patch, &mut wanted.pixels);
+        });
+        size.on_hover_text("Side of the images it reads");
     });
-    layer.on_hover_text("Tokens after which layer are read");
-    let size = now.pixels.map_or("Own size".to_owned(), |pixels| format!("{pixels} px"));
-    let size = small(ui, &size, "Size of images", |ui| {
-        ui.weak("Side of the images it reads");
-        sizes(ui, info.patch, &mut wanted.pixels);
-    });
-    size.on_hover_text("Side of the images it reads");
     if wanted != now {
         set(cx, id, backbone, wanted);
     }
@@ -70,6 +76,7 @@ pub fn beside(
 /// A small button with a menu; `name` is what a screen reader says before what is chosen.
 fn small(ui: &mut Ui, text: &str, name: &str, add: impl FnOnce(&mut Ui)) -> Response {
     let button = egui::Button::new(RichText::new(text).small()).small();
+    let button = button.min_size(egui::Vec2::new(BESIDE_PX, 0.0));
     let response = egui::containers::menu::MenuButton::from_button(button).ui(ui, add).0;
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{name}: {text}")));
     response

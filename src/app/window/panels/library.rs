@@ -22,7 +22,7 @@ use crate::viz::{Info, TabGroup};
 /// Height of the buttons that evaluate.
 const EVALUATE_PX: f32 = 24.0;
 /// Room for layer and size beside a backbone's name.
-const CHOICES_PX: f32 = 132.0;
+const CHOICES_PX: f32 = 86.0;
 
 #[derive(Default)]
 pub struct Library {
