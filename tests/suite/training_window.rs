@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use eframe::egui::{self, Modifiers};
+use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
@@ -536,7 +537,8 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
     let deviation = "Epoch 1.0\nsinkhorn · birds-large: 82.5 ± 1.4 %\ngap · birds-large: 81.5 ± 1.4 %\n\
                      sinkhorn · birds-tiny: 63.5 ± 1.4 %\ngap · birds-tiny: 62.5 ± 1.4 %";
     assert_eq!(said(&pane), deviation);
-    pane.0.click("Band");
+    pane.0.harness.get_by_role_and_label(egui::accesskit::Role::ComboBox, "Band").click();
+    pane.0.harness.run();
     pane.0.click("95 % interval of the mean");
     pane.0.harness.hover_at(plot.center());
     pane.0.harness.run();

@@ -659,7 +659,10 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     // Another layer beside it: the same backbone twice, each with a layer of its own.
     window.click("Layer: Layer 1");
     window.click("Another layer beside it");
-    window.click("Layer 0");
+    // The menu it hangs from has the same layers; its own stand further to the right.
+    let all = window.harness.query_all_by_label("Layer 0");
+    all.max_by(|a, b| a.rect().left().total_cmp(&b.rect().left())).expect("a layer").click();
+    window.harness.run();
     window.answer();
     let state = &window.harness.state().state;
     let own: Vec<_> =
@@ -668,7 +671,8 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     assert_eq!(state.backbone_options.layer, Some(1), "the first one stays as it is");
     // And in the training form.
     window.click("Training");
-    window.click("Tokens");
+    window.harness.get_by_role_and_label(Role::ComboBox, "Tokens").click();
+    window.harness.run();
     window.click("Layer 0");
     assert_eq!(window.harness.state().state.training.form.tokens.taking.layer, Some(0));
 }
