@@ -154,6 +154,18 @@ pub struct Reassigned {
     pub histogram: Vec<u32>,
 }
 
+/// What was subtracted from a trace that is a difference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// Image file name.
+    pub image: String,
+    /// Probe file name.
+    pub probe: String,
+    /// How it was read.
+    #[serde(default, skip_serializing_if = "Reading::is_as_trained")]
+    pub reading: Reading,
+}
+
 /// Everything one look showed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
@@ -197,6 +209,9 @@ pub struct Trace {
     pub evidence: Evidence,
     /// Diagnostics by name, in the order of docs/definitions.md, section 5; empty without a plan.
     pub diagnostics: IndexMap<String, Diagnostic>,
+    /// What was subtracted: scores, weights and evidence are then differences, all else is the trace's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minus: Option<Reference>,
 }
 
 /// An RGB picture on the host.

@@ -3,11 +3,17 @@
 
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Anchor, Scene, Theme, font};
+use crate::viz::figures::plot::stem;
 use crate::viz::{Empty, Size};
 
-/// How a trace was read, where that is not as trained.
+/// How a trace was read, where that is not as trained, and what it is a difference from.
 pub fn of_trace(trace: &Trace) -> Option<String> {
-    of_reading(&trace.reading)
+    let read = of_reading(&trace.reading);
+    let Some(minus) = &trace.minus else { return read };
+    let image = if minus.image == trace.image { String::new() } else { format!(" on {}", minus.image) };
+    let changes = minus.reading.changes().map_or_else(String::new, |changes| format!(" ({changes})"));
+    let difference = format!("Difference (Δ) from {}{changes}{image}", stem(&minus.probe));
+    Some(read.map_or_else(|| difference.clone(), |read| format!("{read}. {difference}")))
 }
 
 /// It in words, where it is not as trained.

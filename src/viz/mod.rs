@@ -7,6 +7,7 @@
 //! width.
 
 pub mod compare;
+pub mod difference;
 pub mod draw;
 pub mod export;
 pub mod figures;
@@ -18,7 +19,7 @@ pub use figures::{FIGURES, find};
 use serde::{Deserialize, Serialize};
 
 use crate::model::trace::{Routing, Trace};
-use draw::{Hover, Map, Readout, Scene, Table, Theme, playhead};
+use draw::{Hover, Keys, Map, Readout, Scene, Table, Theme, playhead};
 
 /// One column of a two-column page, 85 mm, in points.
 pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
@@ -70,6 +71,9 @@ pub struct Options {
     pub limits: Option<(f64, f64)>,
     /// The same of evidence by the paper's proxy, which has a scale of its own.
     pub proxy_limits: Option<(f64, f64)>,
+    /// Who draws legends and colour bars.
+    #[serde(skip)]
+    pub keys: Keys,
 }
 
 impl Default for Options {
@@ -83,6 +87,7 @@ impl Default for Options {
             step: None,
             limits: None,
             proxy_limits: None,
+            keys: Keys::Own,
         }
     }
 }
@@ -215,6 +220,21 @@ pub trait Figure: Sync {
     /// Whether a comparison of probes shows it at first.
     fn is_compared(&self) -> bool {
         false
+    }
+
+    /// Least width at which it can be read beside others, in points.
+    fn least_width(&self) -> f32 {
+        130.0
+    }
+
+    /// Whether several in a row share one legend, one colour bar and one upward axis.
+    fn shares_keys(&self) -> bool {
+        false
+    }
+
+    /// The scale its values are on, where traces may differ in that: those of one scale share their limits.
+    fn scale(&self, _trace: &Trace) -> &'static str {
+        ""
     }
 
     /// Whether it names classes, so that the true one belongs beside it.

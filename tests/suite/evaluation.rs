@@ -675,6 +675,11 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     assert_eq!(shown(&window), [true, false, true, true]);
     window.click("gap");
     assert_eq!(shown(&window), [false, true, false, false]);
+    // Nobody was asked with null bands of another seed.
+    let settings = ExplainSettings { seed: 1, ..ExplainSettings::default() };
+    window.harness.state_mut().dispatch(Command::SetExplainSettings(settings));
+    window.harness.run();
+    assert!(window.has("No image passes the filter") && shown(&window) == [false; 4]);
 }
 
 #[test]

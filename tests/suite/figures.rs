@@ -217,3 +217,55 @@ fn what_cannot_be_drawn_is_said() {
         ssmprobe::viz::figures::all().count()
     );
 }
+
+#[test]
+fn differences_are_drawn_against_a_column_or_a_file() {
+    let folder = stored();
+    let mut other = traces::sinkhorn_trace();
+    other.probe = "softsort.safetensors".into();
+    other.token_weight.iter_mut().flatten().for_each(|v| *v *= 0.5);
+    std::fs::write(folder.path().join("softsort.json"), serde_json::to_vec(&other).unwrap()).unwrap();
+    let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let one = ["--trace", "sinkhorn.json", "--figure", "photo"];
+    figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.svg"]].concat()).success();
+    let svg = text("a.svg");
+    assert!(svg.contains("Difference (Δ) from softsort") && svg.contains("Δ weight in the sum"), "{svg}");
+    assert!(svg.contains("minus grosbeak.jpg through softsort.safetensors"));
+    figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.csv"]].concat()).success();
+    let csv = text("a.csv");
+    let row: Vec<&str> = csv.lines().find(|line| line.starts_with("0,")).unwrap().split(',').collect();
+    let half = f64::from(other.token_weight.as_ref().unwrap()[0]);
+    assert!(csv.contains("delta_token_weight"), "{csv}");
+    assert_close("half of it", row[3].parse::<f64>().unwrap(), half, 1e-9);
+    let both =
+        ["--trace", "sinkhorn.json", "--trace", "softsort.json", "--figure", "photo", "--width", "174"];
+    figures(folder.path(), &[&both[..], &["--against", "2", "--out", "b.svg"]].concat()).success();
+    let svg = text("b.svg");
+    assert!(svg.contains(">Weight in the sum<") && svg.contains(">Δ weight in the sum<"), "either scale");
+    assert!(svg.contains("Picture: of softsort, and the difference (Δ) of the others from it"), "{svg}");
+    for (arguments, code, words) in [
+        (["photo", "3"], 2, "--against 3: give a column from 1 to 2, or a file"),
+        (["photo", "none.json"], 1, "cannot read none.json"),
+        (["assignment", "1"], 1, "--against goes with photo, token_map, evidence"),
+    ] {
+        let [figure, against] = arguments;
+        let traces = ["--trace", "sinkhorn.json", "--trace", "softsort.json", "--out", "c.svg"];
+        let failed =
+            figures(folder.path(), &[&traces[..], &["--figure", figure, "--against", against]].concat())
+                .code(code);
+        let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn columns_that_do_not_fit_end_with_what_would_do() {
+    let folder = stored();
+    let four = ["--trace", "sinkhorn.json"].repeat(4);
+    let four = [&four[..], &["--figure", "evidence", "--out", "four.svg"]].concat();
+    let failed = figures(folder.path(), &four).code(2);
+    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(said.contains("4 columns side by side need") && said.contains("--columns 2"), "{said}");
+    assert!(!folder.path().join("four.svg").exists());
+    figures(folder.path(), &[&four[..], &["--columns", "2"]].concat()).success();
+}

@@ -97,6 +97,7 @@ pub(super) fn trace(image: &str) -> Trace {
             why_none: None,
         },
         diagnostics: IndexMap::new(),
+        minus: None,
     }
 }
 

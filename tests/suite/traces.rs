@@ -140,6 +140,7 @@ fn base(head: &str) -> Trace {
             why_none: None,
         },
         diagnostics: IndexMap::new(),
+        minus: None,
     }
 }
 

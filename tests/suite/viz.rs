@@ -7,15 +7,16 @@ use egui_kittest::Harness;
 use resvg::usvg;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::trace::{Matrix, Reading, Routing, Trace};
+use ssmprobe::viz::compare::Comparison;
+use ssmprobe::viz::difference;
 use ssmprobe::viz::draw::paint::Canvas;
 use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Item, Scene, Shape};
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::curves::{self, Curves, Series};
-use ssmprobe::viz::figures::plot::{Plot as _, TracePlot};
-use ssmprobe::viz::{
-    COLUMN, Empty, FIGURES, Figure, Options, Shared, compare, draw_column, export, find, shared,
-};
+use ssmprobe::viz::figures::plot::Plot as _;
+use ssmprobe::viz::figures::trace_plot::TracePlot;
+use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, Shared, draw_column, export, find, shared};
 
 use crate::{npz, traces};
 
@@ -230,13 +231,13 @@ fn probes_stand_side_by_side_on_one_scale() {
         ["scan_path", "assignment", "evidence"].map(|id| find(id).unwrap()).into();
     for theme in [Theme::light(), Theme::dark()] {
         let width = export::points(174.0);
-        let scene = compare::scene(&traces, &figures, &Options::default(), &theme, width).unwrap();
+        let scene = Comparison::new(&traces, &figures, &Options::default()).scene(&theme, width).unwrap();
         let svg = export::svg(&scene, "");
         assert!(svg.contains("gap reads no order"), "an empty cell says why");
         parse(&svg);
         gallery(if theme.dark { "compare-dark" } else { "compare" }, &scene);
     }
-    assert!(compare::scene(&[], &figures, &Options::default(), &Theme::light(), 300.0).is_err());
+    assert!(Comparison::new(&[], &figures, &Options::default()).scene(&Theme::light(), 300.0).is_err());
 }
 
 #[test]
@@ -256,10 +257,11 @@ fn the_proxy_of_evidence_shares_its_limits_too() {
     assert_ne!(alone, drawn([exact, proxy]));
     assert_eq!(alone, drawn([exact, figure.proxy_limits(&one)]));
     // The same in a comparison: every column is drawn as it would be within what all of them need.
-    let both =
-        compare::scene(&[&one, &other], &[figure], &Options::default(), &Theme::print(), 400.0).unwrap();
+    let both = Comparison::new(&[&one, &other], &[figure], &Options::default())
+        .scene(&Theme::print(), 400.0)
+        .unwrap();
     let set = Options::default().within([exact, proxy]);
-    let said = compare::scene(&[&one, &other], &[figure], &set, &Theme::print(), 400.0).unwrap();
+    let said = Comparison::new(&[&one, &other], &[figure], &set).scene(&Theme::print(), 400.0).unwrap();
     assert_eq!(export::svg(&both, ""), export::svg(&said, ""));
     assert!(alone.contains("In raster order"));
 }
@@ -612,4 +614,52 @@ fn every_picture_and_its_name_say_what_was_changed() {
     );
     let said = written(&order.unwrap().items);
     assert!(!said.contains("sinkhorn"), "a random order is no trained one: {said}");
+}
+
+#[test]
+fn what_is_a_difference_is_written_with_a_delta() {
+    let (one, mut other) = (all()[0].clone(), all()[0].clone());
+    other.reading.change = Intervention::NoRouting;
+    other.evidence.token.iter_mut().flatten().for_each(|v| *v -= 0.01);
+    let made = difference::subtract(&one, &other).expect("one grid");
+    for (id, words) in [
+        ("photo", "Δ weight in the sum"),
+        ("token_map", "Δ contribution to the logit"),
+        ("evidence", "Δ evidence (logit)"),
+    ] {
+        let figure = find(id).expect("a figure");
+        let said = written(&column(id, &made, &Options::default()).expect("a difference").items);
+        let over = "Difference (Δ) from sinkhorn (no routing)";
+        assert!(said.starts_with(over) && said.contains(words), "{id}: {said}");
+        let heads = figure.table(&made).heads();
+        assert!(heads.iter().any(|head| head.starts_with("delta_")), "{heads:?}");
+        let plain = written(&column(id, &one, &Options::default()).expect("a figure").items);
+        assert!(
+            !plain.contains('Δ') && !figure.table(&one).heads().concat().contains("delta"),
+            "{id}: {plain}"
+        );
+    }
+    let said = written(&column("token_map", &made, &Options::default()).expect("a difference").items);
+    assert!(said.contains("Δ sum +1.96, Δ bias 0, Δ logit +1.96"), "196 tokens, 0.01 each: {said}");
+    let read =
+        find("token_map").expect("a figure").readout(&made, Hover { token: Some(3), ..Hover::default() });
+    assert!(read.lines.contains(&("Δ evidence".into(), "+0.01".into())), "{read:?}");
+}
+
+#[test]
+fn a_page_that_is_too_narrow_says_what_would_do() {
+    let traces: Vec<&Trace> = all().iter().cycle().take(6).collect();
+    let figures: Vec<&dyn Figure> = ["token_map", "evidence"].map(|id| find(id).unwrap()).into();
+    let options = Options::default();
+    let comparison = Comparison::new(&traces, &figures, &options);
+    assert_eq!(comparison.narrow(&Theme::print(), export::points(174.0)), None);
+    let narrow = comparison.narrow(&Theme::print(), COLUMN).expect("six columns on 85 mm");
+    let rows = narrow.in_rows().expect("some fit");
+    assert!(narrow.fitting >= 2 && rows <= narrow.fitting && narrow.needed > 85.0, "{narrow:?}");
+    let error = comparison.scene(&Theme::print(), COLUMN).unwrap_err().0;
+    assert!(error.contains(&format!("--columns {rows}")) && error.contains("--width"), "{error}");
+    let fits = |comparison: Comparison<'_>, width: f32| comparison.scene(&Theme::print(), width).is_ok();
+    assert!(fits(Comparison { columns: Some(rows), ..comparison }, COLUMN), "rows of {rows}");
+    assert!(fits(comparison, export::points(narrow.needed)), "{} mm", narrow.needed);
+    assert!(!fits(comparison, export::points(narrow.needed - 2.0)), "no less would do");
 }

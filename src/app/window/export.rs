@@ -11,6 +11,7 @@ use super::exporter::Outcome;
 use crate::app::jobs::history::quoted;
 use crate::app::window::style;
 use crate::model::io::atomic_file;
+use crate::viz::compare::Narrow;
 use crate::viz::draw::{Scene, Theme, color32};
 use crate::viz::export::{self, GIF_DPI, PNG_DPI};
 use crate::viz::figures::plot::{Plot, Source};
@@ -45,6 +46,8 @@ pub struct Export {
     stills: usize,
     /// Whether its data are written beside it.
     with_sources: bool,
+    /// Why it does not fit on a page of this width, as last asked.
+    narrow: Option<(f32, Option<Narrow>)>,
     /// Why it could not be written.
     pub error: Option<String>,
 }
@@ -70,12 +73,17 @@ impl Export {
             dpi: PNG_DPI,
             stills: STILLS,
             with_sources: true,
+            narrow: None,
             error: None,
         }
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<ExportStep> {
-        let title = format!("Export {}", self.plot.caption().title.to_lowercase());
+        // A name within keeps its capitals.
+        let title = self.plot.caption().title;
+        let mut letters = title.chars();
+        let first = letters.next().map(char::to_lowercase).into_iter().flatten().collect::<String>();
+        let title = format!("Export {first}{}", letters.as_str());
         dialog::show(ui.ctx(), "export", 540.0, &title, |ui| self.inside(ui))
     }
 
@@ -152,7 +160,7 @@ impl Export {
             });
             ui.end_row();
         });
-        let ready = self.faults(ui);
+        let ready = self.faults(ui) & self.fits(ui);
         let sources = self.plot.sources();
         if let Some(first) = sources.first() {
             let text = match (first, sources.len()) {
@@ -183,12 +191,33 @@ impl Export {
         row.inner
     }
 
+    /// Says why its columns do not fit on the page, and offers what would do; whether they fit.
+    fn fits(&mut self, ui: &mut Ui) -> bool {
+        let width = self.width;
+        if is_numbers(self.format) {
+            return true;
+        }
+        if self.narrow.is_none_or(|(known, _)| known != width) {
+            self.narrow = Some((width, self.plot.narrow(export::points(width))));
+        }
+        let Some((_, Some(narrow))) = self.narrow else { return true };
+        ui.add(red(ui, &narrow.why()));
+        ui.horizontal(|ui| {
+            let rows = narrow.in_rows().and_then(|columns| Some((columns, self.plot.in_rows(columns)?)));
+            if let Some((columns, plot)) = rows
+                && ui.button(format!("Rows of {columns}")).on_hover_text("The others stand below").clicked()
+            {
+                (self.plot, self.narrow) = (plot, None);
+            }
+            if ui.button(format!("{} mm wide", narrow.needed)).clicked() {
+                self.width = narrow.needed;
+            }
+        });
+        false
+    }
+
     /// Says why it cannot be written there, and makes a folder that is missing; whether it can.
     fn faults(&mut self, ui: &mut Ui) -> bool {
-        let theme = style::theme(ui);
-        let red = |text: &str| {
-            egui::Label::new(egui::RichText::new(text).color(color32(style::failed(&theme)))).wrap()
-        };
         let folder = Path::new(&self.path).parent().filter(|folder| !folder.as_os_str().is_empty());
         let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
         if let Some(folder) = &missing {
@@ -198,10 +227,10 @@ impl Export {
                         .err()
                         .map(|error| format!("It cannot be made: {error}"));
                 }
-                ui.add(red(&format!("There is no folder {}", folder.display())));
+                ui.add(red(ui, &format!("There is no folder {}", folder.display())));
             });
         }
-        self.error.iter().for_each(|error| drop(ui.add(red(error))));
+        self.error.iter().for_each(|error| drop(ui.add(red(ui, error))));
         missing.is_none()
     }
 
@@ -308,6 +337,12 @@ impl Export {
         };
         drawn().map_or_else(Outcome::Failed, Outcome::Image)
     }
+}
+
+/// What is wrong, in words.
+fn red(ui: &Ui, text: &str) -> egui::Label {
+    let color = color32(style::failed(&style::theme(ui)));
+    egui::Label::new(egui::RichText::new(text).color(color)).wrap()
 }
 
 /// Whether a format holds the numbers, not the picture.

@@ -11,7 +11,7 @@ use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
 use crate::viz::FIGURES;
-use crate::viz::figures::plot::TracePlot;
+use crate::viz::figures::trace_plot::TracePlot;
 
 /// Height of the list.
 const LIST_PX: f32 = 360.0;

@@ -161,6 +161,7 @@ pub fn explain_changed(
             false => routing(&reading, plan.as_deref()),
         },
         diagnostics,
+        minus: None,
     })
 }
 

@@ -112,6 +112,31 @@ pub fn wrap(text: &str, size: f32, room: f32) -> Vec<String> {
     lines
 }
 
+/// `text` broken into lines no wider than `room`: at spaces, a longer word behind a hyphen, an underscore or a dot, and
+/// what is longer still between two letters.
+pub fn break_lines(text: &str, size: f32, room: f32) -> Vec<String> {
+    let fits = |text: &str| width(text.trim_end(), size) <= room;
+    let mut lines: Vec<String> = Vec::new();
+    let mut put = |piece: &str| match lines.last_mut() {
+        Some(line) if fits(&format!("{line}{piece}")) => line.push_str(piece),
+        _ => lines.push(piece.to_owned()),
+    };
+    for word in text.split_inclusive(' ') {
+        if fits(word) {
+            put(word);
+            continue;
+        }
+        for part in word.split_inclusive(['-', '_', '.']) {
+            if fits(part) {
+                put(part);
+            } else {
+                part.chars().for_each(|c| put(c.encode_utf8(&mut [0; 4])));
+            }
+        }
+    }
+    lines.into_iter().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +155,15 @@ mod tests {
         assert_eq!(fit("short", 7.0, 40.0), "short");
         let [dots, checks] = ["square-dots", "square-checks"].map(|name| fit_middle(name, 7.0, 30.0));
         assert!(dots != checks && dots.ends_with("ts") && width(&dots, 7.0) <= 30.0, "{dots} {checks}");
+    }
+
+    #[test]
+    fn a_long_name_is_broken_and_nothing_of_it_is_lost() {
+        let name = "sinkhorn-channel-t0.05-s0-best with a counterrevolutionary order";
+        let lines = break_lines(name, 7.0, 40.0);
+        assert!(lines.iter().all(|line| width(line, 7.0) <= 40.0) && lines.len() > 3, "{lines:?}");
+        assert_eq!(lines.concat().replace(' ', ""), name.replace(' ', ""));
+        assert_eq!(break_lines("two words", 7.0, 100.0), ["two words"]);
     }
 
     #[test]

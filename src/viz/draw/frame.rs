@@ -2,15 +2,18 @@
 //! data. All are laid out before the data, so that none covers it.
 
 use super::font;
+use super::keys::Keys;
 use super::scale::Scale;
 use super::scene::{Anchor, Box2, Identity, Point, Scene, Stroke};
 use super::theme::{Color, Theme};
 
 /// Length of a tick, in points.
 pub const TICK: f32 = 2.5;
+/// Width that a tick takes in a cell of a row.
+const TICK_EACH_PT: f32 = 24.0;
 
 /// One axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// Its numbers.
     pub scale: Scale,
@@ -77,21 +80,33 @@ pub struct Frame {
     pub x: Axis,
     /// Upwards.
     pub y: Axis,
+    /// Who draws the upward axis and the name of what runs across.
+    pub keys: Keys,
 }
 
 impl Frame {
     /// Lays the axes into `outer` and gives what is left to the data.
     pub fn fit(outer: Box2, x: Axis, y: Axis, theme: &Theme) -> Self {
-        let named = |axis: &Axis| if axis.label.is_empty() { 0.0 } else { theme.label * 1.15 + 1.5 };
+        Self::keyed(outer, (x, y), theme, Keys::Own)
+    }
+
+    /// The same where the row it stands in may draw the upward axis and the name of what runs across.
+    pub fn keyed(outer: Box2, (mut x, y): (Axis, Axis), theme: &Theme, keys: Keys) -> Self {
+        let shared = keys.are_shared();
+        let named =
+            |axis: &Axis| if shared || axis.label.is_empty() { 0.0 } else { theme.label * 1.15 + 1.5 };
         let numbered = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
-        let left = named(&y) + numbered(&y, y.widest(theme));
+        let left = if shared { 0.0 } else { named(&y) + numbered(&y, y.widest(theme)) };
+        if shared && x.ticks > 0 {
+            x.ticks = x.ticks.min((outer.w / TICK_EACH_PT) as usize).max(2);
+        }
         let bottom = numbered(&x, theme.tick * 0.8) + named(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
         // Half of the last number stands beyond its tick.
         let number = |v: f64| x.scale.labels(&[0.0, v]).pop().unwrap_or_default();
         let right = x.last.filter(|_| x.ticks > 0).map_or(1.0, |v| font::width(&number(v), theme.tick) / 2.0);
         let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, outer.h - bottom - top);
-        Self { area, x, y }
+        Self { area, x, y, keys }
     }
 
     /// Gives frames that stand above each other the same left edge.
@@ -147,6 +162,7 @@ impl Frame {
         let a = self.area;
         let hair = Stroke::new(theme.hair, theme.axis);
         scene.line(vec![[a.x, a.y], [a.x, a.bottom()], [a.right(), a.bottom()]], hair);
+        let shared = self.keys.are_shared();
         let mut below = a.bottom();
         if self.x.ticks > 0 {
             let base = a.bottom() + TICK + 2.0 + theme.tick * font::CAP;
@@ -157,6 +173,13 @@ impl Frame {
                 scene.text([x, base], text, theme.tick, theme.axis, Anchor::Middle);
             }
             below = base + 1.5;
+        }
+        if shared {
+            scene.handed.axes.push((a, self.y.clone()));
+            if !self.x.label.is_empty() {
+                scene.handed.across.clone_from(&self.x.label);
+            }
+            return;
         }
         if !self.x.label.is_empty() {
             let at = [a.center()[0], below + 1.5 + theme.label * font::CAP];

@@ -7,7 +7,7 @@ use super::theme::{Color, Theme};
 use crate::viz::Size;
 
 /// How a series is drawn in a legend.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
     /// A line.
     Line(Stroke),

@@ -5,6 +5,7 @@ use super::hover::Hover;
 use super::order::{argmax, expected, memories, orders, rows};
 use super::scale::number;
 use crate::model::trace::{Routing, Trace};
+use crate::viz::difference::label;
 
 /// A title, and named numbers below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,10 @@ impl Readout {
     /// With a number more, where there is one.
     fn number(self, name: &str, value: Option<f64>) -> Self {
         match value {
+            // A difference has its sign.
+            Some(value) if value > 0.0 && name.starts_with('Δ') => {
+                self.line(name, format!("+{}", number(value)))
+            }
             Some(value) => self.line(name, number(value)),
             None => self,
         }
@@ -124,12 +129,12 @@ fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
     let whole = |values: &Option<Vec<usize>>| Some(*values.as_ref()?.get(i)? as f64);
     let rank = if places.mean.is_some() { "Rank by mean position" } else { "Step" };
     readout
-        .number("Score", value(trace.scores.as_ref(), i))
+        .number(&label(trace, "Score"), value(trace.scores.as_ref(), i))
         .number(rank, whole(&places.rank))
         .number("Best position", whole(&places.best))
         .number("Mean position", places.mean.as_ref().and_then(|mean| mean.get(i).copied()))
-        .number("Weight", value(trace.token_weight.as_ref(), i))
-        .number("Evidence", value(trace.evidence.token.as_ref(), i))
+        .number(&label(trace, "Weight"), value(trace.token_weight.as_ref(), i))
+        .number(&label(trace, "Evidence"), value(trace.evidence.token.as_ref(), i))
 }
 
 fn position(trace: &Trace, k: usize) -> Readout {
@@ -161,8 +166,8 @@ fn position(trace: &Trace, k: usize) -> Readout {
     }
     let kept = memories(trace).and_then(|kept| kept.get(n - 1 - k).copied());
     readout
-        .number("Evidence", value(trace.evidence.position.as_ref(), k))
-        .number("Evidence in raster order", value(trace.evidence.position_raster.as_ref(), k))
-        .number("Proxy", value(trace.evidence.proxy.as_ref(), k))
+        .number(&label(trace, "Evidence"), value(trace.evidence.position.as_ref(), k))
+        .number(&label(trace, "Evidence in raster order"), value(trace.evidence.position_raster.as_ref(), k))
+        .number(&label(trace, "Proxy"), value(trace.evidence.proxy.as_ref(), k))
         .number("Memory, |K| / max |K|", kept)
 }

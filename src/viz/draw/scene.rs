@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 pub use super::hover::{Hover, Identity};
+use super::keys::Handed;
 use super::theme::Color;
 use super::{font, hover};
 
@@ -152,12 +153,14 @@ pub struct Scene {
     pub title: String,
     /// Marks, later ones above earlier ones.
     pub items: Vec<Item>,
+    /// What it leaves to the row it stands in.
+    pub handed: Handed,
 }
 
 impl Scene {
     /// An empty one.
     pub fn new(width: f32, height: f32, title: impl Into<String>, background: Option<Color>) -> Self {
-        Self { width, height, background, title: title.into(), items: Vec::new() }
+        Self { width, height, background, title: title.into(), items: Vec::new(), handed: Handed::default() }
     }
 
     /// Adds a mark. One that is nowhere (a coordinate is no number) is left out, so that what is

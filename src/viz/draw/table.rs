@@ -1,6 +1,6 @@
 //! The numbers behind a figure, as a reader of the paper asks for them.
 
-use crate::model::trace::Matrix;
+use crate::model::trace::{Matrix, Reading};
 
 /// One column of numbers or words.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,15 @@ impl Table {
     pub fn matrix(mut self, name: &str, matrix: Matrix) -> Self {
         self.matrix = Some((name.to_owned(), matrix));
         self
+    }
+
+    /// With how it was read in every row, where that is not as trained.
+    pub fn read(self, reading: &Reading) -> Self {
+        if reading.is_as_trained() {
+            return self;
+        }
+        let rows = self.rows();
+        self.words("reading", std::iter::repeat_n(reading.to_string(), rows))
     }
 
     /// Heads, a matrix as a column for each of its own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::trace::{Matrix, Routing, Trace};
 use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
+    Axis, Box2, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, extent, number,
     order::argmax, order::ascending, order::expected, order::rows,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Rows, Size, TabGroup, no_plan};
@@ -57,6 +57,14 @@ impl Figure for Assignment {
         true
     }
 
+    fn least_width(&self) -> f32 {
+        64.0
+    }
+
+    fn shares_keys(&self) -> bool {
+        true
+    }
+
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.87
     }
@@ -85,22 +93,31 @@ impl Figure for Assignment {
         let mut scene = Scene::new(size.width, size.height, "Assignment matrix", theme.background);
         let largest = plan.data.iter().copied().fold(0.0, f32::max);
         let scale_name = if options.log { "Share, logarithmic" } else { "Share" };
-        let label = if f64::from(largest) > shares.hi * 1.001 {
+        let keys = options.keys;
+        let beyond = f64::from(largest) > shares.hi * 1.001;
+        let label = if beyond && !keys.are_shared() {
             format!("{scale_name} (largest {})", number(f64::from(largest)))
         } else {
             scale_name.to_owned()
         };
         let bar = Axis::new(shares, label, 4);
         let off = Residuals::new(plan);
-        let key = format!("Row and column sums: off by at most {}", number(off.largest()));
-        let key = [(Mark::Patch(theme.series(0)), key.as_str())];
-        let below = legend::above(&mut scene, theme, size, &key);
-        let beside = legend::bar_room(theme, &bar) + STRIP_PT + 3.0;
+        let sums = "Row and column sums: off by at most";
+        let key = format!("{sums} {}", number(off.largest()));
+        let key = if keys.are_shared() { "Row and column sums: how far off 1" } else { &key };
+        let below = keys.above(&mut scene, theme, size, &[(Mark::Patch(theme.series(0)), key)]);
+        if keys.are_shared() {
+            let largest = number(f64::from(largest));
+            scene.handed.foot =
+                format!("Largest share {largest}, sums off by at most {}", number(off.largest()));
+        }
+        let beside = keys.bar_room(theme, &bar) + STRIP_PT + 3.0;
         let top = below.y + STRIP_PT + 1.0;
         let outer = Box2::new(0.0, top, size.width - beside, size.height - top);
         let downwards = Scale::linear(-0.5, n as f64 - 0.5).reversed();
         let y = Axis::counts(downwards, name, 4).up_to(n);
-        let frame = Frame::fit(outer, Axis::positions(n, "Position (last is read last)"), y, theme);
+        let x = Axis::positions(n, "Position (last is read last)");
+        let frame = Frame::keyed(outer, (x, y), theme, keys);
         let area = frame.area;
         let color = |t: f32| options.map.at(t);
         let data = &plan.data;
@@ -112,7 +129,7 @@ impl Figure for Assignment {
         frame.axes(&mut scene, theme);
         off.draw(&mut scene, theme, area, &order);
         let beside = Box2 { w: area.w + STRIP_PT + 3.0, ..area };
-        legend::color_bar(&mut scene, theme, beside, &bar, color);
+        keys.color_bar(&mut scene, theme, beside, &bar, color);
         Ok(scene)
     }
 

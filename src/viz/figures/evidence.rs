@@ -4,8 +4,9 @@
 
 use super::token_map::class_name;
 use crate::model::trace::{Routing, Trace};
+use crate::viz::difference::{head, label};
 use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Mark, Scale, Scene, Stroke, Table, Theme, bars, extent, legend,
+    Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, bars, extent,
     order::memories,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, Subtractable, TabGroup, no_order};
@@ -18,6 +19,17 @@ const POSITION: &str = "Position (last is read last)";
 /// How many panels the trace fills.
 fn panels(trace: &Trace) -> usize {
     usize::from(trace.evidence.position.is_some()) + usize::from(trace.evidence.proxy.is_some())
+}
+
+/// Least and greatest height of a panel in a cell of a row: the name of its axis has room.
+const LEAST_PT: f32 = 74.0;
+const MOST_PT: f32 = 92.0;
+
+/// Which panels are drawn, the exact one and that of the proxy: of a row all that any of its cells fills, so that their
+/// axes are one.
+fn shown(trace: &Trace, options: &Options) -> [bool; 2] {
+    let row = options.shared().map(|limits| options.keys.are_shared() && limits.is_some());
+    [trace.evidence.position.is_some() || row[0], trace.evidence.proxy.is_some() || row[1]]
 }
 
 impl Figure for Evidence {
@@ -42,8 +54,18 @@ impl Figure for Evidence {
         true
     }
 
-    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        (width * 0.34 + 34.0) * panels(trace).max(1) as f32
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        let height = width * 0.34 + 34.0;
+        let height = if options.keys.are_shared() { height.clamp(LEAST_PT, MOST_PT) } else { height };
+        height * shown(trace, options).into_iter().filter(|shown| *shown).count().max(1) as f32
+    }
+
+    fn least_width(&self) -> f32 {
+        48.0
+    }
+
+    fn shares_keys(&self) -> bool {
+        true
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -66,33 +88,44 @@ impl Figure for Evidence {
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let e = &trace.evidence;
-        let count = panels(trace);
         if let Some(why) = self.lacks(trace) {
             return Err(why);
         }
+        let keys = options.keys;
+        let [above, below] = shown(trace, options);
+        let count = usize::from(above) + usize::from(below);
         let mut scene = Scene::new(size.width, size.height, "Evidence by position", theme.background);
         let height = size.height / count as f32;
         let room = |i: usize| Box2::new(0.0, i as f32 * height, size.width, height);
         let x = if count > 1 { "" } else { POSITION };
         let limits = options.limits.or_else(|| self.limits(trace));
-        let mut upper = e.position.as_ref().map(|v| {
-            let room = key_exact(&mut scene, theme, trace, room(0));
+        let n = trace.grid.len();
+        let names = ["Evidence (logit)", "Proxy (logit)"].map(|name| label(trace, name));
+        let mut upper = above.then(|| {
+            let room = key_exact(&mut scene, theme, trace, room(0), keys);
             let room = Box2 { h: room.h - if count > 1 { theme.gap } else { 0.0 }, ..room };
-            panel(room, v.len(), limits.unwrap_or((0.0, 1.0)), (x, "Evidence (logit)"), theme)
+            panel(room, n, limits.unwrap_or((0.0, 1.0)), (x, &names[0]), theme, keys)
         });
-        let mut lower = e.proxy.as_ref().map(|v| {
+        let mut lower = below.then(|| {
             let limits = options.proxy_limits.or_else(|| self.proxy_limits(trace)).unwrap_or((0.0, 1.0));
-            let room = key_proxy(&mut scene, theme, trace, room(count - 1));
-            panel(room, v.len(), limits, (POSITION, "Proxy (logit)"), theme)
+            let room = key_proxy(&mut scene, theme, trace, room(count - 1), keys);
+            panel(room, n, limits, (POSITION, &names[1]), theme, keys)
         });
+        if keys.are_shared() {
+            scene.handed.caption = format!("For {}", class_name(trace));
+        }
         if let (Some(upper), Some(lower)) = (&mut upper, &mut lower) {
             Frame::align(&mut [upper, lower]);
         }
-        if let (Some(frame), Some(values)) = (&upper, &e.position) {
-            exact(&mut scene, theme, trace, frame, values);
+        match (&upper, &e.position) {
+            (Some(frame), Some(values)) => exact(&mut scene, theme, trace, frame, values),
+            (Some(frame), None) => frame.axes(&mut scene, theme),
+            (None, _) => {}
         }
-        if let (Some(frame), Some(values)) = (&lower, &e.proxy) {
-            proxy(&mut scene, theme, trace, frame, values);
+        match (&lower, &e.proxy) {
+            (Some(frame), Some(values)) => proxy(&mut scene, theme, trace, frame, values),
+            (Some(frame), None) => frame.axes(&mut scene, theme),
+            (None, _) => {}
         }
         Ok(scene)
     }
@@ -100,31 +133,34 @@ impl Figure for Evidence {
     fn table(&self, trace: &Trace) -> Table {
         let e = &trace.evidence;
         Table::counted("position", trace.grid.len())
-            .optional("exact", e.position.as_deref())
-            .optional("exact_raster", e.position_raster.as_deref())
-            .optional("proxy", e.proxy.as_deref())
-            .optional("proxy_raster", e.proxy_raster.as_deref())
+            .optional(&head(trace, "exact"), e.position.as_deref())
+            .optional(&head(trace, "exact_raster"), e.position_raster.as_deref())
+            .optional(&head(trace, "proxy"), e.proxy.as_deref())
+            .optional(&head(trace, "proxy_raster"), e.proxy_raster.as_deref())
     }
 }
 
 /// The axes of a panel whose upward range holds zero.
-fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), theme: &Theme) -> Frame {
+fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), theme: &Theme, keys: Keys) -> Frame {
     let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
-    Frame::fit(room, Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4), theme)
+    Frame::keyed(room, (Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4)), theme, keys)
 }
 
 /// Draws the key of the upper panel, and gives what is left of `room`.
-fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box2 {
-    let name = format!("For {}", class_name(trace));
-    let mut key =
-        vec![(Mark::Patch(theme.positive), name.as_str()), (Mark::Patch(theme.negative), "Against")];
+fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: Keys) -> Box2 {
+    let name =
+        if keys.are_shared() { "For the class".to_owned() } else { format!("For {}", class_name(trace)) };
+    // A row's axes say which of its columns are differences.
+    let name_of = |name: &str| if keys.are_shared() { name.to_owned() } else { label(trace, name) };
+    let names = [name.as_str(), "Against"].map(name_of);
+    let mut key = vec![(Mark::Patch(theme.positive), &*names[0]), (Mark::Patch(theme.negative), &*names[1])];
     if trace.evidence.position_raster.is_some() {
         key.push((Mark::Line(strokes(theme)[1]), "In raster order"));
     }
     if memories(trace).is_some() {
         key.push((Mark::Patch(theme.band), "|K|, own scale"));
     }
-    below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
+    below(room, keys.legend(scene, theme, [room.x, room.y], room.w, &key))
 }
 
 /// The strokes of the proxy as routed and in raster order.
@@ -133,14 +169,15 @@ fn strokes(theme: &Theme) -> [Stroke; 2] {
 }
 
 /// Draws the key of the lower panel, and gives what is left of `room`.
-fn key_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2) -> Box2 {
+fn key_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: Keys) -> Box2 {
     let [routed, raster] = strokes(theme);
-    let read = if matches!(trace.routing, Routing::Plan(_)) { "Proxy, as routed" } else { "Proxy, as read" };
+    let routed_by = matches!(trace.routing, Routing::Plan(_)) && !keys.are_shared();
+    let read = if routed_by { "Proxy, as routed" } else { "Proxy, as read" };
     let mut key = vec![(Mark::Line(routed), read)];
     if trace.evidence.proxy_raster.is_some() {
         key.push((Mark::Line(raster), "Proxy, raster order"));
     }
-    below(room, legend::legend(scene, theme, [room.x, room.y], room.w, &key))
+    below(room, keys.legend(scene, theme, [room.x, room.y], room.w, &key))
 }
 
 /// `room` without its upper `height`.

@@ -50,6 +50,10 @@ impl Figure for Kernel {
         true
     }
 
+    fn least_width(&self) -> f32 {
+        110.0
+    }
+
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.5
     }

@@ -16,6 +16,7 @@ pub(crate) mod scores;
 pub mod stability;
 pub(crate) mod sweep;
 pub(crate) mod token_map;
+pub mod trace_plot;
 
 use super::{Figure, Info};
 

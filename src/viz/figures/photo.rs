@@ -2,12 +2,18 @@
 //! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, laid over its patch.
 
 use crate::model::trace::Trace;
+use crate::viz::difference::{self, label};
 use crate::viz::draw::{
-    Axis, Box2, Color, Scale, Scene, Table, Theme, diverging, extent, frame, legend, picture,
+    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame, picture,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
 
 pub struct Photo;
+
+/// Largest side of a picture in a cell of a row.
+const MAX_SIDE_PT: f32 = 120.0;
+/// Width from which both pictures stand side by side in a cell of a row.
+const BESIDE_FROM_PT: f32 = 150.0;
 
 /// What is laid over the picture, with its name and that of its scale.
 fn layer(trace: &Trace) -> Option<(&[f32], &'static str, &'static str)> {
@@ -27,9 +33,15 @@ fn bar(limits: Option<(f64, f64)>, name: &str) -> Axis {
 }
 
 /// Width of one picture where two stand side by side, and where one stands above the other.
-fn sides(theme: &Theme, width: f32, bar: &Axis) -> [f32; 2] {
-    let room = width - legend::bar_room(theme, bar);
+fn sides(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> [f32; 2] {
+    let room = width - keys.bar_room(theme, bar);
+    let room = if keys.are_shared() { room.min(2.0 * MAX_SIDE_PT) } else { room };
     [(room - 2.0 * theme.gap) / 2.0, room]
+}
+
+/// Whether two pictures stand above each other in a cell of this width.
+fn stacked(width: f32, keys: Keys) -> bool {
+    keys.are_shared() && width < BESIDE_FROM_PT
 }
 
 /// Height of the words above a picture.
@@ -38,8 +50,8 @@ fn head(theme: &Theme) -> f32 {
 }
 
 /// Where both pictures lie: side by side, or one above the other where they are larger so.
-fn places(theme: &Theme, size: Size, bar: &Axis, aspect: f32) -> [Box2; 2] {
-    let [half, whole] = sides(theme, size.width, bar);
+fn places(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Box2; 2] {
+    let [half, whole] = sides(theme, size.width, bar, keys);
     let head = head(theme);
     let beside = Box2::new(0.0, head, half, size.height - head).largest(1.0, aspect);
     let above = Box2::new(0.0, head, whole, (size.height - theme.gap) / 2.0 - head).largest(1.0, aspect);
@@ -54,8 +66,8 @@ fn places(theme: &Theme, size: Size, bar: &Axis, aspect: f32) -> [Box2; 2] {
 const GROWS: f32 = 1.5;
 
 /// The second picture alone, in a pane that two would leave half empty: no page has such a shape.
-fn alone(theme: &Theme, size: Size, bar: &Axis, aspect: f32, beside: Box2) -> Option<Box2> {
-    let [_, whole] = sides(theme, size.width, bar);
+fn alone(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32, beside: Box2) -> Option<Box2> {
+    let [_, whole] = sides(theme, size.width, bar, keys);
     let head = head(theme);
     let alone = Box2::new(0.0, head, whole, size.height - head).largest(1.0, aspect);
     (alone.w > GROWS * beside.w).then_some(alone)
@@ -64,8 +76,8 @@ fn alone(theme: &Theme, size: Size, bar: &Axis, aspect: f32, beside: Box2) -> Op
 impl Photo {
     /// The scale of the colours.
     fn bar(&self, trace: &Trace, options: &Options) -> Axis {
-        let name = layer(trace).map_or("", |(.., name)| name);
-        bar(options.limits.or_else(|| self.limits(trace)), name)
+        let name = layer(trace).map_or_else(String::new, |(.., name)| label(trace, name));
+        bar(options.limits.or_else(|| self.limits(trace)), &name)
     }
 }
 
@@ -95,15 +107,30 @@ impl Figure for Photo {
         true
     }
 
+    fn least_width(&self) -> f32 {
+        52.0
+    }
+
+    fn shares_keys(&self) -> bool {
+        true
+    }
+
+    fn scale(&self, trace: &Trace) -> &'static str {
+        layer(trace).map_or("", |(.., name)| name)
+    }
+
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let [half, _] = sides(&theme, width, &self.bar(trace, options));
+        if stacked(width, options.keys) {
+            return self.max_height(trace, options, width);
+        }
+        let [half, _] = sides(&theme, width, &self.bar(trace, options), options.keys);
         half * picture::aspect(trace) + head(&theme)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let [_, whole] = sides(&theme, width, &self.bar(trace, options));
+        let [_, whole] = sides(&theme, width, &self.bar(trace, options), options.keys);
         2.0 * (whole * picture::aspect(trace) + head(&theme)) + theme.gap
     }
 
@@ -114,8 +141,8 @@ impl Figure for Photo {
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
         let axis = self.bar(trace, options);
-        let [left, beside] = places(theme, size, &axis, picture::aspect(trace));
-        let alone = alone(theme, size, &axis, picture::aspect(trace), beside);
+        let [left, beside] = places(theme, size, &axis, options.keys, picture::aspect(trace));
+        let alone = alone(theme, size, &axis, options.keys, picture::aspect(trace), beside);
         let alone = alone.filter(|_| layer(trace).is_some());
         if alone.is_none() {
             frame::title(&mut scene, theme, [left.x, left.y - head(theme)], "Model input", left.w);
@@ -132,8 +159,8 @@ impl Figure for Photo {
             return Ok(scene);
         };
         let bare = alone.is_some() && options.opacity <= 0.0;
-        let title = if bare { "Model input" } else { name };
-        frame::title(&mut scene, theme, [right.x, right.y - head(theme)], title, right.w);
+        let title = if bare { "Model input".to_owned() } else { label(trace, name) };
+        frame::title(&mut scene, theme, [right.x, right.y - head(theme)], &title, right.w);
         let scale = axis.scale;
         let signed = scale.lo < 0.0;
         let color =
@@ -145,7 +172,7 @@ impl Figure for Photo {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, right);
         }
-        legend::color_bar(&mut scene, theme, right, &axis, color);
+        options.keys.color_bar(&mut scene, theme, right, &axis, color);
         Ok(scene)
     }
 
@@ -155,7 +182,7 @@ impl Figure for Photo {
         Table::counted("token", n)
             .numbers("row", (0..n).map(|i| (i / cols) as f64))
             .numbers("column", (0..n).map(|i| (i % cols) as f64))
-            .optional("token_weight", trace.token_weight.as_deref())
-            .optional("score", trace.scores.as_deref())
+            .optional(&difference::head(trace, "token_weight"), trace.token_weight.as_deref())
+            .optional(&difference::head(trace, "score"), trace.scores.as_deref())
     }
 }

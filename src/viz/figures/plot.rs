@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use indexmap::IndexSet;
-
 use crate::model::explain::evaluation::{self, Evaluation};
 use crate::model::explain::stability::Stability;
-use crate::model::trace::{Routing, Trace, slug};
-use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
+use crate::model::trace::{Trace, slug};
+use crate::viz::compare::Narrow;
+use crate::viz::draw::{Map, Scene, Table, Theme};
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
-use crate::viz::{self, Empty, Figure, MARGIN, Options, Rows, Size, compare, draw_column, heading, marked};
+use crate::viz::{Empty, MARGIN, Size, heading};
 
 /// What a plot is called, and what draws it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +78,16 @@ pub trait Plot: Send + Sync {
         false
     }
 
+    /// Why several do not fit side by side on a page of `width` points, if they do not.
+    fn narrow(&self, _width: f32) -> Option<Narrow> {
+        None
+    }
+
+    /// The same with so many side by side and the others below, where there are several.
+    fn in_rows(&self, _columns: usize) -> Option<Arc<dyn Plot>> {
+        None
+    }
+
     /// Its data as files; none where it has a place of its own.
     fn sources(&self) -> Vec<Source<'_>>;
 }
@@ -97,6 +106,8 @@ pub fn draw(plot: &dyn Plot, theme: &Theme, size: Size) -> Result<Scene, Empty> 
 pub enum Source<'a> {
     /// What a probe made of an image.
     Trace(&'a Trace),
+    /// What was subtracted from the others.
+    Against(&'a Trace),
     /// What one made of a dataset.
     Evaluation(&'a Evaluation),
     /// How stable an order is.
@@ -108,6 +119,7 @@ impl Source<'_> {
     pub fn kind(self) -> &'static str {
         match self {
             Self::Trace(_) => "trace",
+            Self::Against(_) => "against",
             Self::Evaluation(_) => "evaluation",
             Self::Stability(_) => "stability",
         }
@@ -116,7 +128,7 @@ impl Source<'_> {
     /// How the name of its file ends.
     pub fn ending(self) -> &'static str {
         match self {
-            Self::Trace(_) => "trace.json",
+            Self::Trace(_) | Self::Against(_) => "trace.json",
             Self::Evaluation(_) => evaluation::ENDING,
             Self::Stability(_) => "stability.json",
         }
@@ -128,177 +140,12 @@ impl Source<'_> {
     /// If it holds what JSON cannot.
     pub fn json(self) -> Result<String, String> {
         match self {
-            Self::Trace(trace) => serde_json::to_string(trace).map_err(|error| error.to_string()),
+            Self::Trace(trace) | Self::Against(trace) => {
+                serde_json::to_string(trace).map_err(|error| error.to_string())
+            }
             Self::Evaluation(evaluation) => evaluation.to_json().map_err(|error| error.to_string()),
             Self::Stability(stability) => serde_json::to_string(stability).map_err(|error| error.to_string()),
         }
-    }
-}
-
-/// Figures of traces: one alone, or several side by side.
-#[derive(Clone)]
-pub struct TracePlot {
-    /// Which, as rows.
-    pub figures: Vec<&'static dyn Figure>,
-    /// Of which, as columns.
-    pub traces: Vec<Arc<Trace>>,
-    /// What is set.
-    pub options: Options,
-    /// Whether it says itself how the trace was read; on the screen the head of a column may.
-    pub headed: bool,
-}
-
-impl TracePlot {
-    /// One figure of one trace.
-    pub fn new(figure: &'static dyn Figure, trace: &Arc<Trace>, options: Options) -> Self {
-        Self { figures: vec![figure], traces: vec![trace.clone()], options, headed: true }
-    }
-
-    /// The figure, where it stands alone.
-    fn alone(&self) -> Option<(&'static dyn Figure, &Trace)> {
-        match (&self.figures[..], &self.traces[..]) {
-            ([figure], [trace]) => Some((*figure, trace)),
-            _ => None,
-        }
-    }
-
-    /// The figures and their settings, as `ssmprobe figures` takes them.
-    fn command(&self) -> String {
-        let mut words: Vec<String> =
-            self.figures.iter().map(|figure| format!("--figure {}", figure.id())).collect();
-        let Options { map, log, rows, opacity, grid, step, limits, proxy_limits } = &self.options;
-        let usual = Options::default();
-        words.extend((*map == Map::Viridis).then(|| "--map viridis".to_owned()));
-        words.extend(match rows {
-            Rows::Argmax => None,
-            Rows::Score => Some("--rows score".to_owned()),
-            Rows::Raster => Some("--rows raster".to_owned()),
-        });
-        words.extend((*opacity != usual.opacity).then(|| format!("--opacity {opacity}")));
-        words.extend(log.then(|| "--log".to_owned()));
-        words.extend(grid.then(|| "--grid".to_owned()));
-        let step = step.filter(|_| self.figures.iter().any(|figure| figure.marks_step()));
-        words.extend(step.map(|step| format!("--step {step}")));
-        words.extend(limits.map(|(low, high)| format!("--limits {low}:{high}")));
-        words.extend(proxy_limits.map(|(low, high)| format!("--proxy-limits {low}:{high}")));
-        words.join(" ")
-    }
-
-    /// The height of what it says itself of how the trace was read.
-    fn head(&self, trace: &Trace, width: f32) -> f32 {
-        let text = heading::of_trace(trace).filter(|_| self.headed);
-        heading::height(text.as_deref(), width)
-    }
-
-    /// The names of all readings that are not as trained, once each.
-    fn readings(&self) -> String {
-        let all: IndexSet<String> = self.traces.iter().map(|trace| trace.reading.id()).collect();
-        joined(&all.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    fn compared(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        let traces: Vec<&Trace> = self.traces.iter().map(AsRef::as_ref).collect();
-        compare::inside(&traces, &self.figures, &self.options, theme, width)
-    }
-}
-
-/// What a file says of a trace it was made of.
-pub fn about(trace: &Trace) -> String {
-    if trace.image.is_empty() {
-        return format!("{} over {} x {} patches", trace.head, trace.grid.rows, trace.grid.cols);
-    }
-    let read = &trace.reading;
-    let read = if read.is_as_trained() { String::new() } else { format!(" ({read})") };
-    format!("{} through {}{read} on {}", trace.image, trace.probe, trace.backbone)
-}
-
-/// Parts of a file's name, those that say something.
-pub(super) fn joined(parts: &[&str]) -> String {
-    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
-}
-
-fn stem(name: &str) -> String {
-    Path::new(name).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
-}
-
-impl Plot for TracePlot {
-    fn caption(&self) -> Caption {
-        let (title, file) = match (self.alone(), self.traces.first()) {
-            (Some((figure, trace)), _) => {
-                let read = trace.reading.id();
-                let file = joined(&[&stem(&trace.image), &stem(&trace.probe), &read, figure.id()]);
-                (figure.title(), file)
-            }
-            (None, Some(trace)) => {
-                ("Comparison", joined(&[&stem(&trace.image), "comparison", &self.readings()]))
-            }
-            (None, None) => ("Comparison", "figure".to_owned()),
-        };
-        let changes = self.alone().and_then(|(_, trace)| trace.reading.changes());
-        let title = changes.map_or_else(|| title.to_owned(), |changes| format!("{title} ({changes})"));
-        let about = self.traces.iter().map(|trace| about(trace)).collect::<Vec<_>>().join("; ");
-        Caption { title, file, about, command: self.command() }
-    }
-
-    fn height(&self, width: f32) -> f32 {
-        match self.alone() {
-            Some((figure, trace)) if check(trace).is_ok() => {
-                figure.height(trace, &self.options, width) + self.head(trace, width)
-            }
-            Some(_) => 0.0,
-            None => self.compared(&Theme::light(), width).map_or(0.0, |scene| scene.height),
-        }
-    }
-
-    fn max_height(&self, width: f32) -> f32 {
-        match self.alone() {
-            Some((figure, trace)) if check(trace).is_ok() => {
-                figure.max_height(trace, &self.options, width) + self.head(trace, width)
-            }
-            _ => self.height(width),
-        }
-    }
-
-    fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let Some((figure, trace)) = self.alone() else { return self.compared(theme, size.width) };
-        if self.headed {
-            return viz::scene(figure, trace, &self.options, theme, size);
-        }
-        check(trace)?;
-        marked(figure, trace, &self.options, theme, size)
-    }
-
-    fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        match self.alone() {
-            Some((figure, trace)) => draw_column(figure, trace, &self.options, theme, width),
-            None => Ok(self.compared(theme, width - 2.0 * MARGIN)?.framed(MARGIN)),
-        }
-    }
-
-    fn table(&self) -> Table {
-        let first = self.figures.first().zip(self.traces.first());
-        first.map(|(figure, trace)| figure.table(trace)).unwrap_or_default()
-    }
-
-    fn steps(&self) -> usize {
-        if !self.figures.iter().any(|figure| figure.marks_step()) {
-            return 0;
-        }
-        let read = self.traces.iter().filter(|trace| !matches!(trace.routing, Routing::None));
-        read.map(|trace| trace.grid.len()).max().unwrap_or(0)
-    }
-
-    fn draw_step(&self, step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        let options = Options { step: Some(step), ..self.options.clone() };
-        Self { options, ..self.clone() }.draw_column(theme, width)
-    }
-
-    fn is_comparison(&self) -> bool {
-        self.alone().is_none()
-    }
-
-    fn sources(&self) -> Vec<Source<'_>> {
-        self.traces.iter().map(|trace| Source::Trace(trace)).collect()
     }
 }
 
@@ -396,4 +243,14 @@ impl Plot for EvaluationPlot {
         let evaluations = std::iter::once(&self.evaluation).chain(self.is_of_two().then_some(&self.other));
         evaluations.map(|evaluation| Source::Evaluation(evaluation)).collect()
     }
+}
+
+/// Parts of a file's name, those that say something.
+pub(super) fn joined(parts: &[&str]) -> String {
+    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// The name of a file without its folder and its ending.
+pub fn stem(name: &str) -> String {
+    Path::new(name).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }

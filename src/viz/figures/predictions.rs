@@ -32,6 +32,10 @@ impl Figure for Predictions {
         true
     }
 
+    fn least_width(&self) -> f32 {
+        100.0
+    }
+
     fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
         trace.top.len().clamp(1, DEFAULT_CLASSES) as f32 * MIN_ROW_PT + 2.0 + head(&Theme::light())
     }

@@ -5,7 +5,7 @@
 
 use super::sweep::{self, Sweep};
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::{Axis, Box2, Mark, Scale, Scene, Table, Theme, frame, legend, order, picture};
+use crate::viz::draw::{Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, frame, order, picture};
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, heading, no_order};
 
 pub struct ScanPath;
@@ -13,6 +13,8 @@ pub struct ScanPath;
 /// Its name.
 pub const ID: &str = "scan_path";
 
+/// Largest width of all panels in a cell of a row.
+const MAX_SIDE_PT: f32 = 160.0;
 /// Below this width, in points, a panel has no room for a word in its title.
 const WORD_FROM_PT: f32 = 60.0;
 
@@ -38,16 +40,22 @@ fn step(trace: &Trace, options: &Options) -> Option<usize> {
 }
 
 /// Room below the panels for the key of a path.
-fn foot(theme: &Theme, memory: bool) -> f32 {
-    if memory { 0.0 } else { theme.tick + 6.0 }
+fn foot(theme: &Theme, memory: bool, keys: Keys) -> f32 {
+    if memory || keys.are_shared() { 0.0 } else { theme.tick + 6.0 }
+}
+
+/// Height of the titles of the panels; over a row's one panel the row writes it.
+fn head(theme: &Theme, panels: usize, keys: Keys) -> f32 {
+    if panels > 1 { theme.label + 2.5 } else { keys.title_room(theme) }
 }
 
 /// Widest panel on a page; in a pane it grows to the room there is.
 const PAGE_PT: f32 = 240.0;
 
 /// Width of one panel, where height does not matter.
-fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis) -> f32 {
-    let bar = legend::bar_room(theme, bar);
+fn side(theme: &Theme, width: f32, columns: usize, bar: &Axis, keys: Keys) -> f32 {
+    let bar = keys.bar_room(theme, bar);
+    let width = if keys.are_shared() { width.min(MAX_SIDE_PT) } else { width };
     (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32
 }
 
@@ -56,8 +64,10 @@ fn tall(trace: &Trace, options: &Options, width: f32, most: f32) -> f32 {
     let theme = Theme::light();
     let (columns, rows) = layout(order::orders(trace).len(), width);
     let memory = step(trace, options).is_some();
-    let side = side(&theme, width, columns, &bar(trace, memory)).min(most);
-    rows as f32 * (side * picture::aspect(trace) + theme.label + 6.5) - 4.0 + foot(&theme, memory)
+    let keys = options.keys;
+    let side = side(&theme, width, columns, &bar(trace, memory), keys).min(most);
+    let head = head(&theme, columns * rows, keys);
+    rows as f32 * (side * picture::aspect(trace) + head + 4.0) - 4.0 + foot(&theme, memory, keys)
 }
 
 fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
@@ -67,6 +77,14 @@ fn name(trace: &Trace, sweep: usize, of: usize, width: f32) -> String {
         _ if of == 1 => heading::capitalised(&trace.reading.change.to_string()),
         _ if width < WORD_FROM_PT => format!("{} of {of}", sweep + 1),
         _ => format!("Sweep {} of {of}", sweep + 1),
+    }
+}
+
+/// The title of a picture in a cell of a row, whose legend says the rest.
+fn short<'a>(trace: &Trace, title: &'a str) -> &'a str {
+    match trace.routing {
+        Routing::Plan(_) => title.split(';').next().unwrap_or(title),
+        _ => title,
     }
 }
 
@@ -94,6 +112,14 @@ impl Figure for ScanPath {
         true
     }
 
+    fn least_width(&self) -> f32 {
+        48.0
+    }
+
+    fn shares_keys(&self) -> bool {
+        true
+    }
+
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         tall(trace, options, width, PAGE_PT)
     }
@@ -115,8 +141,9 @@ impl Figure for ScanPath {
         let (columns, rows) = layout(orders.len(), size.width);
         let step = step(trace, options);
         let axis = bar(trace, step.is_some());
-        let (w, head) = (side(theme, size.width, columns, &axis), theme.label + 2.5);
-        let foot = foot(theme, step.is_some());
+        let keys = options.keys;
+        let (w, head) = (side(theme, size.width, columns, &axis, keys), head(theme, columns * rows, keys));
+        let foot = foot(theme, step.is_some(), keys);
         let row = (size.height - foot + 4.0) / rows as f32;
         let panel = Box2::new(0.0, head, w, row - head - 4.0).largest(1.0, picture::aspect(trace));
         for (s, order) in orders.iter().enumerate() {
@@ -129,7 +156,10 @@ impl Figure for ScanPath {
                 }
                 None => name(trace, s, orders.len(), rect.w),
             };
-            frame::title(&mut scene, theme, [x, y], &title, rect.w);
+            match orders.len() {
+                1 => keys.title(&mut scene, theme, (&title, short(trace, &title)), rect.w),
+                _ => _ = frame::title(&mut scene, theme, [x, y], &title, rect.w),
+            }
             let sweep = Sweep { theme, options, trace, rect, order };
             match &memory {
                 Some((step, kept)) => sweep.memory(&mut scene, *step, kept),
@@ -144,10 +174,14 @@ impl Figure for ScanPath {
         );
         if step.is_none() {
             let [first, last] = sweep::ends();
-            let key = [(Mark::Ring(first, last), "First read"), (Mark::Ring(last, first), "Last read")];
-            legend::legend(&mut scene, theme, [0.0, all.bottom() + 3.0], size.width, &key);
+            let mut key =
+                vec![(Mark::Ring(first, last), "First read"), (Mark::Ring(last, first), "Last read")];
+            if keys.are_shared() && matches!(trace.routing, Routing::Plan(_)) {
+                key.push((Mark::Line(Stroke::new(0.8, theme.ink)), "Last 10 % by mean position"));
+            }
+            keys.legend(&mut scene, theme, [0.0, all.bottom() + 3.0], size.width, &key);
         }
-        legend::color_bar(&mut scene, theme, all, &axis, |t| {
+        keys.color_bar(&mut scene, theme, all, &axis, |t| {
             if step.is_some() { sweep::held(theme, options, t) } else { sweep::color(theme, options, t) }
         });
         Ok(scene)

@@ -3,7 +3,8 @@
 
 use crate::model::trace::Trace;
 use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Mark, Scale, Scene, Stroke, Table, Theme, extent, legend, order::ascending,
+    Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, extent, legend,
+    order::ascending,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
@@ -79,6 +80,7 @@ impl Figure for Scores {
             area: right,
             x: Axis::new(Scale::linear(0.0, most * 1.05), "Density", 2),
             y: Axis::new(y, "", 0),
+            keys: Keys::Own,
         };
         for (b, &count) in counts.iter().enumerate() {
             let [x, upper] = side.at(density(count), y.lo + (b + 1) as f64 * width);

@@ -2,12 +2,14 @@
 //! speaks for the class, blue against it. The patches sum, with the bias, to the logit.
 
 use crate::model::trace::Trace;
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Scale, Scene, Table, Theme, diverging, extent, frame, legend, number, picture,
-};
+use crate::viz::difference::{self, label, value};
+use crate::viz::draw::{Axis, Box2, Keys, Scale, Scene, Table, Theme, diverging, extent, picture};
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
 
 pub struct TokenMap;
+
+/// Largest side of the picture in a cell of a row.
+const MAX_SIDE_PT: f32 = 160.0;
 
 /// Name of the class the evidence speaks for.
 pub fn class_name(trace: &Trace) -> String {
@@ -23,23 +25,25 @@ fn none(trace: &Trace) -> Empty {
 }
 
 /// The scale of the colour bar, around zero.
-fn bar(limits: Option<(f64, f64)>) -> Axis {
+fn bar(trace: &Trace, limits: Option<(f64, f64)>) -> Axis {
     let (lo, hi) = limits.unwrap_or((-1.0, 1.0));
     let bound = lo.abs().max(hi.abs()).max(1e-30);
-    Axis::new(Scale::linear(-bound, bound), "Contribution to the logit", 5)
+    Axis::new(Scale::linear(-bound, bound), label(trace, "Contribution to the logit"), 5)
 }
 
 /// Widest picture on a page; in a pane it grows to the room there is.
 const PAGE_PT: f32 = 240.0;
 
 /// Width of the picture, where height does not matter.
-fn side(theme: &Theme, width: f32, bar: &Axis) -> f32 {
-    width - legend::bar_room(theme, bar)
+fn side(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> f32 {
+    let room = width - keys.bar_room(theme, bar);
+    if keys.are_shared() { room.min(MAX_SIDE_PT) } else { room }
 }
 
 /// Height of the figure around a picture so wide.
-fn around(trace: &Trace, side: f32) -> f32 {
-    side * picture::aspect(trace) + 2.0 * (Theme::light().label + 2.5) + 1.0
+fn around(trace: &Trace, side: f32, keys: Keys) -> f32 {
+    let edges = if keys.are_shared() { 0.0 } else { 2.0 * (Theme::light().label + 2.5) + 1.0 };
+    side * picture::aspect(trace) + edges
 }
 
 impl Figure for TokenMap {
@@ -64,15 +68,23 @@ impl Figure for TokenMap {
         true
     }
 
+    fn least_width(&self) -> f32 {
+        48.0
+    }
+
+    fn shares_keys(&self) -> bool {
+        true
+    }
+
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let bar = bar(options.limits.or_else(|| self.limits(trace)));
-        around(trace, side(&theme, width, &bar).min(PAGE_PT))
+        let bar = bar(trace, options.limits.or_else(|| self.limits(trace)));
+        around(trace, side(&theme, width, &bar, options.keys).min(PAGE_PT), options.keys)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        let bar = bar(options.limits.or_else(|| self.limits(trace)));
-        around(trace, side(&Theme::light(), width, &bar))
+        let bar = bar(trace, options.limits.or_else(|| self.limits(trace)));
+        around(trace, side(&Theme::light(), width, &bar, options.keys), options.keys)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -86,12 +98,15 @@ impl Figure for TokenMap {
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let values = trace.evidence.token.as_ref().ok_or_else(|| none(trace))?;
         let mut scene = Scene::new(size.width, size.height, "Evidence by token", theme.background);
-        let line = theme.label + 2.5;
-        let axis = bar(options.limits.or_else(|| self.limits(trace)));
-        let room = Box2::new(0.0, line, side(theme, size.width, &axis), size.height - 2.0 * line - 1.0);
+        let keys = options.keys;
+        let line = keys.title_room(theme);
+        let axis = bar(trace, options.limits.or_else(|| self.limits(trace)));
+        let foot = if keys.are_shared() { 0.0 } else { line + 1.0 };
+        let room = Box2::new(0.0, line, side(theme, size.width, &axis, keys), size.height - line - foot);
         let rect = room.largest(1.0, picture::aspect(trace));
-        let title = format!("Evidence for {}", class_name(trace));
-        frame::title(&mut scene, theme, [0.0, 0.0], &title, size.width);
+        let class = class_name(trace);
+        let title = label(trace, &format!("Evidence for {class}"));
+        keys.title(&mut scene, theme, (&title, &format!("For {class}")), size.width);
         picture::seen(&mut scene, theme, trace, rect, 0.35);
         picture::cover(&mut scene, trace.grid, rect, |i| {
             let t = 2.0 * axis.scale.at(f64::from(values[i])) - 1.0;
@@ -100,16 +115,17 @@ impl Figure for TokenMap {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, rect);
         }
-        legend::color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
+        keys.color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
         let sum: f64 = values.iter().map(|&v| f64::from(v)).sum();
         let bias = f64::from(trace.evidence.bias);
-        let text = format!("Sum {}, bias {}, logit {}", number(sum), number(bias), number(sum + bias));
-        let at = [0.0, rect.bottom() + line];
-        scene.text(at, text, theme.tick, theme.muted, Anchor::Start);
+        let part = |name: &str, v: f64| format!("{} {}", label(trace, name), value(trace, v));
+        let text = [part("Sum", sum), part("bias", bias), part("logit", sum + bias)].join(", ");
+        keys.foot(&mut scene, theme, [0.0, rect.bottom() + line], text);
         Ok(scene)
     }
 
     fn table(&self, trace: &Trace) -> Table {
-        Table::counted("token", trace.grid.len()).optional("evidence", trace.evidence.token.as_deref())
+        Table::counted("token", trace.grid.len())
+            .optional(&difference::head(trace, "evidence"), trace.evidence.token.as_deref())
     }
 }

@@ -47,6 +47,7 @@ fn workspace(desk: &Path) -> Workspace {
         step: Some(3),
         limits: Some((-1.5, 2.25)),
         proxy_limits: Some((-0.5, 0.125)),
+        ..Options::default()
     };
     let changes = [
         Intervention::Scrambled(7),

@@ -7,6 +7,7 @@ use assert_cmd::Command as Program;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::state::command::Command;
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::colormap::Map;
 use ssmprobe::viz::{Options, Rows};
@@ -160,6 +161,53 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
     let (svg, command) = both(&mut window, &folder.join("both.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(svg.contains(" width=\"174mm\"") && command.matches("--trace ").count() == 2, "{command}");
+}
+
+#[test]
+fn differences_are_exported_as_they_are_shown() {
+    let (_outer, folder) = folder();
+    let mut other: Trace = Trace { probe: "softsort.safetensors".into(), ..small::planned() };
+    other.evidence.position.iter_mut().flatten().for_each(|v| *v *= 2.0);
+    let mut window = showing(&[other, small::planned()]);
+    window.harness.set_size(egui::vec2(1440.0, 1500.0));
+    window.harness.run();
+    window.click("Compare");
+    let second = window.harness.state().state.columns.keys().nth(1).copied();
+    for command in [Command::Pin(second), Command::SetDifference(true)] {
+        window.harness.state_mut().dispatch(command);
+    }
+    window.harness.run();
+    assert!(window.has("Δ logit"), "the head of a column says what its number is");
+    ask(&mut window, "Evidence by position");
+    let (svg, command) = both(&mut window, &folder.join("evidence.svg"));
+    let svg = String::from_utf8(svg).expect("text");
+    assert!(command.contains("--trace ") && command.contains(" --against "), "{command}");
+    assert!(svg.contains("Difference (Δ) from sinkhorn") && svg.contains("Δ evidence (logit)"), "{command}");
+    window.click("Export comparison…");
+    let (svg, command) = both(&mut window, &folder.join("both.svg"));
+    let svg = String::from_utf8(svg).expect("text");
+    assert!(command.contains(" --against 2 ") && svg.contains(">Δ evidence (logit)<"), "{command}");
+    assert!(svg.contains(">Evidence (logit)<"), "the pinned column has its own scale");
+}
+
+#[test]
+fn a_page_too_narrow_for_its_columns_offers_rows_and_a_wider_page() {
+    let mut window = showing(&[small::planned()]);
+    window.harness.set_size(egui::vec2(1440.0, 1500.0));
+    let probe = window.harness.state().state.columns.values().next().expect("a column").probe;
+    for _ in 0..3 {
+        let change = Intervention::None;
+        window.harness.state_mut().dispatch(Command::AddColumn { probe, image: None, change });
+    }
+    window.harness.run();
+    window.click("Compare");
+    window.click("Export comparison…");
+    assert!(!window.has("Rows of 2") && !window.has("Rows of 3"), "a page is wide enough");
+    window.click("Column");
+    let rows = ["Rows of 2", "Rows of 3"].into_iter().find(|rows| window.has(rows)).expect("an offer");
+    assert!(window.has("columns side by side need"));
+    window.click(rows);
+    assert!(!window.has("columns side by side need"), "rows fit");
 }
 
 #[test]

@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 
 use image::RgbImage;
 use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::compare::Comparison;
+use ssmprobe::viz::difference;
 use ssmprobe::viz::draw::scene::Scene;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::curves::Part;
 use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::stability::StabilityPlot;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, compare, draw_column, export, find};
+use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export, find};
 
 use super::{looks, many, small};
 
@@ -26,7 +28,7 @@ pub const DPI: f32 = 96.0;
 /// Levels of a channel that a pixel may differ by.
 const LEVELS: u8 = 1;
 /// Most bytes of all of them.
-const MOST: u64 = 1_500_000;
+const MOST: u64 = 3_000_000;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/pictures/golden")
@@ -51,6 +53,7 @@ pub fn all(theme: &Theme) -> Vec<(String, Scene)> {
     ];
     all.extend(more.map(|(name, scene)| (name.to_owned(), scene)));
     all.extend(plots(theme));
+    all.extend(comparisons(theme));
     let look = if theme.dark { "dark" } else { "light" };
     all.into_iter().map(|(name, scene)| (format!("{name}-{look}"), scene)).collect()
 }
@@ -63,7 +66,8 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
         OVERVIEWS.iter().map(|one| (one.id().to_owned(), of(*one, MapOf::Positions))).collect();
     let both = ["photo", "evidence"].map(|id| find(id).expect("a figure"));
     let traces = [&small::planned(), &small::swept()];
-    let side = compare::scene(&traces, &both, &Options::default(), theme, export::points(174.0));
+    let options = Options::default();
+    let side = Comparison::new(&traces, &both, &options).scene(theme, export::points(174.0));
     let routing = dataset::find("routing_maps").expect("an overview");
     let more = [
         ("routing_maps-weights", of(routing, MapOf::Weights)),
@@ -81,6 +85,40 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     }
     all.push(("confusion-200-all".to_owned(), plot(&many::plot("confusion", 200, many::all()))));
     all
+}
+
+/// Two to six probes side by side, in a column and across a page: all that a comparison shows at first, one of them read
+/// in a random order, names and classes as long as they get; and the differences of three from another.
+pub fn comparisons(theme: &Theme) -> Vec<(String, Scene)> {
+    let six = small::six();
+    let six: Vec<&Trace> = six.iter().collect();
+    let options = Options::default();
+    let figures = |ids: &[&str]| ids.iter().map(|id| find(id).expect("a figure")).collect::<Vec<_>>();
+    let (all, few) =
+        (figures(&["photo", "token_map", "scan_path", "evidence"]), figures(&["token_map", "evidence"]));
+    let mut made = Vec::new();
+    for count in 2..=6 {
+        for (mm, figures) in [(85.0, &few), (174.0, &all)] {
+            let comparison = Comparison::new(&six[..count], figures, &options);
+            let narrow = comparison.narrow(theme, export::points(mm));
+            assert!(mm < 100.0 || narrow.is_none(), "{count} on {mm} mm: {narrow:?}");
+            let columns = narrow.and_then(|narrow| narrow.in_rows());
+            let comparison = Comparison { columns, ..comparison };
+            let scene = comparison
+                .scene(theme, export::points(mm))
+                .unwrap_or_else(|why| panic!("{count}, {mm}: {why}"));
+            made.push((format!("comparison-{count}-{mm}"), scene));
+        }
+    }
+    let differences = Comparison { against: Some(six[0]), ..Comparison::new(&six[..3], &all, &options) };
+    made.push((
+        "comparison-differences".to_owned(),
+        differences.scene(theme, export::points(174.0)).expect("differences"),
+    ));
+    let made_of = difference::subtract(six[2], six[0]).expect("one grid");
+    let alone = draw_column(find("token_map").expect("a figure"), &made_of, &options, theme, COLUMN);
+    made.push(("token_map-difference".to_owned(), alone.expect("something to see")));
+    made
 }
 
 /// A scene by the way of export.

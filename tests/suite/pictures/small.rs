@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
@@ -113,6 +114,7 @@ fn base(head: &str, routing: Routing) -> Trace {
             ..Evidence::default()
         },
         diagnostics: IndexMap::new(),
+        minus: None,
     }
 }
 
@@ -139,6 +141,34 @@ pub fn swept() -> Trace {
     let mut trace = base("vmamba", Routing::Orders(SWEEPS.map(Vec::from).into()));
     trace.other_kernels = vec![Matrix { rows: N, cols: 1, data: SECOND.into() }];
     trace
+}
+
+/// Six probes of one image, of all kinds, with names and classes as long as they get.
+pub fn six() -> Vec<Trace> {
+    let named = |trace: Trace, name: &str| Trace { probe: format!("{name}.safetensors"), ..trace };
+    let times = |mut trace: Trace, factor: f32| {
+        let evidence = &mut trace.evidence;
+        let all = [&mut evidence.token, &mut evidence.position, &mut trace.token_weight];
+        all.into_iter().flatten().flatten().for_each(|v| *v *= factor);
+        trace
+    };
+    let mut random = times(swept(), 0.7);
+    random.routing = Routing::Orders(vec![SWEEPS[1].into()]);
+    random.reading.change = Intervention::Random(3);
+    let mut pooled = planned();
+    (pooled.head, pooled.routing, pooled.kernel, pooled.scores) = ("gap".into(), Routing::None, None, None);
+    (pooled.evidence.position, pooled.evidence.proxy) = (None, None);
+    let mut six = vec![
+        named(planned(), "sinkhorn-s0-best"),
+        named(swept(), "vmamba-s0-best"),
+        named(random, "sinkhorn-s0-best"),
+        named(times(planned(), 1.4), "sinkhorn[temperature=0.05]-s11-best"),
+        named(pooled, "gap-s0-last"),
+        named(times(swept(), 1.2), "random-dynamic-channelwise-s3-best"),
+    ];
+    six[3].evidence.class = 3;
+    six[3].top[0].name = "black-crowned night heron".into();
+    six
 }
 
 /// One sweep whose memory has three channels: the kernel, half of it, and a tenth above it.

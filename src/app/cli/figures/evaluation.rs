@@ -30,9 +30,6 @@ pub struct EvaluationFlags {
     /// The measure by class, and on the x axis of a scatter
     #[arg(long, requires = "evaluation", value_name = "NAME")]
     measure: Option<String>,
-    /// The measure on the y axis of a scatter
-    #[arg(long, requires = "evaluation", value_name = "NAME")]
-    against: Option<String>,
     /// What maps of classes show: where tokens come, or what they count
     #[arg(long, value_enum, requires = "evaluation", default_value = "positions")]
     maps: Maps,
@@ -159,7 +156,7 @@ impl Figures {
         let usual = Choice::default();
         let choice = Choice {
             measure: EvaluationFlags::measure(&evaluation, self.evaluations.measure.as_ref(), usual.measure)?,
-            against: EvaluationFlags::measure(&other, self.evaluations.against.as_ref(), usual.against)?,
+            against: EvaluationFlags::measure(&other, self.against.as_ref(), usual.against)?,
             maps: match self.evaluations.maps {
                 Maps::Positions => MapOf::Positions,
                 Maps::Weights => MapOf::Weights,

@@ -22,10 +22,14 @@ use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
 use crate::viz::draw::theme::Theme;
 use crate::viz::export::{GIF_DPI, PNG_DPI};
-use crate::viz::figures::plot::{self, Plot, TracePlot};
+use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
+use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::reading::{self, Drawn, ReadingError};
-use crate::viz::{FIGURES, Figure, Info, Options, Rows, export, figures, find};
+use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, Subtractable, export, figures, find};
+
+/// Height of the text on a page of A4, in mm.
+const PAGE_MM: f32 = 247.0;
 
 /// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
 ///
@@ -82,6 +86,13 @@ pub struct Figures {
     /// Order of the rows of an assignment matrix
     #[arg(long, value_enum, default_value = "argmax")]
     rows: Order,
+    /// Draw differences from this: the number of a column (--trace) from 1, which comes first as it is, or the file of
+    /// another trace. Of a scatter: the measure on the y axis
+    #[arg(long, value_name = "COLUMN|TRACE|MEASURE")]
+    against: Option<String>,
+    /// How many probes stand side by side, the others below; all where it is not said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    columns: Option<u16>,
     /// Draw the patch grid
     #[arg(long)]
     grid: bool,
@@ -164,7 +175,7 @@ impl Figures {
             true => self.figure.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?,
             false => vec![&ScanPath as &'static dyn Figure],
         };
-        self.one(&traces, &figures, out)?;
+        self.one(&traces, figures, out)?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }
@@ -185,38 +196,71 @@ impl Figures {
         }
     }
 
+    /// What the traces are differences from, where it is said: a column by its number, or another trace.
+    fn reference(&self, traces: &[Arc<Trace>]) -> anyhow::Result<Option<Arc<Trace>>> {
+        let Some(against) = &self.against else { return Ok(None) };
+        if let Ok(column) = against.parse::<usize>() {
+            let found = column.checked_sub(1).and_then(|at| traces.get(at));
+            let wrong =
+                || Usage(format!("--against {column}: give a column from 1 to {}, or a file", traces.len()));
+            return Ok(Some(found.ok_or_else(wrong)?.clone()));
+        }
+        Ok(Some(Arc::new(source::stored(Path::new(against))?)))
+    }
+
     /// One file a figure; those with nothing to show are left out, and named.
     fn all(&self, traces: &[Arc<Trace>], out: &Path) -> anyhow::Result<ExitCode> {
         let stem = out.file_stem().and_then(|s| s.to_str()).context("--out names no file")?;
         let ending = out.extension().and_then(|e| e.to_str()).unwrap_or_default();
         for figure in FIGURES {
             let path = out.with_file_name(format!("{stem}-{}.{ending}", figure.id()));
-            match self.one(traces, &[*figure], &path) {
+            match self.one(traces, vec![*figure], &path) {
                 Ok(()) => say!("wrote {}", path.display()),
-                Err(error) if error.is::<crate::viz::Empty>() => say!("no {}: {error}", figure.id()),
+                Err(error) if error.is::<Empty>() => say!("no {}: {error}", figure.id()),
                 Err(error) => return Err(error),
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn one(&self, traces: &[Arc<Trace>], figures: &[&'static dyn Figure], out: &Path) -> anyhow::Result<()> {
-        let ([trace, ..], [figure, ..]) = (traces, figures) else { bail!("name a trace and a figure") };
+    fn one(
+        &self,
+        traces: &[Arc<Trace>],
+        figures: Vec<&'static dyn Figure>,
+        out: &Path,
+    ) -> anyhow::Result<()> {
+        let against = self.reference(traces)?;
+        if against.is_some() && figures.iter().all(|figure| figure.subtractable() == Subtractable::No) {
+            let able = FIGURES.iter().filter(|figure| figure.subtractable() != Subtractable::No);
+            let able = able.map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
+            let title = figures.first().map_or("", |figure| figure.title());
+            return Err(Empty(format!("{title} cannot be subtracted; --against goes with {able}")).into());
+        }
+        let (theme, width) = (self.theme(), export::points(self.width));
+        let columns = self.columns.map(usize::from);
+        let plot =
+            TracePlot { against, columns, ..TracePlot::compared(figures, traces.to_vec(), self.options()) };
         let numbers = ends_with(out, "csv") || ends_with(out, "npz");
-        if numbers && (traces.len() > 1 || figures.len() > 1) {
+        if numbers && plot.is_comparison() {
             bail!("{}: numbers are written for one trace and one figure at a time", out.display());
         }
-        let table = figure.table(trace);
-        let about = traces.iter().map(|trace| plot::about(trace)).collect::<Vec<_>>().join("; ");
-        let (theme, width) = (self.theme(), export::points(self.width));
-        let (figures, traces, options) = (figures.to_vec(), traces.to_vec(), self.options());
-        let plot = TracePlot { figures, traces, options, headed: true };
+        if let Some(narrow) = plot.narrow(width) {
+            return Err(Usage(narrow.to_string()).into());
+        }
+        let about = plot.caption().about;
         if ends_with(out, "gif") {
             let drawn = Drawn { theme: &theme, width, dpi: self.dpi.unwrap_or(GIF_DPI), about: &about };
             reading::save_gif(&plot, out, drawn).map_err(unwritten)?;
         } else {
             let scene = plot.draw_column(&theme, width)?;
-            export::save(out, &scene, &table, &about, self.png_dpi())?;
+            if plot.is_comparison() && scene.height > export::points(PAGE_MM) {
+                let high = scene.height / export::points(1.0);
+                say!(
+                    "note: it is {high:.0} mm high, more than a page ({PAGE_MM} mm); draw fewer figures at a time, or \
+                     more probes side by side"
+                );
+            }
+            export::save(out, &scene, &plot.table(), &about, self.png_dpi())?;
         }
         if let Some(count) = self.stills {
             if numbers {
@@ -258,6 +302,7 @@ impl Figures {
             step: self.step,
             limits: self.limits,
             proxy_limits: self.proxy_limits,
+            ..Options::default()
         }
     }
 }

@@ -60,6 +60,7 @@ pub fn of_scan(scan: Scan, grid: Grid) -> Trace {
             why_none: None,
         },
         diagnostics: IndexMap::new(),
+        minus: None,
     }
 }
 

@@ -17,8 +17,9 @@ use crate::model::trace::{Matrix, Prediction, Routing, Trace};
 use crate::viz::draw::Theme;
 use crate::viz::export::GIF_DPI;
 use crate::viz::figures::evidence::Evidence;
-use crate::viz::figures::plot::{Plot, TracePlot};
+use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
+use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::reading::{self, Drawn};
 use crate::viz::{COLUMN, Figure, Options};
 
@@ -60,8 +61,7 @@ pub(super) fn stability(folder: &Path, name: &str, stability: &Stability) -> any
 pub fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<()> {
     let shown: [&'static dyn Figure; 2] = [&ScanPath, &Evidence];
     let figures: Vec<_> = shown.into_iter().filter(|figure| figure.lacks(&trace).is_none()).collect();
-    let plot =
-        TracePlot { figures, traces: vec![Arc::new(trace)], options: Options::default(), headed: true };
+    let plot = TracePlot::compared(figures, vec![Arc::new(trace)], Options::default());
     if plot.steps() == 0 {
         return Ok(());
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
 
-use super::difference::{Differences, other_class};
-use super::figure_view::FigureView;
+use super::differences::Differences;
+use super::figure_view::{FigureView, Subject};
 use super::{Panel, PanelContext, UiAction, placeholder, true_class};
 use crate::app::jobs::info::ProbeInfo;
 use crate::app::jobs::{ClassChoice, ColumnId};
@@ -17,8 +17,9 @@ use crate::app::state::{ColumnState, Place};
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::head::{self, HeadSpec};
 use crate::model::trace::{Routing, Trace};
+use crate::viz::difference::other_class;
 use crate::viz::draw::{color32, font};
-use crate::viz::figures::plot::TracePlot;
+use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
 use crate::viz::{FIGURES, Figure, Info, Subtractable, TabGroup};
 
@@ -161,10 +162,12 @@ impl Compare {
         let ready = !traces.is_empty() && !self.rows.is_empty();
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
             let rows = FIGURES.iter().copied().filter(|figure| self.rows.contains(&figure.id()));
-            let figures: Vec<&dyn Figure> = rows.collect();
+            let figures: Vec<&'static dyn Figure> = rows.collect();
             let options =
                 figures.first().map(|figure| cx.state.views.figure_options(figure.id())).unwrap_or_default();
-            cx.actions.push(UiAction::Export(Arc::new(TracePlot { figures, traces, options, headed: true })));
+            let against = cx.state.reference().filter(|_| cx.state.views.difference).cloned();
+            let plot = TracePlot { against, ..TracePlot::compared(figures, traces, options) };
+            cx.actions.push(UiAction::Export(Arc::new(plot)));
         }
     }
 
@@ -216,6 +219,7 @@ impl Compare {
                 && cx.state.selection.reference != Some(id)
                 && figure.subtractable() != Subtractable::No
         });
+        let mut of = None;
         let trace = match reference {
             None => trace,
             Some(reference) => match self.differences.between(id, &trace, reference) {
@@ -224,13 +228,15 @@ impl Compare {
                 }
                 Ok(difference) => {
                     (options.limits, options.proxy_limits) = (limits, None);
+                    of = Some([trace, reference.clone()]);
                     difference
                 }
-                Err(why) => return placeholder::empty(ui, &why),
+                Err(why) => return placeholder::empty(ui, &why.0),
             },
         };
         let view = self.views.entry((id, figure.id())).or_default();
-        view.show(ui, cx, (figure, &trace, options, false), rect, zoom(rect.width()));
+        let subject = Subject { figure, trace: &trace, options, headed: false, of };
+        view.show(ui, cx, subject, rect, zoom(rect.width()));
     }
 }
 
@@ -305,18 +311,18 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
         let known = trace.top.iter().find(|p| p.index == index);
         known.map_or_else(|| format!("class {index}"), |p| p.name.clone())
     };
-    let number = |x: f32| format!("{x:+.2}").replace('-', "−");
+    let minus = |text: String| text.replace('-', "−");
     let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
     let Some(reference) = reference else {
         let logit = trace.logits.get(trace.evidence.class)?;
-        return Some(format!("Logit {} for {}", number(*logit), class(trace)));
+        return Some(minus(format!("Logit {logit:.2} for {}", class(trace))));
     };
     if trace.logits.len() != reference.logits.len() {
         return Some("Other classes than the pinned column".to_owned());
     }
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
-    Some(format!("Logit {} for {}, against the pinned", number(change), class(reference)))
+    Some(minus(format!("Δ logit {change:+.2} for {}, from the pinned", class(reference))))
 }
 
 /// How much of the dataset a column gets right, and against the same probe as it was trained.

@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::Ui;
 
-use super::figure_view::FigureView;
+use super::figure_view::{FigureView, Subject};
 use super::plot_view::{EDGE_PX, zoom};
 use super::{Panel, PanelContext, controls, true_class};
 use crate::viz::{Figure, Info};
@@ -43,6 +43,7 @@ impl Panel for FigurePane {
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
-        self.view.show(ui, cx, (self.figure, &trace, options, true), rect, zoom(rect.width()));
+        let subject = Subject { figure: self.figure, trace: &trace, options, headed: true, of: None };
+        self.view.show(ui, cx, subject, rect, zoom(rect.width()));
     }
 }

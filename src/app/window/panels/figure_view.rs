@@ -11,7 +11,8 @@ use super::plot_view::{PlotView, Shown, menu};
 use super::{PanelContext, placeholder};
 use crate::model::trace::Trace;
 use crate::viz::draw::{Hover, Readout, order, playhead};
-use crate::viz::figures::plot::{Plot, TracePlot};
+use crate::viz::figures::plot::Plot;
+use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Control, Figure, Options};
 
 /// Smallest scene that is laid out, in points; a smaller box shows it scaled down.
@@ -57,6 +58,20 @@ impl TokenHover {
     }
 }
 
+/// What is shown.
+pub struct Subject<'a> {
+    /// Which figure.
+    pub figure: &'static dyn Figure,
+    /// Of what: a trace, or a difference of two.
+    pub trace: &'a Arc<Trace>,
+    /// What is set.
+    pub options: Options,
+    /// Whether the picture says itself how the trace was read, as its files do.
+    pub headed: bool,
+    /// Where it is a difference: the trace, and what is subtracted from it.
+    pub of: Option<[Arc<Trace>; 2]>,
+}
+
 /// A place where a figure is shown.
 #[derive(Default)]
 pub struct FigureView {
@@ -68,13 +83,12 @@ pub struct FigureView {
 }
 
 impl FigureView {
-    /// Draws `figure` of `trace` into `rect` at `zoom` pixels a point, with its menu; `headed` is whether it says
-    /// itself how the trace was read, as its files do.
+    /// Draws a figure into `rect` at `zoom` pixels a point, with its menu.
     pub fn show(
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
-        (figure, trace, mut options, headed): (&'static dyn Figure, &Arc<Trace>, Options, bool),
+        Subject { figure, trace, mut options, headed, of }: Subject<'_>,
         rect: Rect,
         zoom: f32,
     ) {
@@ -125,7 +139,14 @@ impl FigureView {
         }
         let export = || {
             let options = Options { step: step.or(plot.options.step), ..plot.options.clone() };
-            Arc::new(TracePlot { options, headed: true, ..plot.clone() }) as Arc<dyn Plot>
+            let file = TracePlot { options, headed: true, ..plot.clone() };
+            // The files of a difference are those of both.
+            Arc::new(match &of {
+                Some([own, reference]) => {
+                    TracePlot { traces: vec![own.clone()], against: Some(reference.clone()), ..file }
+                }
+                None => file,
+            }) as Arc<dyn Plot>
         };
         menu(&painted.response, cx, export);
     }

@@ -1,14 +1,16 @@
 //! Thumbnails of all images: only the rows in sight are drawn, and only theirs are asked for, so
 //! that ten thousand images scroll like ten.
 
+use std::sync::Arc;
+
 use eframe::egui;
 use egui::{ScrollArea, Ui, Vec2};
 
 use super::tile::{self, Sheet, Tile};
 use super::{PanelContext, gallery_filter, placeholder};
 use crate::app::jobs::{ColumnId, ImageId};
-use crate::app::state::GalleryFilter;
 use crate::app::state::command::{Action, Command};
+use crate::app::state::{GalleryFilter, Sort};
 
 /// Side of a thumbnail where there is room.
 const THUMBNAIL_PX: f32 = 84.0;
@@ -39,6 +41,8 @@ struct FilterKey {
     filter: GalleryFilter,
     focus: Option<ColumnId>,
     evaluations: u64,
+    /// Whose answers are asked for, as probes and backbones are now: none of another layer, size or seed.
+    asked: [Option<usize>; 2],
     notes: u64,
     count: usize,
     last: Option<ImageId>,
@@ -65,10 +69,16 @@ impl Gallery {
         let (count, last) = (images.len(), images.last().map(|(id, _)| *id));
         let short = ui.available_height() < FILTER_LINES_PX;
         gallery_filter::ui(ui, cx, short, self.passed.as_ref().map_or(count, |(_, ids)| ids.len()));
+        let asked = |column: ColumnId| Some(Arc::as_ptr(cx.state.evaluation_of(column)?.ok()?).addr());
+        let other = match cx.state.gallery_filter.sort {
+            Sort::Disagreement(column) => Some(column),
+            _ => None,
+        };
         let key = FilterKey {
             filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
             evaluations: cx.state.evaluations.revision,
+            asked: [cx.focus, other].map(|column| asked(column?)),
             notes: cx.state.notes.revision,
             count,
             last,

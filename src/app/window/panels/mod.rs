@@ -6,7 +6,7 @@ mod backbone_options;
 mod compare;
 mod contact_sheet;
 mod controls;
-mod difference;
+mod differences;
 mod figure;
 mod figure_view;
 mod gallery;

@@ -8,7 +8,7 @@ use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, Wi
 
 use super::{Panel, PanelContext, placeholder};
 use crate::app::window::style;
-use crate::model::trace::Trace;
+use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Table, color32, readout};
 use crate::viz::{Info, TabGroup};
 
@@ -98,7 +98,7 @@ impl Panel for Tokens {
             }
         }
         let rect = ui.available_rect_before_wrap();
-        let text = || tsv(order, rows);
+        let text = || tsv(order, rows, &trace.reading);
         area.show_rows(ui, ROW_PX, order.len(), |ui, shown| {
             for at in shown {
                 let token = order[at];
@@ -145,11 +145,11 @@ fn step(ui: &Ui, cx: &mut PanelContext<'_>, order: &[usize]) {
 }
 
 /// The table as text, a tab between columns; what is not known is empty.
-fn tsv(order: &[usize], rows: &Rows) -> String {
+fn tsv(order: &[usize], rows: &Rows, reading: &Reading) -> String {
     let column = |table: Table, (at, (name, _)): (usize, &(&str, &str))| {
         table.numbers(name, order.iter().map(|token| rows[*token][at]))
     };
-    COLUMNS.iter().enumerate().fold(Table::default(), column).tsv()
+    COLUMNS.iter().enumerate().fold(Table::default(), column).read(reading).tsv()
 }
 
 /// The numbers of every token.

@@ -1,51 +1,28 @@
-//! What one column has more or less than the pinned one, as a trace that figures draw: evidence,
-//! weights and scores token by token; evidence position by position.
+//! What one trace has more or less than another, as a trace that figures draw: evidence, weights and scores token by
+//! token; evidence position by position. What is a difference is written with a delta.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::borrow::Cow;
 
-use crate::app::jobs::ColumnId;
-use crate::model::trace::Trace;
-use crate::viz::{Figure, Subtractable};
-
-/// A difference and the traces it is of.
-type Kept = (Arc<Trace>, Arc<Trace>, Result<Arc<Trace>, String>);
-
-/// The differences of all columns, each kept until one of its traces changes.
-#[derive(Default)]
-pub struct Differences(HashMap<ColumnId, Kept>);
-
-impl Differences {
-    /// `trace` of column `id` minus `reference`, or why there is no such thing.
-    pub fn between(
-        &mut self,
-        id: ColumnId,
-        trace: &Arc<Trace>,
-        reference: &Arc<Trace>,
-    ) -> Result<Arc<Trace>, String> {
-        let known = |(a, b, _): &&Kept| Arc::ptr_eq(a, trace) && Arc::ptr_eq(b, reference);
-        if let Some((_, _, kept)) = self.0.get(&id).filter(known) {
-            return kept.clone();
-        }
-        let made = subtract(trace, reference).map(Arc::new);
-        self.0.insert(id, (trace.clone(), reference.clone(), made.clone()));
-        made
-    }
-
-    /// Forgets columns that are gone.
-    pub fn retain(&mut self, there: impl Fn(ColumnId) -> bool) {
-        self.0.retain(|id, _| there(*id));
-    }
-}
+use crate::model::trace::{Reference, Trace};
+use crate::viz::draw::number;
+use crate::viz::{Empty, Figure, Subtractable};
 
 /// Whether a figure would need evidence for one class where the two have it for different ones.
 pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
     figure.subtractable() == Subtractable::ForOneClass && trace.evidence.class != reference.evidence.class
 }
 
-fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, String> {
+/// `trace` minus `reference`.
+///
+/// # Errors
+/// Where the patches are not the same.
+pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     if trace.grid != reference.grid {
-        return Err("The pinned column has another patch grid".to_owned());
+        let [own, other] =
+            [trace, reference].map(|trace| format!("{} x {}", trace.grid.rows, trace.grid.cols));
+        return Err(Empty(format!(
+            "A grid of {own} patches cannot be compared with one of {other}, patch by patch"
+        )));
     }
     let same =
         trace.evidence.class == reference.evidence.class && trace.logits.len() == reference.logits.len();
@@ -69,7 +46,47 @@ fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, String> {
             if same { "One of the two has no exact evidence" } else { "The evidence is for another class" };
         made.evidence.why_none = Some(why.to_owned());
     }
+    // The memory is no difference, and would look like one.
+    (made.kernel, made.other_kernels) = (None, Vec::new());
+    let Trace { image, probe, reading, .. } = reference.clone();
+    made.minus = Some(Reference { image, probe, reading });
     Ok(made)
+}
+
+/// What `figure` shows of `trace` against `reference`: the difference where it can be subtracted, the trace itself where
+/// it cannot.
+///
+/// # Errors
+/// Why there is no difference.
+pub fn shown<'a>(figure: &dyn Figure, trace: &'a Trace, reference: &Trace) -> Result<Cow<'a, Trace>, Empty> {
+    if figure.subtractable() == Subtractable::No {
+        return Ok(Cow::Borrowed(trace));
+    }
+    if other_class(figure, trace, reference) {
+        let why = "The two have their evidence for different classes; ask both for one class";
+        return Err(Empty(why.to_owned()));
+    }
+    subtract(trace, reference).map(Cow::Owned)
+}
+
+/// What a number of `trace` is called: with a delta before it where it is a difference.
+pub fn label(trace: &Trace, name: &str) -> String {
+    let mut letters = name.chars();
+    match (&trace.minus, letters.next()) {
+        (Some(_), Some(first)) => format!("Δ {}{}", first.to_lowercase(), letters.as_str()),
+        _ => name.to_owned(),
+    }
+}
+
+/// The head of a column of a table.
+pub fn head(trace: &Trace, name: &str) -> String {
+    if trace.minus.is_some() { format!("delta_{name}") } else { name.to_owned() }
+}
+
+/// A number of `trace`, with its sign where it is a difference.
+pub fn value(trace: &Trace, v: f64) -> String {
+    let sign = if trace.minus.is_some() && v > 0.0 { "+" } else { "" };
+    format!("{sign}{}", number(v))
 }
 
 #[cfg(test)]
@@ -80,7 +97,7 @@ mod tests {
     use crate::viz::figures::photo::Photo;
     use crate::viz::figures::token_map::TokenMap;
 
-    fn trace(class: usize, token: [f32; 2], logits: [f32; 2]) -> Arc<Trace> {
+    fn trace(class: usize, token: [f32; 2], logits: [f32; 2]) -> Trace {
         let evidence = Evidence {
             class,
             bias: 0.0,
@@ -91,7 +108,7 @@ mod tests {
             proxy_raster: None,
             why_none: None,
         };
-        Arc::new(Trace {
+        Trace {
             image: String::new(),
             probe: String::new(),
             head: "gap".into(),
@@ -110,25 +127,28 @@ mod tests {
             top: Vec::new(),
             evidence,
             diagnostics: Default::default(),
-        })
+            minus: None,
+        }
     }
 
     #[test]
     fn evidence_is_subtracted_for_one_class_only() {
         let (a, b) = (trace(1, [3.0, 1.0], [0.0, 4.0]), trace(1, [1.0, 1.5], [0.0, 2.5]));
-        let mut known = Differences::default();
-        let made = known.between(ColumnId(1), &a, &b).expect("same class");
+        let made = subtract(&a, &b).expect("same class");
         assert_eq!(made.evidence.token.as_deref(), Some(&[2.0, -0.5][..]));
-        assert!(Arc::ptr_eq(&made, &known.between(ColumnId(1), &a, &b).expect("kept")));
+        assert_eq!((label(&made, "Weight"), label(&a, "Weight")), ("Δ weight".into(), "Weight".into()));
+        assert_eq!((value(&made, 1.5), value(&a, 1.5)), ("+1.5".into(), "1.5".into()));
         // Evidence and bias sum to the logit: so do their differences, 1.5 and -1.5.
-        let biased = |own: &Trace, bias: f32| {
-            Arc::new(Trace { evidence: Evidence { bias, ..own.evidence.clone() }, ..own.clone() })
+        let biased = |own: &Trace, bias: f32| Trace {
+            evidence: Evidence { bias, ..own.evidence.clone() },
+            ..own.clone()
         };
-        let made = known.between(ColumnId(2), &biased(&a, 0.5), &biased(&b, 2.0)).expect("same class");
+        let made = subtract(&biased(&a, 0.5), &biased(&b, 2.0)).expect("same class");
         assert_eq!(made.evidence.bias, -1.5);
         let other = trace(0, [1.0, 1.0], [2.0, 0.0]);
-        let made = known.between(ColumnId(1), &a, &other).expect("weights have no class");
+        let made = subtract(&a, &other).expect("weights have no class");
         assert!(made.evidence.token.is_none() && made.evidence.why_none.is_some());
+        assert!(shown(&TokenMap, &a, &other).is_err() && shown(&Photo, &a, &other).is_ok());
         assert!(other_class(&TokenMap, &a, &other) && !other_class(&Photo, &a, &other));
         assert!(!other_class(&TokenMap, &a, &b));
     }

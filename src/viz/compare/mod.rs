@@ -1,0 +1,282 @@
+//! Several probes side by side: one column a trace, one row a figure, all of a row on the same scale, with one legend
+//! and one colour bar, in one scene. Against a reference, rows that can be subtracted show differences.
+//!
+//! The page is as wide as it is: cells share what titles, axes and bars leave of it. Where that is too little to be read,
+//! [`Comparison::narrow`] says so, and what would do.
+
+mod row;
+
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
+
+use self::row::Row;
+use super::{Empty, Figure, MARGIN, Options, Subtractable};
+use crate::model::trace::Trace;
+use crate::viz::draw::{Anchor, Scene, Theme, font};
+use crate::viz::{difference, figures};
+
+/// Gap between columns, in points.
+const GAP_PT: f32 = 10.0;
+/// Gap between rows.
+const ROW_GAP_PT: f32 = 8.0;
+/// Gap between rows of probes.
+const BAND_GAP_PT: f32 = 16.0;
+
+/// Figures of traces, side by side.
+#[derive(Clone, Copy)]
+pub struct Comparison<'a> {
+    /// Columns.
+    pub traces: &'a [&'a Trace],
+    /// Rows.
+    pub figures: &'a [&'a dyn Figure],
+    /// What is set of all of them.
+    pub options: &'a Options,
+    /// What they are differences from, where figures can be subtracted. A column that is this very trace comes first,
+    /// as it is.
+    pub against: Option<&'a Trace>,
+    /// How many probes stand side by side; the others follow below. All where absent.
+    pub columns: Option<usize>,
+}
+
+/// Columns that would be too narrow to be read, and what would do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Narrow {
+    /// How many were to stand side by side.
+    pub columns: usize,
+    /// How wide the page is, in mm.
+    pub width: f32,
+    /// How many fit on it; 0 where not even one does.
+    pub fitting: usize,
+    /// How wide a page would do for all, in whole mm.
+    pub needed: f32,
+}
+
+impl Narrow {
+    /// How many to set in a row, so that rows are about equally long; absent where not even one fits.
+    pub fn in_rows(&self) -> Option<usize> {
+        let rows = self.columns.div_ceil(self.fitting.max(1));
+        (self.fitting > 0).then(|| self.columns.div_ceil(rows))
+    }
+
+    /// What is wrong, without a remedy.
+    pub fn why(&self) -> String {
+        let fit = match self.fitting {
+            0 => "none fits".to_owned(),
+            1 => "1 fits".to_owned(),
+            fitting => format!("{fitting} fit"),
+        };
+        let Self { columns, width, needed, .. } = self;
+        format!("{columns} columns side by side need {needed} mm; on {width} mm {fit}")
+    }
+}
+
+impl Display for Narrow {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. ", self.why())?;
+        if let Some(columns) = self.in_rows() {
+            write!(
+                f,
+                "Set them in rows (--columns {columns}), or make the page wider (--width {})",
+                self.needed
+            )
+        } else {
+            write!(f, "Make the page wider (--width {})", self.needed)
+        }
+    }
+}
+
+/// Widths of a page, in points.
+struct Grid {
+    /// Left of the first column: upward axes.
+    left: f32,
+    /// More between the first column and the second: the axis of differences.
+    between: f32,
+    /// Of a cell.
+    cell: f32,
+}
+
+impl Grid {
+    /// The left edge of a column.
+    fn x(&self, column: usize) -> f32 {
+        let between = if column > 0 { self.between } else { 0.0 };
+        self.left + column as f32 * (self.cell + GAP_PT) + between
+    }
+}
+
+impl<'a> Comparison<'a> {
+    /// All on one row.
+    pub fn new(traces: &'a [&'a Trace], figures: &'a [&'a dyn Figure], options: &'a Options) -> Self {
+        Self { traces, figures, options, against: None, columns: None }
+    }
+
+    /// Draws it on a page of `width` points.
+    ///
+    /// # Errors
+    /// If there is no trace or no figure to compare, nothing of them to see, or no room for it.
+    pub fn scene(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
+        Ok(self.inside(theme, width - 2.0 * MARGIN)?.framed(MARGIN))
+    }
+
+    /// Why it does not fit on a page of `width` points, if it does not.
+    pub fn narrow(&self, theme: &Theme, width: f32) -> Option<Narrow> {
+        let traces = self.ordered();
+        let rows = self.rows(theme, &traces).ok()?;
+        self.too_narrow(theme, &rows, width - 2.0 * MARGIN)
+    }
+
+    /// The same without an edge around it.
+    pub(super) fn inside(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
+        let traces = self.ordered();
+        let rows = self.rows(theme, &traces)?;
+        if let Some(narrow) = self.too_narrow(theme, &rows, width) {
+            return Err(Empty(narrow.to_string()));
+        }
+        let side = self.side(traces.len());
+        let grid = grid(theme, &rows, side, width);
+        let mut scene = Scene::new(width, 0.0, "Comparison of probes", theme.background);
+        let titles: Vec<Vec<Line>> = traces.iter().map(|trace| self.title(trace, theme, grid.cell)).collect();
+        let mut y = 0.0;
+        for first in (0..traces.len()).step_by(side) {
+            let columns = first..(first + side).min(traces.len());
+            y += if first > 0 { BAND_GAP_PT } else { 0.0 };
+            y += heads(&mut scene, theme, &grid, &titles[columns.clone()], y);
+            for (at, row) in rows.iter().enumerate() {
+                y += if at > 0 { ROW_GAP_PT } else { 0.0 };
+                y += row.draw(&mut scene, theme, &grid, columns.clone(), y);
+            }
+        }
+        scene.height = y;
+        Ok(scene)
+    }
+
+    /// The traces, the one they are differences from first.
+    fn ordered(&self) -> Vec<&'a Trace> {
+        let mut traces = self.traces.to_vec();
+        traces.sort_by_key(|trace| !self.is_reference(trace));
+        traces
+    }
+
+    fn is_reference(&self, trace: &Trace) -> bool {
+        self.against.is_some_and(|reference| std::ptr::eq(reference, trace))
+    }
+
+    /// How many of so many stand side by side.
+    fn side(&self, traces: usize) -> usize {
+        self.columns.unwrap_or(traces).clamp(1, traces.max(1))
+    }
+
+    fn rows(&self, theme: &Theme, traces: &[&'a Trace]) -> Result<Vec<Row<'a>>, Empty> {
+        if traces.is_empty() || self.figures.is_empty() {
+            return Err(Empty("Choose at least one trace and one figure to compare".to_owned()));
+        }
+        let row = |figure: &&'a dyn Figure| {
+            let against = self.against.filter(|_| figure.subtractable() != Subtractable::No);
+            let shown = |trace: &&'a Trace| match against.filter(|_| !self.is_reference(trace)) {
+                Some(reference) => difference::shown(*figure, trace, reference),
+                None => Ok(Cow::Borrowed(*trace)),
+            };
+            let name = against.map(|reference| self.words(reference).join(", "));
+            let pinned = traces.first().is_some_and(|first| self.is_reference(first));
+            Row::new(*figure, traces.iter().map(shown).collect(), self.options, theme, (name, pinned))
+        };
+        let rows: Vec<Row<'a>> = self.figures.iter().map(row).collect();
+        if rows.iter().all(Row::is_empty) {
+            return Err(rows
+                .iter()
+                .find_map(Row::why)
+                .unwrap_or_else(|| Empty("There is nothing to compare".to_owned())));
+        }
+        Ok(rows)
+    }
+
+    fn too_narrow(&self, theme: &Theme, rows: &[Row<'_>], width: f32) -> Option<Narrow> {
+        let columns = self.side(self.traces.len());
+        let least = rows.iter().map(Row::least_width).fold(0.0, f32::max);
+        let fits = |columns: usize, width: f32| grid(theme, rows, columns, width).cell >= least - 0.01;
+        if fits(columns, width) {
+            return None;
+        }
+        let to_mm = |points: f32| (points + 2.0 * MARGIN) / 72.0 * 25.4;
+        let missing = (least - grid(theme, rows, columns, width).cell) * columns as f32;
+        let fitting = (1..columns).rev().find(|fewer| fits(*fewer, width)).unwrap_or(0);
+        let needed = to_mm(width + missing).ceil();
+        Some(Narrow { columns, width: (10.0 * to_mm(width)).round() / 10.0, fitting, needed })
+    }
+
+    /// What a trace is called among the others: its probe, backbone and image where they differ, and how it was read.
+    fn words(&self, trace: &Trace) -> Vec<String> {
+        let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
+        let differ = |of: fn(&Trace) -> &str| self.traces.iter().any(|other| of(other) != of(trace));
+        let backbone = differ(|trace| &trace.backbone).then(|| trace.backbone.clone());
+        let image = differ(|trace| &trace.image).then(|| trace.image.clone());
+        let name = figures::plot::stem(name);
+        std::iter::once(name).chain(backbone).chain(image).chain(trace.reading.changes()).collect()
+    }
+
+    /// The head of a column in lines.
+    fn title(&self, trace: &Trace, theme: &Theme, room: f32) -> Vec<Line> {
+        let changes = trace.reading.changes();
+        let mut lines = Vec::new();
+        for (at, text) in self.words(trace).into_iter().enumerate() {
+            let kind = match at {
+                0 => Kind::Name,
+                _ if changes.as_ref() == Some(&text) => Kind::Change,
+                _ => Kind::Note,
+            };
+            let size = kind.size(theme);
+            lines.extend(font::break_lines(&text, size, room).into_iter().map(|text| (kind, text)));
+        }
+        lines
+    }
+}
+
+/// What a line over a column says.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Which probe.
+    Name,
+    /// Through which backbone, of which image.
+    Note,
+    /// What was changed in how it reads.
+    Change,
+}
+
+impl Kind {
+    fn size(self, theme: &Theme) -> f32 {
+        if self == Self::Name { theme.title } else { theme.tick }
+    }
+}
+
+/// A line over a column.
+type Line = (Kind, String);
+
+/// Draws the heads of columns from `y` down; the height they take.
+fn heads(scene: &mut Scene, theme: &Theme, grid: &Grid, titles: &[Vec<Line>], y: f32) -> f32 {
+    let mut most = 0.0f32;
+    for (column, lines) in titles.iter().enumerate() {
+        let mut top = y;
+        for (kind, text) in lines {
+            let size = kind.size(theme);
+            let color = match kind {
+                Kind::Name => theme.ink,
+                Kind::Note => theme.muted,
+                Kind::Change => theme.series(1),
+            };
+            let at = [grid.x(column) + grid.cell / 2.0, top + size * font::CAP + 0.5];
+            scene.text(at, text.clone(), size, color, Anchor::Middle);
+            top += size + 2.0;
+        }
+        most = most.max(top - y);
+    }
+    most + 4.0
+}
+
+/// The widths on a page of `width` points with so many columns side by side.
+fn grid(theme: &Theme, rows: &[Row<'_>], columns: usize, width: f32) -> Grid {
+    let most = |of: &dyn Fn(&Row<'_>) -> f32| rows.iter().map(of).fold(0.0, f32::max);
+    let left = most(&|row| row.axis_room(theme, 0).max(row.axis_room(theme, 1)));
+    let between = if columns > 1 { most(&|row| row.axis_room(theme, 1)) } else { 0.0 };
+    let right = most(&|row| row.bar_room(theme));
+    let room = width - left - between - right - (columns - 1) as f32 * GAP_PT;
+    Grid { left, between, cell: room / columns as f32 }
+}

@@ -1,0 +1,171 @@
+//! What a picture says of its marks: legends, colour bars, axes, titles. A figure that stands alone draws its own;
+//! several in a row share them, so each hands over what it would have drawn, and the row draws it once.
+
+use super::font;
+use super::frame::{self, Axis};
+use super::legend::{self, Mark};
+use super::scene::{Anchor, Box2, Point, Scene, Stroke};
+use super::theme::{Color, Theme};
+use crate::viz::Size;
+
+/// Who draws legends, colour bars and axes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keys {
+    /// The figure.
+    #[default]
+    Own,
+    /// The row it stands in.
+    Shared,
+}
+
+/// What a figure handed over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Handed {
+    /// Entries of the legend.
+    pub entries: Vec<(Mark, String)>,
+    /// A colour bar: from which height to which, its numbers, and its colours from the lowest up.
+    pub bar: Option<(Box2, Axis, Vec<Color>)>,
+    /// Upward axes, each along a box.
+    pub axes: Vec<(Box2, Axis)>,
+    /// The name of what runs across.
+    pub across: String,
+    /// What stands over the picture.
+    pub caption: String,
+    /// What stands under it.
+    pub foot: String,
+}
+
+/// Colours of a bar that is handed over.
+const STEPS: usize = 128;
+
+impl Keys {
+    /// Whether the row draws them.
+    pub fn are_shared(self) -> bool {
+        self == Self::Shared
+    }
+
+    /// [`legend::legend`], here or in the row.
+    pub fn legend(
+        self,
+        scene: &mut Scene,
+        theme: &Theme,
+        at: Point,
+        room: f32,
+        entries: &[(Mark, &str)],
+    ) -> f32 {
+        if self.are_shared() {
+            let entries = entries.iter().map(|(mark, text)| (*mark, (*text).to_owned()));
+            scene.handed.entries.extend(entries);
+            return 0.0;
+        }
+        legend::legend(scene, theme, at, room, entries)
+    }
+
+    /// [`legend::above`], here or in the row.
+    pub fn above(self, scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &str)]) -> Box2 {
+        let top = self.legend(scene, theme, [0.0, 0.0], size.width, entries);
+        Box2::new(0.0, top, size.width, size.height - top)
+    }
+
+    /// Width a colour bar needs beside its box.
+    pub fn bar_room(self, theme: &Theme, axis: &Axis) -> f32 {
+        if self.are_shared() { 0.0 } else { legend::bar_room(theme, axis) }
+    }
+
+    /// [`legend::color_bar`], here or in the row.
+    pub fn color_bar(
+        self,
+        scene: &mut Scene,
+        theme: &Theme,
+        area: Box2,
+        axis: &Axis,
+        color: impl Fn(f32) -> Color,
+    ) {
+        if self.are_shared() {
+            let colors = (0..STEPS).map(|i| color((i as f32 + 0.5) / STEPS as f32)).collect();
+            scene.handed.bar = Some((area, axis.clone(), colors));
+        } else {
+            legend::color_bar(scene, theme, area, axis, color);
+        }
+    }
+
+    /// Height of a title.
+    pub fn title_room(self, theme: &Theme) -> f32 {
+        if self.are_shared() { 0.0 } else { theme.label + 2.5 }
+    }
+
+    /// [`frame::title`], here or over the cell of the row, where it may be shorter.
+    pub fn title(self, scene: &mut Scene, theme: &Theme, (text, short): (&str, &str), room: f32) {
+        if self.are_shared() {
+            short.clone_into(&mut scene.handed.caption);
+        } else {
+            frame::title(scene, theme, [0.0, 0.0], text, room);
+        }
+    }
+
+    /// A line under the picture, on the baseline `at`, here or under the cell of the row.
+    pub fn foot(self, scene: &mut Scene, theme: &Theme, at: Point, text: String) {
+        if self.are_shared() {
+            // A name and its number stay together, of a row broken at its commas.
+            scene.handed.foot = text.replace(' ', "\u{a0}").replace(",\u{a0}", ", ");
+        } else {
+            scene.text(at, text, theme.tick, theme.muted, Anchor::Start);
+        }
+    }
+}
+
+/// Longest line of the name of a bar or an axis of a row, in points; a shorter bar is longer beneath its name.
+const NAME_PT: f32 = 64.0;
+
+/// The name of an axis in lines.
+fn name(theme: &Theme, axis: &Axis) -> Vec<String> {
+    font::break_lines(&axis.label, theme.label, NAME_PT)
+}
+
+/// Width of these lines, side by side.
+fn name_room(theme: &Theme, axis: &Axis) -> f32 {
+    let lines = name(theme, axis).len() as f32;
+    if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 }
+}
+
+/// The axis without its name.
+fn nameless(axis: &Axis) -> Axis {
+    Axis { label: String::new(), ..axis.clone() }
+}
+
+/// Width a bar of a row needs beside its box.
+pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
+    legend::bar_room(theme, &nameless(axis)) + name_room(theme, axis)
+}
+
+/// Draws a bar that was handed over right of `area`.
+pub fn bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colors: &[Color]) {
+    let color = |t: f32| colors[((t * colors.len() as f32) as usize).min(colors.len() - 1)];
+    legend::color_bar(scene, theme, area, &nameless(axis), color);
+    let left = area.right() + legend::bar_room(theme, &nameless(axis)) + theme.label + 1.0;
+    for (at, line) in name(theme, axis).into_iter().enumerate() {
+        let x = left + at as f32 * theme.label * 1.2;
+        scene.text_up([x, area.center()[1]], line, theme.label, theme.ink);
+    }
+}
+
+/// Width an upward axis of a row needs left of its frames.
+pub fn axis_room(theme: &Theme, axis: &Axis) -> f32 {
+    frame::TICK + 2.0 + axis.widest(theme) + name_room(theme, axis)
+}
+
+/// Draws an upward axis that was handed over along the left edge of `area`.
+pub fn axis(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis) {
+    let hair = Stroke::new(theme.hair, theme.axis);
+    let (ticks, labels) = axis.texts();
+    for (v, text) in ticks.into_iter().zip(labels) {
+        let y = area.bottom() - axis.scale.at(v) * area.h;
+        scene.line(vec![[area.x - frame::TICK, y], [area.x, y]], hair);
+        scene.text_mid([area.x - frame::TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
+    }
+    let right = area.x - frame::TICK - 2.0 - axis.widest(theme) - 2.0 - theme.label * 0.2;
+    for (at, line) in name(theme, axis).into_iter().rev().enumerate() {
+        let x = right - at as f32 * theme.label * 1.2;
+        scene.text_up([x, area.center()[1]], line, theme.label, theme.ink);
+    }
+}
