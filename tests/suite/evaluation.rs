@@ -536,7 +536,7 @@ fn the_confusion_counts_the_images_that_were_read() {
         export::save(&file, &scene.unwrap(), &Table::default(), "", 300.0).unwrap();
         std::fs::read_to_string(&file).unwrap()
     };
-    assert!(title(true).contains("of 8 images; 1 unreadable"), "{}", title(true));
+    assert!(title(true).contains("of 8 images; 1 left out"), "{}", title(true));
     assert!(title(false).contains("of 9 images"));
 }
 

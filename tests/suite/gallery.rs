@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, Key, Modifiers, PointerButton};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use ssmprobe::app::jobs::evaluate::EvalAnswer;
+use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalSplit};
 use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Sort, State};
@@ -73,8 +73,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
 }
 
 /// Answers evaluations: the second probe predicts the first class of images 5 and 6.
-fn evaluated(window: &mut Window) {
-    let part = part();
+fn evaluated(window: &mut Window, part: Arc<EvalSplit>) {
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Evaluate(ask)) => {
             let answers = ask.subjects.iter().enumerate().map(|(at, subject)| {
@@ -94,9 +93,10 @@ fn evaluated(window: &mut Window) {
 /// A window on a dataset that both probes were asked about, with the contact sheet in front.
 fn shown() -> Window {
     let mut window = Window::ready();
-    opened(&mut window, &part());
+    let part = part();
+    opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluated(&mut window);
+    evaluated(&mut window, part);
     window.harness.state_mut().window.show("gallery");
     window.answer();
     window
@@ -238,7 +238,7 @@ fn sections_fold_and_resize_and_the_images_have_their_room() {
     }
     press(&mut window, edge - egui::vec2(0.0, 40.0), false);
     let after = window.harness.get_by_label("Resize probes").rect().center();
-    assert!((28.0..42.0).contains(&(edge.y - after.y)), "{edge:?} to {after:?}");
+    assert!((14.0..42.0).contains(&(edge.y - after.y)), "{edge:?} to {after:?}");
     assert!(window.harness.state().state.settings.library.heights.contains_key("Probes"));
     assert!(window.idle());
 }

@@ -34,7 +34,7 @@ impl Tab<'_> {
         let (_, rect) = ui.allocate_space(size);
         let response = ui.interact(rect, id, Sense::click_and_drag()).on_hover_cursor(CursorIcon::Grab);
         let (enabled, active) = (ui.is_enabled(), self.state.active);
-        response.widget_info(|| WidgetInfo::selected(Role::Tab, enabled, active, self.title));
+        response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, active, self.title));
         if self.state.is_being_dragged || !ui.is_rect_visible(rect) {
             return (response, false);
         }
