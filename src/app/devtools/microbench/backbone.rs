@@ -59,7 +59,8 @@ pub fn write_vit_base(folder: &Path) -> anyhow::Result<()> {
         "intermediate_size": 3072, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": true,
         "image_size": SIDE, "patch_size": 16, "num_channels": 3,
     });
-    std::fs::write(folder.join("config.json"), config.to_string()).with_context(failed)?;
+    crate::model::io::atomic_file::write(&folder.join("config.json"), config.to_string().as_bytes())
+        .with_context(failed)?;
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = keys::expected(&Config::open(folder)?, "")
         .into_iter()
