@@ -201,7 +201,8 @@ fn what_cannot_be_drawn_is_said() {
     for (arguments, code, words) in [
         (["gap.json", "assignment", "a.svg"], 1, "gap reads no order"),
         (["gap.json", "nonsense", "a.svg"], 2, "there are photo, token_map"),
-        (["gap.json", "photo", "a.gif"], 1, "use .svg, .pdf"),
+        (["gap.json", "photo", "a.bmp"], 1, "use .svg, .pdf"),
+        (["gap.json", "photo", "a.gif"], 1, "does not show a reading step by step"),
         (["none.json", "photo", "a.svg"], 1, "cannot read none.json"),
         (["broken.json", "photo", "a.svg"], 1, "broken.json is not a trace"),
     ] {

@@ -519,7 +519,8 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
     pane.0.click("birds-tiny");
     assert!(pane.0.has("Accuracy (%) of 2 heads"));
     pane.0.click("Other runs");
-    pane.0.click("birds-large");
+    pane.0.harness.get_by_role_and_label(egui::accesskit::Role::CheckBox, "birds-large").click();
+    pane.0.harness.run();
     pane.0.press(Modifiers::NONE, egui::Key::Escape);
     assert!(pane.0.has("Accuracy (%) of 4 heads") && pane.0.has("Other runs (1)"));
     let plot = pane.0.place("Accuracy (%) of 4 heads");

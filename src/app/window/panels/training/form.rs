@@ -174,10 +174,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         let batch = DragValue::new(&mut draft.batch).range(COUNTS).suffix(" images");
         number(ui, "Batch", "Images of one step; the paper has 256", batch);
         let rate = DragValue::new(&mut draft.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
-        number(ui, "Learning rate", "At the start; it follows a cosine to zero", rate);
-        ui.label("");
-        ui.label(RichText::new("By a cosine to zero; AdamW without weight decay").small().weak());
-        ui.end_row();
+        number(ui, "Learning rate", "At the start; it follows a cosine to zero. AdamW, without weight decay", rate);
         let seeds = DragValue::new(&mut draft.seeds).range(1..=MOST_SEEDS).speed(0.05);
         number(ui, "Seeds", "One training of all heads each; their spread is the curves' band", seeds);
         settled &= selection(ui, draft);
