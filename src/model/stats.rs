@@ -48,6 +48,77 @@ pub fn normal_tail(z: f64) -> f64 {
     if z > 0.0 { density / fraction } else { 1.0 - density / fraction }
 }
 
+/// The probability that a draw from Student's t distribution with `df` degrees of freedom is at least `t`, to four digits:
+/// with `t = sqrt(df) tan(angle)` it is the share of `cos(angle)^(df - 1)` that lies beyond.
+pub fn student_tail(t: f64, df: f64) -> f64 {
+    const STEPS: usize = 4096;
+    if df > 1e5 {
+        return normal_tail(t);
+    }
+    // Simpson's rule from an angle to the end.
+    let beyond = |from: f64| {
+        let step = (std::f64::consts::FRAC_PI_2 - from) / STEPS as f64;
+        let at = |i: usize| (from + i as f64 * step).cos().max(0.0).powf(df - 1.0);
+        let inner: f64 = (1..STEPS).map(|i| if i % 2 == 1 { 4.0 * at(i) } else { 2.0 * at(i) }).sum();
+        (at(0) + inner + at(STEPS)) * step / 3.0
+    };
+    let tail = 0.5 * beyond((t.abs() / df.sqrt()).atan()) / beyond(0.0);
+    if t < 0.0 { 1.0 - tail } else { tail }
+}
+
+/// The number that a share `tail`, below a half, of draws from Student's t distribution exceeds.
+pub fn student_quantile(tail: f64, df: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while student_tail(high, df) > tail && high < 1e6 {
+        high *= 2.0;
+    }
+    for _ in 0..40 {
+        let middle = 0.5 * (low + high);
+        if student_tail(middle, df) > tail { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// What a share of images came to, over trainings and images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// Mean over both, 0 to 1.
+    pub mean: f64,
+    /// Its 95 % interval.
+    pub interval: (f64, f64),
+    /// One-sided p against what chance gives.
+    pub p: f64,
+}
+
+/// How many images are of a kind (`rows`: a training each; columns: the same images) beside `chance`. Another training and
+/// other images would both change it: the mean's variance is that over trainings plus that over images, by Student's t
+/// with Welch and Satterthwaite's degrees of freedom. No image counts as certain: the variance over images is at least
+/// that of a share with two more of either kind.
+pub fn share(rows: &[Vec<bool>], chance: f64) -> Share {
+    let (trainings, images) = (rows.len() as f64, rows.first().map_or(0, Vec::len) as f64);
+    let ratio = |row: &Vec<bool>| row.iter().filter(|is| **is).count() as f64 / images;
+    let means: Vec<f64> = rows.iter().map(ratio).collect();
+    let mean = means.iter().sum::<f64>() / trainings;
+    let of_image = |at: usize| rows.iter().filter(|row| row[at]).count() as f64 / trainings;
+    let each: Vec<f64> = (0..images as usize).map(of_image).collect();
+    let variance = |values: &[f64]| {
+        mean_and_deviation(values).1.map_or(0.0, |deviation| deviation.powi(2) / values.len() as f64)
+    };
+    let softer = (mean * images + 2.0) / (images + 4.0);
+    let over_images = variance(&each).max(softer * (1.0 - softer) / (images + 4.0));
+    let over_trainings = variance(&means);
+    let total = over_images + over_trainings;
+    let parts =
+        over_images.powi(2) / (images - 1.0).max(1.0) + over_trainings.powi(2) / (trainings - 1.0).max(1.0);
+    let df = total.powi(2) / parts;
+    let reach = student_quantile(0.025, df) * total.sqrt();
+    Share {
+        mean,
+        interval: ((mean - reach).max(0.0), (mean + reach).min(1.0)),
+        p: student_tail((mean - chance) / total.sqrt(), df),
+    }
+}
+
 /// p values corrected for their number by Holm's step-down method, in the order they came.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
@@ -169,6 +240,21 @@ mod tests {
             assert!((normal_tail(z) - p).abs() < 1e-12 * p, "{z}: {}", normal_tail(z));
         }
         assert!((normal_tail(1.0) + normal_tail(-1.0) - 1.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_share_of_images_is_as_sure_as_its_trainings_and_images() {
+        let kind = |every: usize| (0..400).map(|i| i % every == 0).collect::<Vec<bool>>();
+        let chance = share(&[kind(20)], 0.05);
+        assert!(chance.mean == 0.05 && chance.interval.0 < 0.05 && chance.interval.1 > 0.05, "{chance:?}");
+        assert!((chance.p - 0.5).abs() < 1e-6, "{chance:?}");
+        let many = share(&[kind(5)], 0.05);
+        assert!(many.interval.0 > 0.15 && many.interval.1 < 0.25 && many.p < 1e-9, "{many:?}");
+        // Trainings that disagree say less than one.
+        let unsure = share(&[kind(20), kind(2)], 0.05);
+        assert!(unsure.interval == (0.0, 1.0) && unsure.p > 0.05, "{unsure:?}");
+        let all = share(&[vec![true; 10]], 0.05);
+        assert!(all.mean == 1.0 && all.interval.0 < 0.9 && all.p > 0.0, "{all:?}");
     }
 
     #[test]

@@ -212,6 +212,9 @@ pub struct Trace {
     /// What was subtracted: scores, weights and evidence are then differences, all else is the trace's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minus: Option<Reference>,
+    /// Whether the order matters; absent from traces of programs that did not ask.
+    #[serde(default)]
+    pub order_test: Option<OrderTest>,
 }
 
 /// An RGB picture on the host.

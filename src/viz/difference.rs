@@ -128,6 +128,7 @@ mod tests {
             evidence,
             diagnostics: Default::default(),
             minus: None,
+            order_test: None,
         }
     }
 

@@ -106,6 +106,14 @@ def truths():
     return cases
 
 
+def tails():
+    """Upper tails of the normal distribution, and of Student's t where there are degrees of freedom."""
+    cases = [{"t": z, "df": None, "tail": float(stats.norm.sf(z))} for z in (-7.5, -3.1, -0.4, 0.0, 1.7, 2.9, 3.3, 9.0)]
+    for df in (1.0, 1.7, 2.0, 4.3, 30.0, 999.0):
+        cases += [{"t": t, "df": df, "tail": float(stats.t.sf(t, df))} for t in (-2.5, 0.0, 0.6, 2.2, 6.0)]
+    return cases
+
+
 document = {
     "quantiles": quantiles(),
     "spreads": spreads(),
@@ -114,6 +122,7 @@ document = {
     "mcnemars": mcnemars(),
     "bootstraps": bootstraps(),
     "truths": truths(),
+    "tails": tails(),
 }
 out = FIXTURES / "stats"
 out.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ use ssmprobe::model::explain::ablation::Ablation;
 use ssmprobe::model::explain::baselines::{Anchor, Method, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
 use ssmprobe::model::explain::evaluation::metrics::{self, Measured, Metrics};
+use ssmprobe::model::explain::evaluation::orders::OrderTests;
 use ssmprobe::model::explain::localization;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::io::sha256;
@@ -118,6 +119,20 @@ fn measured(seed: f64) -> Vec<Measured> {
     MEASURES.iter().enumerate().map(one).collect()
 }
 
+/// Order tests with these significant images; routing depends on the seed.
+fn ordered(significant: &str, untrained: Option<f64>, seed: f64) -> OrderTests {
+    OrderTests {
+        significant: significant.to_owned(),
+        z: 1.5,
+        headroom: 0.25,
+        content: 0.5,
+        fixed_order: -0.125,
+        routing: if untrained.is_some() { 2.0 + seed } else { 0.0 },
+        untrained,
+        random: Some(0.0625),
+    }
+}
+
 fn evaluate(run: &Run) {
     let outcome = |ablation, accuracy, logit_change| metrics::Outcome { ablation, accuracy, logit_change };
     let probe = |head: &str, seed: u64, ablations: Vec<metrics::Outcome>, auc: Option<f64>| ProbeMetrics {
@@ -131,6 +146,11 @@ fn evaluate(run: &Run) {
             accuracy: 50.0,
             ablations,
             diagnostics: if head == "sinkhorn" { measured(seed as f64) } else { Vec::new() },
+            order: match head {
+                "sinkhorn" => Some(ordered("11111011110111111101", Some(0.3125), seed as f64)),
+                "raster" => Some(ordered("00000000010000000000", None, 0.0)),
+                _ => None,
+            },
             truth: Some(localization::Truth {
                 weight_auc: auc,
                 evidence_auc: Some(0.6),
@@ -159,11 +179,14 @@ fn evaluate(run: &Run) {
     // After the last epoch: in no table, which are those of the best one.
     let last =
         ProbeMetrics { which: "last".to_owned(), ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
+    let mut raster = probe("raster", 0, Vec::new(), None);
+    raster.metrics.truth = None;
     let all = RunMetrics {
         probes: vec![
             probe("sinkhorn", 0, disturbed(0.0), Some(0.875)),
             probe("sinkhorn", 1, disturbed(1.0), Some(0.925)),
             probe("gap", 0, vec![outcome(Ablation::Normal, 50.0, 0.0)], None),
+            raster,
             last,
         ],
         anchors: vec![
@@ -223,6 +246,29 @@ fn the_tables_of_one_run() {
     for id in ["fine-grained", "grid", "state-size", "sweep"] {
         assert!(build(id, &sources).is_empty(), "{id} of a run that holds none");
     }
+}
+
+#[test]
+fn the_table_of_orders_counts_images_beside_chance() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [main_run(&folder.path().join("run"))];
+    let tables = build("order", &sources);
+    let [raster, sinkhorn] = tables[0].rows.as_slice() else { panic!("{:?}", tables[0].rows) };
+    let number = |row: &Row, column: usize| match row.cells[column] {
+        Cell::Number(number) => number.value,
+        _ => panic!("no number in column {column}: {row:?}"),
+    };
+    assert_eq!((&raster.cells[0], &sinkhorn.cells[0]), (&Cell::text("Raster"), &Cell::text("Sinkhorn")));
+    // One image of 20 is what chance gives; 17 of 20 in both seeds is not.
+    assert_close("raster", [number(raster, 2), number(raster, 6)], [5.0, 6.25], 1e-9);
+    assert!(number(raster, 3) == 0.0 && number(raster, 4) > 10.0 && raster.cells[5] == Cell::None);
+    assert_close("p of chance", [number(raster, 7), number(raster, 8)], [0.5, 0.5], 1e-6);
+    assert_close("sinkhorn", [number(sinkhorn, 2), number(sinkhorn, 5)], [85.0, 31.25], 1e-9);
+    assert!(number(sinkhorn, 3) > 60.0 && number(sinkhorn, 4) <= 100.0);
+    let (raw, holm) = (number(sinkhorn, 7), number(sinkhorn, 8));
+    assert!(raw < 1e-4 && (holm - 2.0 * raw).abs() < 1e-12, "{raw}, {holm}");
+    assert_close("split", [number(sinkhorn, 11), number(sinkhorn, 13)], [0.5, 2.5], 1e-9);
+    assert!(render("md", &tables).contains("Does the order matter"));
 }
 
 #[test]

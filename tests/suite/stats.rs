@@ -14,7 +14,10 @@ use ssmprobe::model::probe::head_output::{Form, HeadOutput, Plan, PlanRows};
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Routed, Router};
 use ssmprobe::model::probe::settings::Config;
-use ssmprobe::model::stats::{bootstrap_mean, mcnemar, mean_and_deviation, quantiles, roc_auc};
+use ssmprobe::model::stats::{
+    bootstrap_mean, mcnemar, mean_and_deviation, normal_tail, quantiles, roc_auc, student_quantile,
+    student_tail,
+};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Picture;
 
@@ -68,6 +71,22 @@ fn mcnemar_is_the_exact_binomial_test_of_scipy() {
         let expected = number(&case["p"]);
         assert_close(format!("{counts:?}"), mcnemar(&first, &second) / expected, 1.0, 1e-9);
         assert_close(format!("{counts:?}, turned"), mcnemar(&second, &first) / expected, 1.0, 1e-9);
+    }
+}
+
+#[test]
+fn tails_are_those_of_scipy() {
+    for case in cases("tails") {
+        let (t, expected) = (number(&case["t"]), number(&case["tail"]));
+        match case["df"].as_f64() {
+            None => assert_close(format!("normal, {t}"), normal_tail(t) / expected, 1.0, 1e-12),
+            Some(df) => {
+                assert_close(format!("{df} degrees, {t}"), student_tail(t, df) / expected, 1.0, 1e-4);
+                if t > 0.0 {
+                    assert_close(format!("{df} degrees, {t}"), student_quantile(expected, df) / t, 1.0, 1e-3);
+                }
+            }
+        }
     }
 }
 

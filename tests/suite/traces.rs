@@ -141,6 +141,7 @@ fn base(head: &str) -> Trace {
         },
         diagnostics: IndexMap::new(),
         minus: None,
+        order_test: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod fine_grained;
 mod grid;
 mod latex;
 mod markdown;
+mod order;
 mod paired;
 mod routing;
 pub mod run_metrics;
@@ -92,6 +93,11 @@ pub const TABLES: &[TableKind] = &[
         build: All(fine_grained::tables),
     },
     TableKind { id: "scramble", what: "the order disturbed at evaluation", build: Each(scramble::tables) },
+    TableKind {
+        id: "order",
+        what: "images whose order beats all orders of their tokens",
+        build: Each(order::tables),
+    },
     TableKind {
         id: "diagnostics",
         what: "what every router does, beside chance and untrained scorers",

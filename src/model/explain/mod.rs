@@ -25,6 +25,7 @@ use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::evidence::{exact, proxy, raster};
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
 use crate::model::explain::null_model::NullBands;
+use crate::model::explain::order_test::order_test;
 use crate::model::explain::readout::{logits, token_weight};
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
@@ -134,6 +135,10 @@ pub fn explain_changed(
         Form::Scan(directions) => directions,
         _ => &[],
     };
+    let order_test = question.nulls.map(|nulls| {
+        let asked = (class, question.class.is_none());
+        order_test(probe, change, &reading, tokens, asked, nulls.exchanges())
+    });
     let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
     let mut evidence = evidence(&reading, tokens, class, row, bias[class], question.rho);
     if probe.head().router().is_some() {
@@ -162,6 +167,7 @@ pub fn explain_changed(
         },
         diagnostics,
         minus: None,
+        order_test,
     })
 }
 

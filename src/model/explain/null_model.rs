@@ -84,7 +84,7 @@ impl NullBands {
         self.draws
     }
 
-    /// Seed of both.
+    /// Seed of all that is drawn.
     pub fn seed(&self) -> u64 {
         self.seed
     }

@@ -115,6 +115,7 @@ fn base(head: &str, routing: Routing) -> Trace {
         },
         diagnostics: IndexMap::new(),
         minus: None,
+        order_test: None,
     }
 }
 

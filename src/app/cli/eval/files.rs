@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
-use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, OTHER, OWN};
+use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN};
 use crate::model::io::atomic_file;
 use crate::model::io::csv_cell::word;
 
@@ -39,6 +39,7 @@ fn rows(
     let measures: Vec<&str> = [OWN]
         .into_iter()
         .chain(MEASURES.iter().map(|m| m.name))
+        .chain(ORDER)
         .filter(|m| evaluation.values(m).is_some())
         .collect();
     let mut header = ["image", "class", "prediction", "correct", "probability"].map(str::to_owned).to_vec();

@@ -98,7 +98,11 @@ Of heads with a router every diagnostic of their plans is kept too: its mean ove
 what random scores and untrained scorers give (`ssmprobe report --table diagnostics`).
 
 --evaluation writes of every image its name, class, prediction, whether that is right (1, 0), its
-probability, the five most probable classes, the probability of its own class, and every diagnostic.
+probability, the five most probable classes, the probability of its own class, every diagnostic, and
+z, p and headroom of the order test.
+
+Of heads whose memory has a kernel by position every image's order is tested against all orders of its
+tokens (`ssmprobe report --table order`).
 
 --json prints {"event": "probe", "probe", "head", "seed", "evaluation"} for every probe, {"event":
 "survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that cannot

@@ -74,7 +74,7 @@ pub struct Inspect {
     /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
     #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = draws)]
     null_draws: usize,
-    /// Seed of null bands, of untrained scorers and of the changes of --stability.
+    /// Seed of null bands, of untrained scorers, of the exchanges of order tests and of the changes of --stability.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Images in one forward pass.
@@ -92,7 +92,7 @@ const LONG: &str = r#"Files, for every image and probe:
                             token_weight [N], logits [C], evidence_position [N], evidence_token [N],
                             evidence_position_raster [N] (the same memory without its router),
                             evidence_proxy [N], evidence_proxy_raster [N]
-  OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics
+  OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics, order test
   OUT/<image>/<probe>.gif   with --save-gif: a frame a token (beyond 256 tokens: every few), 85 mm wide
   OUT/<image>/<probe>.stability.json  with --stability, of probes that read in a single order
   OUT/summary.csv           one row for every image and probe

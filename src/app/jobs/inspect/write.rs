@@ -160,5 +160,17 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
             "seed": explainer.spec.settings.seed,
         },
         "diagnostics": trace.diagnostics,
+        "order_test": order_test(trace),
     })
+}
+
+/// What the order test found, without the histogram that figures draw.
+fn order_test(trace: &Trace) -> Value {
+    let mut found = json!(trace.order_test);
+    for contrast in ["logit", "margin"] {
+        if let Some(Value::Object(null)) = found.pointer_mut(&format!("/{contrast}/reassigned")) {
+            null.shift_remove("histogram");
+        }
+    }
+    found
 }

@@ -1,7 +1,7 @@
 //! Asking one probe about all images, some at a time, in float64 on the host: one core an image.
 //!
 //! For every image the prediction and its probability `softmax(W z + b)`, and of heads with a plan
-//! every diagnostic of [`MEASURES`]. Over the images of a class the mean of where each token came
+//! every diagnostic of [`MEASURES`], of heads with an order test what it came to. Over the images of a class the mean of where each token came
 //! (`m_i / (N - 1)`, `m_i` the expected position) and of what it counted (`N w_i`). [`Metrics`] of the same
 //! images come from the same readings, where they are asked for.
 
@@ -12,7 +12,8 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
-use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
+use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
+use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::intervention::{Intervention, InterventionError};
@@ -23,6 +24,7 @@ use crate::model::grid::Grid;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
 use crate::model::probe::{Probe, ProbeError};
+use crate::model::trace::OrderContrast;
 
 /// Predictions kept of every image.
 pub const TOP: usize = 5;
@@ -78,6 +80,8 @@ struct Answer {
     top: Vec<(usize, f32)>,
     /// Every diagnostic, in the order of [`MEASURES`].
     measures: Option<Vec<f64>>,
+    /// Of the margin of its own class.
+    order: Option<Box<OrderContrast>>,
     metrics: Option<Box<ImageMetrics>>,
 }
 
@@ -174,7 +178,10 @@ impl<'a> Evaluator<'a> {
         let logits = readout::logits(&reading, &tokens, &probe.classifier.weight, &probe.classifier.bias);
         let (top, probabilities) = judge(&logits);
         let best = top[0];
-        let own = self.known.iter().position(|class| *class == self.asked.class[image]);
+        let own = self.own_class(image);
+        let order = own.and_then(|class| {
+            orders::margin(probe, self.change, &reading, &tokens, class, self.nulls).map(Box::new)
+        });
         let router = probe.head().router().filter(|_| !self.change.unroutes());
         let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
         let own_and_spec = own.zip(self.metrics.as_ref());
@@ -189,9 +196,15 @@ impl<'a> Evaluator<'a> {
             top: top.into_iter().map(|class| (class, probabilities[class] as f32)).collect(),
             own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
             measures: sketch.as_ref().map(PlanStats::measures),
+            order,
             metrics: metrics.transpose()?,
         };
         Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
+    }
+
+    /// The probe's number of an image's own class, if it knows it.
+    fn own_class(&self, image: usize) -> Option<usize> {
+        self.known.iter().position(|class| *class == self.asked.class[image])
     }
 
     /// The metrics of the readable images asked about so far; none where they were not asked for, or none
@@ -205,7 +218,23 @@ impl<'a> Evaluator<'a> {
         let images: Vec<&ImageMetrics> =
             answers.iter().filter_map(|answer| answer.metrics.as_deref()).collect();
         let metrics = (!images.is_empty()).then(|| summarize(&images, spec.ablations.is_some()))?;
-        Some(Metrics { diagnostics: self.diagnostics(&places, &answers), ..metrics })
+        Some(Metrics { diagnostics: self.diagnostics(&places, &answers), order: self.orders(), ..metrics })
+    }
+
+    /// The order tests of all images, beside those of orders that nothing was learnt for; none without a test.
+    fn orders(&self) -> Option<OrderTests> {
+        let all = self.answers.iter().enumerate();
+        let (images, tested): (Vec<usize>, Vec<&OrderContrast>) =
+            all.filter_map(|(image, answer)| Some((image, answer.as_ref()?.order.as_deref()?))).unzip();
+        let chance = |image: &usize| -> Option<Chance> {
+            let (probe, seed) = (&*self.probe, self.image_seeds[*image]);
+            let tokens = self.tokens.tokens(self.places[*image]);
+            let reading = self.change.read(probe, &tokens, seed).ok()?;
+            Some(Chance::new(probe, &reading, &tokens, (self.own_class(*image)?, seed), self.nulls))
+        };
+        let some: Vec<&usize> = images.iter().step_by(images.len().div_ceil(CHANCE_IMAGES).max(1)).collect();
+        let chance: Vec<Chance> = some.into_par_iter().filter_map(chance).collect();
+        (!tested.is_empty()).then(|| OrderTests::new(&tested, &chance))
     }
 
     /// The diagnostics of a head with a router over all images, beside what nothing learnt gives.
@@ -241,6 +270,17 @@ impl<'a> Evaluator<'a> {
                     measure.name,
                     column(&|a| a.measures.as_ref().map_or(f32::NAN, |m| m[at] as f32)),
                 );
+            }
+        }
+        if self.answers.iter().flatten().any(|answer| answer.order.is_some()) {
+            let known = |value: Option<f64>| value.map_or(f32::NAN, |value| value as f32);
+            let numbers = |order: &OrderContrast| {
+                let null = &order.reassigned;
+                [known(null.z), null.p as f32, known(order.headroom)]
+            };
+            for (at, name) in ORDER.into_iter().enumerate() {
+                let number = |a: &Answer| a.order.as_deref().map_or(f32::NAN, |order| numbers(order)[at]);
+                measures.insert(name, column(&number));
             }
         }
         Evaluation {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
+use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::grid::Grid;
 
@@ -60,7 +60,8 @@ fn numbers(values: Vec<Option<f32>>) -> Vec<f32> {
 
 /// The name of a measure, as the program has it.
 fn measure(name: &str) -> Result<&'static str, FileError> {
-    let mut all = [CONFIDENCE, OWN].into_iter().chain(MEASURES.iter().map(|measure| measure.name));
+    let diagnostics = MEASURES.iter().map(|measure| measure.name);
+    let mut all = [CONFIDENCE, OWN].into_iter().chain(diagnostics).chain(ORDER);
     all.find(|known| *known == name).ok_or_else(|| FileError::Torn(format!("there is no measure {name}")))
 }
 

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::orders::OrderTests;
 use crate::model::explain::ablation::{self, Ablation};
 use crate::model::explain::intervention::InterventionError;
 use crate::model::explain::localization::{self, Truth};
@@ -46,6 +47,9 @@ pub struct Metrics {
     /// Every diagnostic of a head with a router; empty without one. Earlier programs did not keep them.
     #[serde(default)]
     pub diagnostics: Vec<Measured>,
+    /// Whether its orders beat chance; absent of a head without an order test. Earlier programs did not ask.
+    #[serde(default)]
+    pub order: Option<OrderTests>,
     /// Means over the images with a known object.
     pub truth: Option<Truth>,
     /// Number of images with a known object.
@@ -94,7 +98,7 @@ impl ImageMetrics {
     }
 }
 
-/// Means over the images, of which there is one at least; all but the diagnostics.
+/// Means over the images, of which there is one at least; all but diagnostics and order tests.
 pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
     let mean = |sum: f64| sum / images.len() as f64;
     let outcome = |(way, &(ablation, ..)): (usize, &(Ablation, bool, f64))| Outcome {
@@ -109,6 +113,7 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         accuracy: outcomes[0].accuracy,
         ablations: if ablations { outcomes } else { Vec::new() },
         diagnostics: Vec::new(),
+        order: None,
         truth: (!truths.is_empty()).then(|| localization::mean(&truths)),
         masks: truths.len(),
     }

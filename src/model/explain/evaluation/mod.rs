@@ -7,6 +7,7 @@
 pub mod evaluator;
 mod file;
 pub mod metrics;
+pub mod orders;
 mod summary;
 
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use crate::model::grid::Grid;
 pub const OTHER: u32 = u32::MAX;
 /// The column with the probability of the predicted class.
 pub const CONFIDENCE: &str = "confidence";
+/// Columns of the order test of the margin for the image's own class: z, p, and the share of what the best order would add.
+pub const ORDER: [&str; 3] = ["order_z", "order_p", "order_headroom"];
 /// The column with the probability of the image's own class.
 pub const OWN: &str = "own_class_probability";
 
@@ -59,8 +62,8 @@ pub struct Evaluation {
     pub grid: Grid,
     /// The predicted class of every image, or [`OTHER`]; of one that could not be read too.
     pub predicted: Vec<u32>,
-    /// Columns by name: [`CONFIDENCE`], [`OWN`], then the diagnostics of heads with a plan. What is
-    /// not known is not a number.
+    /// Columns by name: [`CONFIDENCE`], [`OWN`], then the diagnostics of heads with a plan, then [`ORDER`] of
+    /// heads with an order test. What is not known is not a number.
     pub measures: IndexMap<&'static str, Vec<f32>>,
     /// 5th and 95th percentile that chance gives for a single image, by measure, where it says
     /// something.

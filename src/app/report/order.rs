@@ -1,0 +1,99 @@
+//! Whether the order matters to each head: the share of test images whose order beats all orders of the same tokens, from
+//! `ssmprobe eval --run` (docs/definitions.md, section 9).
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, tiers, title};
+use crate::model::explain::evaluation::orders::OrderTests;
+use crate::model::explain::order_test::SIGNIFICANT;
+use crate::model::stats::{Share, holm, share};
+use crate::model::train::run::Variant;
+
+/// One table a run whose probes have an order test.
+pub fn tables(source: &Source) -> Vec<Table> {
+    let variants = tiers::sorted(source.run.manifest.heads.iter());
+    let tested: Vec<(&Variant, Vec<&OrderTests>)> = variants
+        .into_iter()
+        .map(|variant| (variant, seeds(source, variant)))
+        .filter(|(_, seeds)| !seeds.is_empty())
+        .collect();
+    if tested.is_empty() {
+        return Vec::new();
+    }
+    let shares: Vec<Share> = tested.iter().map(|(_, seeds)| significant(seeds)).collect();
+    let corrected = holm(&shares.iter().map(|share| share.p).collect::<Vec<_>>());
+    let each = tested.iter().zip(&shares).zip(corrected);
+    let rows = each.map(|(((variant, seeds), share), corrected)| row(variant, seeds, *share, corrected));
+    let percent = |title: &str| Column::numbers(title).within("Images with p < 0.05 (%)");
+    let margin = |title: &str| Column::numbers(title).within("Margin");
+    let columns = vec![
+        Column::words("Method"),
+        Column::numbers("Seeds"),
+        percent("trained"),
+        percent("95 % low"),
+        percent("95 % high"),
+        percent("untrained"),
+        percent("random"),
+        Column::numbers("raw").within("p of more than 5 %"),
+        Column::numbers("Holm").within("p of more than 5 %"),
+        Column::numbers("z"),
+        Column::numbers("Headroom"),
+        margin("content"),
+        margin("fixed order"),
+        margin("routing"),
+    ];
+    let title = format!("Does the order matter: {}", source.setting());
+    let mut table = source.table("order", title, columns, rows.collect());
+    table.notes.push(
+        "An image's order is tested against all orders of the same tokens, by the margin of its true class over the \
+         strongest other class of a bag of them; chance alone gives 5 % of images. Interval and p: Student's t over \
+         seeds and images; Holm: corrected for the heads of this table. Untrained: scorers as training begins with \
+         them, in the same memory, which follow the picture and need not be at 5 %; random: orders drawn for an image, \
+         which are; both on some of the images. Headroom: the share of what the best order would add to the mean of \
+         all. The margin is that of a bag of the tokens, plus what raster order or the scan adds, plus what routing \
+         adds to that; means over seeds and images"
+            .to_owned(),
+    );
+    vec![table]
+}
+
+/// What the probes of the best epoch came to on the same number of images, a seed each.
+fn seeds<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a OrderTests> {
+    let mut found: Vec<&OrderTests> =
+        source.evaluated(&variant.name).filter_map(|probe| probe.metrics.order.as_ref()).collect();
+    let images = found.first().map_or(0, |first| first.significant.len());
+    found.retain(|seed| seed.significant.len() == images && images > 0);
+    found
+}
+
+fn significant(seeds: &[&OrderTests]) -> Share {
+    let rows: Vec<Vec<bool>> =
+        seeds.iter().map(|seed| seed.significant.chars().map(|letter| letter == '1').collect()).collect();
+    share(&rows, SIGNIFICANT)
+}
+
+fn row(variant: &Variant, seeds: &[&OrderTests], share: Share, corrected: f64) -> Row {
+    let percent = |of: &dyn Fn(&OrderTests) -> Option<f64>| {
+        let all: Option<Vec<f64>> = seeds.iter().map(|seed| of(seed)).collect();
+        Cell::maybe(all.map(|all| 100.0 * all.iter().sum::<f64>() / all.len() as f64), 1)
+    };
+    let over = |of: &dyn Fn(&OrderTests) -> f64| {
+        Cell::over(&seeds.iter().map(|seed| of(seed)).collect::<Vec<_>>(), 2)
+    };
+    let cells = vec![
+        Cell::text(title(variant)),
+        Cell::number(seeds.len() as f64, 0),
+        Cell::number(100.0 * share.mean, 1),
+        Cell::number(100.0 * share.interval.0, 1),
+        Cell::number(100.0 * share.interval.1, 1),
+        percent(&|seed| seed.untrained),
+        percent(&|seed| seed.random),
+        Cell::number(share.p, 4),
+        Cell::number(corrected, 4),
+        over(&|seed| seed.z),
+        over(&|seed| seed.headroom),
+        over(&|seed| seed.content),
+        over(&|seed| seed.fixed_order),
+        over(&|seed| seed.routing),
+    ];
+    Row { ruled: false, cells }
+}
