@@ -3,7 +3,10 @@
 
 use indexmap::IndexMap;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
+use ssmprobe::model::trace::{
+    Diagnostic, Evidence, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast, OrderTest, Picture,
+    Prediction, Reading, Reassigned, Routing, Trace,
+};
 
 /// Patches a side.
 pub const SIDE: usize = 14;
@@ -99,6 +102,35 @@ fn narrow(values: &[f64]) -> Vec<f32> {
     values.iter().map(|&v| v as f32).collect()
 }
 
+/// A routing that beats most orders, and a normal null.
+fn ordered() -> OrderTest {
+    let bin = |at: usize| {
+        let z = HISTOGRAM_END * ((2 * at + 1) as f64 / HISTOGRAM_BINS as f64 - 1.0);
+        (798.0 * (-0.5 * z * z).exp()) as u32
+    };
+    let contrast = |against: Option<usize>, shift: f64| OrderContrast {
+        value: 6.1 - shift,
+        against,
+        descriptive: true,
+        reassigned: Reassigned {
+            mean: 4.4 - shift,
+            std: 0.62,
+            z: Some(2.74),
+            p: 0.0031,
+            p_normal: 0.0031,
+            draws: 9999,
+            histogram: (0..HISTOGRAM_BINS).map(bin).collect(),
+        },
+        best: 9.7 - shift,
+        worst: -0.4 - shift,
+        headroom: Some(0.32),
+        content: 4.4 - shift,
+        fixed_order: 0.1,
+        routing: 1.6,
+    };
+    OrderTest::Tested { logit: contrast(None, 0.0), margin: Some(contrast(Some(1), 3.9)) }
+}
+
 /// What every head shares: the picture and what is predicted.
 fn base(head: &str) -> Trace {
     let names =
@@ -173,6 +205,7 @@ fn planned(head: &str, plan: &[f64], scores: &[f64]) -> Trace {
     trace.evidence.proxy = Some(narrow(&decay(&routed)));
     trace.evidence.proxy_raster = Some(narrow(&decay(&voices)));
     trace.diagnostics = diagnostics(plan);
+    trace.order_test = Some(ordered());
     trace
 }
 

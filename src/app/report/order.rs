@@ -1,5 +1,5 @@
 //! Whether the order matters to each head: the share of test images whose order beats all orders of the same tokens, from
-//! `ssmprobe eval --run` (docs/definitions.md, section 9).
+//! `ssmprobe eval --run` (docs/definitions.md, section 10).
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};

@@ -7,6 +7,7 @@ pub(crate) mod diagnostics;
 pub(crate) mod evidence;
 pub(crate) mod kernel;
 pub mod meanings;
+pub(crate) mod order_test;
 pub(crate) mod photo;
 pub mod plot;
 pub(crate) mod predictions;
@@ -28,6 +29,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &assignment::Assignment,
     &ranks::Ranks,
     &diagnostics::Diagnostics,
+    &order_test::OrderTest,
     &kernel::Kernel,
     &evidence::Evidence,
     &scores::Scores,

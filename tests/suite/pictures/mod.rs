@@ -10,6 +10,7 @@ mod many;
 mod marks;
 mod memory;
 mod order;
+mod order_test;
 mod panes;
 mod patches;
 mod pdf;
@@ -58,6 +59,7 @@ const READ_BACK: &[(&str, fn())] = &[
     ("kernel", memory::kernel),
     ("evidence", memory::evidence),
     ("diagnostics", lists::diagnostics),
+    ("order_test", order_test::order_test),
     ("predictions", lists::predictions),
     ("class_diagnostics", classes::class_diagnostics),
     ("routing_maps", classes::routing_maps),

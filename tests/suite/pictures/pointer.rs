@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eframe::egui;
 use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Request};
-use ssmprobe::model::trace::{Routing, Trace};
+use ssmprobe::model::trace::{HISTOGRAM_BINS, Routing, Trace};
 use ssmprobe::viz::draw::readout::{self, Readout};
 use ssmprobe::viz::draw::scene::{Hover, Point};
 use ssmprobe::viz::draw::theme::Theme;
@@ -69,6 +69,14 @@ fn known(id: &str, marks: &Marks) -> Vec<(Point, Hover)> {
         "evidence" => [over(0, &position), over(1, &position)].concat(),
         "scores" => over(0, &|rank| token(BY_SCORE[rank])),
         "diagnostics" => named(&["Rank coverage", "Argmax entropy", "Edge mass, 10 %", "Kendall tau"]),
+        "order_test" => {
+            let parts = named(&["Content", "Fixed order", "Routing"]);
+            let part = |(at, (place, _)): (usize, (Point, Hover))| (place, item(HISTOGRAM_BINS + at));
+            let axes = marks.axes(0);
+            // 1.9 lies 2.2 deviations above the mean: in the bin from there.
+            let bin = ([axes.x.at(1.95), axes.area.bottom() - 1.0], item(31));
+            parts.into_iter().enumerate().map(part).chain([bin]).collect()
+        }
         "predictions" => named(&["heron", "crane", "stork", "egret", "ibis"]),
         _ => panic!("what does the pointer find in {id}?"),
     }

@@ -8,7 +8,10 @@ use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evalu
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
+use ssmprobe::model::trace::{
+    Diagnostic, Evidence, HISTOGRAM_BINS, Matrix, OrderContrast, OrderTest, Picture, Prediction, Reading,
+    Reassigned, Routing, Trace,
+};
 use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
@@ -119,6 +122,30 @@ fn base(head: &str, routing: Routing) -> Trace {
     }
 }
 
+/// How many drawn orders lie in the bins from 2 deviations below the mean on.
+pub const DRAWN: [u32; 21] =
+    [130, 220, 270, 410, 450, 600, 640, 810, 760, 790, 850, 770, 730, 610, 560, 430, 390, 260, 190, 90, 39];
+
+/// An order test in which no two numbers are alike.
+fn ordered(against: Option<usize>) -> OrderContrast {
+    let mut histogram = vec![0; HISTOGRAM_BINS];
+    histogram[10..10 + DRAWN.len()].copy_from_slice(&DRAWN);
+    let null =
+        Reassigned { mean: 0.8, std: 0.5, z: Some(2.2), p: 0.0142, p_normal: 0.0139, draws: 9999, histogram };
+    OrderContrast {
+        value: 1.9,
+        against,
+        descriptive: false,
+        reassigned: null,
+        best: 3.2,
+        worst: -1.7,
+        headroom: Some(0.458),
+        content: 0.8,
+        fixed_order: -0.3,
+        routing: 1.4,
+    }
+}
+
 /// A learned order, with everything a trace can hold.
 pub fn planned() -> Trace {
     let data = (0..N * N).map(|at| share(at / N, at % N)).collect();
@@ -128,6 +155,7 @@ pub fn planned() -> Trace {
     trace.evidence.position_raster = Some(EXACT_RASTER.into());
     trace.evidence.proxy_raster = Some(PROXY_RASTER.into());
     let one = |value, null, untrained_band| Diagnostic { value, null, untrained: None, untrained_band };
+    trace.order_test = Some(OrderTest::Tested { logit: ordered(None), margin: Some(ordered(Some(3))) });
     trace.diagnostics = IndexMap::from([
         ("rank_coverage".into(), one(0.75, Some((0.5, 0.625)), Some((0.4, 0.7)))),
         ("argmax_entropy".into(), one(0.8, Some((0.85, 0.95)), Some((0.75, 0.9)))),

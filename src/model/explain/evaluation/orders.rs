@@ -1,5 +1,5 @@
 //! Whether a probe's orders beat chance over a dataset: the order test of every image's margin for its true class
-//! (docs/definitions.md, section 9), beside what orders that nothing was learnt for come to in the same memory.
+//! (docs/definitions.md, section 10), beside what orders that nothing was learnt for come to in the same memory.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,230 @@
+//! Whether the order matters: what all orders of the same tokens give, where the one that was read stands among them, and
+//! where the best and the worst would; below, of what the value is made: a bag of the tokens, a fixed order, routing.
+
+use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Found, Trace};
+use crate::viz::draw::scale::number_like;
+use crate::viz::draw::{
+    Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, Scale, Scene, Stroke, Table, Theme,
+    font, legend, number,
+};
+use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
+
+pub struct OrderTest;
+
+/// Names of the parts of a value, in the order they add up.
+const PARTS: [&str; 3] = ["Content", "Fixed order", "Routing"];
+/// Height of a part's row.
+const ROW_PT: f32 = 12.0;
+
+/// What is drawn: the margin, or the logit of a probe with a single class.
+fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
+    match &trace.order_test {
+        Some(Found::Tested { logit, margin }) => {
+            let shown = margin.as_ref().unwrap_or(logit);
+            let numbers = [shown.value, shown.best, shown.worst, shown.reassigned.mean, shown.reassigned.std];
+            match shown.reassigned.z {
+                _ if numbers.iter().chain(&ends(shown)).any(|number| !number.is_finite()) => Err(Empty(
+                    "The order test of the trace holds what is not a number; make it again".to_owned(),
+                )),
+                None => Err(Empty("All orders of these tokens give the same".to_owned())),
+                Some(_) => Ok(shown),
+            }
+        }
+        Some(Found::None { none }) => Err(Empty(none.clone())),
+        None => Err(Empty("The trace has no order test; make it again".to_owned())),
+    }
+}
+
+/// The sums of the parts, one after the other: content, with the fixed order, with routing.
+fn ends(shown: &OrderContrast) -> [f64; 3] {
+    let fixed = shown.content + shown.fixed_order;
+    [shown.content, fixed, fixed + shown.routing]
+}
+
+/// The name of a class, as far as the trace knows it.
+fn class_name(trace: &Trace, class: usize) -> String {
+    let known = trace.top.iter().find(|prediction| prediction.index == class);
+    known.map_or_else(|| format!("class {class}"), |prediction| prediction.name.clone())
+}
+
+fn p_text(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
+}
+
+impl Figure for OrderTest {
+    fn info(&self) -> Info {
+        Info {
+            id: "order_test",
+            title: "Order test",
+            about: "What all orders of the same tokens would give, and where the one that was read stands among them",
+            tab: TabGroup::Order.tab(),
+        }
+    }
+
+    fn names_classes(&self) -> bool {
+        true
+    }
+
+    fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
+        width * 0.5 + 3.0 * ROW_PT
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        contrast(trace).err()
+    }
+
+    fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
+        let (Ok(shown), Some(item)) = (contrast(trace), hover.item) else { return Readout::default() };
+        let null = &shown.reassigned;
+        if let Some(part) = item.checked_sub(HISTOGRAM_BINS) {
+            let value =
+                [shown.content, shown.fixed_order, shown.routing].get(part).copied().unwrap_or_default();
+            let name = PARTS.get(part).copied().unwrap_or_default();
+            return Readout::titled(name).line("Adds", number(value)).line("In all", number(shown.value));
+        }
+        let count = null.histogram.get(item).copied().unwrap_or_default();
+        Readout::titled("Drawn orders")
+            .line("From", number(edge(shown, item)))
+            .line("To", number(edge(shown, item + 1)))
+            .line("Orders", format!("{count} of {}", null.draws))
+    }
+
+    fn scene(&self, trace: &Trace, _: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let shown = contrast(trace)?;
+        let null = &shown.reassigned;
+        let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
+        let normal = Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0);
+        let read = Stroke::new(1.4 * theme.line, theme.series(1));
+        let end = Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0);
+        let kind = if shown.descriptive { ", descriptive" } else { "" };
+        let text = format!("As read: z = {:.1}, {}{kind}", null.z.unwrap_or_default(), p_text(null.p));
+        let room = shown.headroom.map_or(String::new(), |h| format!(", headroom {:.0} %", 100.0 * h));
+        let ends_text = format!("Worst and best order{room}");
+        let key = [
+            (Mark::Patch(theme.series(0)), "Orders drawn"),
+            (Mark::Line(normal), "Normal"),
+            (Mark::Line(read), text.as_str()),
+            (Mark::Line(end), ends_text.as_str()),
+        ];
+        let below = legend::above(&mut scene, theme, size, &key);
+        let spread = HISTOGRAM_END * null.std;
+        let (from, to) = (shown.worst.min(null.mean - spread), shown.best.max(null.mean + spread));
+        let own = class_name(trace, trace.evidence.class);
+        let label = match shown.against {
+            Some(rival) => format!("Margin of {own} over {}", class_name(trace, rival)),
+            None => format!("Logit of {own}"),
+        };
+        let x = Axis::new(Scale::padded(from, to), label, 5);
+
+        let parts = Box2 { y: below.bottom() - 3.0 * ROW_PT, h: 3.0 * ROW_PT, ..below };
+        let most = null.histogram.iter().copied().max().unwrap_or(0);
+        let tall = 1.05 * (f64::from(most) / null.draws.max(1) as f64).max(normal_share(0.0));
+        let fit = |left: f32| {
+            let outer = Box2::new(left, below.y, below.right() - left, below.h - parts.h);
+            Frame::fit(outer, x.clone(), Axis::new(Scale::linear(0.0, tall), "Share of orders", 3), theme)
+        };
+        // The names of the parts stand left of the same axis.
+        let names = font::widest(PARTS, theme.tick) + 6.0;
+        let frame = fit((names - fit(0.0).area.x).max(0.0));
+        frame.grid(&mut scene, theme);
+        let whole = null.histogram.len() == HISTOGRAM_BINS;
+        for (bin, &count) in null.histogram.iter().enumerate().filter(|_| whole) {
+            let [left, top] = frame.at(edge(shown, bin), f64::from(count) / null.draws.max(1) as f64);
+            let right = frame.x(edge(shown, bin + 1));
+            let bar = Box2::new(left, top, right - left, frame.area.bottom() - top);
+            scene.fill(bar, theme.series(0).alpha(0.8));
+            let strip = Box2::new(left, frame.area.y, right - left, frame.area.h);
+            scene.target(strip, Identity::Item(bin));
+        }
+        let at = |z: f64| -> Point { frame.at(null.mean + z * null.std, normal_share(z)) };
+        scene.line((-80..=80).map(|i| at(f64::from(i) / 20.0)).collect(), normal);
+        let rule = |value: f64| vec![frame.at(value, 0.0), frame.at(value, tall)];
+        scene.line(rule(shown.worst), end);
+        scene.line(rule(shown.best), end);
+        scene.line(rule(shown.value), read);
+        frame.axes(&mut scene, theme);
+
+        self.split(&mut scene, shown, &frame, parts, theme);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let Some(Found::Tested { logit, margin }) = &trace.order_test else { return Table::default() };
+        let rows = |of: &OrderContrast| {
+            let null = &of.reassigned;
+            let unknown = f64::NAN;
+            let against = of.against.map_or(unknown, |class| class as f64);
+            let ends = [of.best, of.worst, of.headroom.unwrap_or(unknown)];
+            let null =
+                [null.mean, null.std, null.z.unwrap_or(unknown), null.p, null.p_normal, null.draws as f64];
+            let split = [of.content, of.fixed_order, of.routing];
+            [&[of.value, against][..], &null, &ends, &split].concat()
+        };
+        let names = [
+            "value",
+            "against",
+            "mean",
+            "std",
+            "z",
+            "p",
+            "p_normal",
+            "draws",
+            "best",
+            "worst",
+            "headroom",
+            "content",
+            "fixed_order",
+            "routing",
+        ];
+        let table = Table::default().words("number", names.map(str::to_owned)).numbers("logit", rows(logit));
+        match margin {
+            Some(margin) => table.numbers("margin", rows(margin)),
+            None => table,
+        }
+    }
+}
+
+impl OrderTest {
+    /// The parts of the value, each from where the one before ended, under the same axis.
+    fn split(&self, scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, theme: &Theme) {
+        let (ends, adds) = (ends(shown), [shown.content, shown.fixed_order, shown.routing]);
+        let starts = [shown.reassigned.mean, ends[0], ends[1]];
+        for (part, name) in PARTS.into_iter().enumerate() {
+            let y = room.y + (part as f32 + 0.5) * ROW_PT;
+            let at = [frame.area.x - 5.0, y];
+            scene.text_mid(at, name, theme.tick, theme.ink, Anchor::End);
+            let (from, to) = (frame.x(starts[part]), frame.x(ends[part]));
+            let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
+            scene.fill(bar, theme.series(if part == 0 { 0 } else { part + 1 }));
+            let text = if part == 0 { number(adds[part]) } else { signed(adds[part], shown.reassigned.std) };
+            let middle = frame.area.x + frame.area.w / 2.0;
+            let left = bar.center()[0] > middle;
+            let (x, anchor) = match left {
+                true => (bar.x - 3.0, Anchor::End),
+                false => (bar.right() + 3.0, Anchor::Start),
+            };
+            scene.text_mid([x, y], text, theme.tick, theme.ink, anchor);
+            scene.target(
+                Box2::new(0.0, y - ROW_PT / 2.0, room.right(), ROW_PT),
+                Identity::Item(HISTOGRAM_BINS + part),
+            );
+        }
+    }
+}
+
+/// Where a bin begins.
+fn edge(shown: &OrderContrast, bin: usize) -> f64 {
+    let z = HISTOGRAM_END * (2.0 * bin as f64 / HISTOGRAM_BINS as f64 - 1.0);
+    shown.reassigned.mean + z * shown.reassigned.std
+}
+
+/// The share of a normal distribution in a bin around `z`.
+fn normal_share(z: f64) -> f64 {
+    let width = 2.0 * HISTOGRAM_END / HISTOGRAM_BINS as f64;
+    width * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt()
+}
+
+fn signed(value: f64, like: f64) -> String {
+    let text = number_like(value, like);
+    if value > 0.0 { format!("+{text}") } else { text }
+}

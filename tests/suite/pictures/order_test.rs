@@ -1,0 +1,74 @@
+//! The order test: bars of drawn orders, where the one that was read stands, the ends, and the parts of its value.
+
+use ssmprobe::model::trace::{OrderTest, Trace};
+use ssmprobe::viz::{COLUMN, Options, draw_column, find};
+
+use super::lists::height;
+use super::marks::{Marks, near};
+use super::small::{self, DRAWN};
+use super::{drawn, looks};
+use crate::close::assert_close;
+
+#[test]
+pub fn order_test() {
+    let trace = small::planned();
+    for theme in looks() {
+        let marks = drawn("order_test", &trace, &Options::default(), &theme);
+        let axes = marks.axes(0);
+        assert!(axes.x.rises() && axes.x_name == "Margin of crane over heron", "{}", axes.x_name);
+        assert_eq!(axes.y_name, "Share of orders");
+        // A bin is a fifth of a deviation of 0.5; those that are drawn begin 2 deviations below 0.8.
+        let bars = marks.fills(marks.swatch("Orders drawn").alpha(0.8));
+        let bars: Vec<_> = bars.into_iter().filter(|bar| bar.h > 0.01).collect();
+        assert_eq!(bars.len(), DRAWN.len());
+        for ((at, count), bar) in DRAWN.iter().enumerate().zip(&bars) {
+            let from = -0.2 + 0.1 * at as f64;
+            let corner = axes.at(from, f64::from(*count) / 9999.0);
+            assert_close("corner", [bar.x, bar.y], corner, 0.05);
+            assert_close("its right", bar.right(), axes.x.at(from + 0.1), 0.05);
+        }
+        let upright = |text: &str| -> Vec<f32> {
+            let lines = marks.lines(marks.swatch(text), 2).into_iter();
+            let inside =
+                |line: &&[[f32; 2]]| near(line[0][1], axes.area.bottom()) && near(line[1][1], axes.area.y);
+            lines.filter(inside).map(|line| line[0][0]).collect()
+        };
+        assert_close("as read", upright("As read: z = 2.2, p = 0.014"), [axes.x.at(1.9)], 0.05);
+        let ends = [axes.x.at(-1.7), axes.x.at(3.2)];
+        assert_close("ends", upright("Worst and best order, headroom 46 %"), ends, 0.05);
+        for (part, (name, said, from, to)) in [
+            ("Content", "0.8", 0.8, 0.8),
+            ("Fixed order", "−0.300", 0.5, 0.8),
+            ("Routing", "+1.40", 0.5, 1.9),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let row = height(&marks.word(name));
+            assert!(near(height(&marks.word(said)), row), "{name}");
+            let color = theme.series(if part == 0 { 0 } else { part + 1 });
+            let bars = marks.fills(color).into_iter().filter(|bar| near(bar.center()[1], row));
+            let bars: Vec<[f32; 2]> = bars.map(|bar| [bar.x + 0.5, bar.right() - 0.5]).collect();
+            assert_close(name, bars, [[axes.x.at(from), axes.x.at(to)]], 0.05);
+        }
+    }
+}
+
+#[test]
+fn without_a_test_it_says_why() {
+    let why = |trace: &Trace| {
+        let figure = find("order_test").expect("a figure");
+        let found = draw_column(figure, trace, &Options::default(), &looks()[0], COLUMN);
+        found.map(|scene| Marks::of(&scene, &looks()[0]).words().len()).expect_err("nothing to see").0
+    };
+    let mut trace = small::planned();
+    trace.order_test = Some(OrderTest::None { none: "It reads a set".to_owned() });
+    assert_eq!(why(&trace), "It reads a set");
+    trace.order_test = None;
+    assert!(why(&trace).contains("make it again"));
+    let mut still = small::planned();
+    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut still.order_test {
+        margin.reassigned.z = None;
+    }
+    assert_eq!(why(&still), "All orders of these tokens give the same");
+}
