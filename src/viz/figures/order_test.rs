@@ -144,7 +144,7 @@ impl Figure for OrderTest {
         scene.line(rule(shown.value), read);
         frame.axes(&mut scene, theme);
 
-        self.split(&mut scene, shown, &frame, parts, theme);
+        split(&mut scene, shown, &frame, parts, theme);
         Ok(scene)
     }
 
@@ -184,31 +184,29 @@ impl Figure for OrderTest {
     }
 }
 
-impl OrderTest {
-    /// The parts of the value, each from where the one before ended, under the same axis.
-    fn split(&self, scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, theme: &Theme) {
-        let (ends, adds) = (ends(shown), [shown.content, shown.fixed_order, shown.routing]);
-        let starts = [shown.reassigned.mean, ends[0], ends[1]];
-        for (part, name) in PARTS.into_iter().enumerate() {
-            let y = room.y + (part as f32 + 0.5) * ROW_PT;
-            let at = [frame.area.x - 5.0, y];
-            scene.text_mid(at, name, theme.tick, theme.ink, Anchor::End);
-            let (from, to) = (frame.x(starts[part]), frame.x(ends[part]));
-            let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
-            scene.fill(bar, theme.series(if part == 0 { 0 } else { part + 1 }));
-            let text = if part == 0 { number(adds[part]) } else { signed(adds[part], shown.reassigned.std) };
-            let middle = frame.area.x + frame.area.w / 2.0;
-            let left = bar.center()[0] > middle;
-            let (x, anchor) = match left {
-                true => (bar.x - 3.0, Anchor::End),
-                false => (bar.right() + 3.0, Anchor::Start),
-            };
-            scene.text_mid([x, y], text, theme.tick, theme.ink, anchor);
-            scene.target(
-                Box2::new(0.0, y - ROW_PT / 2.0, room.right(), ROW_PT),
-                Identity::Item(HISTOGRAM_BINS + part),
-            );
-        }
+/// The parts of the value, each from where the one before ended, under the same axis.
+fn split(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box2, theme: &Theme) {
+    let (ends, adds) = (ends(shown), [shown.content, shown.fixed_order, shown.routing]);
+    let starts = [shown.reassigned.mean, ends[0], ends[1]];
+    for (part, name) in PARTS.into_iter().enumerate() {
+        let y = room.y + (part as f32 + 0.5) * ROW_PT;
+        let at = [frame.area.x - 5.0, y];
+        scene.text_mid(at, name, theme.tick, theme.ink, Anchor::End);
+        let (from, to) = (frame.x(starts[part]), frame.x(ends[part]));
+        let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
+        scene.fill(bar, theme.series(if part == 0 { 0 } else { part + 1 }));
+        let text = if part == 0 { number(adds[part]) } else { signed(adds[part], shown.reassigned.std) };
+        let middle = frame.area.x + frame.area.w / 2.0;
+        let left = bar.center()[0] > middle;
+        let (x, anchor) = match left {
+            true => (bar.x - 3.0, Anchor::End),
+            false => (bar.right() + 3.0, Anchor::Start),
+        };
+        scene.text_mid([x, y], text, theme.tick, theme.ink, anchor);
+        scene.target(
+            Box2::new(0.0, y - ROW_PT / 2.0, room.right(), ROW_PT),
+            Identity::Item(HISTOGRAM_BINS + part),
+        );
     }
 }
 
