@@ -39,9 +39,9 @@ mod tests {
 
     #[test]
     fn what_lies_below_or_beside_is_told_from_the_folder_and_found_again() {
-        let folder = Path::new("/home/ann/project/work");
+        let folder = Path::new("/home/ann/project/paper");
         for (path, expected) in [
-            ("/home/ann/project/work/a/b.png", "a/b.png"),
+            ("/home/ann/project/paper/a/b.png", "a/b.png"),
             ("/home/ann/project/data/b.png", "../data/b.png"),
             ("/home/ann/runs/one", "../../runs/one"),
             ("/home/bob/runs/one", "/home/bob/runs/one"),

@@ -72,7 +72,7 @@ fn workspace(desk: &Path) -> Workspace {
         backbones: vec![
             SavedBackbone {
                 id: BackboneId(1),
-                source: desk.join("./heads").display().to_string(),
+                source: desk.join("heads").display().to_string(),
                 fingerprint: fingerprint("a"),
                 options: None,
                 open: true,
