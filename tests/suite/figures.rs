@@ -231,7 +231,7 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.svg"]].concat()).success();
     let svg = text("a.svg");
     assert!(svg.contains("Difference (Δ) from softsort") && svg.contains("Δ weight in the sum"), "{svg}");
-    assert!(svg.contains("minus grosbeak.jpg through softsort.safetensors"));
+    assert!(svg.contains("differences from grosbeak.jpg through softsort.safetensors"));
     figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.csv"]].concat()).success();
     let csv = text("a.csv");
     let row: Vec<&str> = csv.lines().find(|line| line.starts_with("0,")).unwrap().split(',').collect();
