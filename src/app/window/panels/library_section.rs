@@ -175,9 +175,10 @@ mod tests {
         let images = 800.0 - 4.0 * HEAD_PX - 30.0 - first.iter().sum::<f32>();
         assert!(images >= IMAGES * 800.0 - 1.0, "{images} for the images");
         assert!(first[1] > 3.0 * ROW_PX, "{first:?}");
-        // 150 % at 720 lines: the folded ones have no rows.
+        // 150 % at 720 lines: the folded ones have no rows, the probes two of them and what images leave.
         let small = heights(&kept, [0, 25, 0], 400.0, 0.0);
-        assert_eq!(small, [0.0, 2.0 * ROW_PX, 0.0]);
+        assert_eq!(small, [0.0, 400.0 - 4.0 * HEAD_PX - IMAGES * 400.0, 0.0]);
+        assert!(small[1] >= 2.0 * ROW_PX, "{small:?}");
         assert!(Section::Backbones.is_folded(&kept, 400.0) && !Section::Backbones.is_folded(&kept, 800.0));
         let dragged = LibrarySections { heights: [("Probes".to_owned(), 420.0)].into(), ..kept.clone() };
         assert_eq!(heights(&dragged, [1, 25, 1], 800.0, 30.0)[1], 420.0);
