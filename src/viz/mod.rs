@@ -6,7 +6,6 @@
 //! length is in points (1/72 inch), so that a figure has the same type size on a page whatever its
 //! width.
 
-pub mod compare;
 pub mod difference;
 pub mod draw;
 pub mod export;

@@ -673,7 +673,7 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
     window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(wrong)));
     window.harness.run();
-    let shown = |window: &Window| ["0.png", "2.png", "4.png", "8.png"].map(|name| window.has(name));
+    let shown = |window: &Window| ["0", "2", "4", "8"].map(|name| window.has(&format!("{name}.png, class")));
     assert_eq!(shown(&window), [true, false, true, true]);
     window.click(&row);
     assert_eq!(shown(&window), [false, true, false, false]);

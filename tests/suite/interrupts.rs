@@ -95,7 +95,7 @@ fn no_temporary_file_is_left() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect");
     let out = desk.path("out");
     let mut inspect = program();
-    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2000", "--image"]).arg(desk.data());
+    inspect.args(["inspect", "--device", "cpu", "--null-draws", "20000", "--image"]).arg(desk.data());
     inspect.arg("--backbone").arg(fixture.join("backbone")).arg("--probe").arg(fixture.join("probes"));
     let child = start(inspect.arg("--out").arg(&out));
     until("the summary that is being written", || has_temporary(&out));

@@ -418,7 +418,7 @@ fn evaluations_of_another_day_are_kept() {
     again.metrics.ablations.clear();
     let other = ProbeMetrics { which: "last".into(), ..again.clone() };
     all.merge(RunMetrics { probes: vec![again, other], anchors: Vec::new() });
-    assert_eq!((all.probes.len(), all.anchors.len()), (4, 2));
+    assert_eq!((all.probes.len(), all.anchors.len()), (5, 2));
     assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
     // Disturbed orders of another file, or of other draws, are not those of this one.
     for other in [
@@ -465,7 +465,7 @@ fn evaluations_at_once_lose_nothing() {
             scope.spawn(move || all.keep(run).unwrap());
         }
     });
-    assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 4 + 8);
+    assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 5 + 8);
 }
 
 #[test]

@@ -166,7 +166,9 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
 
     // An image is looked at while it trains.
     let third = sitting.state().library.images.values().nth(2).expect("images").name();
-    sitting.click(&third);
+    let said = format!("{third}, class");
+    sitting.0.query_all_by_label_contains(&said).next().expect("its picture").click();
+    sitting.steps();
     sitting.until("the image is looked at beside the training", Sitting::all_shown);
     assert!(sitting.state().training.active.is_some(), "the training went on");
 

@@ -88,6 +88,8 @@ impl Pane {
     fn new() -> Self {
         let mut window = Window::new();
         window.click("Training");
+        window.harness.set_size(eframe::egui::vec2(1440.0, 1000.0));
+        window.harness.run();
         Self(window)
     }
 

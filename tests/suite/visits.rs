@@ -174,7 +174,7 @@ fn a_dialog_is_free_of_tooltips_of_what_lies_below() {
     let about = "Click to look through it";
     assert!(window.has(about), "the row says what it is");
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.run_steps(4);
+    window.harness.run_steps(20);
     assert!(!window.has(about), "it lies over the palette");
     window.press(Modifiers::NONE, Key::Escape);
     window.harness.run_steps(60);

@@ -7,12 +7,12 @@ use egui_kittest::Harness;
 use resvg::usvg;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::trace::{Matrix, Reading, Routing, Trace};
-use ssmprobe::viz::compare::Comparison;
 use ssmprobe::viz::difference;
 use ssmprobe::viz::draw::paint::Canvas;
 use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Item, Scene, Shape};
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::{self, Curves, Series};
 use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
@@ -432,7 +432,7 @@ fn a_file_is_whole_or_not_there() {
         export::save(&path, &scene, &table, "about", 150.0).unwrap();
         assert!(std::fs::metadata(&path).unwrap().len() > 100, "{ending}");
     }
-    let wrong = export::save(&folder.path().join("figure.gif"), &scene, &table, "", 150.0).unwrap_err();
+    let wrong = export::save(&folder.path().join("figure.xyz"), &scene, &table, "", 150.0).unwrap_err();
     assert!(wrong.to_string().contains(".svg"), "{wrong}");
     assert!(export::save(&folder.path().join("no/such/a.svg"), &scene, &table, "", 150.0).is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing half-written is left");

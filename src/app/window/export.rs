@@ -11,9 +11,9 @@ use super::exporter::Outcome;
 use crate::app::jobs::history::quoted;
 use crate::app::window::style;
 use crate::model::io::atomic_file;
-use crate::viz::compare::Narrow;
 use crate::viz::draw::{Scene, Theme, color32};
 use crate::viz::export::{self, GIF_DPI, PNG_DPI};
+use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::reading::{self, Drawn};
 

@@ -49,7 +49,11 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
         Action::Redo => name("Redo", cx.state.redo_text()),
         _ => action.text().to_owned(),
     };
-    let button = Button::new(text).right_text(RichText::new(key).small().weak());
+    let button = Button::new(text);
+    let button = match key.is_empty() {
+        true => button, // nothing behind its name, for screen readers too
+        false => button.right_text(RichText::new(key).small().weak()),
+    };
     if ui.add_enabled(action.enabled(cx.state), button).on_hover_text(action.tooltip()).clicked() {
         cx.choose(action);
     }

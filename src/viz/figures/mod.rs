@@ -1,6 +1,7 @@
 //! One figure a file, and the one list of them.
 
 pub(crate) mod assignment;
+pub mod compare;
 pub mod curves;
 pub mod dataset;
 pub(crate) mod diagnostics;

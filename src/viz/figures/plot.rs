@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::model::explain::evaluation::{self, Evaluation};
 use crate::model::explain::stability::Stability;
 use crate::model::trace::{Trace, slug};
-use crate::viz::compare::Narrow;
 use crate::viz::draw::{Map, Scene, Table, Theme};
+use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
 use crate::viz::{Empty, MARGIN, Size, heading};
 

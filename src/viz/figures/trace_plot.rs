@@ -8,8 +8,8 @@ use indexmap::IndexSet;
 
 use super::plot::{Caption, Plot, Source, joined, stem};
 use crate::model::trace::{Reading, Routing, Trace};
-use crate::viz::compare::{Comparison, Narrow};
 use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
+use crate::viz::figures::compare::{Comparison, Narrow};
 use crate::viz::{self, Empty, Figure, Options, Rows, Size, difference, draw_column, heading, marked};
 
 /// Figures of traces: one alone, or several side by side.

@@ -253,10 +253,11 @@ fn every_kind_of_file_is_frozen() {
     for head in HEADS.iter() {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
-    for (Info { id, .. }, _) in figures::all() {
+    // Traces and evaluations that were frozen have no order tests; pictures of these are among the golden ones.
+    for (Info { id, .. }, _) in figures::all().filter(|(info, _)| info.id != "order_test") {
         assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");
     }
-    for table in TABLES {
+    for table in TABLES.iter().filter(|table| table.id != "order") {
         for format in FORMATS {
             assert!(
                 has(&format!("tables/{}", table.id), &format!(".{}", format.extension)),

@@ -12,7 +12,7 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::colormap::Map;
 use ssmprobe::viz::{Options, Rows};
 
-use super::pointer::showing;
+use super::pointer::{self, showing};
 use super::small;
 use crate::evaluation;
 use crate::window::Window;
@@ -199,6 +199,7 @@ fn a_page_too_narrow_for_its_columns_offers_rows_and_a_wider_page() {
         let change = Intervention::None;
         window.harness.state_mut().dispatch(Command::AddColumn { probe, image: None, change });
     }
+    pointer::looked(&mut window, &[small::planned()]);
     window.harness.run();
     window.click("Compare");
     window.click("Export comparison…");

@@ -163,7 +163,7 @@ fn the_numbers_behind_a_figure_are_those_of_the_trace() {
                 ("proxy_raster", wide(PROXY_RASTER)),
             ],
             "scores" => &[("token", counted), ("score", wide(SCORES))],
-            "diagnostics" | "predictions" => &[],
+            "diagnostics" | "predictions" | "order_test" => &[],
             id => panic!("what are the numbers behind {id}?"),
         };
         for (name, values) in expected {

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use image::RgbImage;
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::compare::Comparison;
 use ssmprobe::viz::difference;
 use ssmprobe::viz::draw::scene::Scene;
 use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::Part;
 use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::Plot;

@@ -39,7 +39,7 @@ pub fn order_test() {
         for (part, (name, said, from, to)) in [
             ("Content", "0.8", 0.8, 0.8),
             ("Fixed order", "−0.300", 0.5, 0.8),
-            ("Routing", "+1.40", 0.5, 1.9),
+            ("Routing", "+1.400", 0.5, 1.9),
         ]
         .into_iter()
         .enumerate()

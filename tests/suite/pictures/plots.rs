@@ -1,9 +1,9 @@
 //! Pictures with data of their own, the stability of an order and training curves, and several probes side by side.
 
 use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::compare::Comparison;
 use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::{self, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{Options, export, find};
@@ -175,7 +175,7 @@ fn probes_side_by_side_stand_in_their_order_on_one_scale() {
             assert_close(name, bar.ends(), [-2.48, 2.48], 1e-4);
             coloured(raster, GRID, bar, &values);
         }
-        let rows = ["Evidence by token", "Predictions"].map(|title| marks.word(title).at[1]);
+        let rows = ["Evidence by token. For crane", "Predictions"].map(|title| marks.word(title).at[1]);
         assert!(
             rows[0] < rows[1] && covers[0].0.bottom() < rows[1],
             "a row a figure, in the order asked for"

@@ -208,9 +208,15 @@ fn a_class_and_a_diagnostic_are_read_out_in_their_row() {
 
 /// A window whose columns show these, in turn.
 pub fn showing(traces: &[Trace]) -> Window {
-    let traces: Vec<Arc<Trace>> = traces.iter().cloned().map(Arc::new).collect();
     let mut window = Window::new();
     window.open();
+    looked(&mut window, traces);
+    window
+}
+
+/// Answers what is asked about columns with these traces, in turn.
+pub fn looked(window: &mut Window, traces: &[Trace]) {
+    let traces: Vec<Arc<Trace>> = traces.iter().cloned().map(Arc::new).collect();
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Explain(look)) => {
             let columns = look.asked.iter().map(|asked| asked.column);
@@ -221,7 +227,6 @@ pub fn showing(traces: &[Trace]) -> Window {
         }
         other => window::good(other),
     });
-    window
 }
 
 /// Every text that is painted, where it is seen, and where it would be without a clip.

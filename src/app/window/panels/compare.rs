@@ -311,18 +311,19 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
         let known = trace.top.iter().find(|p| p.index == index);
         known.map_or_else(|| format!("class {index}"), |p| p.name.clone())
     };
-    let minus = |text: String| text.replace('-', "−");
+    let number = |text: String| text.replace('-', "−");
     let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
     let Some(reference) = reference else {
         let logit = trace.logits.get(trace.evidence.class)?;
-        return Some(minus(format!("Logit {logit:.2} for {}", class(trace))));
+        return Some(format!("Logit {} for {}", number(format!("{logit:.2}")), class(trace)));
     };
     if trace.logits.len() != reference.logits.len() {
         return Some("Other classes than the pinned column".to_owned());
     }
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
-    Some(minus(format!("Δ logit {change:+.2} for {}, from the pinned", class(reference))))
+    let change = number(format!("{change:+.2}"));
+    Some(format!("Δ logit {change} for {}, from the pinned", class(reference)))
 }
 
 /// How much of the dataset a column gets right, and against the same probe as it was trained.

@@ -10,9 +10,9 @@ use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 
 use self::row::Row;
-use super::{Empty, Figure, MARGIN, Options, Subtractable};
 use crate::model::trace::Trace;
 use crate::viz::draw::{Anchor, Scene, Theme, font};
+use crate::viz::{Empty, Figure, MARGIN, Options, Subtractable};
 use crate::viz::{difference, figures};
 
 /// Gap between columns, in points.
