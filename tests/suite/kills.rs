@@ -279,7 +279,10 @@ fn gone() {
             };
             left -= isize::from(counts);
             if counts && left == 0 {
-                fs::remove_dir_all(disk.join(gone)).expect("removed");
+                // In one step: a thread may be writing there.
+                let away = disk.with_file_name("away");
+                fs::rename(disk.join(gone), &away).expect("moved");
+                fs::remove_dir_all(away).expect("removed");
             }
             ControlFlow::Continue(())
         })
