@@ -8,7 +8,9 @@ It rewrites `tests/fixtures/backbones/`: for each case a folder as the Hub lays 
 (`config.json`, `model.safetensors`, all parameters random) and `stages.safetensors` with
 `{height}x{width}.{l}`, `[2, T, d]`: the embeddings (l = 0), the tokens after layer l, and `last`,
 the `last_hidden_state`, of the images 0 and 1. Without the real backbone its fixture
-(`vit-tiny.safetensors`) is left as it is. `vit-base.safetensors` holds some tokens of a ViT-B/16
+(`vit-tiny.safetensors`) is left as it is. `rollout.safetensors`
+has `{height}x{width}.{l}`, `[2, N]`, attention rollout after layer l, computed in float64.
+`vit-base.safetensors` holds some tokens of a ViT-B/16
 whose weights are nowhere stored: they, and all images, come from a formula that
 `tests/suite/backbones.rs` knows too.
 
@@ -27,6 +29,7 @@ i counting row-major through [3, H, W]. Weights are offset + scale * hash(name, 
     matrices and the projection   0, sqrt(3 / fan-in)
 """
 
+import copy
 import json
 import shutil
 import sys
@@ -161,6 +164,29 @@ def stages(model, sizes, layers):
     return tokens
 
 
+def rollouts(model, sizes):
+    """Attention rollout of the images of each size after every layer, `[2, N]` (section 11)."""
+    model = copy.deepcopy(model).double()
+    found = {}
+    for height, width in sizes:
+        pixels = torch.stack([image(0, height, width), image(1, height, width)]).double()
+        patch = model.config.patch_size
+        count = (height // patch) * (width // patch)
+        options = {}
+        if isinstance(model, ViTMAEModel):
+            options["noise"] = torch.arange(count).repeat(2, 1).double() / count
+        if isinstance(model, INTERPOLATE_WHEN_ASKED):
+            options["interpolate_pos_encoding"] = True
+        with torch.no_grad():
+            attentions = model(pixels, **options, output_attentions=True).attentions
+        tokens = attentions[0].shape[-1]
+        product = torch.eye(tokens).double()
+        for layer, attention in enumerate(attentions, 1):
+            product = (attention.mean(1) + torch.eye(tokens)) / 2 @ product
+            found[f"{height}x{width}.{layer}"] = product[:, tokens - count :, tokens - count :].mean(1)
+    return {name: value.float().contiguous() for name, value in found.items()}
+
+
 def case(name, whole, encoder_class, sizes, seed):
     """Writes one case: `whole` is the model whose file is written, head and all."""
     folder = OUT / name
@@ -177,6 +203,7 @@ def case(name, whole, encoder_class, sizes, seed):
         tokens["shuffled.order"] = torch.argsort(noise, dim=1)[0].float()
         tokens["shuffled.last"] = out.last_hidden_state
     save_file(tokens, folder / "stages.safetensors")
+    save_file(rollouts(encoder, sizes), folder / "rollout.safetensors")
 
 
 def tiny():

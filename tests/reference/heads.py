@@ -10,6 +10,9 @@ that grid (`tokens/<grid>/...`): logits, and the gradient of the mean cross-entr
 parameter. Gradients of more than 4096 values are kept at every seventh value. Where the
 program trains another quantity than the file holds (the step size, through softplus), the gradient
 is that of what it trains. Deterministic.
+
+`attribution.safetensors` holds under the same names gradient x token and integrated gradients `[3, N]` of one logit of
+every image (section 11), and the error of their completeness `[3]`.
 """
 
 import json
@@ -26,6 +29,7 @@ OUT = FIXTURES / "heads"
 D, C, S, B, SEED = 24, 5, 16, 3, 7
 GRIDS = {"3x3": (3, 3), "2x6": (2, 6)}
 LABELS = torch.tensor([0, 3, 1])
+ASKED = torch.tensor([2, 0, 4])  # the classes of attributions
 # The orders of `random-dynamic` for seed 7 and the images 0, 1, 2, as the program draws them.
 DYNAMIC = {
     9: [[7, 1, 6, 3, 0, 2, 4, 8, 5], [5, 0, 4, 2, 8, 1, 7, 6, 3], [5, 2, 8, 7, 1, 4, 6, 3, 0]],
@@ -127,10 +131,16 @@ def softsort(s, tau, power):
     return torch.softmax(-((a[:, None, :] - s[:, :, None]).abs() ** power) / tau, 1)
 
 
+TRAINING = True  # whether a choice has the gradient it is trained by
+
+
+def chosen(hard, soft):
+    return hard + soft - soft.detach() if TRAINING else hard
+
+
 def hard_sort(s, tau):
     hard = F.one_hot(s.argsort(1), s.shape[1]).transpose(1, 2).to(s.dtype)
-    soft = softsort(s, tau, 1)
-    return hard + soft - soft.detach()
+    return chosen(hard, softsort(s, tau, 1))
 
 
 def plan(head, s, config):
@@ -185,8 +195,7 @@ def features(head, values, config, tokens, cls, grid):
     if head == "topk":
         k = min(config["k"], n)
         best = torch.zeros_like(s).scatter(1, s.topk(k, 1).indices, 1 / k)
-        soft = torch.softmax(s, 1)
-        return pooled(best + soft - soft.detach())
+        return pooled(chosen(best, torch.softmax(s, 1)))
     if head == "transformer":
         layer = nn.TransformerEncoderLayer(D, config["heads"], 192, dropout=0.0, batch_first=True)
         sequence = torch.cat([values["cls"].expand(B, 1, D), tokens], 1)
@@ -292,10 +301,40 @@ def thinned(gradient):
     return (flat[::7] if flat.numel() > 4096 else flat).float()
 
 
+def attributions(head, values, config, patches, cls, grid):
+    """Section 11, by autograd through the heads above. `values` as in the leaves of training."""
+    global TRAINING
+    TRAINING = False
+    rows, weight = torch.arange(B), values["classifier.weight"].detach()
+    constants = {name: v.detach() for name, v in values.items()}
+
+    def asked(tokens):
+        z = features(head, constants, config, tokens, cls, grid)
+        return F.linear(z, weight, constants["classifier.bias"])[rows, ASKED]  # [B]
+
+    def gradient(tokens):
+        tokens = tokens.clone().requires_grad_()
+        return torch.autograd.grad(asked(tokens).sum(), tokens)[0]
+
+    mean = patches.mean(1, keepdim=True).expand_as(patches)
+    way = patches - mean
+    points = [(m + 0.5) / 64 for m in range(64)]
+    integrated = (way * sum(gradient(mean + share * way) for share in points) / 64).sum(2)
+    found = {
+        "gradient": (patches * gradient(patches)).sum(2),
+        "integrated": integrated,
+        "completeness_error": integrated.sum(1) - (asked(patches) - asked(mean)),
+    }
+    found["completeness_error"][found["completeness_error"].abs() < 1e-10] = 0  # rounding
+    TRAINING = True
+    return found
+
+
 def main():
+    torch.set_num_threads(1)  # the tensors are small
     torch.manual_seed(20240)
     OUT.mkdir(parents=True, exist_ok=True)
-    expected, tokens = {}, {}
+    expected, tokens, attributed = {}, {}, {}
     for grid, (rows, cols) in GRIDS.items():
         patches, cls = torch.randn(B, rows * cols, D), torch.randn(B, D)
         expected |= {f"tokens/{grid}/patches": patches, f"tokens/{grid}/cls": cls}
@@ -329,6 +368,10 @@ def main():
             for name, leaf in leaves.items():
                 if leaf.requires_grad:
                     expected[f"{stem}/{grid}/grad/{name}"] = thinned(leaf.grad)
+            if head != "cls":
+                with torch.random.fork_rng():  # modules start at random
+                    found = attributions(head, leaves, config, *tokens[grid], grid)
+                attributed |= {f"{stem}/{grid}/{name}": value.detach() for name, value in found.items()}
             if head == "linear-bn":
                 norm = batch_norm(values).train()
                 z = norm(tokens[grid][0].mean(1))
@@ -337,6 +380,7 @@ def main():
                 expected[f"{stem}/{grid}/running_mean"] = norm.running_mean.clone()
                 expected[f"{stem}/{grid}/running_var"] = norm.running_var.clone()
     save_file({k: v.contiguous() for k, v in expected.items()}, OUT / "expected.safetensors")
+    save_file({k: v.contiguous() for k, v in attributed.items()}, OUT / "attribution.safetensors")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ use crate::{real, skip};
 pub const TOLERANCE: f32 = 1e-4;
 
 /// The cases with the sizes of their images, the size the model is built for first.
-const CASES: &[(&str, &[(usize, usize)])] = &[
+pub const CASES: &[(&str, &[(usize, usize)])] = &[
     ("vit", &[(16, 16), (24, 12)]),
     ("vit-no-bias", &[(16, 16)]),
     ("vit-mae", &[(16, 16), (20, 28)]),
@@ -71,7 +71,7 @@ fn seed(name: &str) -> u32 {
     name.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-fn image(k: usize, height: usize, width: usize) -> Pixels {
+pub fn image(k: usize, height: usize, width: usize) -> Pixels {
     let seed = seed(&format!("image.{k}"));
     let values = (0..3 * height * width).map(|i| hashed(seed, i) as f32).collect();
     Pixels { height, width, values }

@@ -29,7 +29,12 @@ fn folder() -> PathBuf {
 
 /// Values of the reference by name, in float64.
 fn expected() -> IndexMap<String, Vec<f64>> {
-    let bytes = std::fs::read(folder().join("expected.safetensors")).expect("the reference's values");
+    values_in("expected.safetensors")
+}
+
+/// Values of a file of the reference by name, in float64.
+pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
+    let bytes = std::fs::read(folder().join(file)).expect("the reference's values");
     let tensors = SafeTensors::deserialize(&bytes).expect("a safetensors file");
     let value = |name: &str| {
         let view = tensors.tensor(name).expect("listed");
@@ -85,13 +90,13 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
 }
 
 /// The largest absolute value; panics where one is not a number.
-fn largest(values: &[f64]) -> f64 {
+pub fn largest(values: &[f64]) -> f64 {
     distance("values", values, vec![0.0; values.len()])
 }
 
 /// Within a share of the largest expected value, or of a thousandth.
 #[track_caller]
-fn assert_near(name: impl Display, found: &[f64], expected: &[f64], share: f64) {
+pub fn assert_near(name: impl Display, found: &[f64], expected: &[f64], share: f64) {
     assert_close(name, found, expected, share * largest(expected).max(1e-3));
 }
 

@@ -2,6 +2,7 @@
 
 mod ablation;
 mod anchors;
+mod attribution;
 mod backbones;
 mod bench;
 mod bounds;

@@ -179,11 +179,15 @@ impl Activation {
     }
 }
 
-/// Attention with products in halves and the softmax in float32. `query`, `key`, `value`: `[B, heads,
-/// T, part]`, the scale in the query; `bias`: `[1, heads, T, T]`, float32.
+/// The softmax of the attention's logits over keys, `[B, heads, T, T]`, in float32. `query`, `key`: `[B, heads, T, part]`, the
+/// scale in the query; `bias`: `[1, heads, T, T]`, float32.
+fn weights(query: Tensor<4>, key: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
+    softmax(plus(query.matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
+}
+
+/// Attention with products in halves and the softmax in float32, of arguments as [`weights`] takes them.
 fn mix_halves(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    let logits = plus(query.matmul(key.transpose()).cast(DType::F32), bias.as_ref()); // [B, heads, T, T]
-    softmax(logits, 3).cast(value.dtype()).matmul(value)
+    weights(query, key, bias).cast(value.dtype()).matmul(value)
 }
 
 /// One layer.
@@ -235,6 +239,12 @@ impl Block {
         })
     }
 
+    /// What queries are multiplied with: `1 / sqrt(part)`.
+    fn scale(&self) -> f64 {
+        let [width, _] = self.out.weight.dims();
+        ((width / self.heads) as f64).powf(-0.5)
+    }
+
     /// `x`: `[B * T, d]` of `batch` images. `bias`: `[1, heads, T, T]`, added to the logits; `rotation`
     /// turns queries and keys.
     pub fn forward(
@@ -248,13 +258,21 @@ impl Block {
         self.mlp.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
     }
 
-    fn attend(
+    /// What every token attends to, `[B, T, T]`, rows sum to 1: the mean of the heads, in float32. Arguments as
+    /// [`forward`](Self::forward) takes them.
+    pub fn attention(
         &self,
         x: Tensor<2>,
         batch: usize,
         bias: Option<Tensor<4>>,
         rotation: Option<&Rotation>,
-    ) -> Tensor<2> {
+    ) -> Tensor<3> {
+        let [query, key, _] = self.qkv(self.norm1.forward(x), batch, rotation);
+        weights(query * self.scale(), key, bias).mean_dim(1).squeeze_dim(1)
+    }
+
+    /// Queries, keys and values, `[B, heads, T, part]` each, of normed tokens `[B T, d]`.
+    fn qkv(&self, x: Tensor<2>, batch: usize, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
         let [rows, width] = x.dims();
         let (tokens, part) = (rows / batch, width / self.heads);
         let qkv = self.qkv.forward(x).reshape([batch, tokens, 3, self.heads, part]);
@@ -264,9 +282,20 @@ impl Block {
             Some(rotation) => rotation.turn(x),
             None => x,
         };
-        let (query, key, value) = (turned(pick(0)), turned(pick(1)), pick(2));
-        let scale = (part as f64).powf(-0.5);
-        let mixed = if qkv.dtype() == DType::F32 {
+        [turned(pick(0)), turned(pick(1)), pick(2)]
+    }
+
+    fn attend(
+        &self,
+        x: Tensor<2>,
+        batch: usize,
+        bias: Option<Tensor<4>>,
+        rotation: Option<&Rotation>,
+    ) -> Tensor<2> {
+        let [rows, width] = x.dims();
+        let [query, key, value] = self.qkv(x, batch, rotation);
+        let scale = self.scale();
+        let mixed = if query.dtype() == DType::F32 {
             // A scale of our own keeps GPUs off the fused kernel that computes in float16.
             let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
             attention(query, key, value, None, bias, options)

@@ -21,6 +21,13 @@ pub trait Encoder: Send + Sync {
     /// Itself for images of this grid, on the device of its weights.
     fn prepare(&self, grid: Grid, device: &Device) -> GridEncoder<'_>;
 
+    /// Which tokens those after so many `layers` attended to, `[B, T, T]`, rows first, of `pixels` `[B, 3, H, W]`: the
+    /// attention of every layer, heads averaged, and as much of the token itself, multiplied (rollout, Abnar and Zuidema
+    /// 2020). `None` of a network without attention.
+    fn rollout(&self, _pixels: Tensor<4>, _grid: Grid, _layers: usize) -> Option<Tensor<3>> {
+        None
+    }
+
     /// How many images of this size fit in a GPU's memory in one forward pass, at least 1.
     fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize;
 }

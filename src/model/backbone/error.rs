@@ -25,4 +25,8 @@ pub enum BackboneError {
     Arithmetic { wanted: &'static str, device: String, there: String },
     #[error("layer {layer} asked for; the backbone has layers 1 to {layers}, and 0 for its embeddings")]
     Layer { layer: usize, layers: usize },
+    #[error("{id} has no attention to follow back")]
+    NoAttention { id: String },
+    #[error("The tokens are the embeddings of the patches: no attention comes before them")]
+    BeforeAttention,
 }

@@ -208,6 +208,39 @@ impl Backbone {
         })
     }
 
+    /// Attention rollout of one image (docs/definitions.md, section 11): how much of each patch reaches the patch tokens after
+    /// `layer` on average, `[N]`, patches in the order in which tokens are handed out, in the precision of the device.
+    ///
+    /// It is another pass of the image, in which every layer's attention is made whole.
+    ///
+    /// # Errors
+    /// If the image cannot be cut into patches, there is no such layer, or no attention before it.
+    pub fn rollout(&self, pixels: &Pixels, layer: usize) -> Result<Vec<f32>, BackboneError> {
+        let grid = self.grid(pixels.height, pixels.width)?;
+        match layer {
+            0 => return Err(BackboneError::BeforeAttention),
+            _ if layer > self.layers() => {
+                return Err(BackboneError::Layer { layer, layers: self.layers() });
+            }
+            _ => failpoint::device_step(),
+        }
+        let data = TensorData::new(pixels.values.clone(), [1, 3, pixels.height, pixels.width]);
+        let rollout = self.encoder.rollout(Tensor::from_data(data, &self.device), grid, layer);
+        let rollout = rollout.ok_or_else(|| BackboneError::NoAttention { id: self.id.clone() })?; // [1, T, T]
+        let (first, n) = (self.config().prefix_tokens(), grid.len());
+        let patches = rollout.narrow(1, first, n).mean_dim(1).narrow(2, first, n); // [1, 1, N]
+        let patches = patches.into_data().try_into_vec::<f32>().expect("attention is float32");
+        Ok(self.handed_out(&patches, 1, pixels))
+    }
+
+    /// Values of the patches, `[N, width]`, in the order in which their tokens are handed out.
+    fn handed_out(&self, patches: &[f32], width: usize, pixels: &Pixels) -> Vec<f32> {
+        match *self.config().family == family::VIT_MAE {
+            true => self.order.apply(patches, width, pixels),
+            false => patches.to_vec(),
+        }
+    }
+
     /// [`Self::forward_layers`] for images of one size, whose `stages` are `[B, T, d]` each.
     fn run(
         &self,
@@ -228,10 +261,7 @@ impl Backbone {
             for ((all, image), pixels) in
                 values.chunks_exact(prefix + grid.len() * d).zip(&mut images).zip(batch)
             {
-                let patches = match *self.config().family == family::VIT_MAE {
-                    true => self.order.apply(&all[prefix..], d, pixels),
-                    false => all[prefix..].to_vec(),
-                };
+                let patches = self.handed_out(&all[prefix..], d, pixels);
                 image.push(Tokens {
                     grid,
                     width: d,

@@ -51,6 +51,22 @@ impl Encoder for Vit {
         Arc::new(move |pixels, layers, normed| self.forward(pixels, &layout, layers, normed))
     }
 
+    fn rollout(&self, pixels: Tensor<4>, grid: Grid, layers: usize) -> Option<Tensor<3>> {
+        let layout = self.layout(grid, &pixels.device());
+        let [images, ..] = pixels.dims();
+        let embedded = self.embed(pixels, &layout);
+        let [_, tokens, d] = embedded.dims();
+        let mut x = embedded.reshape([images * tokens, d]); // [B T, d]
+        let mut rollout = Tensor::<2>::eye(tokens, &x.device()).unsqueeze_dim::<3>(0); // [1 or B, T, T]
+        for (l, block) in self.blocks[..layers].iter().enumerate() {
+            let (bias, rotation) = (self.bias(&layout, l, tokens), layout.rotation.as_ref());
+            let attention = block.attention(x.clone(), images, bias.clone(), rotation); // [B, T, T]
+            rollout = (attention.matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 of what came before
+            x = block.forward(x, images, bias, rotation);
+        }
+        Some(rollout)
+    }
+
     fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize {
         let tokens = self.config.prefix_tokens() + grid.len();
         batch::images_at_once(&self.config, tokens, 3 * height * width, memory)

@@ -2,6 +2,7 @@
 //! host.
 
 pub mod ablation;
+pub mod attribution;
 pub mod baselines;
 pub mod diagnostics;
 pub mod evaluation;

@@ -4,7 +4,7 @@
 //! device and reshaped where they are read, so one optimiser, one checkpoint and one file format
 //! serve every head.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use indexmap::IndexMap;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -148,18 +148,21 @@ impl Params {
     /// # Panics
     /// If a parameter is missing or has another shape: [`super`] checks both before.
     pub fn from_arrays(specs: Vec<Spec>, arrays: &Arrays, device: &Device) -> Self {
+        Self::from_arrays_in(specs, arrays, device, DType::F32)
+    }
+
+    /// [`from_arrays`](Self::from_arrays) in other numbers than float32.
+    pub fn from_arrays_in(specs: Vec<Spec>, arrays: &Arrays, device: &Device, dtype: DType) -> Self {
         let entries = specs.into_iter().map(|spec| {
             let array = &arrays[&spec.name];
             assert_eq!(array.shape, spec.shape, "parameter {}", spec.name);
-            let mut data = array.data.clone();
+            let mut data = array.to_f64();
             if spec.constraint == Constraint::StepSize {
                 let (low, high) = STEP_BOUNDS;
-                for x in &mut data {
-                    *x = inverse_softplus(f64::from(*x).clamp(low, high)) as f32;
-                }
+                data.iter_mut().for_each(|x| *x = inverse_softplus(x.clamp(low, high)));
             }
-            let value = Tensor::from_data(TensorData::new(data, [spec.len()]), device);
-            (spec.name.clone(), Entry { spec, value })
+            let data = TensorData::new(data, [spec.len()]).convert_dtype(dtype);
+            (spec.name.clone(), Entry { spec, value: Tensor::from_data(data, (device, dtype)) })
         });
         Self { entries: entries.collect() }
     }

@@ -54,6 +54,10 @@ impl Head for Content {
         Config { k: self.best, ..Config::default() }
     }
 
+    fn chooses(&self) -> bool {
+        self.best.is_some()
+    }
+
     fn pooling(&self, params: &Params, _: &Batch) -> Option<Pooling> {
         Some(Pooling::by_scores(scorer::query(params), ContentWeights { best: self.best }))
     }

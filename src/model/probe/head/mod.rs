@@ -153,6 +153,12 @@ pub trait Head: Send + Sync {
         false
     }
 
+    /// Whether it chooses tokens, or their order, outright: what it reads then has no gradient through the choice, and
+    /// [`features`](Head::features) have the one it is trained by.
+    fn chooses(&self) -> bool {
+        self.router().is_some_and(|router| !router.is_soft())
+    }
+
     /// Its learned router, if it has one.
     fn router(&self) -> Option<&dyn Router> {
         None

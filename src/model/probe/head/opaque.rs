@@ -13,8 +13,7 @@ use crate::model::tokens::Tokens;
 pub fn reading(head: &dyn Head, params: &Arrays, tokens: &Tokens, why: &'static str) -> HeadOutput {
     let device = Device::flex();
     let dims = Dims { width: tokens.width, grid: tokens.grid, classes: 1 };
-    let params = Params::from_arrays(head.specs(&dims), params, &device);
-    let params = params.map(|_, value| value.cast(DType::F64));
+    let params = Params::from_arrays_in(head.specs(&dims), params, &device, DType::F64);
     let shape = [1, tokens.grid.len(), tokens.width];
     let patches = Tensor::<3>::from_data(TensorData::new(tokens.patches.clone(), shape), &device);
     let patches = patches.cast(DType::F64);

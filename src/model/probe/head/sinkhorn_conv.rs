@@ -70,9 +70,10 @@ impl Head for SinkhornConv {
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         let [_, n, _] = batch.patches.dims();
-        let share = |at: usize| if meets(at / n, at % n, n) { 1.0 / n as f32 } else { 0.0 };
+        let share = |at: usize| if meets(at / n, at % n, n) { 1.0 / n as f64 } else { 0.0 };
         let gains = TensorData::new((0..TAPS * n).map(share).collect::<Vec<_>>(), [TAPS, n]);
-        let gains = Tensor::<2>::from_data(gains, &batch.patches.device()); // [5, N]
+        let dtype = scorer::query(params).dtype();
+        let gains = Tensor::<2>::from_data(gains.convert_dtype(dtype), (&batch.patches.device(), dtype)); // [5, N]
         Some(scorer::routed(params, &self.router, gains, batch))
     }
 

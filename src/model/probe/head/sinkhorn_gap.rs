@@ -45,7 +45,8 @@ impl Head for SinkhornGap {
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
         let [_, n, _] = batch.patches.dims();
-        let gains = Tensor::<2>::ones([1, n], &batch.patches.device()) / n as f64;
+        let gains =
+            Tensor::<2>::ones([1, n], (&batch.patches.device(), scorer::query(params).dtype())) / n as f64;
         Some(scorer::routed(params, &self.router, gains, batch))
     }
 

@@ -12,7 +12,7 @@
 //! `t_m = 1, 2, ...` counted from `k` outwards. A sum of positive terms: no cancellation, an
 //! exponent of at most 0, and a relative error of a few ulp in float32 at any temperature.
 
-use burn::tensor::{Device, Tensor, TensorData, activation::softmax};
+use burn::tensor::{DType, Device, Tensor, TensorData, activation::softmax};
 
 use super::columns::{Columns, Logits};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature};
@@ -84,6 +84,9 @@ impl Router for NeuralSort {
     fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
         let [_, n] = scores.dims();
         let device = scores.device();
+        if scores.dtype() == DType::F64 {
+            return self.plans_double(scores);
+        }
         let places = sort::places(scores.clone()); // [B, N, N]: 1 where token i has rank k
         if n < 2 {
             return places;
@@ -95,6 +98,19 @@ impl Router for NeuralSort {
         let distance = (gaps.clone() * above.0).matmul(above.1) + (gaps * below.0).matmul(below.1); // [B, N (k), N (j)]
         let by_rank = softmax(distance / (-self.temperature), 2); // [B, N (k), N (j)]
         places.matmul(by_rank.swap_dims(1, 2)) // [B, N (i), N (k)]
+    }
+}
+
+impl NeuralSort {
+    /// [`Router::plans`] in float64, by the logits as the paper has them.
+    fn plans_double(&self, scores: Tensor<2>) -> Tensor<3> {
+        let [_, n] = scores.dims();
+        let slopes: Vec<f64> = (0..n).map(|k| (2 * k + 1) as f64 - n as f64).collect(); // r = N - k
+        let slopes = TensorData::new(slopes, [1, 1, n]);
+        let slopes = Tensor::<3>::from_data(slopes, (&scores.device(), DType::F64));
+        let own = scores.clone().unsqueeze_dim::<3>(2); // [B, N (i), 1]
+        let apart = (own.clone() - scores.unsqueeze_dim::<3>(1)).abs().sum_dim(2); // [B, N (i), 1]
+        softmax((own * slopes - apart) / self.temperature, 1) // [B, N (i), N (k)]
     }
 }
 

@@ -17,7 +17,7 @@ pub fn ascending(scores: &[f64]) -> Vec<usize> {
 /// `scores`: `[B, N]`; returns `[B, N, N]`.
 pub fn places(scores: Tensor<2>) -> Tensor<3> {
     let [_, n] = scores.dims();
-    let device = scores.device();
+    let (device, dtype) = (scores.device(), scores.dtype());
     let scores = scores.detach();
     let own = scores.clone().unsqueeze_dim::<3>(2); // [B, N, 1]
     let other = scores.unsqueeze_dim::<3>(1); // [B, 1, N]
@@ -28,7 +28,7 @@ pub fn places(scores: Tensor<2>) -> Tensor<3> {
     let rank = (before + tied).sum_dim(2); // [B, N, 1]
     let positions = (0..n).map(|k| k as f32).collect();
     let positions = Tensor::<3>::from_data(TensorData::new::<f32, _>(positions, [1, 1, n]), &device);
-    (rank - positions).abs().lower_scalar(0.5).float() // [B, N, N]
+    (rank - positions).abs().lower_scalar(0.5).float().cast(dtype) // [B, N, N]
 }
 
 /// The scores in ascending order, differentiable: `places^T s`. `[B, N]` and `[B, N, N]` to `[B, N]`.

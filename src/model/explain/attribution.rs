@@ -1,0 +1,217 @@
+//! Attribution baselines beside exact evidence (docs/definitions.md, section 11): what the logit of a class owes every
+//! token, for any head, in float64 on the processor.
+//!
+//! * [`gradient`]: gradient x token, `t_i . dlogit / dt_i`. Of a head whose weights do not look at the tokens that is its exact
+//!   evidence; what it differs by behind a scorer or a query is the gradient that passes through these.
+//! * [`integrated`]: integrated gradients (Sundararajan et al. 2017) from the mean token to each token,
+//!   `(t_i - mean) . mean over 64 midpoints of dlogit / dt_i`. Their sum should be the logit less that of an image of mean tokens.
+//! * Attention rollout speaks of the backbone and not of a class: [`Backbone::rollout`](crate::model::backbone::Backbone::rollout).
+//!
+//! Heads that choose tokens or their order outright (`topk`, `hard-sort`) have the derivative of what they read, not the one they
+//! are trained by: a choice has none, and it stays the same on the whole way from the mean token.
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::evidence::exact;
+use super::readout::{dot, logits};
+use crate::model::probe::Probe;
+use crate::model::probe::head::{Batch, Dims};
+use crate::model::probe::head_output::Form;
+use crate::model::probe::params::Params;
+use crate::model::tokens::Tokens;
+
+/// Midpoints of the way from the mean token to the tokens.
+pub const MIDPOINTS: usize = 64;
+/// Midpoints whose operations are recorded together.
+const CHUNK: usize = 4;
+
+/// Integrated gradients of one logit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Integrated {
+    /// By token, `[N]`, in units of the logit.
+    pub token: Vec<f64>,
+    /// Their sum less what it should be: the logit less that of an image of mean tokens.
+    pub completeness_error: f64,
+}
+
+/// Gradient x token of the logit of `class`, `[N]`, in units of the logit; or why there is none. `image_seed` seeds random
+/// orders: the image's index in its dataset.
+pub fn gradient(probe: &Probe, tokens: &Tokens, class: usize, image_seed: u64) -> Result<Vec<f64>, String> {
+    let asked = Asked::new(probe, tokens, class, image_seed)?;
+    if probe.head().chooses() {
+        return asked.held(tokens);
+    }
+    let patches = widened(tokens);
+    let gradients = asked.logit().gradients(patches.clone());
+    finite(products(&gradients, &patches, tokens.width))
+}
+
+/// Integrated gradients of the logit of `class`; arguments and reasons as [`gradient`]'s.
+pub fn integrated(
+    probe: &Probe,
+    tokens: &Tokens,
+    class: usize,
+    image_seed: u64,
+) -> Result<Integrated, String> {
+    let asked = Asked::new(probe, tokens, class, image_seed)?;
+    let patches = widened(tokens);
+    let mean = mean(&patches, tokens.width);
+    let from_mean: Vec<f64> = patches.iter().zip(mean.iter().cycle()).map(|(t, mean)| t - mean).collect();
+    let narrow = |values: &mut dyn Iterator<Item = f64>| Tokens {
+        patches: values.map(|x| x as f32).collect(),
+        ..tokens.clone()
+    };
+    let (token, way) = if probe.head().chooses() {
+        let ends = [tokens, &narrow(&mut mean.iter().copied().cycle().take(patches.len()))];
+        let [end, start] = ends.map(|tokens| asked.value(tokens));
+        (asked.held(&narrow(&mut from_mean.iter().copied()))?, end? - start?)
+    } else {
+        let logit = asked.logit();
+        let at = |share: f64| mean.iter().cycle().zip(&from_mean).map(move |(mean, way)| mean + share * way);
+        let points: Vec<usize> = (0..MIDPOINTS).collect();
+        let chunks = points.par_chunks(CHUNK).map(|points| {
+            let share = |point: &usize| (*point as f64 + 0.5) / MIDPOINTS as f64;
+            let gradients = logit.gradients(points.iter().flat_map(|point| at(share(point))).collect());
+            let each = gradients.chunks_exact(from_mean.len());
+            let each = each.map(|gradients| products(gradients, &from_mean, tokens.width));
+            each.reduce(|sum, next| sum.iter().zip(next).map(|(a, b)| a + b).collect())
+        });
+        let chunks: Vec<Option<Vec<f64>>> = chunks.collect();
+        let mut token = vec![0.0; tokens.grid.len()];
+        for chunk in chunks.into_iter().flatten() {
+            token.iter_mut().zip(chunk).for_each(|(sum, x)| *sum += x / MIDPOINTS as f64);
+        }
+        let ends = logit.values(at(1.0).chain(at(0.0)).collect());
+        (token, ends[0] - ends[1])
+    };
+    let token = finite(token)?;
+    Ok(Integrated { completeness_error: token.iter().sum::<f64>() - way, token })
+}
+
+/// The logit that is asked about, of a probe that fits the tokens.
+struct Asked<'a> {
+    probe: &'a Probe,
+    tokens: &'a Tokens,
+    class: usize,
+    image_seed: u64,
+}
+
+impl<'a> Asked<'a> {
+    fn new(probe: &'a Probe, tokens: &'a Tokens, class: usize, image_seed: u64) -> Result<Self, String> {
+        let reading = probe.reading(tokens, image_seed).map_err(|error| error.to_string())?;
+        if class >= probe.classes() {
+            return Err(format!("class {class} of a probe with {} classes", probe.classes()));
+        }
+        match reading.form {
+            Form::Opaque { why, .. } if probe.head().needs_cls() => Err(why.to_owned()),
+            _ => Ok(Self { probe, tokens, class, image_seed }),
+        }
+    }
+
+    /// The classifier's row of the class, `[F]`.
+    fn row(&self) -> &'a [f32] {
+        let features = self.probe.classifier.weight.len() / self.probe.classes();
+        &self.probe.classifier.weight[self.class * features..][..features]
+    }
+
+    /// What `values` in the tokens' places would add to the logit, were everything else as the tokens are read, `[N]`.
+    fn held(&self, values: &Tokens) -> Result<Vec<f64>, String> {
+        let reading = self.probe.reading(self.tokens, self.image_seed).map_err(|error| error.to_string())?;
+        finite(exact(&reading, values, self.row(), 0.0)?.token)
+    }
+
+    /// The logit, were these the tokens.
+    fn value(&self, tokens: &Tokens) -> Result<f64, String> {
+        let reading = self.probe.reading(tokens, self.image_seed).map_err(|error| error.to_string())?;
+        let bias = &self.probe.classifier.bias[self.class..=self.class];
+        Ok(logits(&reading, tokens, self.row(), bias)[0])
+    }
+
+    /// It as a function of tokens on the processor.
+    fn logit(&self) -> Logit<'a> {
+        let device = Device::flex().autodiff();
+        let Tokens { grid, width, .. } = *self.tokens;
+        let specs = self.probe.head().specs(&Dims { width, grid, classes: 1 });
+        let params = Params::from_arrays_in(specs, &self.probe.arrays, &device, DType::F64);
+        let row: Vec<f64> = self.row().iter().map(|&w| f64::from(w)).collect();
+        let row = doubles(row, |len| [len, 1], &device);
+        Logit { asked: Self { ..*self }, params, row, device }
+    }
+}
+
+/// A logit as a differentiable function of the patch tokens, in float64, without the bias.
+struct Logit<'a> {
+    asked: Asked<'a>,
+    params: Params,
+    /// `[F, 1]`.
+    row: Tensor<2>,
+    device: Device,
+}
+
+impl Logit<'_> {
+    /// Tokens of one or more images, `[B, N, d]`.
+    fn patches(&self, values: Vec<f64>) -> Tensor<3> {
+        let Tokens { grid, width, .. } = *self.asked.tokens;
+        doubles(values, |len| [len / (grid.len() * width), grid.len(), width], &self.device)
+    }
+
+    /// The logit of every image, `[B, 1]`.
+    fn of(&self, patches: Tensor<3>) -> Tensor<2> {
+        let image_seeds = vec![self.asked.image_seed; patches.dims()[0]];
+        let batch = Batch { patches, cls: None, grid: self.asked.tokens.grid, image_seeds, training: false };
+        self.asked.probe.head().features(&self.params, &batch).matmul(self.row.clone())
+    }
+
+    /// The logit of every image, `[B]`.
+    fn values(&self, patches: Vec<f64>) -> Vec<f64> {
+        host(self.of(self.patches(patches)))
+    }
+
+    /// Its gradient in every patch token of every image, `[B, N, d]`.
+    fn gradients(&self, patches: Vec<f64>) -> Vec<f64> {
+        let patches = self.patches(patches).require_grad();
+        let gradients = self.of(patches.clone()).sum().backward();
+        host(patches.grad(&gradients).expect("every head but that of CLS reads the patch tokens"))
+    }
+}
+
+/// A tensor of float64 values, whose shape follows from how many there are.
+fn doubles<const D: usize>(
+    values: Vec<f64>,
+    shape: impl Fn(usize) -> [usize; D],
+    device: &Device,
+) -> Tensor<D> {
+    let shape = shape(values.len());
+    Tensor::from_data(TensorData::new(values, shape), (device, DType::F64))
+}
+
+fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().try_into_vec::<f64>().expect("float64 in, float64 out")
+}
+
+/// The patch tokens in float64, `[N, d]`.
+fn widened(tokens: &Tokens) -> Vec<f64> {
+    tokens.patches.iter().map(|&x| f64::from(x)).collect()
+}
+
+/// The mean token, `[d]`, of `patches` `[N, d]`.
+fn mean(patches: &[f64], width: usize) -> Vec<f64> {
+    let mut mean = vec![0.0; width];
+    for token in patches.chunks_exact(width) {
+        mean.iter_mut().zip(token).for_each(|(mean, t)| *mean += t / (patches.len() / width) as f64);
+    }
+    mean
+}
+
+/// The product of every token with its gradient, `[N]`.
+fn products(gradients: &[f64], tokens: &[f64], width: usize) -> Vec<f64> {
+    gradients.chunks_exact(width).zip(tokens.chunks_exact(width)).map(|(g, t)| dot(g, t)).collect()
+}
+
+fn finite(values: Vec<f64>) -> Result<Vec<f64>, String> {
+    match values.iter().all(|x| x.is_finite()) {
+        true => Ok(values),
+        false => Err("The logit has no finite gradient in these tokens".to_owned()),
+    }
+}
