@@ -1,10 +1,9 @@
 //! The one look of dialogs: a sheet over the dimmed window, ended by Escape or a click beside it.
 
+use std::mem;
+
 use eframe::egui;
 use egui::{Align2, Button, Context, Frame, Id, Margin, Modal, ModalResponse, Response, RichText, Ui, Vec2};
-
-/// A delay of tooltips, in seconds, after which nobody waits any more.
-const NEVER: f32 = 1e6;
 
 /// What a dialog says in a frame.
 pub enum Answer<T> {
@@ -38,16 +37,14 @@ pub fn show<T>(
     if modal.should_close() { Answer::Closed } else { modal.inner }
 }
 
-/// Draws what lies below a dialog, while one is open: without tooltips, which would lie above it.
+/// Draws what lies below a dialog, while one is open: with no pointer, as an open tooltip of what is pointed at
+/// would stay, and above the dialog.
 pub fn below(ctx: &Context, draw: impl FnOnce()) {
     let covered = ctx.memory(egui::Memory::top_modal_layer).is_some();
-    let delay = ctx.global_style().interaction.tooltip_delay;
-    if covered {
-        ctx.global_style_mut(|style| style.interaction.tooltip_delay = NEVER);
-    }
+    let pointer = covered.then(|| ctx.input_mut(|input| mem::take(&mut input.pointer)));
     draw();
-    if covered {
-        ctx.global_style_mut(|style| style.interaction.tooltip_delay = delay);
+    if let Some(pointer) = pointer {
+        ctx.input_mut(|input| input.pointer = pointer);
     }
 }
 
