@@ -11,7 +11,7 @@ use rfd::{AsyncFileDialog, FileHandle};
 
 use super::dialog::Answer;
 use super::path::PathField;
-use crate::app::state::command::Prompt;
+use crate::app::state::command::FilePrompt;
 use crate::app::state::settings::Recent;
 use crate::app::state::workspace::Entry;
 use crate::model::data::image::ENDINGS;
@@ -23,7 +23,7 @@ const NO_DIALOG: Duration = Duration::from_millis(600);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileRequest {
     /// An action of the menu.
-    Prompt(Prompt),
+    Prompt(FilePrompt),
     /// Where an export goes; the name suggested.
     Export(String),
     /// Where a missing file of a workspace is now.
@@ -55,59 +55,42 @@ pub enum FileKind {
 }
 
 impl FileRequest {
-    /// The question; none for what is no matter of files.
-    pub fn question(&self) -> Option<Question> {
+    fn question(&self) -> Question {
         let (title, kind, endings): (_, _, &'static [&'static str]) = match self {
             Self::Export(name) => ("Export", FileKind::Save(name.clone()), &[]),
-            Self::Relink(Entry::Backbone(_) | Entry::Dataset(_)) => {
+            Self::Relink(Entry::Backbone(_) | Entry::Dataset(_) | Entry::Run(_)) => {
                 ("Locate the folder", FileKind::Folder, &[])
             }
             Self::Relink(_) => ("Locate the file", FileKind::File, &[]),
             Self::Prompt(ask) => match ask {
-                Prompt::BackboneFolder => ("Backbone folder", FileKind::Folder, &[]),
-                Prompt::RunFolder => ("Folder of a run", FileKind::Folder, &[]),
-                Prompt::DatasetFolder => ("Folder of a dataset", FileKind::Folder, &[]),
-                Prompt::RunOutput => ("Folder for the run", FileKind::NewFolder, &[]),
-                Prompt::CacheFolder => ("Folder for tokens", FileKind::NewFolder, &[]),
-                Prompt::ImageFolder => ("Folder of images", FileKind::Folder, &[]),
-                Prompt::OpenDatasetFolder => ("Dataset", FileKind::Folder, &[]),
-                Prompt::ProbeFiles => ("Probes", FileKind::Files, &["safetensors"]),
-                Prompt::ImageFiles => ("Images", FileKind::Files, ENDINGS),
-                Prompt::OpenWorkspace => ("Workspace", FileKind::File, &["ssmprobe"]),
-                Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs => {
+                FilePrompt::BackboneFolder => ("Backbone folder", FileKind::Folder, &[]),
+                FilePrompt::RunFolder => ("Folder of a run", FileKind::Folder, &[]),
+                FilePrompt::TrainingData => ("Folder of a dataset", FileKind::Folder, &[]),
+                FilePrompt::RunOutput => ("Folder for the run", FileKind::NewFolder, &[]),
+                FilePrompt::CacheFolder => ("Folder for tokens", FileKind::NewFolder, &[]),
+                FilePrompt::ImageFolder => ("Folder of images", FileKind::Folder, &[]),
+                FilePrompt::DatasetFolder => ("Dataset", FileKind::Folder, &[]),
+                FilePrompt::ProbeFiles => ("Probes", FileKind::Files, &["safetensors"]),
+                FilePrompt::ImageFiles => ("Images", FileKind::Files, ENDINGS),
+                FilePrompt::OpenWorkspace => ("Workspace", FileKind::File, &["ssmprobe"]),
+                FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
                     ("Save workspace", FileKind::Save("workspace.ssmprobe".to_owned()), &[])
-                }
-                Prompt::Note
-                | Prompt::HubId
-                | Prompt::Palette
-                | Prompt::Arrange
-                | Prompt::Export
-                | Prompt::Demo
-                | Prompt::Training
-                | Prompt::About
-                | Prompt::Tour
-                | Prompt::Definitions
-                | Prompt::Shortcuts
-                | Prompt::CopyLog
-                | Prompt::Paste
-                | Prompt::Quit => {
-                    return None;
                 }
             },
         };
-        Some(Question { title, kind, endings })
+        Question { title, kind, endings }
     }
 
     /// What was recently the answer.
     fn recent(&self, recent: &Recent) -> Vec<PathBuf> {
         let Self::Prompt(ask) = self else { return Vec::new() };
         let paths = match ask {
-            Prompt::BackboneFolder => return recent.backbones.iter().map(PathBuf::from).collect(),
-            Prompt::ProbeFiles => &recent.probes,
-            Prompt::RunFolder => &recent.runs,
-            Prompt::ImageFiles | Prompt::ImageFolder => &recent.images,
-            Prompt::DatasetFolder | Prompt::OpenDatasetFolder => &recent.datasets,
-            Prompt::OpenWorkspace => &recent.workspaces,
+            FilePrompt::BackboneFolder => return recent.backbones.iter().map(PathBuf::from).collect(),
+            FilePrompt::ProbeFiles => &recent.probes,
+            FilePrompt::RunFolder => &recent.runs,
+            FilePrompt::ImageFiles | FilePrompt::ImageFolder => &recent.images,
+            FilePrompt::DatasetFolder | FilePrompt::TrainingData => &recent.datasets,
+            FilePrompt::OpenWorkspace => &recent.workspaces,
             _ => return Vec::new(),
         };
         paths.iter().cloned().collect()
@@ -130,7 +113,7 @@ impl FilePicker {
         if self.asked.is_some() {
             return Err("A file dialog is open already".to_owned());
         }
-        let Some(question) = what.question() else { return Ok(()) };
+        let question = what.question();
         let (answer, answered) = sync_channel(1);
         let ctx = ctx.clone();
         let wait = move || {
@@ -165,9 +148,8 @@ impl FilePicker {
 
     /// Asks for the path itself.
     pub fn type_it(&mut self, what: FileRequest) {
-        if let Some(question) = what.question() {
-            self.field = Some((what, PathField::new(question)));
-        }
+        let question = what.question();
+        self.field = Some((what, PathField::new(question)));
     }
 
     /// Draws our own dialog where it is open; what was chosen in it.

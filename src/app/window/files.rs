@@ -9,7 +9,7 @@ use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::image_files::WORKSPACE_EXTENSION;
 use crate::app::jobs::train::TrainSettings;
-use crate::app::state::command::{Command, Prompt};
+use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 
@@ -38,47 +38,33 @@ impl MainWindow {
                 }
                 return;
             }
-            FileRequest::Prompt(Prompt::BackboneFolder) => Command::OpenBackbone(first.display().to_string()),
-            FileRequest::Prompt(Prompt::RunFolder) => Command::OpenRun(first),
+            FileRequest::Prompt(FilePrompt::BackboneFolder) => {
+                Command::OpenBackbone(first.display().to_string())
+            }
+            FileRequest::Prompt(FilePrompt::RunFolder) => Command::OpenRun(first),
             // A folder can be typed, where it cannot be chosen.
-            FileRequest::Prompt(Prompt::ProbeFiles) if first.is_dir() => Command::OpenRun(first),
-            FileRequest::Prompt(Prompt::ProbeFiles) => Command::OpenProbes(paths),
-            FileRequest::Prompt(Prompt::ImageFiles | Prompt::ImageFolder) => Command::OpenImages(paths),
-            FileRequest::Prompt(Prompt::DatasetFolder) => {
+            FileRequest::Prompt(FilePrompt::ProbeFiles) if first.is_dir() => Command::OpenRun(first),
+            FileRequest::Prompt(FilePrompt::ProbeFiles) => Command::OpenProbes(paths),
+            FileRequest::Prompt(FilePrompt::ImageFiles | FilePrompt::ImageFolder) => {
+                Command::OpenImages(paths)
+            }
+            FileRequest::Prompt(FilePrompt::TrainingData) => {
                 draft(TrainSettings { data: Some(first), ..filled })
             }
-            FileRequest::Prompt(Prompt::RunOutput) => draft(TrainSettings { out: Some(first), ..filled }),
-            FileRequest::Prompt(Prompt::CacheFolder) => {
+            FileRequest::Prompt(FilePrompt::RunOutput) => draft(TrainSettings { out: Some(first), ..filled }),
+            FileRequest::Prompt(FilePrompt::CacheFolder) => {
                 filled.tokens.cache = Some(first);
                 draft(filled)
             }
-            FileRequest::Prompt(Prompt::OpenDatasetFolder) => Command::OpenDataset(first, None),
-            FileRequest::Prompt(Prompt::OpenWorkspace) => {
+            FileRequest::Prompt(FilePrompt::DatasetFolder) => Command::OpenDataset(first, None),
+            FileRequest::Prompt(FilePrompt::OpenWorkspace) => {
                 if self.is_unsaved(state) {
                     return self.leaving = Some(Leaving::Workspace(first));
                 }
                 return self.open(&first, orders);
             }
-            FileRequest::Prompt(Prompt::SaveWorkspace | Prompt::SaveWorkspaceAs) => {
+            FileRequest::Prompt(FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs) => {
                 return self.save(first, state, orders);
-            }
-            FileRequest::Prompt(
-                Prompt::Note
-                | Prompt::HubId
-                | Prompt::Palette
-                | Prompt::Arrange
-                | Prompt::Export
-                | Prompt::Demo
-                | Prompt::Training
-                | Prompt::About
-                | Prompt::Tour
-                | Prompt::Definitions
-                | Prompt::Shortcuts
-                | Prompt::CopyLog
-                | Prompt::Paste
-                | Prompt::Quit,
-            ) => {
-                return;
             }
         }));
     }
@@ -133,11 +119,16 @@ mod tests {
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
         let (mut window, mut state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
         for path in [&first, &second] {
-            let save = FileRequest::Prompt(Prompt::SaveWorkspaceAs);
+            let save = FileRequest::Prompt(FilePrompt::SaveWorkspaceAs);
             window.chosen(save, vec![path.clone()], &state, &mut orders);
         }
         state.views.shared = !state.views.shared;
-        window.prompt(&eframe::egui::Context::default(), Prompt::SaveWorkspace, &state, &mut orders);
+        window.prompt(
+            &eframe::egui::Context::default(),
+            FilePrompt::SaveWorkspace.into(),
+            &state,
+            &mut orders,
+        );
         let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
     }

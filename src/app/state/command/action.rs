@@ -2,71 +2,14 @@
 //! [`Action::ALL`]. Choosing one either gives a [`Command`] for the state, or asks the window for what only
 //! it can do ([`Prompt`]).
 
-use super::Command;
 use super::menu::Menu::{Edit, File, Help, Panes, Train, View};
 use super::menu::{Menu, Shortcut, ctrl, ctrl_shift, plain};
+use super::{Command, FilePrompt, Prompt};
 use crate::app::jobs::{ClassChoice, ImageId, ProbeId};
 use crate::app::state::State;
 use crate::app::state::settings::ThemeChoice;
 use crate::viz::Options;
 use crate::viz::figures::scan_path;
-
-/// What only the window can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prompt {
-    /// Write a line on the current image, then [`Command::SetNote`].
-    Note,
-    /// Choose a backbone's folder, then [`Command::OpenBackbone`].
-    BackboneFolder,
-    /// Type an id of the Hub, then [`Command::OpenBackbone`].
-    HubId,
-    /// Choose probe files, then [`Command::OpenProbes`].
-    ProbeFiles,
-    /// Choose a run's folder, then [`Command::OpenRun`].
-    RunFolder,
-    /// Choose images, then [`Command::OpenImages`].
-    ImageFiles,
-    /// Choose a folder of images, then [`Command::OpenImages`].
-    ImageFolder,
-    /// Choose a dataset's folder for the next training.
-    DatasetFolder,
-    /// Choose a folder for the next run.
-    RunOutput,
-    /// Choose the folder of token caches.
-    CacheFolder,
-    /// Choose a dataset's folder, then [`Command::OpenDataset`].
-    OpenDatasetFolder,
-    /// Choose a workspace file and restore it.
-    OpenWorkspace,
-    /// Save the workspace where it was saved before, or choose where.
-    SaveWorkspace,
-    /// Choose where to save the workspace.
-    SaveWorkspaceAs,
-    /// Show the palette of all actions.
-    Palette,
-    /// Arrange the panes as at first.
-    Arrange,
-    /// Choose a figure to export.
-    Export,
-    /// Open the demo in the place of all that is open.
-    Demo,
-    /// Show the pane of trainings.
-    Training,
-    /// Say what the program is.
-    About,
-    /// Be led through the demo.
-    Tour,
-    /// Say what the numbers mean.
-    Definitions,
-    /// Say which keys there are.
-    Shortcuts,
-    /// Copy the log as text.
-    CopyLog,
-    /// Open what the clipboard holds.
-    Paste,
-    /// End the program.
-    Quit,
-}
 
 /// What choosing an action does.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,24 +41,24 @@ macro_rules! actions {
 
 actions! {
     OpenBackbone: File.asks("Open backbone folder…", "A folder as the Hugging Face Hub lays it out",
-        Prompt::BackboneFolder).key(ctrl("B")),
+        FilePrompt::BackboneFolder).key(ctrl("B")),
     OpenHub: File.asks("Open backbone from the Hub…", "Fetched into the cache shared with Python",
         Prompt::HubId).key(ctrl_shift("B")).also("hugging face download").line_below(),
-    OpenProbes: File.asks("Open probes…", "Probe files (.safetensors)", Prompt::ProbeFiles).key(ctrl("P")),
-    OpenRun: File.asks("Open run…", "All probes of a folder", Prompt::RunFolder).key(ctrl_shift("P"))
+    OpenProbes: File.asks("Open probes…", "Probe files (.safetensors)", FilePrompt::ProbeFiles).key(ctrl("P")),
+    OpenRun: File.asks("Open run…", "All probes of a folder", FilePrompt::RunFolder).key(ctrl_shift("P"))
         .line_below(),
-    OpenImages: File.asks("Open images…", "Photographs of any common format", Prompt::ImageFiles)
+    OpenImages: File.asks("Open images…", "Photographs of any common format", FilePrompt::ImageFiles)
         .key(ctrl("O")),
     OpenImageFolder: File.asks("Open folder of images…", "Its subfolders are searched too",
-        Prompt::ImageFolder).key(ctrl_shift("O")),
+        FilePrompt::ImageFolder).key(ctrl_shift("O")),
     OpenDataset: File.asks("Open dataset…",
-        "A labelled folder of any known layout; probes can be asked about all of it", Prompt::OpenDatasetFolder)
+        "A labelled folder of any known layout; probes can be asked about all of it", FilePrompt::DatasetFolder)
         .key(ctrl_shift("D")).line_below(),
     OpenWorkspace: File.asks("Open workspace…", "Everything as it was when the file was saved",
-        Prompt::OpenWorkspace).key(ctrl_shift("W")),
+        FilePrompt::OpenWorkspace).key(ctrl_shift("W")),
     SaveWorkspace: File.asks("Save workspace", "Everything open, the layout and the settings",
-        Prompt::SaveWorkspace).key(ctrl("S")),
-    SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", Prompt::SaveWorkspaceAs)
+        FilePrompt::SaveWorkspace).key(ctrl("S")),
+    SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", FilePrompt::SaveWorkspaceAs)
         .key(ctrl_shift("S")).line_below(),
     Export: File.asks("Export figure…", "Any figure of the probe that is looked through, by its name", Prompt::Export)
         .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png").line_below(),
@@ -188,7 +131,7 @@ actions! {
     ShowTraining: Train.asks("Train probes…", "The pane in which a training is filled in and followed",
         Prompt::Training).also("fit learn").line_below(),
     ChooseDataset: Train.asks("Choose dataset…", "Labelled images for the next training",
-        Prompt::DatasetFolder).key(ctrl_shift("T")).line_below(),
+        FilePrompt::TrainingData).key(ctrl_shift("T")).line_below(),
     StartTraining: Train.gives("Start training", "As planned in the Training pane",
         |_| Command::StartTraining).key(ctrl("Enter")).when(|state| state.training.can_start()),
     PauseTraining: Train.gives("Pause or resume training", "Images are looked at meanwhile",
@@ -225,8 +168,8 @@ enum Source {
 
 impl Menu {
     /// An action of this menu that asks the window.
-    fn asks(self, text: &'static str, tooltip: &'static str, prompt: Prompt) -> Spec {
-        self.action(text, tooltip, Source::Prompt(prompt))
+    fn asks(self, text: &'static str, tooltip: &'static str, prompt: impl Into<Prompt>) -> Spec {
+        self.action(text, tooltip, Source::Prompt(prompt.into()))
     }
 
     /// An action of this menu that gives the state a command.

@@ -3,13 +3,15 @@
 
 mod action;
 mod menu;
+mod prompt;
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-pub use self::action::{Action, Effect, Prompt};
+pub use self::action::{Action, Effect};
 pub use self::menu::{Menu, Shortcut};
+pub use self::prompt::{FilePrompt, Prompt};
 
 use super::entries::gone;
 use super::jobs::JobKind;

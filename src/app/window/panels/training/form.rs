@@ -8,7 +8,7 @@ use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, 
 use super::heads;
 use crate::app::jobs::train::{COUNTS, MOST_SEEDS, TrainSettings};
 use crate::app::state::PreflightState;
-use crate::app::state::command::{Action, Command, Prompt};
+use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
 use crate::model::backbone::token_spec::TokenSpec;
@@ -147,7 +147,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
         let button = ui.button("Folder…").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
         button.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, "Choose dataset"));
         if button.clicked() {
-            cx.actions.push(UiAction::Prompt(Prompt::DatasetFolder));
+            cx.actions.push(UiAction::Prompt(FilePrompt::TrainingData.into()));
         }
     });
     ui.end_row();
@@ -228,7 +228,7 @@ fn folder(
     hint: &str,
     path: &mut Option<std::path::PathBuf>,
     actions: &mut Vec<UiAction>,
-    ask: Prompt,
+    ask: FilePrompt,
 ) -> bool {
     ui.label(text);
     let mut settled = true;
@@ -248,7 +248,7 @@ fn folder(
             WidgetInfo::labeled(egui::Role::Button, true, format!("Choose {}", text.to_lowercase()))
         });
         if button.clicked() {
-            actions.push(UiAction::Prompt(ask));
+            actions.push(UiAction::Prompt(ask.into()));
         }
     });
     ui.end_row();
@@ -260,7 +260,7 @@ fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> 
         PreflightState::Ready { preflight, .. } => preflight.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
     };
-    folder(ui, "Output folder", &suggested, &mut draft.out, cx.actions, Prompt::RunOutput)
+    folder(ui, "Output folder", &suggested, &mut draft.out, cx.actions, FilePrompt::RunOutput)
 }
 
 /// What few people change.
@@ -278,7 +278,8 @@ fn places(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> 
         settled &= !edit.has_focus();
         ui.end_row();
         let hint = "The user's cache folder";
-        settled &= folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx.actions, Prompt::CacheFolder);
+        settled &=
+            folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx.actions, FilePrompt::CacheFolder);
         ui.label("");
         ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
             "For datasets whose tokens fit on no disk: the backbone reads the images again in every epoch",
