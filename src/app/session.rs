@@ -77,8 +77,7 @@ impl Session {
     /// If the file cannot be written.
     pub fn keep_previous(&self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
         let previous = self.path.with_file_name(PREVIOUS);
-        self.make_folder()?;
-        workspace.save(&previous).map(|()| previous)
+        save(workspace, &previous).map(|()| previous)
     }
 
     /// Whether something is being written still.
@@ -107,10 +106,10 @@ impl Session {
         }
         self.kept = Some(workspace.clone());
         let (sender, receiver) = sync_channel(1);
-        let own = Self { path: self.path.clone(), kept: None, writing: None };
+        let path = self.path.clone();
         let write = move || {
             // The window may be gone; then nobody wants to know.
-            sender.send(own.save(&workspace)).ok();
+            sender.send(save(&workspace, &path)).ok();
             done();
         };
         if Builder::new().name("session".into()).spawn(write).is_ok() {
@@ -126,17 +125,14 @@ impl Session {
         if let Some(writing) = self.writing.take() {
             let _ = writing.recv(); // the last word is the one below
         }
-        self.save(workspace)
+        save(workspace, &self.path)
     }
+}
 
-    fn save(&self, workspace: &Workspace) -> Result<(), WorkspaceError> {
-        self.make_folder()?;
-        workspace.save(&self.path)
-    }
-
-    fn make_folder(&self) -> Result<(), WorkspaceError> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        atomic_file::make_folder(folder)
-            .map_err(|source| WorkspaceError::Write { path: self.path.clone(), source })
-    }
+/// Writes it, and makes the folder it goes to.
+fn save(workspace: &Workspace, path: &Path) -> Result<(), WorkspaceError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    atomic_file::make_folder(folder)
+        .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })?;
+    workspace.save(path)
 }
