@@ -46,8 +46,8 @@ pub struct Export {
     stills: usize,
     /// Whether its data are written beside it.
     with_sources: bool,
-    /// Why it does not fit on a page of this width, as last asked.
-    narrow: Option<(f32, Option<Narrow>)>,
+    /// Why it does not fit on a page of this width, or that it is higher than one, as last asked.
+    page: Option<(f32, Option<Narrow>, Option<String>)>,
     /// Why it could not be written.
     pub error: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Export {
             dpi: PNG_DPI,
             stills: STILLS,
             with_sources: true,
-            narrow: None,
+            page: None,
             error: None,
         }
     }
@@ -197,17 +197,25 @@ impl Export {
         if is_numbers(self.format) {
             return true;
         }
-        if self.narrow.is_none_or(|(known, _)| known != width) {
-            self.narrow = Some((width, self.plot.narrow(export::points(width))));
+        if self.page.as_ref().is_none_or(|(known, ..)| *known != width) {
+            let narrow = self.plot.narrow(export::points(width));
+            let scene = self.scene().ok().filter(|_| self.plot.is_comparison());
+            self.page = Some((width, narrow, scene.as_ref().and_then(export::higher_than_page)));
         }
-        let Some((_, Some(narrow))) = self.narrow else { return true };
+        let Some((_, narrow, high)) = &self.page else { return true };
+        let Some(narrow) = *narrow else {
+            if let Some(high) = high {
+                ui.add(egui::Label::new(egui::RichText::new(high).small().weak()).wrap());
+            }
+            return true;
+        };
         ui.add(red(ui, &narrow.why()));
         ui.horizontal(|ui| {
             let rows = narrow.in_rows().and_then(|columns| Some((columns, self.plot.in_rows(columns)?)));
             if let Some((columns, plot)) = rows
                 && ui.button(format!("Rows of {columns}")).on_hover_text("The others stand below").clicked()
             {
-                (self.plot, self.narrow) = (plot, None);
+                (self.plot, self.page) = (plot, None);
             }
             if ui.button(format!("{} mm wide", narrow.needed)).clicked() {
                 self.width = narrow.needed;

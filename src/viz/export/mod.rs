@@ -73,6 +73,16 @@ pub fn points(mm: f32) -> f32 {
     mm * POINTS_PER_MM
 }
 
+/// Height of the text on a page of A4, in mm.
+const PAGE_MM: f32 = 247.0;
+
+/// What to know of a picture that is higher than a page.
+pub fn higher_than_page(scene: &Scene) -> Option<String> {
+    let high = scene.height / POINTS_PER_MM;
+    let what = "draw fewer figures at a time, or more probes side by side";
+    (high > PAGE_MM).then(|| format!("It is {high:.0} mm high, more than a page ({PAGE_MM} mm): {what}"))
+}
+
 /// Writes the figure or its numbers to `path`, in the format its ending names.
 ///
 /// # Errors

@@ -209,6 +209,8 @@ fn a_page_too_narrow_for_its_columns_offers_rows_and_a_wider_page() {
     assert!(window.has("columns side by side need"));
     window.click(rows);
     assert!(!window.has("columns side by side need"), "rows fit");
+    window.click("Page");
+    assert!(window.has("more than a page (247 mm)"), "two rows of wide columns do not fit below each other");
 }
 
 #[test]

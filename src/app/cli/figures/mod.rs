@@ -28,9 +28,6 @@ use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::reading::{self, Drawn, ReadingError};
 use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, Subtractable, export, figures, find};
 
-/// Height of the text on a page of A4, in mm.
-const PAGE_MM: f32 = 247.0;
-
 /// Draw the figures of traces, scans, runs and evaluations as SVG, PDF or PNG, or write their numbers as CSV or NPZ.
 ///
 /// The same input gives the same bytes.
@@ -253,12 +250,8 @@ impl Figures {
             reading::save_gif(&plot, out, drawn).map_err(unwritten)?;
         } else {
             let scene = plot.draw_column(&theme, width)?;
-            if plot.is_comparison() && scene.height > export::points(PAGE_MM) {
-                let high = scene.height / export::points(1.0);
-                say!(
-                    "note: it is {high:.0} mm high, more than a page ({PAGE_MM} mm); draw fewer figures at a time, or \
-                     more probes side by side"
-                );
+            if let Some(note) = export::higher_than_page(&scene).filter(|_| plot.is_comparison()) {
+                say!("note: {note}");
             }
             export::save(out, &scene, &plot.table(), &about, self.png_dpi())?;
         }
