@@ -458,9 +458,12 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     window.harness.step();
     let over = window.has("Drop to open");
     window.harness.input_mut().hovered_files.clear();
-    let dropped = paths.iter().map(|path| Arc::new(File(path.clone())) as egui::DroppedFileHandle).collect();
-    window.harness.input_mut().dropped_files = dropped;
-    window.harness.run();
+    let drop_on = |window: &mut Window, paths: &[PathBuf]| {
+        let files = paths.iter().map(|path| Arc::new(File(path.clone())) as egui::DroppedFileHandle);
+        window.harness.input_mut().dropped_files = files.collect();
+        window.harness.run();
+    };
+    drop_on(&mut window, &paths);
     let asked = window.wire.borrow().asked.clone();
     let known = asked
         .iter()
@@ -468,6 +471,15 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     assert_eq!(known.count(), 1, "{asked:?}");
     assert!(over, "nothing says that files can be dropped");
     assert!(!window.has("Drop to open"));
+    // A workspace takes the place of what is open.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("work.ssmprobe");
+    let shared = window.harness.state().state.views.shared;
+    let mut workspace = window.harness.state().state.workspace(serde_json::Value::Null);
+    workspace.views.shared = !shared;
+    workspace.save(&file).expect("saved");
+    drop_on(&mut window, &[file]);
+    assert_eq!(window.harness.state().state.views.shared, !shared);
 }
 
 #[test]

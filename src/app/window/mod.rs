@@ -59,9 +59,13 @@ use self::relink::{Relink, RelinkStep};
 use self::tour::{Tour, Turn};
 use super::demo;
 use super::state::{Place, Probe, Severity, State};
-use crate::app::state::command::{Command, Prompt};
+use crate::app::image_files::is_workspace;
+use crate::app::state::command::{Command, FilePrompt, Prompt};
 use crate::app::state::workspace::Workspace;
 use crate::viz::draw::{Hover, color32};
+
+/// Least width of the library.
+const LIBRARY_PX: f32 = 250.0;
 
 /// What the window wants of the program around it.
 pub enum WindowOrder {
@@ -150,7 +154,12 @@ impl MainWindow {
         }
         orders.extend(paste::orders(ctx, &self.exporter));
         let dropped = ctx.input(|i| i.raw.dropped_files.clone());
-        let dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
+        let mut dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
+        // It replaces all that is open: the window asks first.
+        if let Some(at) = dropped.iter().position(|path| is_workspace(path)) {
+            let workspace = vec![dropped.remove(at)];
+            self.chosen(FileRequest::Prompt(FilePrompt::OpenWorkspace), workspace, state, &mut orders);
+        }
         if !dropped.is_empty() {
             orders.push(WindowOrder::Command(Command::OpenAny(dropped)));
         }
@@ -240,8 +249,9 @@ impl MainWindow {
         let zoom = (100.0 * ui.ctx().zoom_factor()) as u32;
         let left = egui::Panel::left(("library", zoom)).frame(frame(10, 6)).resizable(true);
         // A small or much enlarged window leaves the panes more of itself.
-        let left =
-            left.default_size((0.23 * ui.available_width()).clamp(230.0, 300.0)).size_range(230.0..=620.0);
+        let left = left
+            .default_size((0.23 * ui.available_width()).clamp(LIBRARY_PX, 300.0))
+            .size_range(LIBRARY_PX..=620.0);
         left.show(ui, |ui| {
             // What stands in it takes the room there is: the panes beside it keep theirs.
             let room = ui.available_rect_before_wrap();
@@ -377,11 +387,11 @@ impl MainWindow {
             Prompt::Definitions => self.help = Some(Help::new(Page::Definitions)),
             Prompt::Shortcuts => self.help = Some(Help::new(Page::Shortcuts)),
             Prompt::Tour => self.begin_tour(ctx, state, orders),
-            Prompt::SaveWorkspace if self.named.path.is_some() => {
+            Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
                 let path = self.named.path.clone().unwrap_or_default();
                 self.save(path, state, orders);
             }
-            _ => self.pick(ctx, FileRequest::Prompt(prompt)),
+            Prompt::Files(prompt) => self.pick(ctx, FileRequest::Prompt(prompt)),
         }
     }
 }

@@ -5,7 +5,7 @@ use egui::epaint::Mesh;
 use egui::{Color32, ComboBox, Pos2, Response, Role, Sense, Shape, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
 
 use super::style;
-use crate::viz::draw::color32;
+use crate::viz::draw::{color32, font};
 
 /// Side of a star to click.
 const STAR_PX: f32 = 22.0;
@@ -19,7 +19,9 @@ pub fn choice<T: PartialEq, const N: usize>(
     all: [(T, &str); N],
 ) -> Response {
     let shown = all.iter().find(|(known, _)| known == value).map_or("", |(_, name)| *name);
-    let combo = ComboBox::from_id_salt(salt).width(width).selected_text(shown);
+    let spacing = ui.spacing();
+    let room = width - 2.0 * spacing.button_padding.x - spacing.icon_width - spacing.icon_spacing;
+    let combo = ComboBox::from_id_salt(salt).width(width).selected_text(font::fit(shown, 13.5, room));
     let list = |ui: &mut Ui| {
         for (choice, name) in all {
             ui.selectable_value(value, choice, name);

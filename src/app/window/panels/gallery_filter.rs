@@ -14,6 +14,8 @@ use crate::viz::figures::dataset::label;
 const MENU_PX: f32 = 58.0;
 /// Most width of what is chosen from.
 const MENU_WIDTH_PX: f32 = 320.0;
+/// From this width on all stands in one line.
+const WIDE_PX: f32 = 900.0;
 
 /// Draws them; `shown` images pass now. What an evaluation has to answer is offered once there is one. Where the room is
 /// `short`, all but the words stands in a menu.
@@ -21,11 +23,19 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
     let before = &cx.state.gallery_filter;
     let mut filter = before.clone();
     let (_, all) = cx.state.image_place();
+    let offered = cx.state.gallery_dataset().is_some();
+    let wide = offered && !short && ui.available_width() >= WIDE_PX;
     ui.spacing_mut().item_spacing.y = 4.0;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        let menu = short && cx.state.gallery_dataset().is_some();
-        let width = ui.available_width() - 28.0 - if menu { MENU_PX } else { 0.0 };
+        let menu = short && offered;
+        let beside = match (wide, menu) {
+            (true, _) if cx.evaluation().is_some() => 2.0 * MENU_WIDTH_PX + 8.0,
+            (true, _) => MENU_WIDTH_PX / 2.0 + 4.0,
+            (_, true) => MENU_PX,
+            _ => 0.0,
+        };
+        let width = ui.available_width() - 28.0 - beside;
         let hint = "Filter by name, folder or note";
         let edit = ui.add(TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(width));
         edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
@@ -41,9 +51,12 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
                 choices(ui, cx, &mut filter);
             });
         }
+        if wide {
+            choices(ui, cx, &mut filter);
+        }
     });
     scope(ui, cx, &mut filter);
-    if !short {
+    if !short && !wide {
         choices(ui, cx, &mut filter);
     }
     if !filter.is_open() {
