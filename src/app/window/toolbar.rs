@@ -14,9 +14,9 @@ use crate::viz::draw::font;
 use crate::viz::heading::capitalised;
 
 /// Width from which all has the room it likes.
-const FULL_PX: f32 = 1260.0;
+const FULL_PX: f32 = 1330.0;
 /// What does not shrink.
-const FIXED_PX: f32 = 420.0;
+const FIXED_PX: f32 = 470.0;
 /// Share of its room from which a choice has its name before it.
 const NAMED_FROM: f32 = 0.6;
 

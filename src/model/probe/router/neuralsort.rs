@@ -103,7 +103,7 @@ impl Router for NeuralSort {
 
 impl NeuralSort {
     /// [`Router::plans`] in float64, by the logits as the paper has them.
-    fn plans_double(&self, scores: Tensor<2>) -> Tensor<3> {
+    fn plans_double(self, scores: Tensor<2>) -> Tensor<3> {
         let [_, n] = scores.dims();
         let slopes: Vec<f64> = (0..n).map(|k| (2 * k + 1) as f64 - n as f64).collect(); // r = N - k
         let slopes = TensorData::new(slopes, [1, 1, n]);
