@@ -18,16 +18,16 @@ use ssmprobe::model::grid::Grid;
 
 use crate::state::{backbone, column, probe, story};
 
-/// A dataset of the folder `path`: images `0.png` and on, two classes in turn.
+/// A dataset of the folder `path`: `count` images to test on, `0.png` and on, of two classes in turn, and one to train on.
 fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
     let sample = |at: usize| Sample {
         source: Source::File(path.join(format!("{at}.png"))),
         class: at % 2,
-        split: Split::Test,
+        split: if at < count { Split::Test } else { Split::Train },
     };
     let name = path.display().to_string();
     let classes = ["a", "b"].map(|class| format!("{name} {class}")).into();
-    let samples = (0..count).map(sample).collect();
+    let samples = (0..=count).map(sample).collect();
     let (root, layout, skipped, notes) = (path.to_owned(), "folder", 0, Vec::new());
     Arc::new(EvalSplit::new(Dataset { name, root, layout, classes, samples, skipped, notes }, None))
 }
@@ -202,6 +202,21 @@ fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
         (compared(&state).join(" "), looked_through(&state).as_str()),
         ("a b c d".into(), expected[0])
     );
+}
+
+#[test]
+fn the_next_training_is_on_the_dataset_that_is_looked_at_until_another_is_chosen() {
+    let mut state = story();
+    let data = |state: &State| state.training.form.data.clone();
+    for name in ["birds", "cars"] {
+        wants!(state, Command::OpenDataset(name.into(), None));
+        assert_eq!(data(&state), Some(name.into()));
+    }
+    let mut form = state.training.form.clone();
+    form.data = Some("birds".into());
+    wants!(state, Command::SetTrainForm(Box::new(form)));
+    wants!(state, Command::OpenDataset("flowers".into(), None));
+    assert_eq!(data(&state), Some("birds".into()), "what was chosen stays");
 }
 
 /// The names of the images that the gallery shows.

@@ -141,7 +141,7 @@ impl State {
         let show = std::mem::take(&mut dataset.show);
         self.evaluations.dataset.get_or_insert(id);
         self.evaluations.forget(id);
-        self.train_on(id);
+        self.train_on(id, None);
         // Images of another split go; those that stood in the library by themselves stay.
         self.library.images.retain(|_, image| image.label.is_none_or(|label| label.dataset != id));
         let mut images = Vec::with_capacity(part.samples.len());

@@ -139,14 +139,14 @@ impl State {
             return self.load_dataset(id, split);
         }
         self.look_at_dataset(id);
-        self.train_on(id);
         self.explain_columns()
     }
 
     /// A dataset is the one that is looked at: the gallery shows its images, and one of them is the current
     /// one.
     pub(super) fn look_at_dataset(&mut self, id: DatasetId) {
-        self.evaluations.dataset = Some(id);
+        let before = self.evaluations.dataset.replace(id);
+        self.train_on(id, before);
         self.evaluations.revision += 1;
         self.gallery_filter = GalleryFilter::new(Scope::Dataset(id));
         let images = &self.library.images;
@@ -157,11 +157,15 @@ impl State {
         self.selection.image = current.or_else(first).or(self.selection.image);
     }
 
-    /// Fills a dataset in for the next training, where none is yet and it has images to train on.
-    pub(super) fn train_on(&mut self, id: DatasetId) {
-        let Some(dataset) = self.library.datasets.get(&id) else { return };
+    /// Fills a dataset that has images to train on in for the next training, unless another one than that which was
+    /// looked at `before` was chosen there.
+    pub(super) fn train_on(&mut self, id: DatasetId, before: Option<DatasetId>) {
+        let datasets = &self.library.datasets;
+        let Some(dataset) = datasets.get(&id) else { return };
         let trains = dataset.status.ready().is_some_and(|part| part.dataset.count(Split::Train) > 0);
-        if trains && self.training.form.data.is_none() {
+        let before = before.and_then(|id| datasets.get(&id)).map(|dataset| &dataset.path);
+        let chosen = self.training.form.data.as_ref().is_some_and(|data| Some(data) != before);
+        if trains && !chosen {
             self.training.form.data = Some(dataset.path.clone());
         }
     }
