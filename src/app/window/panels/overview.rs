@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Role, TextEdit, Ui, WidgetInfo};
+use egui::{ComboBox, Label, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::controls::colors;
 use super::plot_view::PlotView;
@@ -124,7 +124,8 @@ impl OverviewPane {
                 }
             }
             if !by_image {
-                ui.weak(format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy()));
+                let text = format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy());
+                ui.add(Label::new(RichText::new(text).weak()).extend()); // whole, below where this line is full
             }
         });
         if choice != before {
