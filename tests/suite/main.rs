@@ -45,6 +45,7 @@ mod protocol;
 mod readers;
 mod reads;
 mod real;
+mod removal;
 mod report;
 mod routing;
 mod run;

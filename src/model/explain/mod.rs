@@ -12,6 +12,7 @@ pub mod localization;
 pub mod null_model;
 pub mod order_test;
 pub mod readout;
+pub mod removal;
 pub mod stability;
 
 use std::borrow::Cow;

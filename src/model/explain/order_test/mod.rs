@@ -223,7 +223,7 @@ fn kernels<'a>(probe: &Probe, change: Intervention, form: &'a Form) -> Result<&'
 }
 
 /// What the place of every token counts in every channel, `[N, d]`: `P G`.
-fn fold(order: &Order, gain: &[f64], d: usize) -> Vec<f64> {
+pub(super) fn fold(order: &Order, gain: &[f64], d: usize) -> Vec<f64> {
     let mut folded = vec![0.0; gain.len()];
     match order {
         Order::Permutation(order) => {

@@ -1,0 +1,167 @@
+//! Which token is the most important: the one list of rankings, and random ones beside them.
+
+use super::{Found, Ranked};
+use crate::model::explain::diagnostics::PlanStats;
+use crate::model::explain::evidence::exact;
+use crate::model::explain::intervention::permutation;
+use crate::model::explain::plan_of;
+use crate::model::explain::readout::token_weight;
+use crate::model::probe::Probe;
+use crate::model::probe::head_output::{Form, HeadOutput, Order};
+use crate::model::tokens::Tokens;
+
+/// Id of the random orders.
+pub const RANDOM: &str = "random";
+/// Stream of the draws that ties go by, far from those of random orders.
+const TIES: u64 = 1 << 32;
+/// Values whose spread is this share of the largest are equal but for rounding.
+const ROUNDING: f64 = 1e-12;
+
+/// A way to say how important tokens are.
+pub struct Ranking {
+    /// Its name in files.
+    pub id: &'static str,
+    /// What it is called on the screen.
+    pub name: &'static str,
+    /// How important every token is, `[N]`, or why it does not say.
+    pub values: fn(&Seen<'_>) -> Result<Vec<f64>, String>,
+}
+
+/// What rankings look at: how a probe read a whole image.
+pub struct Seen<'a> {
+    /// The probe, changed as it reads.
+    pub probe: &'a Probe,
+    /// What it read.
+    pub tokens: &'a Tokens,
+    /// How.
+    pub reading: &'a HeadOutput,
+    /// The class.
+    pub class: usize,
+}
+
+/// Every ranking, in the order of files and legends.
+pub const RANKINGS: &[Ranking] = &[
+    Ranking { id: "evidence", name: "Evidence", values: evidence },
+    Ranking { id: "weight", name: "Weight", values: weight },
+    Ranking { id: "late", name: "Read late", values: late },
+];
+
+/// One ranking as orders of the tokens, the most important first: one, or many random ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Orders {
+    /// Its id.
+    pub id: &'static str,
+    /// `[N]` each.
+    pub orders: Vec<Vec<usize>>,
+}
+
+impl Orders {
+    /// `draws` random orders of `n` tokens: the same for every image and probe.
+    pub fn random(n: usize, draws: usize, seed: u64) -> Self {
+        Self { id: RANDOM, orders: (0..draws as u64).map(|draw| permutation(seed, draw, n)).collect() }
+    }
+}
+
+impl Ranking {
+    /// Its order of the tokens of an image; of a ranking that is constant none. `seed` draws who goes first of equals.
+    pub fn rank(&self, seen: &Seen<'_>, seed: u64) -> Found<Ranked> {
+        let values = (self.values)(seen);
+        values.and_then(|values| Ok(Ranked { order: order(&values, seed)?, values })).into()
+    }
+}
+
+/// The indices of `values`, the largest first, equal ones as `seed` draws them.
+///
+/// # Errors
+/// If all are equal, or one is no number.
+pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
+    if !values.iter().all(|value| value.is_finite()) {
+        return Err("It holds values that are not finite".to_owned());
+    }
+    let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(low, high), &x| (low.min(x), high.max(x)));
+    if high - low <= ROUNDING * high.abs().max(low.abs()) {
+        return Err("It is the same for all tokens".to_owned());
+    }
+    let mut order = permutation(seed, TIES, values.len());
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    Ok(order)
+}
+
+/// Exact evidence for the class.
+fn evidence(seen: &Seen<'_>) -> Result<Vec<f64>, String> {
+    let classifier = &seen.probe.classifier;
+    let features = classifier.weight.len() / classifier.bias.len();
+    let row = &classifier.weight[seen.class * features..][..features];
+    let exact = exact(seen.reading, seen.tokens, row, classifier.bias[seen.class]);
+    exact.map(|exact| exact.token).map_err(str::to_owned)
+}
+
+/// What the token counts, without its sign.
+fn weight(seen: &Seen<'_>) -> Result<Vec<f64>, String> {
+    let why = match seen.reading.form {
+        Form::Opaque { .. } => "The head is not linear in the tokens: none has a weight",
+        _ => "The head weighs every channel by itself: no token has one weight",
+    };
+    let weights = token_weight(seen.reading).ok_or_else(|| why.to_owned())?;
+    Ok(weights.into_iter().map(f64::abs).collect())
+}
+
+/// Where the token is expected, the mean of all sweeps.
+fn late(seen: &Seen<'_>) -> Result<Vec<f64>, String> {
+    if let Form::Scan(directions) = &seen.reading.form {
+        let orders = directions.iter().map(|direction| match &direction.order {
+            Order::Permutation(order) => Some(order),
+            Order::Plan(_) => None,
+        });
+        if let Some(orders) = orders.collect::<Option<Vec<_>>>() {
+            // Summed in whole numbers: sweeps both ways are to be equal.
+            let mut places = vec![0; seen.tokens.grid.len()];
+            for order in &orders {
+                order.iter().enumerate().for_each(|(k, &i)| places[i] += k);
+            }
+            return Ok(places.into_iter().map(|sum: usize| sum as f64 / orders.len() as f64).collect());
+        }
+    }
+    let plan = plan_of(seen.reading, seen.probe.head().router());
+    if let Some(plan) = plan {
+        return Ok(PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec());
+    }
+    Err(match seen.probe.head().is_recurrent() {
+        true => "The head reads from both ends: every token is expected in the middle",
+        false => "The head reads the tokens as a set: none is late",
+    }
+    .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_by_a_draw_and_constants_rank_nothing() {
+        let values = [1.0, 3.0, 1.0, 1.0, -2.0, 1.0, 1.0];
+        let orders: Vec<Vec<usize>> =
+            (0..20).map(|seed| order(&values, seed).expect("no constant")).collect();
+        assert_eq!(orders[3], order(&values, 3).expect("no constant"));
+        for order in &orders {
+            assert_eq!((order[0], order[6]), (1, 4));
+        }
+        let firsts: std::collections::HashSet<usize> = orders.iter().map(|order| order[1]).collect();
+        assert_eq!(firsts.len(), 5, "each of the equal tokens goes first at some time");
+        let third = 1.0 / 3.0;
+        for equal in [vec![third; 4], vec![third, third + 1e-17, third, third * (1.0 + 1e-15)], vec![0.0; 3]]
+        {
+            assert!(order(&equal, 0).unwrap_err().contains("same for all"), "{equal:?}");
+        }
+        assert!(order(&[1.0, f64::NAN], 0).is_err());
+    }
+
+    #[test]
+    fn random_orders_depend_on_seed_and_length_alone() {
+        let drawn = Orders::random(12, 16, 5);
+        assert_eq!(drawn, Orders::random(12, 16, 5));
+        assert_eq!(drawn.orders[..4], Orders::random(12, 4, 5).orders[..], "fewer are the first of more");
+        let distinct: std::collections::HashSet<&Vec<usize>> = drawn.orders.iter().collect();
+        assert_eq!(distinct.len(), 16);
+    }
+}

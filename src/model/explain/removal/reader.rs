@@ -1,0 +1,186 @@
+//! How a probe reads the tokens of an image that are left.
+
+use std::borrow::Cow;
+
+use rayon::prelude::*;
+
+use super::ranking::{RANKINGS, Seen};
+use super::{Found, Ranked};
+use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
+use crate::model::explain::order_test::fold;
+use crate::model::explain::readout::{average, logits, token_weight};
+use crate::model::grid::Grid;
+use crate::model::probe::Probe;
+use crate::model::probe::head::s4_layer::Kernel;
+use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
+use crate::model::tokens::Tokens;
+
+/// A probe and the image it read.
+pub struct Reader<'a> {
+    probe: Cow<'a, Probe>,
+    change: Intervention,
+    tokens: &'a Tokens,
+    whole: HeadOutput,
+    image_seed: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the whole image. `image_seed` seeds random orders: the image's index in its dataset.
+    pub fn new(
+        probe: &'a Probe,
+        change: Intervention,
+        tokens: &'a Tokens,
+        image_seed: u64,
+    ) -> Result<Self, InterventionError> {
+        let probe = change.probe(probe)?;
+        let whole = change.read(&probe, tokens, image_seed)?;
+        Ok(Self { probe, change, tokens, whole, image_seed })
+    }
+
+    /// The logits of the whole image, `[C]`.
+    pub fn logits(&self) -> Vec<f64> {
+        self.read_out(&self.whole, self.tokens)
+    }
+
+    /// Every ranking of the list, by its id.
+    pub fn rankings(&self, class: usize, seed: u64) -> Vec<(&'static str, Found<Ranked>)> {
+        let seen = Seen { probe: &self.probe, tokens: self.tokens, reading: &self.whole, class };
+        RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&seen, seed))).collect()
+    }
+
+    /// Logits `[C]` of each of `sets` where plan and weights stay as they are, or why they cannot.
+    pub fn frozen(&self, sets: &[&Vec<usize>]) -> Result<Vec<Vec<f64>>, String> {
+        let weights = match &self.whole.form {
+            Form::Opaque { why, .. } => return Err((*why).to_owned()),
+            _ => lowered(&self.whole, self.tokens.width),
+        };
+        let reading = weights.map(|form| HeadOutput { scores: None, form });
+        let reading = reading.as_ref().unwrap_or(&self.whole);
+        let one = |left: &&Vec<usize>| {
+            let d = self.tokens.width;
+            let mut patches = vec![0.0; self.tokens.patches.len()];
+            left.iter().for_each(|&i| patches[i * d..][..d].copy_from_slice(self.tokens.patch(i)));
+            self.read_out(reading, &Tokens { patches, ..self.without_patches(self.tokens.grid) })
+        };
+        Ok(sets.par_iter().map(one).collect())
+    }
+
+    /// Logits `[C]` of each of `sets` where the head is given those tokens alone, or why that says nothing.
+    pub fn rerouted(&self, sets: &[&Vec<usize>]) -> Result<Vec<Vec<f64>>, String> {
+        if self.probe.head().needs_cls() {
+            let why =
+                "The CLS head reads the CLS token alone, which does not change where patch tokens leave";
+            return Err(why.to_owned());
+        }
+        let one = |left: &&Vec<usize>| {
+            let patches = left.iter().flat_map(|&i| self.tokens.patch(i)).copied().collect();
+            let grid = Grid::new(1, left.len());
+            self.left(&Tokens { patches, ..self.without_patches(grid) }, left)
+        };
+        Ok(sets.par_iter().map(one).collect())
+    }
+
+    /// Logits `[C]` of other tokens of the same image, those of all its patches.
+    pub fn again(&self, tokens: &Tokens) -> Result<Vec<f64>, InterventionError> {
+        Ok(self.read_out(&self.change.read(&self.probe, tokens, self.image_seed)?, tokens))
+    }
+
+    /// Logits `[C]` of `tokens`, those of the patches `left`, in their order.
+    ///
+    /// # Panics
+    /// If there is not one token for each: a bug of the caller.
+    pub fn left(&self, tokens: &Tokens, left: &[usize]) -> Vec<f64> {
+        assert_eq!(tokens.patches.len(), left.len() * tokens.width, "a token for each patch that is left");
+        let fresh = |tokens: &Tokens| {
+            let kernels = self.kernels(left.len());
+            self.probe.head().reading_with(&self.probe.arrays, &kernels, tokens, self.image_seed)
+        };
+        if let Form::Scan(directions) = &self.whole.form
+            && let Some(orders) = skipping(directions, left, self.tokens.grid.len())
+        {
+            let directions = match directions.iter().all(|direction| direction.radius.is_some()) {
+                true => self
+                    .kernels(left.len())
+                    .iter()
+                    .zip(orders)
+                    .map(|(kernel, order)| kernel.direction(order))
+                    .collect(),
+                // What is no memory depends on how many there are.
+                false => match fresh(tokens).form {
+                    Form::Scan(own) => {
+                        own.into_iter().zip(orders).map(|(own, order)| Direction { order, ..own }).collect()
+                    }
+                    _ => unreachable!("a head reads in the same form, however many tokens there are"),
+                },
+            };
+            return self.read_out(&HeadOutput { scores: None, form: Form::Scan(directions) }, tokens);
+        }
+        match self.change {
+            // The tokens lie in a random order.
+            Intervention::Random(seed) => {
+                let order = skip(&permutation(seed, self.image_seed, self.tokens.grid.len()), left);
+                let patches = order.iter().flat_map(|&i| tokens.patch(i)).copied().collect();
+                let moved = Tokens { patches, ..tokens.clone() };
+                self.read_out(&fresh(&moved), &moved)
+            }
+            change => {
+                let reading = change.change(&self.probe, tokens, fresh(tokens), self.image_seed);
+                self.read_out(&reading.expect("what could be changed for all tokens"), tokens)
+            }
+        }
+    }
+
+    fn read_out(&self, reading: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
+        logits(reading, tokens, &self.probe.classifier.weight, &self.probe.classifier.bias)
+    }
+
+    fn without_patches(&self, grid: Grid) -> Tokens {
+        let Tokens { width, cls, registers, .. } = self.tokens;
+        Tokens { grid, width: *width, cls: cls.clone(), registers: registers.clone(), patches: Vec::new() }
+    }
+
+    /// The kernels for the last `n` steps: what is `j` steps before the end counts the same in any sequence.
+    fn kernels(&self, n: usize) -> Vec<Kernel> {
+        let Form::Scan(directions) = &self.whole.form else { return Vec::new() };
+        let all = self.tokens.grid.len();
+        let kernel = |direction: &Direction| {
+            let last = |gain: &[f64]| gain[gain.len() / all * (all - n)..].to_vec();
+            let gain = match &direction.gain {
+                Gain::Shared(gain) => Gain::Shared(last(gain)),
+                Gain::Channel(gain) => Gain::Channel(last(gain)),
+                Gain::Mix { .. } => return None,
+            };
+            let values = direction.kernel[..direction.kernel.len() / all * n].to_vec();
+            Some(Kernel { values, gain, radius: direction.radius? })
+        };
+        directions.iter().filter_map(kernel).collect()
+    }
+}
+
+/// Fixed orders without the tokens that left; none where one is a plan.
+fn skipping(directions: &[Direction], left: &[usize], n: usize) -> Option<Vec<Order>> {
+    debug_assert!(left.is_sorted() && left.last().is_none_or(|last| *last < n), "patches in raster order");
+    let order = |direction: &Direction| match &direction.order {
+        Order::Permutation(order) => Some(Order::Permutation(skip(order, left))),
+        Order::Plan(_) => None,
+    };
+    directions.iter().map(order).collect()
+}
+
+/// An order of all tokens as one of those that are `left`, by their places there.
+fn skip(order: &[usize], left: &[usize]) -> Vec<usize> {
+    order.iter().filter_map(|token| left.binary_search(token).ok()).collect()
+}
+
+/// Sweeps as weights, as each token counts alone; none where the form has them already, or maps positions.
+fn lowered(reading: &HeadOutput, d: usize) -> Option<Form> {
+    let Form::Scan(directions) = &reading.form else { return None };
+    if let Some(weight) = token_weight(reading) {
+        return Some(Form::Pool(weight));
+    }
+    let folded = directions.iter().map(|direction| match &direction.gain {
+        Gain::Channel(gain) => Some(fold(&direction.order, gain, d)),
+        _ => None,
+    });
+    Some(Form::ChannelPool(average(&folded.collect::<Option<Vec<_>>>()?)))
+}

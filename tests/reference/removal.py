@@ -1,0 +1,312 @@
+"""Float64 reference for removal curves, written from the definitions (section 11) and not from the program.
+
+Every head of `heads.py` reads one image again for every set of tokens that is left: the sequence is cut, the state space
+model runs as a recurrence over what remains, other heads are `torch.nn` modules. `frozen` reads the whole sequence with the
+plan of all tokens, the tokens that left being zero: evidence is nowhere used. Pixels are painted over by a sparse direct
+solver.
+
+Run from the repository root after `heads.py`:
+
+    python tests/reference/removal.py
+
+It writes tests/fixtures/evidence/removal.json and road.json, the same bytes every time.
+"""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from scipy.sparse import lil_matrix
+from scipy.sparse.linalg import spsolve
+from torch import nn
+from torch.nn import functional as F
+
+import heads as reference
+from place import FIXTURES
+
+HERE = FIXTURES / "evidence"
+torch.set_num_threads(1)  # matrices of a few rows
+GRID, IMAGE, STEPS, D = "2x6", 1, 5, reference.D
+
+
+def load(path):
+    with safe_open(path, "pt") as file:
+        values = {name: file.get_tensor(name).double() for name in file.keys()}
+        meta = json.loads(file.metadata()["ssmprobe"])
+    # `heads.s4` takes what is trained: the step before its softplus.
+    values = {name: torch.log(torch.expm1(v)) if name.endswith(".dt") else v for name, v in values.items()}
+    return meta["head"], meta["config"], values
+
+
+def standardised(s):
+    return (s - s.mean()) / (s.std(correction=0) + 1e-6)
+
+
+def plan_of(head, s, config):
+    if len(s) == 1:
+        return torch.ones(1, 1, dtype=s.dtype)  # p_0 = 0, and its only column sums to 1
+    return reference.plan(head, s[None], config)[0]
+
+
+def orders_of(head, values, grid):
+    """The fixed orders of all tokens, or none."""
+    rows, cols = reference.GRIDS[grid]
+    if head == "random-fixed":
+        return [values["order"].long().tolist()]
+    if head == "random-dynamic":
+        return [reference.DYNAMIC[rows * cols][IMAGE]]
+    return reference.scan_orders(head, rows, cols) if head in reference.SCANS else None
+
+
+def behind_plan(head, values, routed):
+    """Features of a routed sequence [n, d]."""
+    if head == "sinkhorn-conv":
+        conv = reference.loaded(nn.Conv1d(D, 192, 5, padding="same"), values, "conv.")
+        return conv(routed.T[None])[0].mean(1)
+    return routed.mean(0) if head == "sinkhorn-gap" else reference.s4(values, 0, routed[None])[0]
+
+
+def sweeps(values, orders, tokens):
+    reads = [reference.s4(values, g, tokens[order][None])[0] for g, order in enumerate(orders)]
+    return torch.stack(reads).mean(0)
+
+
+def pooled_weights(head, values, config, tokens):
+    """[M, n]: what every token counts in each of M pools, of heads that read no order."""
+    n = len(tokens)
+    if head in ("gap", "linear-bn"):
+        return torch.full((1, n), 1 / n, dtype=tokens.dtype)
+    if head == "attention":
+        return torch.softmax(tokens @ values["query"] / math.sqrt(D), 0)[None]
+    if head == "efficient":
+        return torch.softmax(values["query"] @ tokens.T / math.sqrt(D), 1)
+    s = standardised(tokens @ values["scorer.weight"][0])
+    if head == "content":
+        return torch.softmax(s, 0)[None]
+    k = min(config["k"], n)
+    return torch.zeros(1, n, dtype=s.dtype).scatter(1, s.topk(k).indices[None], 1 / k)
+
+
+def behind_pools(head, values, config, pools):
+    """Features of pools [M, d]."""
+    if head == "linear-bn":
+        return reference.batch_norm(values).eval()(pools)[0]
+    if head == "efficient":
+        m = config["queries"]
+        value = values["value.weight"].reshape(m, D // m, D)
+        return torch.einsum("med,md->me", value, pools).reshape(D)
+    return pools[0]
+
+
+def network(head, values, config, tokens):
+    if head == "transformer":
+        layer = nn.TransformerEncoderLayer(D, config["heads"], 192, dropout=0.0, batch_first=True)
+        sequence = torch.cat([values["cls"].reshape(1, 1, D), tokens[None]], 1)
+        return reference.loaded(layer.train(), values, "encoder.")(sequence)[0, 0]
+    if head == "deepsets":
+        phi = reference.loaded(nn.Sequential(nn.Linear(D, 192), nn.ReLU(), nn.Linear(192, D)), values, "phi.")
+        return reference.loaded(nn.LayerNorm(D), values, "norm.")(phi(tokens)).mean(0)
+    gru = nn.GRU(D, 128, batch_first=True, bidirectional=True)
+    _, last = reference.loaded(gru, values, "gru.")(tokens[None])
+    return torch.cat([last[0, 0], last[1, 0]])
+
+
+NETWORKS = ("transformer", "deepsets", "bi-gru")
+
+
+class Reading:
+    """How a head read the whole image, and how it reads what is left."""
+
+    def __init__(self, head, config, values, tokens):
+        self.head, self.config, self.values, self.tokens = head, config, values, tokens
+        self.orders = orders_of(head, values, GRID)
+        self.plan = None
+        if head in reference.ROUTED:
+            self.plan = plan_of(head, standardised(tokens @ values["scorer.weight"][0]), config)
+
+    def logits(self, features):
+        return F.linear(features, self.values["classifier.weight"], self.values["classifier.bias"])
+
+    def frozen(self, tokens):
+        """Features of other tokens [N, d] under the weights of these."""
+        if self.plan is not None:
+            return behind_plan(self.head, self.values, self.plan.T @ tokens)
+        if self.orders is not None:
+            return sweeps(self.values, self.orders, tokens)
+        weights = pooled_weights(self.head, self.values, self.config, self.tokens)
+        return behind_pools(self.head, self.values, self.config, weights @ tokens)
+
+    def frozen_left(self, left):
+        kept = torch.zeros_like(self.tokens)
+        kept[left] = self.tokens[left]
+        return self.logits(self.frozen(kept))
+
+    def rerouted_left(self, left):
+        left = sorted(left)
+        tokens = self.tokens[left]
+        if self.head in NETWORKS:
+            return self.logits(network(self.head, self.values, self.config, tokens))
+        if self.orders is not None:
+            orders = [[left.index(i) for i in order if i in left] for order in self.orders]
+            return self.logits(sweeps(self.values, orders, tokens))
+        return self.logits(self.alone(tokens))
+
+    def alone(self, tokens):
+        if self.plan is not None:
+            s = standardised(tokens @ self.values["scorer.weight"][0])
+            plan = plan_of(self.head, s, self.config)
+            return behind_plan(self.head, self.values, plan.T @ tokens)
+        weights = pooled_weights(self.head, self.values, self.config, tokens)
+        return behind_pools(self.head, self.values, self.config, weights @ tokens)
+
+    def rankings(self, class_):
+        """How important each token is by each ranking; None where a ranking does not say."""
+        n = len(self.tokens)
+        found = {"evidence": None, "weight": None, "late": None}
+        if self.head not in NETWORKS:
+            empty = self.logits(self.frozen(torch.zeros_like(self.tokens)))[class_]
+            found["evidence"] = torch.stack([self.frozen_left([i])[class_] - empty for i in range(n)])
+            if self.head not in ("linear-bn", "efficient", "sinkhorn-conv"):
+                nothing = self.frozen(torch.zeros_like(self.tokens))
+                ones = []
+                for i in range(n):
+                    unit = torch.zeros_like(self.tokens)
+                    unit[i] = 1
+                    ones.append(self.frozen(unit) - nothing)
+                weight = torch.stack(ones)  # [N, d]
+                if (weight - weight[:, :1]).abs().max() < 1e-12:
+                    found["weight"] = weight[:, 0].abs()
+        places = torch.arange(n, dtype=torch.float64)
+        if self.plan is not None:
+            found["late"] = (self.plan @ places) / self.plan.sum(1)
+        elif self.orders is not None:
+            found["late"] = torch.stack([places[torch.tensor(order).argsort()] for order in self.orders]).mean(0)
+        constant = lambda v: v is not None and float(v.max() - v.min()) <= 1e-12 * float(v.abs().max())
+        return {name: None if constant(v) else v for name, v in found.items()}
+
+
+def half_up(x):
+    return math.floor(x + Fraction(1, 2))
+
+
+def curve(read, sets, class_, rival):
+    logits = torch.stack([read(left) for left in sets])
+    return {
+        "logit": logits[:, class_],
+        "margin": logits[:, class_] - logits[:, rival],
+        "probability": torch.softmax(logits, 1)[:, class_],
+    }
+
+
+def sets_of(order):
+    n = len(order)
+    counts = [half_up(Fraction(i, STEPS) * n) for i in range(STEPS + 1)]
+    deletion = [order[min(n - 1, count):] for count in counts]
+    return {"deletion": deletion, "insertion": [order[: max(1, count)] for count in counts]}
+
+
+def case(path, patches, rng):
+    head, config, values = load(path)
+    reading = Reading(head, config, values, patches)
+    n = len(patches)
+    whole = reading.rerouted_left(list(range(n)))
+    class_ = len(path.stem) % 5
+    rival = max((c for c in range(5) if c != class_), key=lambda c: float(whole[c]))
+    rankings = reading.rankings(class_)
+    modes = {"rerouted": reading.rerouted_left}
+    if head not in NETWORKS:
+        modes["frozen"] = reading.frozen_left
+        assert torch.allclose(reading.frozen_left(list(range(n))), whole, atol=1e-9)
+    orders = {name: np.argsort(-v.numpy(), kind="stable").tolist() for name, v in rankings.items() if v is not None}
+    draws = [rng.permutation(n).tolist() for _ in range(3)]
+    curves = {}
+    for mode, read in modes.items():
+        for way in ("deletion", "insertion"):
+            for name, order in orders.items():
+                for what, values_ in curve(read, sets_of(order)[way], class_, rival).items():
+                    curves[f"{mode}_{way}_{name}_{what}"] = values_.tolist()
+            drawn = [curve(read, sets_of(order)[way], class_, rival) for order in draws]
+            for what in drawn[0]:
+                all_ = torch.stack([d[what] for d in drawn]).numpy()
+                curves[f"{mode}_{way}_random_{what}"] = all_.mean(0).tolist()
+                curves[f"{mode}_{way}_random_low_{what}"] = np.quantile(all_, 0.05, axis=0).tolist()
+                curves[f"{mode}_{way}_random_high_{what}"] = np.quantile(all_, 0.95, axis=0).tolist()
+    return {
+        "probe": path.stem,
+        "class": class_,
+        "rival": rival,
+        "values": {name: None if v is None else v.tolist() for name, v in rankings.items()},
+        "orders": orders,
+        "random": draws,
+        "curves": curves,
+    }
+
+
+def rounded(value):
+    """Twelve digits are enough, and half the file."""
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    if isinstance(value, dict):
+        return {name: rounded(v) for name, v in value.items()}
+    return [rounded(v) for v in value] if isinstance(value, list) else value
+
+
+NEIGHBOURS = [(0, 1, 6), (0, -1, 6), (1, 0, 6), (-1, 0, 6), (1, 1, 12), (1, -1, 12), (-1, 1, 12), (-1, -1, 12)]
+
+
+def painted(picture, known):
+    """[3, H, W] with the pixels that are not known the weighted mean of their neighbours."""
+    _, height, width = picture.shape
+    gone = [(r, c) for r in range(height) for c in range(width) if not known[r, c]]
+    index = {place: at for at, place in enumerate(gone)}
+    matrix, right = lil_matrix((len(gone), len(gone))), np.zeros((len(gone), 3))
+    for (r, c), at in index.items():
+        for down, across, part in NEIGHBOURS:
+            place = (r + down, c + across)
+            if not (0 <= place[0] < height and 0 <= place[1] < width):
+                continue
+            matrix[at, at] += 1 / part
+            if place in index:
+                matrix[at, index[place]] -= 1 / part
+            else:
+                right[at] += picture[:, place[0], place[1]] / part
+    out = picture.copy()
+    for at, colour in enumerate(spsolve(matrix.tocsc(), right)):
+        out[:, gone[at][0], gone[at][1]] = colour
+    return out
+
+
+def road(rng):
+    for grid, patch, left in (((3, 4), (4, 6), [0, 5, 6, 11]), ((4, 4), (5, 5), [9]), ((2, 3), (4, 4), [0, 1, 2, 3, 5])):
+        height, width = grid[0] * patch[0], grid[1] * patch[1]
+        picture = rng.standard_normal((3, height, width)).astype(np.float32).astype(np.float64)
+        keeps = np.isin(np.arange(grid[0] * grid[1]), left).reshape(grid)
+        known = np.kron(keeps, np.ones(patch)) > 0
+        yield {
+            "grid": grid,
+            "height": height,
+            "width": width,
+            "left": left,
+            "pixels": picture.ravel().tolist(),
+            "painted": rounded(painted(picture, known).ravel().tolist()),
+        }
+
+
+def main():
+    HERE.mkdir(parents=True, exist_ok=True)
+    with safe_open(FIXTURES / "heads" / "expected.safetensors", "pt") as file:
+        patches = file.get_tensor(f"tokens/{GRID}/patches")[IMAGE].double()
+    rng = np.random.default_rng(10)
+    files = sorted((FIXTURES / "heads").glob("*.safetensors"))
+    files = [path for path in files if path.stem not in ("expected", "cls")]
+    with torch.no_grad():
+        cases = [case(path, patches, rng) for path in files]
+    (HERE / "removal.json").write_text(json.dumps(rounded(cases)) + "\n")
+    (HERE / "road.json").write_text(json.dumps(list(road(rng))) + "\n")
+
+
+if __name__ == "__main__":
+    main()

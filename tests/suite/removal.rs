@@ -1,0 +1,267 @@
+//! Removal curves against float64 code written from the definitions (`tests/reference/removal.py`), for every head of the list,
+//! and what must hold between them.
+
+use std::path::Path;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+use ssmprobe::model::backbone::preprocess::Pixels;
+use ssmprobe::model::explain::evidence::exact;
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::{
+    Curves, Mode, Orders, RANDOM, RANKINGS, Reader, STEPS, Schedule, Sets, counts, road,
+};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::tokens::Tokens;
+
+use crate::close::assert_close;
+use crate::evidence::{fixture, floats, number};
+use crate::heads::each_case;
+
+/// Every head of the fixtures: what it is called in the reference, and the image it read there.
+fn each_head(mut check: impl FnMut(&str, &Probe, &Tokens)) {
+    each_case(|case, probe, images, _| {
+        if let Some(stem) = case.strip_suffix("/2x6") {
+            check(stem, probe, &images[1]);
+        }
+    });
+}
+
+fn indices(value: &Value) -> Vec<usize> {
+    floats(value).into_iter().map(|x| x as usize).collect()
+}
+
+/// The curves of some rankings, or why there are none.
+fn curves(
+    reader: &Reader<'_>,
+    mode: Mode,
+    rankings: &[Orders],
+    steps: usize,
+    (class, rival): (usize, Option<usize>),
+) -> Result<Curves, String> {
+    let mut sets = Sets::new();
+    let schedule = Schedule::new(rankings, steps, &mut sets);
+    let sets: Vec<&Vec<usize>> = sets.iter().collect();
+    let logits = match mode {
+        Mode::Frozen => reader.frozen(&sets)?,
+        _ => reader.rerouted(&sets)?,
+    };
+    Ok(schedule.curves(&logits, class, rival))
+}
+
+#[test]
+pub fn curves_and_rankings_equal_the_reference() {
+    let cases: IndexMap<String, Value> = fixture("removal")
+        .into_iter()
+        .map(|case| (case["probe"].as_str().expect("a name").to_owned(), case))
+        .collect();
+    let mut compared = 0;
+    each_head(|stem, probe, image| {
+        let Some(case) = cases.get(stem) else { return assert_eq!(stem, "cls") };
+        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
+        let (class, rival) = (number(&case["class"]) as usize, number(&case["rival"]) as usize);
+        let mut rankings = Vec::new();
+        for (id, found) in reader.rankings(class, 0) {
+            let name = format!("{stem}, {id}");
+            let expected = &case["values"][id];
+            assert_eq!(found.found().is_some(), !expected.is_null(), "{name}: {found:?}");
+            let Some(found) = found.found() else { continue };
+            let expected = floats(expected);
+            assert_close(&name, &found.values, &expected, 1e-9);
+            for pair in found.order.windows(2) {
+                assert!(expected[pair[0]] >= expected[pair[1]] - 1e-9, "{name}: {:?}", found.order);
+            }
+            // Of equals the reference takes the first, the program whom it draws.
+            let orders = vec![indices(&case["orders"][id])];
+            rankings.push(Orders { id, orders });
+        }
+        let random = case["random"].as_array().expect("orders").iter().map(indices).collect();
+        rankings.push(Orders { id: RANDOM, orders: random });
+        for mode in [Mode::Frozen, Mode::Rerouted] {
+            let id = mode.id();
+            let Ok(curves) = curves(&reader, mode, &rankings, 5, (class, Some(rival))) else {
+                assert!(mode == Mode::Frozen && case["values"]["evidence"].is_null(), "{stem}, {id}");
+                continue;
+            };
+            for (ranking, ways) in &curves {
+                for (way, curve) in ["deletion", "insertion"].iter().zip(ways) {
+                    let name = format!("{id}_{way}_{ranking}");
+                    let of = |what: &str| floats(&case["curves"][format!("{name}_{what}")]);
+                    let name = format!("{stem}, {name}");
+                    assert_close(&name, &curve.logit, of("logit"), 1e-9);
+                    assert_close(&name, curve.margin.as_ref().expect("a rival"), of("margin"), 1e-9);
+                    assert_close(&name, &curve.probability, of("probability"), 1e-9);
+                    compared += 1;
+                }
+            }
+        }
+    });
+    let expected: usize =
+        cases.values().map(|case| case["curves"].as_object().expect("curves").len() / 3).sum();
+    assert_eq!(compared, expected, "some curves of the reference have no counterpart");
+}
+
+/// Every place of the deletion's sum, for every class, of every head that has exact evidence.
+#[test]
+fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
+    let mut summed = 0;
+    each_head(|stem, probe, image| {
+        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
+        let reading = probe.reading(image, 1).expect("tokens that fit");
+        let features = probe.classifier.weight.len() / 5;
+        for class in 0..5 {
+            let row = &probe.classifier.weight[class * features..][..features];
+            let evidence = exact(&reading, image, row, probe.classifier.bias[class]);
+            let all = Orders::random(12, 3, class as u64);
+            for order in all.orders {
+                let ranking = Orders { id: "evidence", orders: vec![order.clone()] };
+                match (&evidence, curves(&reader, Mode::Frozen, &[ranking], STEPS, (class, None))) {
+                    (Ok(evidence), Ok(curves)) => {
+                        let left = |i: usize| order[12 - counts(12, STEPS, i).0..].iter();
+                        let put_back = |i: usize| order[..counts(12, STEPS, i).1].iter();
+                        let sum = |tokens: &mut dyn Iterator<Item = &usize>| {
+                            evidence.bias + tokens.map(|&i| evidence.token[i]).sum::<f64>()
+                        };
+                        let [deletion, insertion] = &curves["evidence"];
+                        let expected: Vec<f64> = (0..=STEPS).map(|i| sum(&mut left(i))).collect();
+                        assert_close(stem, &deletion.logit, expected, 1e-9);
+                        let expected: Vec<f64> = (0..=STEPS).map(|i| sum(&mut put_back(i))).collect();
+                        assert_close(stem, &insertion.logit, expected, 1e-9);
+                        assert!(deletion.margin.is_none());
+                        summed += 1;
+                    }
+                    (Err(why), Err(none)) => assert_eq!(*why, none, "{stem}"),
+                    (evidence, curves) => panic!("{stem}: {evidence:?} {curves:?}"),
+                }
+            }
+        }
+    });
+    assert!(summed > 30 * 15, "{summed}");
+}
+
+/// Both ends of every curve, and that what is left alone decides.
+#[test]
+fn every_head_begins_and_ends_where_it_must() {
+    each_head(|stem, probe, image| {
+        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
+        let whole = reader.logits();
+        let random = Orders::random(12, 1, 0);
+        for mode in [Mode::Frozen, Mode::Rerouted] {
+            let curves = match curves(&reader, mode, std::slice::from_ref(&random), STEPS, (2, Some(0))) {
+                Ok(curves) => curves,
+                Err(why) => {
+                    let is_cls = stem == "cls";
+                    let opaque = ["transformer", "deepsets", "bi-gru"].contains(&stem);
+                    assert!(is_cls || (opaque && mode == Mode::Frozen), "{stem}, {}: {why}", mode.id());
+                    assert!(why.len() > 30, "{why}");
+                    continue;
+                }
+            };
+            let [deletion, insertion] = &curves[RANDOM];
+            assert_close(stem, deletion.logit[0], whole[2], 1e-9);
+            assert_close(stem, insertion.logit[STEPS], whole[2], 1e-9);
+            assert_close(stem, deletion.margin.as_ref().expect("a rival")[0], whole[2] - whole[0], 1e-9);
+            assert!(deletion.logit.iter().all(|logit| logit.is_finite()), "{stem}, {}", mode.id());
+        }
+    });
+}
+
+/// The kernel and the plan are made anew: the tokens that are left are read as an image of theirs would be.
+#[test]
+fn what_is_left_is_read_as_an_image_of_its_own() {
+    each_head(|stem, probe, image| {
+        let left: Vec<usize> = vec![0, 2, 3, 7, 8, 10, 11];
+        let patches = left.iter().flat_map(|&i| image.patch(i)).copied().collect();
+        let own = Tokens { grid: Grid::new(1, left.len()), patches, ..image.clone() };
+        // Scans of another grid are other scans, and an order of twelve tokens is none of seven.
+        let scans = ["vmamba", "random", "snake", "diagonal", "hilbert", "spiral"];
+        if scans.iter().any(|scan| stem.starts_with(scan)) || stem == "cls" {
+            return;
+        }
+        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
+        let found = reader.rerouted(&[&left]).expect("a head of patch tokens");
+        let alone = Reader::new(probe, Intervention::None, &own, 1).expect("tokens that fit");
+        assert_close(stem, &found[0], alone.logits(), 1e-9);
+    });
+}
+
+/// A change of reading stays what it is while tokens leave.
+#[test]
+fn changed_readings_have_curves_of_their_own() {
+    let left: Vec<usize> = vec![1, 4, 5, 6, 9];
+    each_head(|stem, probe, image| {
+        let changes = [
+            Intervention::None,
+            Intervention::NoRouting,
+            Intervention::Random(3),
+            Intervention::Scrambled(3),
+            Intervention::Temperature(0.5),
+        ];
+        for change in changes {
+            let Ok(reader) = Reader::new(probe, change, image, 1) else { continue };
+            let all: Vec<usize> = (0..12).collect();
+            let Ok(logits) = reader.rerouted(&[&all, &left]) else { continue };
+            // Scrambling permutes as many positions as there are: all of them as before.
+            assert_close(format!("{stem}, {change}"), &logits[0], reader.logits(), 1e-9);
+            assert!(logits[1].iter().all(|x| x.is_finite()), "{stem}, {change}");
+        }
+        // Without its router a head reads what is left row by row.
+        if let Ok(reader) = Reader::new(probe, Intervention::NoRouting, image, 1)
+            && probe.head().router().is_some()
+        {
+            let patches = left.iter().flat_map(|&i| image.patch(i)).copied().collect();
+            let own = Tokens { grid: Grid::new(1, left.len()), patches, ..image.clone() };
+            let alone = Reader::new(probe, Intervention::NoRouting, &own, 1).expect("tokens that fit");
+            let found = reader.rerouted(&[&left]).expect("patch tokens");
+            assert_close(stem, &found[0], alone.logits(), 1e-9);
+        }
+    });
+}
+
+#[test]
+fn rankings_are_one_list_with_ids_of_their_own() {
+    let mut ids: Vec<&str> = RANKINGS.iter().map(|ranking| ranking.id).collect();
+    ids.push(RANDOM);
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}
+
+#[test]
+pub fn pictures_are_painted_over_as_the_reference_solves_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/evidence/road.json");
+    let cases: Vec<Value> =
+        serde_json::from_slice(&std::fs::read(folder).expect("the fixture")).expect("JSON");
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        let sides = indices(&case["grid"]);
+        let grid = Grid::new(sides[0], sides[1]);
+        let (height, width) = (number(&case["height"]) as usize, number(&case["width"]) as usize);
+        let values: Vec<f32> = floats(&case["pixels"]).into_iter().map(|x| x as f32).collect();
+        let pixels = Pixels { height, width, values };
+        let left = indices(&case["left"]);
+        let still = vec![0.0; pixels.values.len()];
+        let painted = road::paint(&pixels, grid, &left, &still);
+        assert_close(format!("{grid:?}"), &painted.values, floats(&case["painted"]), 1e-6);
+        // Noise on what was painted alone, the same again, and of the right size.
+        let noise = road::noise(&pixels, 7);
+        let noisy = road::paint(&pixels, grid, &left, &noise);
+        let on: Vec<f64> = noisy
+            .values
+            .iter()
+            .zip(&painted.values)
+            .zip(&pixels.values)
+            .filter(|((_, painted), before)| painted != before)
+            .map(|((noisy, painted), _)| f64::from(noisy - painted))
+            .collect();
+        let deviation = (on.iter().map(|x| x * x).sum::<f64>() / on.len() as f64).sqrt();
+        assert!((0.007..0.013).contains(&deviation), "{deviation} over {} values", on.len());
+        let untouched = noisy.values.iter().zip(&pixels.values).filter(|(a, b)| a == b).count();
+        let kept = left.len() * height * width * 3 / grid.len();
+        assert_eq!(untouched, kept);
+        assert_eq!(noisy, road::paint(&pixels, grid, &left, &road::noise(&pixels, 7)));
+        assert_ne!(noise, road::noise(&pixels, 8));
+    }
+}
