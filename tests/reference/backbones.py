@@ -9,7 +9,8 @@ It rewrites `tests/fixtures/backbones/`: for each case a folder as the Hub lays 
 `{height}x{width}.{l}`, `[2, T, d]`: the embeddings (l = 0), the tokens after layer l, and `last`,
 the `last_hidden_state`, of the images 0 and 1. Without the real backbone its fixture
 (`vit-tiny.safetensors`) is left as it is. `rollout.safetensors`
-has `{height}x{width}.{l}`, `[2, N]`, attention rollout after layer l, computed in float64.
+has `{height}x{width}.{l}`, `[2, N]`, attention rollout after layer l, computed in float64;
+`left.safetensors` the `last_hidden_state` of image 0 where only some patches are left.
 `vit-base.safetensors` holds some tokens of a ViT-B/16
 whose weights are nowhere stored: they, and all images, come from a formula that
 `tests/suite/backbones.rs` knows too.
@@ -187,6 +188,44 @@ def rollouts(model, sizes):
     return {name: value.float().contiguous() for name, value in found.items()}
 
 
+def left_sets(count):
+    """Patches that are left, of so many: two sets of one length, and one patch alone."""
+    some = [i for i in range(count) if i % 3 != 1]
+    return [some, list(range(count - len(some), count)), [count // 2]]
+
+
+def left(model, sizes, prefix):
+    """`last_hidden_state` of image 0 where only some patches are left: attention to the others is taken away, so that
+    nothing of them can reach the rest."""
+    softmax, tokens = torch.nn.functional.softmax, {}
+    for height, width in sizes:
+        side = model.config.patch_size
+        count = (height // side) * (width // side)
+        options = {"interpolate_pos_encoding": True} if isinstance(model, INTERPOLATE_WHEN_ASKED) else {}
+        if isinstance(model, ViTMAEModel):
+            options["noise"] = torch.arange(count)[None] / count
+        for at, own in enumerate(left_sets(count)):
+            gone = torch.ones(prefix + count, dtype=bool)
+            gone[:prefix] = False
+            gone[[prefix + i for i in own]] = False
+            calls = []
+
+            def blind(logits, *args, **kwargs):
+                assert logits.shape[-1] == len(gone)
+                calls.append(1)
+                return softmax(logits.masked_fill(gone, -torch.inf), *args, **kwargs)
+
+            torch.nn.functional.softmax = blind
+            try:
+                with torch.no_grad():
+                    last = model(image(0, height, width)[None], **options).last_hidden_state[0]
+            finally:
+                torch.nn.functional.softmax = softmax
+            assert len(calls) >= len(layers_of(model))  # SigLIP pools its tokens by attention, too
+            tokens[f"{height}x{width}.{at}"] = last[~gone].contiguous()
+    return tokens
+
+
 def case(name, whole, encoder_class, sizes, seed):
     """Writes one case: `whole` is the model whose file is written, head and all."""
     folder = OUT / name
@@ -204,6 +243,8 @@ def case(name, whole, encoder_class, sizes, seed):
         tokens["shuffled.last"] = out.last_hidden_state
     save_file(tokens, folder / "stages.safetensors")
     save_file(rollouts(encoder, sizes), folder / "rollout.safetensors")
+    count = (sizes[0][0] // encoder.config.patch_size) * (sizes[0][1] // encoder.config.patch_size)
+    save_file(left(encoder, sizes, tokens["{}x{}.last".format(*sizes[0])].shape[1] - count), folder / "left.safetensors")
 
 
 def tiny():

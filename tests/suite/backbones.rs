@@ -133,6 +133,43 @@ pub fn every_stage_of_every_family_equals_transformers() {
     }
 }
 
+/// Where only some patches are left, an encoder gives what transformers do when nothing attends to the others.
+#[test]
+pub fn patches_that_are_left_are_read_as_if_there_were_no_others() {
+    for (case, sizes) in CASES {
+        let folder = fixtures().join(case);
+        let expected = read(&folder.join("left.safetensors"));
+        let backbone =
+            Backbone::open(&folder, &Device::flex()).unwrap_or_else(|error| panic!("{case}: {error}"));
+        for &(height, width) in *sizes {
+            let pixels = image(0, height, width);
+            let n = backbone.grid(height, width).unwrap().len();
+            let some: Vec<usize> = (0..n).filter(|i| i % 3 != 1).collect();
+            let sets = [some.clone(), (n - some.len()..n).collect(), vec![n / 2], (0..n).collect()];
+            let sets: Vec<&[usize]> = sets.iter().map(Vec::as_slice).collect();
+            let found = backbone.forward_left(&pixels, &sets, backbone.layers()).unwrap();
+            for (at, tokens) in found[..3].iter().enumerate() {
+                let array = &expected[&format!("{height}x{width}.{at}")]; // [prefix + n, d]
+                assert_eq!(tokens.grid.len(), sets[at].len());
+                assert_eq!(array.shape[0], backbone.config().prefix_tokens() + sets[at].len());
+                let error = difference(&flat(tokens), &array.data);
+                assert!(error <= TOLERANCE, "{case}, {height}x{width}, set {at}: {error}");
+            }
+            let whole = backbone.forward(&[pixels]).unwrap().remove(0);
+            let error = difference(&flat(&found[3]), &flat(&whole));
+            assert!(error <= 1e-5, "{case}, {height}x{width}, all patches: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_shuffled_backbone_says_why_no_patch_can_leave() {
+    let backbone = Backbone::open(&fixtures().join("vit-mae"), &Device::flex()).unwrap();
+    assert_eq!(backbone.why_not_left(), None);
+    let why = backbone.with_mae_order(MaeOrder::Shuffled(0)).why_not_left();
+    assert!(why.is_some_and(|why| why.contains("shuffled order")), "{why:?}");
+}
+
 #[test]
 fn a_gpu_gives_the_same_tokens() {
     let Some(device) = Device::enumerate(DeviceType::Wgpu).into_vec().into_iter().next() else {

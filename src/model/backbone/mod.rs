@@ -18,6 +18,7 @@ pub mod family;
 mod fields;
 pub mod hub;
 pub mod keys;
+mod left;
 pub mod names;
 pub mod order;
 pub mod position;
@@ -241,6 +242,21 @@ impl Backbone {
         }
     }
 
+    /// The tokens of a grid from a stage `[B, T, d]`, as the encoder orders them.
+    fn taken(&self, stage: Tensor<3>, grid: Grid) -> Vec<Tokens> {
+        let d = self.width();
+        let (cls, prefix) = (usize::from(self.config().family.cls) * d, self.config().prefix_tokens() * d);
+        let values = stage.into_data().try_into_vec::<f32>().expect("tokens are float32"); // [B, T, d]
+        let one = |all: &[f32]| Tokens {
+            grid,
+            width: d,
+            cls: self.config().family.cls.then(|| all[..cls].to_vec()),
+            registers: all[cls..prefix].to_vec(),
+            patches: all[prefix..].to_vec(),
+        };
+        values.chunks_exact(prefix + grid.len() * d).map(one).collect()
+    }
+
     /// [`Self::forward_layers`] for images of one size, whose `stages` are `[B, T, d]` each.
     fn run(
         &self,
@@ -254,21 +270,12 @@ impl Backbone {
         let data = TensorData::new(values, [batch.len(), 3, height, width]);
         let stages = stages(Tensor::from_data(data, &self.device));
         let mut images: Vec<Vec<Tokens>> = vec![Vec::with_capacity(stages.len()); batch.len()];
-        let d = self.width();
-        let (cls, prefix) = (usize::from(self.config().family.cls) * d, self.config().prefix_tokens() * d);
         for stage in stages {
-            let values = stage.into_data().try_into_vec::<f32>().expect("tokens are float32"); // [B, T, d]
-            for ((all, image), pixels) in
-                values.chunks_exact(prefix + grid.len() * d).zip(&mut images).zip(batch)
+            for ((mut tokens, image), pixels) in
+                self.taken(stage, grid).into_iter().zip(&mut images).zip(batch)
             {
-                let patches = self.handed_out(&all[prefix..], d, pixels);
-                image.push(Tokens {
-                    grid,
-                    width: d,
-                    cls: self.config().family.cls.then(|| all[..cls].to_vec()),
-                    registers: all[cls..prefix].to_vec(),
-                    patches,
-                });
+                tokens.patches = self.handed_out(&tokens.patches, tokens.width, pixels);
+                image.push(tokens);
             }
         }
         images

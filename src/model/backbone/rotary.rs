@@ -7,15 +7,15 @@
 
 use std::f64::consts::TAU;
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::model::grid::Grid;
 
 /// Cosine and sine of every angle, for the tokens of one grid.
 #[derive(Clone)]
 pub struct Rotation {
-    cos: Tensor<4>, // [1, 1, T, p]
-    sin: Tensor<4>, // [1, 1, T, p], negative in the first half
+    cos: Tensor<4>, // [1 or B, 1, T, p]
+    sin: Tensor<4>, // [1 or B, 1, T, p], negative in the first half
 }
 
 impl Rotation {
@@ -38,6 +38,15 @@ impl Rotation {
         let shape = [1, 1, prefix + grid.len(), part];
         let tensor = |values| Tensor::from_data(TensorData::new(values, shape), device);
         Self { cos: tensor(cos), sin: tensor(sin) }
+    }
+
+    /// Those of some tokens of each of `batch` images: `rows` `[B T']`.
+    pub fn select(&self, rows: &Tensor<1, Int>, batch: usize) -> Self {
+        let of = |all: &Tensor<4>| {
+            let part = all.dims()[3];
+            all.clone().select(2, rows.clone()).reshape([batch, 1, rows.dims()[0] / batch, part])
+        };
+        Self { cos: of(&self.cos), sin: of(&self.sin) }
     }
 
     /// Queries or keys, `[B, heads, T, p]`, turned.

@@ -59,12 +59,28 @@ impl Encoder for Vit {
         let mut x = embedded.reshape([images * tokens, d]); // [B T, d]
         let mut rollout = Tensor::<2>::eye(tokens, &x.device()).unsqueeze_dim::<3>(0); // [1 or B, T, T]
         for (l, block) in self.blocks[..layers].iter().enumerate() {
-            let (bias, rotation) = (self.bias(&layout, l, tokens), layout.rotation.as_ref());
+            let (bias, rotation) = (self.bias(&layout, l), layout.rotation.as_ref());
             let attention = block.attention(x.clone(), images, bias.clone(), rotation); // [B, T, T]
             rollout = (attention.matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 of what came before
             x = block.forward(x, images, bias, rotation);
         }
         Some(rollout)
+    }
+
+    fn encode_left(
+        &self,
+        pixels: Tensor<4>,
+        grid: Grid,
+        left: &[&[usize]],
+        layer: usize,
+        normed: bool,
+    ) -> Tensor<3> {
+        let layout = self.layout(grid, &pixels.device());
+        let embedded = self.embed(pixels, &layout).squeeze_dim::<2>(0); // [T, d]
+        let left = Left::new(left, self.config.prefix_tokens(), &layout);
+        let tokens = left.rows.dims()[0] / left.sets;
+        let x = embedded.select(0, left.rows.clone()).reshape([left.sets, tokens, self.config.width]);
+        self.encode(x, &layout, Some(&left), &[layer], normed).swap_remove(0)
     }
 
     fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize {
@@ -75,12 +91,52 @@ impl Encoder for Vit {
 
 struct Layout {
     grid: Grid,
+    device: Device,
     prefix: Option<Tensor<3>>,     // [1, prefix, d], positions added
     positions: Option<Tensor<3>>,  // [1, N, d]
     shared: Option<Tensor<4>>,     // [1, heads, T, T]
     relative: Vec<Tensor<2>>,      // [heads, offsets] per layer
     index: Option<Tensor<1, Int>>, // [T * T]
     rotation: Option<Rotation>,
+}
+
+/// Which tokens of an image are left, in each of several sets.
+struct Left {
+    sets: usize,
+    rows: Tensor<1, Int>,          // [B T'], among those of the whole image
+    pairs: Option<Tensor<1, Int>>, // [B T' T'], where relative positions count
+}
+
+impl Left {
+    fn new(left: &[&[usize]], prefix: usize, layout: &Layout) -> Self {
+        let all = prefix + layout.grid.len();
+        let rows = |left: &&[usize]| -> Vec<usize> {
+            (0..prefix).chain(left.iter().map(|&patch| prefix + patch)).collect()
+        };
+        let sets: Vec<Vec<usize>> = left.iter().map(rows).collect();
+        let indices = |values: Vec<i32>| {
+            let shape = [values.len()];
+            Tensor::from_data(TensorData::new(values, shape), &layout.device)
+        };
+        let has_bias = layout.shared.is_some() || !layout.relative.is_empty();
+        let pairs = has_bias.then(|| {
+            let of = |rows: &Vec<usize>| -> Vec<i32> {
+                rows.iter().flat_map(|q| rows.iter().map(move |k| (q * all + k) as i32)).collect()
+            };
+            indices(sets.iter().flat_map(of).collect())
+        });
+        let rows = sets.iter().flatten().map(|&row| row as i32).collect();
+        Self { sets: sets.len(), rows: indices(rows), pairs }
+    }
+
+    /// Of a bias of all pairs `[1, heads, T, T]` those of the tokens left, `[B, heads, T', T']`.
+    fn bias(&self, all: Tensor<4>) -> Tensor<4> {
+        let [_, heads, tokens, _] = all.dims();
+        let pairs = self.pairs.clone().expect("there is a bias, so there are pairs");
+        let left = self.rows.dims()[0] / self.sets;
+        let own = all.reshape([heads, tokens * tokens]).select(1, pairs); // [heads, B T' T']
+        own.reshape([heads, self.sets, left, left]).swap_dims(0, 1)
+    }
 }
 
 impl Vit {
@@ -125,16 +181,34 @@ impl Vit {
     /// # Panics
     /// If a layer is past the last, or the pixels have another grid: [`super::Backbone`] checks both.
     fn forward(&self, pixels: Tensor<4>, layout: &Layout, layers: &[usize], normed: bool) -> Vec<Tensor<3>> {
+        self.encode(self.embed(pixels, layout), layout, None, layers, normed)
+    }
+
+    /// The same of what the first block reads, `[B, T, d]`: all tokens of a grid, or those of `left`.
+    fn encode(
+        &self,
+        embedded: Tensor<3>,
+        layout: &Layout,
+        left: Option<&Left>,
+        layers: &[usize],
+        normed: bool,
+    ) -> Vec<Tensor<3>> {
         let last = layers.iter().copied().max().unwrap_or(0);
-        let batch = pixels.dims()[0];
-        let embedded = self.embed(pixels, layout); // [B, T, d]
-        let [_, tokens, d] = embedded.dims();
+        let [batch, tokens, d] = embedded.dims();
+        let rotation = match left {
+            Some(left) => layout.rotation.as_ref().map(|all| all.select(&left.rows, batch)),
+            None => layout.rotation.clone(),
+        };
         let mut x = embedded.reshape([batch * tokens, d]); // [B T, d]
         let mut wanted: Vec<Option<Tensor<3>>> = vec![None; layers.len()];
         for l in 0..=last {
             if l > 0 {
-                let bias = self.bias(layout, l - 1, tokens);
-                x = self.blocks[l - 1].forward(x, batch, bias, layout.rotation.as_ref());
+                let bias = self.bias(layout, l - 1);
+                let bias = match left {
+                    Some(left) => bias.map(|bias| left.bias(bias)),
+                    None => bias,
+                };
+                x = self.blocks[l - 1].forward(x, batch, bias, rotation.as_ref());
             }
             for (_, slot) in layers.iter().zip(&mut wanted).filter(|(layer, _)| **layer == l) {
                 let stage = match &self.last {
@@ -173,7 +247,8 @@ impl Vit {
     }
 
     /// What is added to the attention logits of layer `i`, `[1, heads, T, T]`.
-    fn bias(&self, layout: &Layout, i: usize, tokens: usize) -> Option<Tensor<4>> {
+    fn bias(&self, layout: &Layout, i: usize) -> Option<Tensor<4>> {
+        let tokens = self.config.prefix_tokens() + layout.grid.len();
         let (Some(table), Some(index)) = (layout.relative.get(i), &layout.index) else {
             return layout.shared.clone();
         };
@@ -224,6 +299,7 @@ impl Vit {
         };
         Layout {
             grid,
+            device: device.clone(),
             prefix: (count > 0)
                 .then(|| Tensor::from_data(TensorData::new(prefix, [1, count, width]), device)),
             positions,

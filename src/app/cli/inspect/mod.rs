@@ -22,6 +22,7 @@ use crate::model::backbone::{self, BackboneError};
 use crate::model::device;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model;
+use crate::model::explain::removal::{MAX_STEPS, Mode, RemovalSpec, STEPS};
 use crate::model::probe::Probe;
 
 /// Explain how probes read images: plans, kernels, evidence and diagnostics as files.
@@ -68,13 +69,23 @@ pub struct Inspect {
     /// darker, brighter; probes that differ in their seed alone are compared too.
     #[arg(long)]
     stability: bool,
+    /// Also take the tokens away, the most important first, and put them back, reading the class after every step:
+    /// <probe>.causal.npz and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads what is
+    /// left), patches (the encoder does), pixels (they are painted over). The last two cost the encoder dozens of whole images
+    /// an image, which is said before.
+    #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
+    causal: Option<Modes>,
+    /// Steps of --causal from all tokens to none.
+    #[arg(long, value_name = "K", default_value_t = STEPS, value_parser = steps, requires = "causal")]
+    steps: usize,
     /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
     #[arg(long, value_name = "X", value_parser = rho)]
     rho: Option<f64>,
     /// Random scores behind each null band, and (at most 32; 8 above 1024 tokens) untrained scorers behind theirs.
     #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = draws)]
     null_draws: usize,
-    /// Seed of null bands, of untrained scorers, of the exchanges of order tests and of the changes of --stability.
+    /// Seed of null bands, of untrained scorers, of the exchanges of order tests, of the changes of --stability and of the
+    /// random orders of --causal.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Images in one forward pass.
@@ -95,6 +106,10 @@ const LONG: &str = r#"Files, for every image and probe:
   OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics, order test
   OUT/<image>/<probe>.gif   with --save-gif: a frame a token (beyond 256 tokens: every few), 85 mm wide
   OUT/<image>/<probe>.stability.json  with --stability, of probes that read in a single order
+  OUT/<image>/<probe>.causal.npz  with --causal: fraction [F]; MODE_deletion_RANKING, MODE_insertion_RANKING [F] (the class's
+                            logit; ..._margin and ..._probability likewise); ranking_RANKING [N] (tokens, the most
+                            important first). RANKING: evidence, weight, late, random, random_low, random_high
+  OUT/<image>/<probe>.causal.json  the same, and why what is missing is missing; `ssmprobe figures --causal` draws it
   OUT/summary.csv           one row for every image and probe
 <image> and <probe> are file names without extension. Where two are the same, the second is
 called <name>-2 and so on, in the order given (folders: sorted); summary.csv says which is which.
@@ -131,6 +146,21 @@ fn batch(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A list of modes in one value.
+#[derive(Clone)]
+struct Modes(Vec<Mode>);
+
+fn modes(text: &str) -> Result<Modes, String> {
+    Mode::list(text).map(Modes)
+}
+
+fn steps(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(steps) if (1..=MAX_STEPS).contains(&steps) => Ok(steps),
+        _ => Err(format!("expected a whole number from 1 to {MAX_STEPS}")),
+    }
+}
+
 impl Inspect {
     /// Explains every image through every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -153,6 +183,7 @@ impl Inspect {
             save_traces: self.save_traces,
             save_gif: self.save_gif,
             stability: self.stability,
+            causal: self.causal.map(|Modes(modes)| RemovalSpec { modes, steps: self.steps, seed: self.seed }),
             settings: ExplainSettings { rho: self.rho, null_draws: self.null_draws, seed: self.seed },
         };
         let mut report = Report::new(spec.out.clone(), spec.images.len(), self.json);

@@ -40,6 +40,10 @@ impl Report {
                 self.print(if self.json { line("result", document) } else { words(&document) })
             }
             Event::Failed(failure) => self.failure(failure),
+            Event::Note(text) => {
+                self.bar.suspend(|| say!("{text}"));
+                Ok(())
+            }
             Event::Passed(images) => {
                 self.bar.inc(images as u64);
                 Ok(())

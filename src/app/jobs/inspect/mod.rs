@@ -20,6 +20,7 @@ use serde_json::Value;
 use self::summary::Summary;
 use super::engine::{Engine, WorkerEnv};
 use super::explain::TOP;
+use super::removal::{self, ReaderPasses};
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
 use super::{Cancel, ExplainSettings, JobError, Reporter, stability};
 use crate::app::user_error::lines;
@@ -28,6 +29,7 @@ use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
+use crate::model::explain::removal::{Image, Mode, RANKINGS, Removal, RemovalSpec, Subject, measure};
 use crate::model::explain::stability::perturb::{Perturbation, kinds};
 use crate::model::explain::stability::{Measurement, OrderError, Stability};
 use crate::model::explain::{Question, explain_changed, prepare_nulls};
@@ -50,6 +52,13 @@ pub struct Loaded {
     pub change: Intervention,
     /// The class of the evidence; the predicted one where absent.
     pub class: Option<usize>,
+}
+
+impl Loaded {
+    /// What its file is called, without the ending.
+    fn name(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
 }
 
 /// A file to read, and the name of its results: its stem, unless another has it already.
@@ -85,6 +94,8 @@ pub struct InspectSpec {
     pub save_gif: bool,
     /// Whether it is measured how stable orders are.
     pub stability: bool,
+    /// Which removal curves are wanted, if any.
+    pub causal: Option<RemovalSpec>,
     /// What explanations depend on besides.
     pub settings: ExplainSettings,
 }
@@ -97,6 +108,8 @@ pub enum Event {
     Failed(Failure),
     /// So many more images are done with, one way or the other.
     Passed(usize),
+    /// Something to know before it begins.
+    Note(String),
 }
 
 /// Something that was left out.
@@ -134,10 +147,15 @@ struct Read {
     seen: Picture,
     /// What it says of the image and each of its changed copies, where stability is asked.
     changed: Vec<Tokens>,
+    /// Of every probe its removal curves or why there are none, where they are asked.
+    removals: Vec<Result<Removal, String>>,
 }
 
 /// The cells of a row of the summary, and what is told of it.
 type Explained = (Vec<String>, Value);
+
+/// Told where removal curves are; whether the run goes on.
+type GoOn<'a> = dyn FnMut(Option<(Mode, usize, usize)>) -> Result<(), JobError> + 'a;
 
 /// An image by its index, and what was read or why nothing was.
 type Item = (usize, Result<Read, String>);
@@ -169,7 +187,19 @@ pub fn run(
         cancel: reporter.cancel().clone(),
     };
     let env = engine.env;
-    let mut go_on = || reporter.pause(engine).is_ok();
+    if let Some(passes) = spec.causal.as_ref().map(|causal| causal.passes(spec.probes.len() * RANKINGS.len()))
+        && passes > 0.0
+    {
+        let cost =
+            format!("Removal curves cost the encoder up to {passes:.0} whole images more for every image");
+        tell(Event::Note(cost)).map_err(JobError::failed)?;
+    }
+    let mut go_on = |at: Option<(Mode, usize, usize)>| {
+        if let Some((mode, done, total)) = at {
+            reporter.progress(&removal::told(mode), done as u64, Some(total as u64), removal::UNIT);
+        }
+        reporter.pause(engine)
+    };
     explainer.all(&reader, env, &mut go_on, &mut summary, tell).map_err(JobError::failed)?;
     let _working = reporter.cancel().working();
     summary.finish().map_err(JobError::failed)?;
@@ -206,7 +236,7 @@ impl Explainer<'_> {
         &self,
         reader: &TokenReader,
         env: WorkerEnv,
-        go_on: &mut dyn FnMut() -> bool,
+        go_on: &mut GoOn<'_>,
         summary: &mut Summary,
         tell: &mut Tell<'_>,
     ) -> anyhow::Result<()> {
@@ -228,12 +258,12 @@ impl Explainer<'_> {
                 .spawn_scoped(scope, move || self.run(&items, summary, tell))
                 .context("the explaining thread cannot be started")?;
             for (at, prepared) in prepared.into_iter().enumerate() {
-                if !go_on() {
+                if go_on(None).is_err() {
                     break;
                 }
                 let items = {
                     let _working = self.cancel.working();
-                    self.read(reader, at * batch, prepared)
+                    self.read(reader, at * batch, prepared, go_on)
                 };
                 // A closed channel means that explaining has failed; its error comes below.
                 if hand.send(items).is_err() {
@@ -245,12 +275,19 @@ impl Explainer<'_> {
         })
     }
 
-    /// Tokens of the images from index `first` on, and of their changed copies where stability is asked.
-    fn read(&self, reader: &TokenReader, first: usize, prepared: Vec<Result<Pixels, String>>) -> Vec<Item> {
+    /// Tokens of the images from index `first` on, of their changed copies where stability is asked, and removal curves
+    /// where those are; up to the image in the midst of which it was ended.
+    fn read(
+        &self,
+        reader: &TokenReader,
+        first: usize,
+        prepared: Vec<Result<Pixels, String>>,
+        go_on: &mut GoOn<'_>,
+    ) -> Vec<Item> {
         let Ok(read) = reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
-        let more = |(tokens, pixels): (Tokens, Pixels)| {
+        let more = |index: usize, (tokens, pixels): (Tokens, Pixels), go_on: &mut GoOn<'_>| {
             let drawn = self.spec.save_traces || self.spec.save_gif;
-            let looked_at = drawn || !self.kinds.is_empty();
+            let looked_at = drawn || !self.kinds.is_empty() || self.spec.causal.is_some();
             let seen = if looked_at { reader.preprocessor.seen(&pixels) } else { Picture::default() };
             let mut changed = Vec::new();
             if !self.kinds.is_empty() {
@@ -258,13 +295,51 @@ impl Explainer<'_> {
                 for copies in
                     stability::changed(&reader.preprocessor, &seen, &self.kinds).chunks(self.spec.batch)
                 {
-                    changed.extend(reader.forward(copies).map_err(|error| error.to_string())?);
+                    changed.extend(reader.forward(copies).map_err(JobError::failed)?);
                 }
             }
+            let removals = match &self.spec.causal {
+                Some(causal) => self.removals(reader, (index, &tokens, &pixels, &seen), causal, go_on)?,
+                None => Vec::new(),
+            };
             let seen = if drawn { seen } else { Picture::default() };
-            Ok(Read { tokens, seen, changed })
+            Ok(Read { tokens, seen, changed, removals })
         };
-        (first..).zip(read.into_iter().map(|read| read.and_then(more))).collect()
+        let whole = |(index, read): (usize, Result<_, String>)| {
+            let read = match read {
+                Ok(read) => more(index, read, go_on),
+                Err(why) => return Some((index, Err(why))),
+            };
+            match read {
+                Ok(read) => Some((index, Ok(read))),
+                Err(JobError::Failed(error)) => Some((index, Err(lines(&error).join(": ")))),
+                Err(JobError::Cancelled) => None,
+            }
+        };
+        (first..).zip(read).map_while(whole).collect()
+    }
+
+    /// Removal curves of an image through every probe.
+    fn removals(
+        &self,
+        reader: &TokenReader,
+        (index, tokens, pixels, seen): (usize, &Tokens, &Pixels, &Picture),
+        causal: &RemovalSpec,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Vec<Result<Removal, String>>, JobError> {
+        let subjects = self.spec.probes.iter().zip(&self.tokens_changed).map(|(loaded, changed)| Subject {
+            probe: &loaded.probe,
+            name: loaded.name(),
+            reading: Reading { change: loaded.change, tokens: changed.clone(), ..Reading::default() },
+            class: loaded.class,
+        });
+        let subjects: Vec<Subject<'_>> = subjects.collect();
+        let name = self.spec.images[index].path.file_name().unwrap_or_default();
+        let (name, why_not_left) = (name.to_string_lossy().into_owned(), reader.backbone.why_not_left());
+        let image = Image { name, tokens, pixels, seen, seed: index as u64, why_not_left };
+        let tell = &mut |mode, done, total| go_on(Some((mode, done, total)));
+        let curves = measure(&subjects, &image, causal, &mut ReaderPasses { reader, pixels, tell })?;
+        Ok(curves.into_iter().map(|curves| curves.map_err(|error| error.to_string())).collect())
     }
 
     /// Explains every batch that comes, image by image and probe by probe.
@@ -321,7 +396,7 @@ impl Explainer<'_> {
             error,
         };
         let of = |error: anyhow::Error| lines(&error).join(": ");
-        let (Read { tokens, seen, changed }, at) = match (read, probe) {
+        let (Read { tokens, seen, changed, removals }, at) = match (read, probe) {
             (Ok(read), Some(probe)) => (read, probe),
             (Err(why), _) => return Ok(Err(failure(why.clone()))),
             (Ok(_), None) => unreachable!("what was read comes with a probe"),
@@ -350,6 +425,11 @@ impl Explainer<'_> {
             Some(Err(error)) => return Ok(Err(failure(of(error.into())))),
             None => {}
         }
+        match removals.get(at) {
+            Some(Ok(removal)) => write::removal(&folder, &loaded.stem, removal)?,
+            Some(Err(error)) => return Ok(Err(failure(error.clone()))),
+            None => {}
+        }
         let tokens = self.spec.save_tokens.then_some(tokens);
         write::files(&folder, &loaded.stem, &trace, &document, tokens, self.spec.save_traces)?;
         if self.spec.save_gif {
@@ -370,7 +450,7 @@ impl Explainer<'_> {
         at: usize,
         changed: &[Tokens],
     ) -> Option<Result<Stability, OrderError>> {
-        let name = |loaded: &Loaded| loaded.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = |loaded: &Loaded| loaded.path.file_stem().map(|_| loaded.name());
         let loaded = &self.spec.probes[at];
         let is_peer = |peer: &&Loaded| peer.change == loaded.change && peer.path != loaded.path;
         let peers = self.spec.probes.iter().filter(is_peer);

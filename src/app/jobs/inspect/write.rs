@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::{Explainer, Loaded};
+use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::atomic_file::{self, Pending};
@@ -55,6 +56,38 @@ pub(super) fn files(
 pub(super) fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<()> {
     make(folder)?;
     put(&folder.join(format!("{name}.stability.json")), |file| Ok(serde_json::to_writer(file, stability)?))
+}
+
+/// Writes `<name>.causal.npz` and `<name>.causal.json` into `folder`: the curves as arrays, and all that was found.
+pub(super) fn removal(folder: &Path, name: &str, removal: &Removal) -> anyhow::Result<()> {
+    make(folder)?;
+    let arrays = removal_arrays(removal);
+    put(&folder.join(format!("{name}.causal.npz")), |file| Ok(npz::write(file, &arrays)?))?;
+    put(&folder.join(format!("{name}.causal.json")), |file| Ok(serde_json::to_writer(file, removal)?))
+}
+
+/// The arrays of removal curves by their names in files.
+fn removal_arrays(removal: &Removal) -> Arrays {
+    let vector = |values: &[f64]| Array::new([values.len()], values.iter().map(|&x| x as f32).collect());
+    let mut arrays = Arrays::from([("fraction".to_owned(), vector(&removal.fraction))]);
+    for (mode, curves) in &removal.modes {
+        for (ranking, ways) in curves.found().into_iter().flatten() {
+            for (way, curve) in ["deletion", "insertion"].iter().zip(ways) {
+                let name = format!("{}_{way}_{ranking}", mode.id());
+                arrays.insert(format!("{name}_probability"), vector(&curve.probability));
+                if let Some(margin) = &curve.margin {
+                    arrays.insert(format!("{name}_margin"), vector(margin));
+                }
+                arrays.insert(name, vector(&curve.logit));
+            }
+        }
+    }
+    for (id, ranked) in &removal.rankings {
+        let Some(ranked) = ranked.found() else { continue };
+        let order: Vec<f64> = ranked.order.iter().map(|&token| token as f64).collect();
+        arrays.insert(format!("ranking_{id}"), vector(&order));
+    }
+    arrays
 }
 
 /// Writes `<name>.gif` into `folder`: the memory step by step over the evidence. Of a head that reads no order nothing.

@@ -5,6 +5,7 @@
 //! step reads depends on the set of tokens that are left alone, so a [`Schedule`] names every set once: curves that agree in
 //! a set share what is computed for it.
 
+mod measure;
 pub mod ranking;
 mod reader;
 pub mod road;
@@ -13,11 +14,13 @@ mod schedule;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use self::measure::{Image, Passes, RemovalSpec, Subject, measure};
 pub use self::ranking::{Orders, RANDOM, RANKINGS};
 pub use self::reader::Reader;
 pub use self::schedule::{Curve, Curves, Schedule, Sets, counts};
 use crate::model::grid::Grid;
 use crate::model::reading::Reading;
+use crate::model::trace::Picture;
 
 /// Steps from all tokens to none, unless told otherwise.
 pub const STEPS: usize = 20;
@@ -50,6 +53,24 @@ impl Mode {
             Self::Patches => "patches",
             Self::Pixels => "pixels",
         }
+    }
+
+    /// Those of this list of ids, commas between, each once.
+    ///
+    /// # Errors
+    /// If one is no mode.
+    pub fn list(text: &str) -> Result<Vec<Self>, String> {
+        let mode = |id: &str| {
+            let ids = || Self::ALL.map(Self::id).join(", ");
+            Self::ALL
+                .into_iter()
+                .find(|mode| mode.id() == id)
+                .ok_or_else(|| format!("`{id}` is none of {}", ids()))
+        };
+        let mut modes = text.split(',').map(|id| mode(id.trim())).collect::<Result<Vec<_>, _>>()?;
+        modes.sort_unstable();
+        modes.dedup();
+        Ok(modes)
     }
 
     /// What it is called on the screen.
@@ -112,6 +133,9 @@ pub struct Ranked {
     pub values: Vec<f64>,
     /// Tokens, the most important first, `[N]`.
     pub order: Vec<usize>,
+    /// Of integrated gradients, their sum less what it should be, in units of the logit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completeness_error: Option<f64>,
 }
 
 /// One image's removal curves through one probe.
@@ -128,6 +152,8 @@ pub struct Removal {
     pub reading: Reading,
     /// Patch grid.
     pub grid: Grid,
+    /// What the model saw.
+    pub seen: Picture,
     /// The class whose logit is read, and what it is called.
     pub class: (usize, String),
     /// The other class of the margin: the strongest of the whole image. Absent where there is one class alone.

@@ -3,7 +3,8 @@
 use super::{Found, Ranked};
 use crate::model::explain::diagnostics::PlanStats;
 use crate::model::explain::evidence::exact;
-use crate::model::explain::intervention::permutation;
+use crate::model::explain::attribution;
+use crate::model::explain::intervention::{Intervention, permutation};
 use crate::model::explain::plan_of;
 use crate::model::explain::readout::token_weight;
 use crate::model::probe::Probe;
@@ -24,7 +25,7 @@ pub struct Ranking {
     /// What it is called on the screen.
     pub name: &'static str,
     /// How important every token is, `[N]`, or why it does not say.
-    pub values: fn(&Seen<'_>) -> Result<Vec<f64>, String>,
+    pub values: fn(&Seen<'_>) -> Result<Importance, String>,
 }
 
 /// What rankings look at: how a probe read a whole image.
@@ -37,6 +38,26 @@ pub struct Seen<'a> {
     pub reading: &'a HeadOutput,
     /// The class.
     pub class: usize,
+    /// What was changed in how it reads.
+    pub change: Intervention,
+    /// Seeds random orders: the image's index in its dataset.
+    pub image_seed: u64,
+    /// The backbone's attention rollout, `[N]`, or why there is none.
+    pub rollout: Result<&'a [f32], &'a str>,
+}
+
+/// How important tokens are.
+#[derive(Default)]
+pub struct Importance {
+    values: Vec<f64>,
+    /// Of integrated gradients by how much their sum misses what it should be.
+    completeness_error: Option<f64>,
+}
+
+impl From<Vec<f64>> for Importance {
+    fn from(values: Vec<f64>) -> Self {
+        Self { values, completeness_error: None }
+    }
 }
 
 /// Every ranking, in the order of files and legends.
@@ -44,6 +65,9 @@ pub const RANKINGS: &[Ranking] = &[
     Ranking { id: "evidence", name: "Evidence", values: evidence },
     Ranking { id: "weight", name: "Weight", values: weight },
     Ranking { id: "late", name: "Read late", values: late },
+    Ranking { id: "gradient", name: "Gradient × token", values: gradient },
+    Ranking { id: "integrated", name: "Integrated gradients", values: integrated },
+    Ranking { id: "rollout", name: "Attention rollout", values: rollout },
 ];
 
 /// One ranking as orders of the tokens, the most important first: one, or many random ones.
@@ -65,8 +89,10 @@ impl Orders {
 impl Ranking {
     /// Its order of the tokens of an image; of a ranking that is constant none. `seed` draws who goes first of equals.
     pub fn rank(&self, seen: &Seen<'_>, seed: u64) -> Found<Ranked> {
-        let values = (self.values)(seen);
-        values.and_then(|values| Ok(Ranked { order: order(&values, seed)?, values })).into()
+        let ranked = |Importance { values, completeness_error }: Importance| {
+            Ok(Ranked { order: order(&values, seed)?, values, completeness_error })
+        };
+        (self.values)(seen).and_then(ranked).into()
     }
 }
 
@@ -88,26 +114,26 @@ pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
 }
 
 /// Exact evidence for the class.
-fn evidence(seen: &Seen<'_>) -> Result<Vec<f64>, String> {
+fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
     let classifier = &seen.probe.classifier;
     let features = classifier.weight.len() / classifier.bias.len();
     let row = &classifier.weight[seen.class * features..][..features];
     let exact = exact(seen.reading, seen.tokens, row, classifier.bias[seen.class]);
-    exact.map(|exact| exact.token).map_err(str::to_owned)
+    exact.map(|exact| exact.token.into()).map_err(str::to_owned)
 }
 
 /// What the token counts, without its sign.
-fn weight(seen: &Seen<'_>) -> Result<Vec<f64>, String> {
+fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
     let why = match seen.reading.form {
         Form::Opaque { .. } => "The head is not linear in the tokens: none has a weight",
         _ => "The head weighs every channel by itself: no token has one weight",
     };
     let weights = token_weight(seen.reading).ok_or_else(|| why.to_owned())?;
-    Ok(weights.into_iter().map(f64::abs).collect())
+    Ok(weights.into_iter().map(f64::abs).collect::<Vec<f64>>().into())
 }
 
 /// Where the token is expected, the mean of all sweeps.
-fn late(seen: &Seen<'_>) -> Result<Vec<f64>, String> {
+fn late(seen: &Seen<'_>) -> Result<Importance, String> {
     if let Form::Scan(directions) = &seen.reading.form {
         let orders = directions.iter().map(|direction| match &direction.order {
             Order::Permutation(order) => Some(order),
@@ -119,18 +145,46 @@ fn late(seen: &Seen<'_>) -> Result<Vec<f64>, String> {
             for order in &orders {
                 order.iter().enumerate().for_each(|(k, &i)| places[i] += k);
             }
-            return Ok(places.into_iter().map(|sum: usize| sum as f64 / orders.len() as f64).collect());
+            let mean = |sum: usize| sum as f64 / orders.len() as f64;
+            return Ok(places.into_iter().map(mean).collect::<Vec<f64>>().into());
         }
     }
     let plan = plan_of(seen.reading, seen.probe.head().router());
     if let Some(plan) = plan {
-        return Ok(PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec());
+        return Ok(PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec().into());
     }
     Err(match seen.probe.head().is_recurrent() {
         true => "The head reads from both ends: every token is expected in the middle",
         false => "The head reads the tokens as a set: none is late",
     }
     .to_owned())
+}
+
+/// Why nothing is known of the gradient where the order itself was changed, if so.
+fn differentiable(seen: &Seen<'_>) -> Result<(), String> {
+    match seen.change {
+        Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
+        change => Err(format!("There is no gradient of a probe that is read with its order changed ({change})")),
+    }
+}
+
+/// Gradient x token.
+fn gradient(seen: &Seen<'_>) -> Result<Importance, String> {
+    differentiable(seen)?;
+    Ok(attribution::gradient(seen.probe, seen.tokens, seen.class, seen.image_seed)?.into())
+}
+
+/// Integrated gradients.
+fn integrated(seen: &Seen<'_>) -> Result<Importance, String> {
+    differentiable(seen)?;
+    let found = attribution::integrated(seen.probe, seen.tokens, seen.class, seen.image_seed)?;
+    Ok(Importance { values: found.token, completeness_error: Some(found.completeness_error) })
+}
+
+/// What reaches the patch tokens by attention.
+fn rollout(seen: &Seen<'_>) -> Result<Importance, String> {
+    let rollout = seen.rollout.map_err(str::to_owned)?;
+    Ok(rollout.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>().into())
 }
 
 #[cfg(test)]

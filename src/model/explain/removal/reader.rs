@@ -81,8 +81,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Logits `[C]` of other tokens of the same image, those of all its patches.
-    pub fn again(&self, tokens: &Tokens) -> Result<Vec<f64>, InterventionError> {
-        Ok(self.read_out(&self.change.read(&self.probe, tokens, self.image_seed)?, tokens))
+    pub fn again(&self, tokens: &Tokens) -> Vec<f64> {
+        let reading = self.change.read(&self.probe, tokens, self.image_seed);
+        self.read_out(&reading.expect("the same image could be read before"), tokens)
     }
 
     /// Logits `[C]` of `tokens`, those of the patches `left`, in their order.
@@ -90,6 +91,10 @@ impl<'a> Reader<'a> {
     /// # Panics
     /// If there is not one token for each: a bug of the caller.
     pub fn left(&self, tokens: &Tokens, left: &[usize]) -> Vec<f64> {
+        if self.probe.head().needs_cls() {
+            return self
+                .read_out(&self.probe.head().reading(&self.probe.arrays, tokens, self.image_seed), tokens);
+        }
         assert_eq!(tokens.patches.len(), left.len() * tokens.width, "a token for each patch that is left");
         let fresh = |tokens: &Tokens| {
             let kernels = self.kernels(left.len());

@@ -1,0 +1,64 @@
+//! Some patches of an image, without the others: what removal curves ask of an encoder. Patches leave before the first layer, as
+//! MAE's own masking takes them away (He et al. 2022), so that a step costs as much less as there are fewer.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::order::MaeOrder;
+use super::{Backbone, BackboneError, family};
+use crate::model::backbone::preprocess::Pixels;
+use crate::model::device;
+use crate::model::grid::Grid;
+use crate::model::io::failpoint;
+use crate::model::tokens::Tokens;
+
+impl Backbone {
+    /// Why it cannot read some patches of an image, if it cannot.
+    pub fn why_not_left(&self) -> Option<&'static str> {
+        let is_shuffled = *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept;
+        is_shuffled.then_some(
+            "The backbone hands its tokens out in a shuffled order: no token is that of a known patch",
+        )
+    }
+
+    /// The tokens of one image after `layer`, through the final norm, where the encoder reads those patches alone that are
+    /// left, with their own positions: for every set of `left`, each in raster order, as an image of one row. What stands
+    /// before the patches never leaves. Sets of one length lying side by side are computed together.
+    ///
+    /// # Errors
+    /// If the image cannot be cut into patches, or there is no such layer.
+    ///
+    /// # Panics
+    /// If a set is empty or no set of patches, or [`Self::why_not_left`] says why not: bugs of the caller.
+    pub fn forward_left(
+        &self,
+        pixels: &Pixels,
+        left: &[&[usize]],
+        layer: usize,
+    ) -> Result<Vec<Tokens>, BackboneError> {
+        let Pixels { height, width, .. } = *pixels;
+        let grid = self.grid(height, width)?;
+        if layer > self.layers() {
+            return Err(BackboneError::Layer { layer, layers: self.layers() });
+        }
+        assert!(self.why_not_left().is_none(), "tokens of known patches");
+        let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
+        let mut batches = Vec::new();
+        for group in left.chunk_by(|a, b| a.len() == b.len()) {
+            let own = Grid::new(1, group[0].len());
+            let fit = |memory| self.encoder.images_at_once(height, width, own, memory);
+            let most = device::free_memory(&self.device).map_or(usize::MAX, fit);
+            batches.extend(group.chunks(group.len().div_ceil(cores).min(most)).map(|batch| (own, batch)));
+        }
+        let run = |(own, batch): (Grid, &[&[usize]])| {
+            failpoint::device_step();
+            let data = TensorData::new(pixels.values.clone(), [1, 3, height, width]);
+            let pixels = Tensor::from_data(data, &self.device);
+            self.taken(self.encoder.encode_left(pixels, grid, batch, layer, true), own)
+        };
+        Ok(match cores {
+            1 => batches.into_iter().flat_map(run).collect(),
+            _ => batches.into_par_iter().flat_map_iter(run).collect(),
+        })
+    }
+}
