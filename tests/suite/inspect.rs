@@ -11,6 +11,7 @@ use assert_cmd::Command;
 use ndarray::ArrayD;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::Value;
+use ssmprobe::model::explain::removal::{Mode, Removal};
 use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
 use tempfile::TempDir;
@@ -402,6 +403,105 @@ fn the_stability_of_an_order_is_measured_and_drawn() {
     let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     figures.args(["figures", "--stability"]).arg(&file).arg("--out").arg(&drawn).assert().success();
     assert!(fs::read_to_string(drawn).expect("a drawing").contains("Other seeds"));
+}
+
+/// Every mode: arrays of the names and lengths that were promised, and what must hold between them.
+#[test]
+fn tokens_are_removed_in_every_mode() {
+    let out = TempDir::new().expect("a folder");
+    let mut command = inspect(out.path());
+    command.arg("--image").arg(fixture("images/one.png")).arg("--probe").arg(fixture("probes"));
+    command.args([
+        "--causal",
+        "frozen,rerouted,patches,pixels",
+        "--steps",
+        "5",
+        "--seed",
+        "3",
+        "--class",
+        "1",
+    ]);
+    let (code, said) = stderr(&mut command);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("whole images more for every image"), "the cost is said: {said}");
+    for probe in probes() {
+        let stem = probe.file_stem().expect("a stem").to_string_lossy().into_owned();
+        let found = arrays(&out.path().join(format!("one/{stem}.causal.npz")));
+        let whole = arrays(&out.path().join(format!("one/{stem}.npz")));
+        let all: Removal = serde_json::from_value(json(out.path().join(format!("one/{stem}.causal.json"))))
+            .expect("removal curves");
+        assert_eq!(found["fraction"].as_slice().expect("a row"), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+        assert_eq!((all.class.0, all.modes.len(), all.grid.len()), (1, 4, 16), "{stem}");
+        let mut names = BTreeSet::from(["fraction".to_owned()]);
+        for (mode, curves) in &all.modes {
+            let head = all.head.as_str();
+            let nonlinear = ["transformer", "deepsets", "bi-gru", "cls"].contains(&head);
+            let none = (*mode == Mode::Frozen && nonlinear) || (*mode == Mode::Rerouted && head == "cls");
+            assert_eq!(curves.found().is_none(), none, "{stem}, {}: {curves:?}", mode.id());
+            for ranking in curves.found().into_iter().flat_map(|curves| curves.keys()) {
+                for way in ["deletion", "insertion"] {
+                    let name = format!("{}_{way}_{ranking}", mode.id());
+                    let curve = &found[&name];
+                    assert_eq!(curve.len(), 6, "{stem}, {name}");
+                    // Where all tokens are there, the logit is the image's.
+                    let ends = if way == "deletion" { curve[[0]] } else { curve[[5]] };
+                    assert!(
+                        close(f64::from(ends), f64::from(whole["logits"][[1]])),
+                        "{stem}, {name}: {ends}"
+                    );
+                    let probability = &found[&format!("{name}_probability")];
+                    assert!(probability.iter().all(|p| (0.0..=1.0).contains(p)), "{stem}, {name}");
+                    assert_eq!(found[&format!("{name}_margin")].len(), 6);
+                    names.extend([name.clone(), format!("{name}_margin"), format!("{name}_probability")]);
+                }
+            }
+        }
+        for (id, ranked) in all.rankings.iter().filter(|(_, ranked)| ranked.found().is_some()) {
+            let mut order: Vec<f32> = found[&format!("ranking_{id}")].iter().copied().collect();
+            assert_eq!(order.len(), ranked.found().expect("found").order.len());
+            order.sort_by(f32::total_cmp);
+            assert!(order.into_iter().eq((0..16).map(|token| token as f32)), "{stem}, {id}");
+            names.insert(format!("ranking_{id}"));
+        }
+        assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), names, "{stem}");
+    }
+    // What is drawn from the file.
+    let drawn = out.path().join("removal.svg");
+    let file = probes()[0].with_extension("causal.json");
+    let file = out.path().join("one").join(file.file_name().expect("a name"));
+    let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    figures
+        .args(["figures", "--mode", "pixels", "--quantity", "margin", "--step", "3", "--causal"])
+        .arg(file);
+    figures.arg("--out").arg(&drawn).assert().success();
+    assert!(fs::read_to_string(drawn).expect("a drawing").contains("Share taken away"));
+}
+
+#[test]
+fn curves_are_the_same_again_and_mistakes_are_named() {
+    let out = TempDir::new().expect("a folder");
+    let curves = |folder: &str, batch: &str| {
+        let mut command = inspect(&out.path().join(folder));
+        command
+            .arg("--image")
+            .arg(fixture("images"))
+            .arg("--probe")
+            .arg(fixture("probes/sinkhorn.safetensors"));
+        command.args(["--causal", "patches,rerouted", "--steps", "4", "--batch", batch]).assert().success();
+        fs::read(out.path().join(folder).join("two/sinkhorn.causal.npz")).expect("the curves")
+    };
+    assert_eq!(curves("one", "1"), curves("two", "3"));
+    let said = |arguments: &[&str]| {
+        let mut command = inspect(out.path());
+        command.arg("--image").arg(fixture("images")).arg("--probe").arg(fixture("probes"));
+        stderr(command.args(arguments))
+    };
+    let (code, text) = said(&["--causal", "frozen,melted"]);
+    assert!(code == 2 && text.contains("`melted` is none of frozen, rerouted, patches, pixels"), "{text}");
+    let (code, text) = said(&["--causal", "frozen", "--steps", "0"]);
+    assert!(code == 2 && text.contains("from 1 to 1000"), "{text}");
+    let (code, text) = said(&["--steps", "4"]);
+    assert!(code == 2 && text.contains("--causal"), "{text}");
 }
 
 #[test]

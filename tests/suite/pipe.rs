@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{Failure, Steps};
+use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
@@ -22,12 +23,14 @@ use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{self, ImageSource, Split};
 use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::{Mode, RemovalSpec};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Picture;
 use ssmprobe::model::train::run::StepLosses;
 
 use crate::evaluation;
+use crate::pictures::small;
 use crate::state::{backbone, probe, trace};
 use crate::training_window::{facts, metric, reading};
 
@@ -87,6 +90,8 @@ fn every_request_survives_a_pipe() {
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject, image, place: place.clone(), seed, draw };
+    let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], steps: 7, seed };
+    let removal = RemovalRequest { subject, place: place.clone(), class: class.clone(), spec, draw };
     let explain = Explain { asked: vec![item], class, settings };
     let requests = [
         Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
@@ -94,6 +99,7 @@ fn every_request_survives_a_pipe() {
         Request::Compute(JOB, Compute::ExplainMany(explain)),
         Request::Compute(JOB, Compute::Evaluate(EvalRequest { part, subjects: vec![subject], settings })),
         Request::Compute(JOB, Compute::Stability(stability)),
+        Request::Compute(JOB, Compute::Removal(removal)),
         Request::Fetch(JOB, open),
         Request::Fetch(JOB, Fetch::Plan(draft())),
         Request::Fetch(JOB, Fetch::Begin(draft())),
@@ -116,6 +122,7 @@ fn every_request_survives_a_pipe() {
         Request::Compute(_, Compute::ExplainMany(_)),
         Request::Compute(_, Compute::Evaluate(_)),
         Request::Compute(_, Compute::Stability(_)),
+        Request::Compute(_, Compute::Removal(_)),
         Request::Fetch(_, Fetch::OpenBackbone { .. }),
         Request::Fetch(_, Fetch::Plan(_)),
         Request::Fetch(_, Fetch::Begin(_)),
@@ -193,6 +200,8 @@ fn every_event_survives_a_pipe() {
         Event::Evaluated { job: JOB, answer: evaluated(Ok(evaluation::evaluation(&part, "gap"))) },
         Event::Evaluated { job: JOB, answer: evaluated(Err(fault())) },
         Event::StabilityMeasured { job: JOB, answer },
+        Event::RemovalMeasured { job: JOB, answer: Ok(Arc::new(small::removal())) },
+        Event::RemovalMeasured { job: JOB, answer: Err(fault()) },
         Event::Recognised { job: JOB, found: kinds.into() },
         Event::Explained { job: JOB, seen },
         training(TrainEvent::Planned(Box::new(facts()))),
@@ -221,6 +230,7 @@ fn every_event_survives_a_pipe() {
         Event::DatasetOpened { .. },
         Event::Evaluated { .. },
         Event::StabilityMeasured { .. },
+        Event::RemovalMeasured { .. },
         Event::Recognised { .. },
         Event::Explained { .. },
         Event::Training { news: TrainEvent::Planned(_), .. },

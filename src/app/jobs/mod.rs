@@ -87,6 +87,8 @@ pub enum Compute {
     Evaluate(evaluate::EvalRequest),
     /// Measure how stable the order of one image is.
     Stability(stability::StabilityRequest),
+    /// Remove the tokens of one image.
+    Removal(removal::RemovalRequest),
 }
 
 impl Compute {
@@ -111,6 +113,9 @@ impl Compute {
             Self::Stability(spec) => {
                 Event::StabilityMeasured { job, answer: stability::run(engine, spec, reporter)? }
             }
+            Self::Removal(spec) => {
+                Event::RemovalMeasured { job, answer: removal::run(engine, spec, reporter)? }
+            }
             Self::Evaluate(spec) => {
                 let tell = &mut |answer| tell(Event::Evaluated { job, answer });
                 return evaluate::run(engine, spec, reporter, tell);
@@ -122,7 +127,7 @@ impl Compute {
 
     /// Whether it takes so long that others are done in its middle, and it never in theirs.
     pub fn is_long(&self) -> bool {
-        matches!(self, Self::Evaluate(_) | Self::Stability(_))
+        matches!(self, Self::Evaluate(_) | Self::Stability(_) | Self::Removal(_))
     }
 
     /// Whether it computes on the device of open backbones.
@@ -251,6 +256,13 @@ pub enum Event {
         /// It.
         answer: stability::StabilityAnswer,
     },
+    /// Removal curves of one image.
+    RemovalMeasured {
+        /// The job.
+        job: JobId,
+        /// They.
+        answer: removal::RemovalAnswer,
+    },
     /// What dropped files are.
     Recognised {
         /// The job.
@@ -344,6 +356,7 @@ impl Event {
             | Self::DatasetOpened { job, .. }
             | Self::Evaluated { job, .. }
             | Self::StabilityMeasured { job, .. }
+            | Self::RemovalMeasured { job, .. }
             | Self::Recognised { job, .. }
             | Self::Explained { job, .. }
             | Self::Training { job, .. }

@@ -1,11 +1,103 @@
 //! Removal curves of one image: the encoder's passes on the thread that owns it, everything else on all cores.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::evaluate::EvalProbe;
 use super::tokens::TokenReader;
-use super::{JobError, Unit};
+use super::{BackboneId, ClassChoice, JobError, Reporter, Unit};
+use crate::app::user_error::UserError;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::Pixels;
-use crate::model::explain::removal::{Mode, Passes};
+use crate::model::data::ImageSource;
+use crate::model::explain::removal::{Image, Mode, Passes, Removal, RemovalSpec, Subject, measure};
+use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
+
+/// Remove the tokens of one image, and ask a probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemovalRequest {
+    /// The probe.
+    pub subject: EvalProbe,
+    /// The image.
+    pub place: ImageSource,
+    /// The class.
+    pub class: ClassChoice,
+    /// What is asked.
+    pub spec: RemovalSpec,
+    /// What seeds random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
+    pub draw: u64,
+}
+
+/// The curves, or why there are none.
+pub type RemovalAnswer = Result<Arc<Removal>, UserError>;
+
+/// Computes them.
+pub fn run(
+    engine: &mut Engine,
+    request: &RemovalRequest,
+    reporter: &mut dyn Reporter,
+) -> Result<RemovalAnswer, JobError> {
+    JobError::answer(curves(engine, request, reporter))
+}
+
+fn curves(
+    engine: &mut Engine,
+    request: &RemovalRequest,
+    reporter: &mut dyn Reporter,
+) -> Result<Removal, JobError> {
+    let RemovalRequest { subject, place, class, spec, draw } = request;
+    let EvalProbe { probe, backbone, change } = *subject;
+    // A copy: the probe may be closed meanwhile.
+    let loaded = engine.probe(probe)?.clone();
+    let photo = (engine.env.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))?;
+    let class = match class {
+        ClassChoice::Predicted => None,
+        ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(JobError::failed)?),
+    };
+    let reader = &engine.backbone(backbone)?.reader;
+    let pixels = reader.prepare(&photo).map_err(JobError::Failed)?;
+    let tokens = reader.forward(std::slice::from_ref(&pixels)).map_err(JobError::failed)?.swap_remove(0);
+    let reading = Reading { change, tokens: reader.changes(&loaded.probe), ..Reading::default() };
+    let image = Image {
+        name: place.short(),
+        tokens: &tokens,
+        pixels: &pixels,
+        seen: &reader.preprocessor.seen(&pixels),
+        seed: *draw,
+        why_not_left: reader.backbone.why_not_left(),
+    };
+    let subject = Subject { probe: &loaded.probe, name: loaded.name(), reading, class };
+    let mut passes = EnginePasses { engine, reporter, backbone, pixels: &pixels };
+    measure(&[subject], &image, spec, &mut passes)?.swap_remove(0).map_err(JobError::failed)
+}
+
+/// The passes of one image through an open backbone: others may ask the engine between them.
+struct EnginePasses<'a> {
+    engine: &'a mut Engine,
+    reporter: &'a mut dyn Reporter,
+    backbone: BackboneId,
+    pixels: &'a Pixels,
+}
+
+impl Passes for EnginePasses<'_> {
+    type Error = JobError;
+
+    fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), JobError> {
+        self.reporter.progress(&told(mode), done as u64, Some(total as u64), UNIT);
+        self.reporter.pause(self.engine)
+    }
+
+    fn left(&mut self, sets: &[&[usize]]) -> Result<Vec<Tokens>, JobError> {
+        left(&self.engine.backbone(self.backbone)?.reader, self.pixels, sets).map_err(JobError::failed)
+    }
+
+    fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, JobError> {
+        self.engine.backbone(self.backbone)?.reader.forward(pictures).map_err(JobError::failed)
+    }
+}
 
 /// What is told of curves that are computed.
 pub fn told(mode: Mode) -> String {

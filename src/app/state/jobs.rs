@@ -50,6 +50,8 @@ pub enum JobKind {
     Evaluate,
     /// Measures how stable an order is.
     Stability,
+    /// Removes the tokens of an image.
+    Removal,
 }
 
 /// How serious a note is.

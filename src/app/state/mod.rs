@@ -18,6 +18,7 @@ mod notes;
 mod open;
 mod recent;
 mod relative;
+mod removal;
 mod restore;
 mod reveal;
 mod run_choice;
@@ -46,6 +47,7 @@ use self::jobs::Failure;
 pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
 pub use self::notes::{MAX_NOTE, Note, Notes};
+pub use self::removal::Removals;
 pub use self::reveal::{Place, Reveal};
 use self::run_choice::RunChoice;
 pub use self::sheet::{ImageMap, Sheet};
@@ -99,6 +101,8 @@ pub struct State {
     pub evaluations: Evaluations,
     /// How stable orders are.
     pub stabilities: Stabilities,
+    /// Removal curves.
+    pub removals: Removals,
     /// How the panes stand, as the window says it, where something was changed.
     pub layout: Value,
     /// Counts the changes of the layout.

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use super::scene::{Box2, Identity, Raster, Scene, Stroke};
 use super::theme::{Color, Theme};
 use crate::model::grid::Grid;
-use crate::model::trace::Trace;
+use crate::model::trace::{Picture, Trace};
 
 /// Height over width of the picture; of the grid where there is no picture.
 pub fn aspect(trace: &Trace) -> f32 {
-    let seen = &trace.seen;
+    aspect_of(&trace.seen, trace.grid)
+}
+
+/// The same of a picture and its grid.
+pub fn aspect_of(seen: &Picture, grid: Grid) -> f32 {
     if seen.rgb.is_empty() {
-        trace.grid.rows as f32 / trace.grid.cols.max(1) as f32
+        grid.rows as f32 / grid.cols.max(1) as f32
     } else {
         seen.height as f32 / seen.width as f32
     }
@@ -19,18 +23,22 @@ pub fn aspect(trace: &Trace) -> f32 {
 
 /// Draws the picture into `rect`, its colours faded by `fade` (0 to 1) into a grey near the ground.
 pub fn seen(scene: &mut Scene, theme: &Theme, trace: &Trace, rect: Box2, fade: f32) {
-    let seen = &trace.seen;
+    seen_of(scene, theme, (&trace.seen, trace.grid), rect, fade);
+}
+
+/// The same of a picture and its grid.
+pub fn seen_of(scene: &mut Scene, theme: &Theme, (seen, grid): (&Picture, Grid), rect: Box2, fade: f32) {
     if seen.rgb.is_empty() {
         scene.fill(rect, theme.faint);
     } else {
-        let raster = Raster::new(seen.width, seen.height, pixels(trace, theme, fade));
+        let raster = Raster::new(seen.width, seen.height, pixels(seen, theme, fade));
         scene.image(rect, raster, true, None);
     }
-    scene.target(rect, Identity::Grid(trace.grid));
+    scene.target(rect, Identity::Grid(grid));
 }
 
-fn pixels<'a>(trace: &'a Trace, theme: &'a Theme, fade: f32) -> impl Iterator<Item = Color> + 'a {
-    trace.seen.rgb.chunks_exact(3).map(move |p| {
+fn pixels<'a>(seen: &'a Picture, theme: &'a Theme, fade: f32) -> impl Iterator<Item = Color> + 'a {
+    seen.rgb.chunks_exact(3).map(move |p| {
         let color = Color { r: p[0], g: p[1], b: p[2], a: 255 };
         if fade <= 0.0 {
             return color;

@@ -13,6 +13,7 @@ pub(crate) mod photo;
 pub mod plot;
 pub(crate) mod predictions;
 pub(crate) mod ranks;
+pub mod removal;
 pub(crate) mod scan_path;
 pub(crate) mod scores;
 pub mod stability;
@@ -42,10 +43,13 @@ pub fn find(id: &str) -> Option<&'static dyn Figure> {
     FIGURES.iter().copied().find(|figure| figure.id() == id)
 }
 
-/// Every picture there is, and what it is of: a trace, a run, an evaluation or a stability.
+/// Every picture there is, and what it is of: a trace, a run, an evaluation, a stability or removal curves.
 pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
     let figures = FIGURES.iter().map(|figure| (figure.info(), "trace"));
     let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "run"));
     let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "evaluation"));
-    figures.chain(curves).chain(overviews).chain([(stability::INFO, "stability")])
+    figures
+        .chain(curves)
+        .chain(overviews)
+        .chain([(stability::INFO, "stability"), (removal::INFO, "removal curves")])
 }

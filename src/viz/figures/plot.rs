@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::model::explain::evaluation::{self, Evaluation};
+use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::model::trace::{Trace, slug};
 use crate::viz::draw::{Map, Scene, Table, Theme};
@@ -112,6 +113,8 @@ pub enum Source<'a> {
     Evaluation(&'a Evaluation),
     /// How stable an order is.
     Stability(&'a Stability),
+    /// Removal curves.
+    Removal(&'a Removal),
 }
 
 impl Source<'_> {
@@ -122,6 +125,7 @@ impl Source<'_> {
             Self::Against(_) => "against",
             Self::Evaluation(_) => "evaluation",
             Self::Stability(_) => "stability",
+            Self::Removal(_) => "causal",
         }
     }
 
@@ -131,6 +135,7 @@ impl Source<'_> {
             Self::Trace(_) | Self::Against(_) => "trace.json",
             Self::Evaluation(_) => evaluation::ENDING,
             Self::Stability(_) => "stability.json",
+            Self::Removal(_) => "causal.json",
         }
     }
 
@@ -145,6 +150,7 @@ impl Source<'_> {
             }
             Self::Evaluation(evaluation) => evaluation.to_json().map_err(|error| error.to_string()),
             Self::Stability(stability) => serde_json::to_string(stability).map_err(|error| error.to_string()),
+            Self::Removal(removal) => serde_json::to_string(removal).map_err(|error| error.to_string()),
         }
     }
 }

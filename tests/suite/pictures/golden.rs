@@ -18,6 +18,7 @@ use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::Part;
 use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::Plot;
+use ssmprobe::viz::figures::removal::{RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export, find};
 
@@ -72,6 +73,13 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     let more = [
         ("routing_maps-weights", of(routing, MapOf::Weights)),
         ("stability", plot(&StabilityPlot(small::stability().into()))),
+        (
+            "removal",
+            plot(&RemovalPlot {
+                view: RemovalView::new(&small::removal()),
+                removal: small::removal().into(),
+            }),
+        ),
         ("training", plot(&small::training(Part::Both, false))),
         ("training_loss-log", plot(&small::training(Part::Loss, true))),
         ("comparison", side.expect("something to see")),

@@ -19,7 +19,7 @@ mod plots;
 mod pointer;
 mod rulers;
 mod screen;
-mod small;
+pub mod small;
 mod words;
 
 use ssmprobe::model::trace::Trace;
@@ -66,6 +66,7 @@ const READ_BACK: &[(&str, fn())] = &[
     ("confusion", classes::confusion),
     ("scatter", classes::scatter),
     ("stability", plots::stability),
+    ("removal", plots::removal),
     ("training", plots::training),
     ("training_loss", plots::training_loss),
     ("training_accuracy", plots::training_accuracy),

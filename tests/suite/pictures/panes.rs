@@ -9,6 +9,7 @@ use ssmprobe::app::jobs::{Compute, Event, Request, stability};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::ThemeChoice;
 use ssmprobe::app::window::panels::{self, PanelPlace};
+use ssmprobe::model::explain::removal::Mode;
 
 use super::pointer::{painted, showing};
 use super::small;
@@ -41,12 +42,17 @@ fn full() -> Window {
     let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
     for column in columns {
         window.harness.state_mut().dispatch(Command::MeasureStability(column));
+        window.harness.state_mut().dispatch(Command::RemoveTokens(column, vec![Mode::Frozen]));
     }
     window.answer_with(|request| match request {
         Request::Compute(job, Compute::Stability(ask)) => {
             let result = Ok(small::stability().into());
             let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
             vec![Event::StabilityMeasured { job, answer }, Event::Finished(job)]
+        }
+        Request::Compute(job, Compute::Removal(_)) => {
+            let answer = Ok(small::removal().into());
+            vec![Event::RemovalMeasured { job, answer }, Event::Finished(job)]
         }
         other => window::good(other),
     });

@@ -1,15 +1,20 @@
 //! Pictures with data of their own, the stability of an order and training curves, and several probes side by side.
 
+use std::sync::Arc;
+
+use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::{self, Part, Series, TrainingPlot};
+use ssmprobe::viz::figures::plot::Plot;
+use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{Options, export, find};
 
 use super::lists::height;
-use super::marks::{Axes, Marks, at, coloured, near};
+use super::marks::{Axes, Marks, at, coloured, near, pixel};
 use super::small::{self, ACCURACIES, GRID, LOSSES, SPREAD, STEPS, VOICES};
 use super::{looks, plotted};
 use crate::close::assert_close;
@@ -39,6 +44,57 @@ pub fn stability() {
         let band = marks.fills(marks.swatch("Random orders, 5 to 95 %"));
         let band = band.iter().find(|band| near(band.h, axes.area.h)).expect("a band");
         assert!(near(band.x, axes.x.at(-0.18)) && near(band.right(), axes.x.at(0.12)));
+    }
+}
+
+#[test]
+pub fn removal() {
+    let removed = Arc::new(small::removal());
+    for theme in looks() {
+        let mut view = RemovalView::new(&removed);
+        assert_eq!((view.mode, view.ranking.as_str(), view.step), (Mode::Frozen, "evidence", 2));
+        let marks = plotted(&RemovalPlot { removal: removed.clone(), view: view.clone() }, &theme);
+        for (way, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
+            let axes = marks.axes(way);
+            assert!(axes.x.rises() && axes.x_name == name, "{}", axes.x_name);
+            let curve = |values: &[f64]| -> Vec<Point> {
+                removed.fraction.iter().zip(values).map(|(x, y)| axes.at(*x, *y)).collect()
+            };
+            let evidence = marks.lines(marks.swatch("Evidence"), 5);
+            assert_close(name, evidence[way].to_vec(), curve(&small::REMOVED[way]), 0.02);
+            let random = removed.modes[&Mode::Frozen].found().expect("curves");
+            let mean = marks.lines(marks.swatch("Random, mean"), 5);
+            assert_close(name, mean[way].to_vec(), curve(&random["random"][way].logit), 0.02);
+            let band = marks.areas(marks.swatch("Random, 5 to 95 %"));
+            let mut edge = curve(&random["random_high"][way].logit);
+            edge.extend(curve(&random["random_low"][way].logit).into_iter().rev());
+            assert_close(name, band[way].to_vec(), edge, 0.02);
+            // The step that is shown.
+            let rule = marks.lines(theme.ink, 2);
+            let rule =
+                rule.iter().filter(|line| near(line[0][0], axes.x.at(0.5)) && near(line[1][0], line[0][0]));
+            assert_eq!(rule.count(), 1, "{name}");
+        }
+        // Half of the tokens: the first six of the ranking are gone on the left, and alone there on the right.
+        let ranked = removed.rankings["evidence"].found().expect("a ranking");
+        let covers = marks.rasters(GRID.cols, GRID.rows);
+        assert_eq!(covers.len(), 2);
+        for (way, (_, cover)) in covers.iter().enumerate() {
+            for (at, token) in ranked.order.iter().enumerate() {
+                let hidden = pixel(cover, token % GRID.cols, token / GRID.cols).a > 0;
+                assert_eq!(hidden, (at < 6) == (way == 0), "token {token}, way {way}");
+            }
+        }
+        assert!(marks.has("Evidence, 6 of 12 tokens left"));
+        view.quantity = Quantity::Probability;
+        view.step = 0;
+        let marks = plotted(&RemovalPlot { removal: removed.clone(), view: view.clone() }, &theme);
+        assert!(marks.has("Evidence, 12 of 12 tokens left") && marks.has("Evidence, 1 of 12 tokens left"));
+        assert!(marks.axes(0).y_name == "Probability of heron");
+        view.mode = Mode::Patches;
+        let plot = RemovalPlot { removal: removed.clone(), view };
+        let why = Plot::draw_column(&plot, &theme, export::points(85.0)).expect_err("nothing of patches");
+        assert_eq!(why.0, "No patch is known");
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::{Curve, Found, Mode, Ranked, Removal};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{
@@ -288,6 +289,50 @@ pub fn stability() -> Stability {
         null: (-0.18, 0.12),
     }
 }
+
+/// Removal curves of four steps: one ranking beside random orders, none of another; nothing of patches.
+pub fn removal() -> Removal {
+    let curve = |logit: [f64; 5]| Curve {
+        margin: Some(logit.iter().map(|x| x - 1.0).collect()),
+        probability: logit.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+        logit: logit.to_vec(),
+    };
+    let order = vec![5, 2, 11, 0, 7, 9, 1, 3, 10, 4, 6, 8];
+    let values = (0..N).map(|token| order.iter().rev().position(|own| *own == token).expect("all") as f64);
+    let ranked = Ranked { values: values.collect(), order };
+    let curves = [
+        ("evidence", REMOVED),
+        ("random", [[3.0, 2.5, 1.8, 1.0, 0.1], [0.2, 1.1, 1.9, 2.4, 3.0]]),
+        ("random_low", [[3.0, 2.2, 1.4, 0.6, -0.2], [-0.1, 0.8, 1.6, 2.2, 3.0]]),
+        ("random_high", [[3.0, 2.8, 2.2, 1.4, 0.4], [0.5, 1.4, 2.2, 2.6, 3.0]]),
+    ];
+    let curves = curves.into_iter().map(|(id, ways)| (id.to_owned(), ways.map(curve))).collect();
+    let none = |none: &str| none.to_owned();
+    Removal {
+        image: "pond.png".into(),
+        probe: "gap".into(),
+        head: "gap".into(),
+        reading: Reading::default(),
+        grid: GRID,
+        seen: picture(),
+        class: (1, "heron".into()),
+        rival: Some(0),
+        fraction: vec![0.0, 0.25, 0.5, 0.75, 1.0],
+        rankings: [
+            ("evidence".to_owned(), Found::Some(ranked)),
+            ("weight".to_owned(), Found::None { none: none("It is the same for all tokens") }),
+        ]
+        .into(),
+        modes: [
+            (Mode::Frozen, Found::Some(curves)),
+            (Mode::Patches, Found::None { none: none("No patch is known") }),
+        ]
+        .into(),
+    }
+}
+
+/// What is left of the class by evidence, taken away and put back.
+pub const REMOVED: [[f64; 5]; 2] = [[3.0, 1.0, -0.5, -1.2, -1.5], [1.0, 2.6, 3.4, 3.3, 3.0]];
 
 pub const STEPS: [f64; 4] = [5.0, 15.0, 25.0, 35.0];
 /// Loss and accuracy of either head at these steps.

@@ -14,6 +14,7 @@ use ssmprobe::app::state::settings::{LibrarySections, ThemeChoice};
 use ssmprobe::app::state::{GalleryFilter, Outcome, State};
 use ssmprobe::model::data::Split;
 use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::viz::draw::hover::Hover;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::{FIGURES, Options};
@@ -55,7 +56,7 @@ macro_rules! commands {
 
 commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
-    CloseDataset: Step, Evaluate: Aside, MeasureStability: Aside, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
+    CloseDataset: Step, Evaluate: Aside, MeasureStability: Aside, RemoveTokens: Aside, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
     Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
@@ -123,6 +124,7 @@ impl Kind {
             Self::CloseDataset => Command::CloseDataset(dataset),
             Self::Evaluate => Command::Evaluate { all: a.is_multiple_of(2) },
             Self::MeasureStability => Command::MeasureStability(column),
+            Self::RemoveTokens => Command::RemoveTokens(column, vec![Mode::ALL[usize::from(b) % 4]]),
             Self::SetGalleryFilter => {
                 let outcome = if a.is_multiple_of(2) { Outcome::Wrong } else { Outcome::Any };
                 Command::SetGalleryFilter(Box::new(GalleryFilter {

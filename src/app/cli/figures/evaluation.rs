@@ -1,4 +1,4 @@
-//! Pictures of what probes made of a dataset, and of one image's stability, from the files that the
+//! Pictures of what probes made of a dataset, and of one image's stability and removal curves, from the files that the
 //! window saves beside a figure.
 
 use std::path::{Path, PathBuf};
@@ -11,10 +11,12 @@ use clap::{Args, ValueEnum};
 use super::{Figures, source};
 use crate::app::terminal::stdout::say;
 use crate::model::explain::evaluation::Evaluation;
+use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::viz::export;
 use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, MapOf, OVERVIEWS};
 use crate::viz::figures::plot::{EvaluationPlot, Plot};
+use crate::viz::figures::removal::{self, Quantity, RemovalPlot, RemovalView};
 use crate::viz::figures::stability::{self, StabilityPlot};
 
 /// What is drawn of evaluations.
@@ -27,6 +29,18 @@ pub struct EvaluationFlags {
     /// The stability of one image's order, as the window saves it beside its figure (JSON)
     #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation"], value_name = "FILE")]
     stability: Option<PathBuf>,
+    /// Removal curves of one image, as `ssmprobe inspect --causal` and the window write them (JSON)
+    #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation", "stability"], value_name = "FILE")]
+    causal: Option<PathBuf>,
+    /// Where tokens were removed: frozen, rerouted, patches or pixels [default: the first in the file]
+    #[arg(long, requires = "causal", value_name = "MODE")]
+    mode: Option<String>,
+    /// What is read of the class: logit, margin or probability
+    #[arg(long, requires = "causal", default_value = "logit", value_name = "NAME")]
+    quantity: String,
+    /// Ranking whose picture is drawn, at the step that --step names [default: the first in the file]
+    #[arg(long, requires = "causal", value_name = "ID")]
+    ranking: Option<String>,
     /// The measure by class, and on the x axis of a scatter
     #[arg(long, requires = "evaluation", value_name = "NAME")]
     measure: Option<String>,
@@ -94,12 +108,42 @@ enum Maps {
 impl EvaluationFlags {
     /// Whether there are any.
     pub fn are_named(&self) -> bool {
-        !self.evaluation.is_empty() || self.stability.is_some()
+        !self.evaluation.is_empty() || self.has_one_figure()
     }
 
-    /// Whether it is a stability, which has one figure.
-    pub fn is_stability(&self) -> bool {
-        self.stability.is_some()
+    /// Whether it is a stability or removal curves, which have one figure each.
+    pub fn has_one_figure(&self) -> bool {
+        self.stability.is_some() || self.causal.is_some()
+    }
+
+    /// Removal curves of a file, as the flags show them.
+    fn removal(&self, path: &Path, step: Option<usize>) -> anyhow::Result<RemovalPlot> {
+        let removal: Removal = serde_json::from_str(&text(path)?)
+            .with_context(|| format!("{} holds no removal curves", path.display()))?;
+        let mut view = RemovalView::new(&removal);
+        if let Some(asked) = &self.mode {
+            let mode = removal.modes.keys().find(|mode| mode.id() == asked);
+            let ids = || removal.modes.keys().map(|mode| mode.id()).collect::<Vec<_>>().join(", ");
+            view.mode = *mode.with_context(|| format!("--mode {asked}: the file has {}", ids()))?;
+        }
+        let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.id() == self.quantity);
+        let ids = || Quantity::ALL.map(Quantity::id).join(", ");
+        view.quantity =
+            quantity.with_context(|| format!("--quantity {}: choose {}", self.quantity, ids()))?;
+        if let Some(asked) = &self.ranking {
+            let known = removal.rankings.get(asked).and_then(|ranked| ranked.found());
+            let ids = || removal.rankings.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            known.with_context(|| format!("--ranking {asked}: not found among {}", ids()))?;
+            view.ranking = asked.clone();
+        }
+        let last = removal.fraction.len().saturating_sub(1);
+        if let Some(step) = step {
+            if step > last {
+                bail!("--step {step}: the curves have steps 0 to {last}");
+            }
+            view.step = step;
+        }
+        Ok(RemovalPlot { removal: Arc::new(removal), view })
     }
 
     /// The measure of this name, of an evaluation that has it.
@@ -118,16 +162,22 @@ impl Figures {
     pub(super) fn evaluated(&self) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
         let (theme, width) = (self.theme(), export::points(self.width));
-        let plot: Box<dyn Plot> = match &self.evaluations.stability {
-            Some(path) => {
-                if self.figure.iter().any(|id| id != stability::INFO.id) {
-                    bail!("--figure: a stability has one figure, stability");
-                }
+        let one = |what: &str, own: &str| match self.figure.iter().any(|id| id != own) {
+            true => bail!("--figure: {what} one figure, {own}"),
+            false => Ok(()),
+        };
+        let plot: Box<dyn Plot> = match (&self.evaluations.stability, &self.evaluations.causal) {
+            (_, Some(path)) => {
+                one("removal curves have", removal::INFO.id)?;
+                Box::new(self.evaluations.removal(path, self.step)?)
+            }
+            (Some(path), _) => {
+                one("a stability has", stability::INFO.id)?;
                 let read: Stability = serde_json::from_str(&text(path)?)
                     .with_context(|| format!("{} is not a stability", path.display()))?;
                 Box::new(StabilityPlot(Arc::new(read)))
             }
-            None => Box::new(self.overview()?),
+            (None, None) => Box::new(self.overview()?),
         };
         let scene = plot.draw_column(&theme, width)?;
         export::save(out, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?;

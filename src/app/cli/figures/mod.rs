@@ -181,10 +181,10 @@ impl Figures {
     fn check(&self) -> Result<(), Usage> {
         let drawn = !self.trace.is_empty() || self.evaluations.are_named();
         if !drawn && self.scan.is_empty() && self.run.is_empty() {
-            let sources = "--trace FILE, --scan NAME, --run RUN, --evaluation FILE or --stability FILE";
+            let sources = "--trace, --scan, --run, --evaluation, --stability or --causal";
             return Err(Usage(format!("give what to draw: {sources}; --list shows the figures")));
         }
-        if drawn && self.figure.is_empty() && !self.evaluations.is_stability() {
+        if drawn && self.figure.is_empty() && !self.evaluations.has_one_figure() {
             return Err(Usage("give the figure to draw: --figure ID; --list shows them".into()));
         }
         match self.out {

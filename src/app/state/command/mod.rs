@@ -25,6 +25,7 @@ use crate::app::jobs::{
 };
 use crate::model::data::Split;
 use crate::model::explain::intervention::Intervention;
+use crate::model::explain::removal::Mode;
 use crate::viz::Options;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
@@ -53,6 +54,8 @@ pub enum Command {
     },
     /// Measure how stable the order of a column is.
     MeasureStability(ColumnId),
+    /// Remove the tokens of a column in these modes, and read the class.
+    RemoveTokens(ColumnId, Vec<Mode>),
     /// Show these images in the gallery.
     SetGalleryFilter(Box<GalleryFilter>),
     /// Set what overviews of a dataset show.
@@ -190,6 +193,7 @@ impl State {
                 None => Vec::new(),
             },
             Command::MeasureStability(column) => self.measure_stability(column),
+            Command::RemoveTokens(column, modes) => self.remove_tokens(column, modes),
             Command::Evaluate { all } => self.evaluate_probes(all),
             Command::SetGalleryFilter(filter) => {
                 self.gallery_filter = *filter;

@@ -21,6 +21,7 @@ pub mod placeholder;
 mod plot_view;
 mod probe_rows;
 mod probe_table;
+mod removal;
 mod stability;
 mod tile;
 mod tokens;
@@ -112,6 +113,7 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     panels.push(Box::new(contact_sheet::ContactSheet::default()));
     panels.push(Box::new(tokens::Tokens::default()));
     panels.push(Box::new(stability::StabilityPane::default()));
+    panels.push(Box::new(removal::RemovalPane::default()));
     panels.extend(overviews);
     panels.push(Box::new(probe_table::ProbeTable::default()));
     panels.push(Box::new(training::Training::default()));

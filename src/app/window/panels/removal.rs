@@ -1,0 +1,158 @@
+//! Removal curves of the shown image, as a pane: what is computed on request, and the picture at the step that is scrubbed to.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use egui::{ComboBox, Role, Slider, Ui, WidgetInfo};
+
+use super::plot_view::PlotView;
+use super::{Panel, PanelContext, placeholder};
+use crate::app::jobs::ColumnId;
+use crate::app::state::command::Command;
+use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
+use crate::viz::Info;
+use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
+
+pub struct RemovalPane {
+    /// Where tokens are to be removed.
+    modes: Vec<Mode>,
+    /// What is shown of the curves that were drawn last.
+    view: Option<RemovalView>,
+    /// Curves are known by their address.
+    plot: PlotView<(usize, RemovalView), RemovalPlot>,
+}
+
+impl Default for RemovalPane {
+    fn default() -> Self {
+        Self { modes: RemovalSpec::default().modes, view: None, plot: PlotView::default() }
+    }
+}
+
+impl Panel for RemovalPane {
+    fn info(&self) -> Info {
+        INFO
+    }
+
+    fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
+        Some(cx.column().is_some_and(|column| column.shown.trace().is_some()))
+    }
+
+    fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let Some(column) = cx.focus else { return cx.hint(ui) };
+        if let Some(job) = cx.state.removing(column) {
+            return cx.busy(ui, "Removing tokens", Some(job));
+        }
+        let known = cx.state.removal_of(column).map(|answer| answer.cloned().map_err(Clone::clone));
+        match known {
+            Some(Ok(removal)) => {
+                self.ask(ui, cx, column, "Remove again");
+                self.settings(ui, &removal);
+                self.draw(ui, cx, &removal);
+            }
+            Some(Err(error)) => {
+                self.ask(ui, cx, column, "Remove again");
+                cx.failed(ui, &error);
+            }
+            None => {
+                if cx.trace(ui).is_none() {
+                    return;
+                }
+                self.ask(ui, cx, column, "Remove tokens");
+                let hint = "See whether the class goes when the tokens that count most are taken away first";
+                placeholder::empty(ui, hint);
+            }
+        }
+    }
+}
+
+impl RemovalPane {
+    /// Where tokens are to be removed, and the button that does it; what that costs, where the encoder is asked.
+    fn ask(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: &str) {
+        ui.horizontal_wrapped(|ui| {
+            for mode in Mode::ALL {
+                let mut on = self.modes.contains(&mode);
+                if ui.checkbox(&mut on, mode.name()).on_hover_text(about(mode)).changed() {
+                    self.modes.retain(|own| *own != mode);
+                    self.modes.extend(on.then_some(mode));
+                    self.modes.sort_unstable();
+                }
+            }
+            if ui.add_enabled(!self.modes.is_empty(), egui::Button::new(button)).clicked() {
+                cx.send(Command::RemoveTokens(column, self.modes.clone()));
+            }
+            let spec = RemovalSpec { modes: self.modes.clone(), ..RemovalSpec::default() };
+            let passes = spec.passes(RANKINGS.len());
+            if passes > 0.0 {
+                ui.weak(format!("Costs the encoder up to {passes:.0} whole images"));
+            }
+        });
+    }
+
+    /// What is shown of the curves.
+    fn settings(&mut self, ui: &mut Ui, removal: &Removal) {
+        let view = self.view.get_or_insert_with(|| RemovalView::new(removal));
+        if !removal.modes.contains_key(&view.mode) || removal.rankings.get(&view.ranking).is_none() {
+            *view = RemovalView::new(removal);
+        }
+        ui.horizontal_wrapped(|ui| {
+            let modes = removal.modes.keys().map(|mode| (*mode, mode.name()));
+            choose(ui, "Where tokens are removed", &mut view.mode, modes);
+            let quantities = Quantity::ALL.into_iter().map(|quantity| (quantity, quantity.name()));
+            choose(ui, "What is read", &mut view.quantity, quantities);
+            let rankings = removal.rankings.iter().filter(|(_, ranked)| ranked.found().is_some());
+            let rankings = rankings.map(|(id, _)| (id.clone(), ranking_name(id)));
+            choose(ui, "Which tokens go first", &mut view.ranking, rankings);
+            let last = removal.fraction.len().saturating_sub(1);
+            view.step = view.step.min(last);
+            ui.add(Slider::new(&mut view.step, 0..=last).text("Step"));
+        });
+    }
+
+    fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, removal: &Arc<Removal>) {
+        let Some(view) = self.view.clone() else { return };
+        let key = (Arc::as_ptr(removal).addr(), view.clone());
+        let plot = RemovalPlot { removal: removal.clone(), view };
+        let Some((plot, step, response)) = self.plot.fill(ui, cx, key, plot, RemovalPlot::clone) else {
+            return;
+        };
+        let lines = plot.at(step);
+        response.on_hover_ui_at_pointer(|ui| {
+            ui.label(format!("Step {step}"));
+            for (name, values) in lines {
+                ui.weak(format!("{name}: {values}"));
+            }
+        });
+    }
+}
+
+/// What a mode removes, in a sentence.
+fn about(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Frozen => "The plan and all weights stay; the token's share is dropped",
+        Mode::Rerouted => "The head reads the tokens that are left: scores, plan and kernel are made anew",
+        Mode::Patches => "The encoder reads the patches that are left",
+        Mode::Pixels => "Patches are painted over from what lies around them",
+    }
+}
+
+/// A list to choose from.
+fn choose<'a, T: PartialEq>(
+    ui: &mut Ui,
+    label: &str,
+    value: &mut T,
+    all: impl Iterator<Item = (T, &'a str)>,
+) {
+    let all: Vec<(T, &str)> = all.collect();
+    let shown = all.iter().find(|(own, _)| own == value).map_or("", |(_, name)| *name);
+    let combo = ComboBox::from_id_salt(label).selected_text(shown);
+    let list = combo.show_ui(ui, |ui| {
+        for (own, name) in all {
+            let on = own == *value;
+            if ui.selectable_label(on, name).clicked() {
+                *value = own;
+            }
+        }
+    });
+    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, label));
+    list.response.on_hover_text(label);
+}

@@ -1,0 +1,283 @@
+//! Removal curves: a class's logit, margin or probability while tokens are taken away and while they are put back, a line a
+//! ranking beside a band of random orders; below, the picture at one of the steps.
+
+use std::sync::Arc;
+
+use crate::model::explain::removal::{Curve, Curves, Found, Mode, RANDOM, RANKINGS, Removal, counts};
+use crate::viz::draw::scale::number;
+use crate::viz::draw::{
+    Anchor, Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, font,
+    legend, picture,
+};
+use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem};
+use crate::viz::{Empty, Info, Size, TabGroup, heading};
+
+/// What it is called, and what it shows.
+pub const INFO: Info = Info {
+    id: "removal",
+    title: "Removal curves",
+    about: "What is left of a class when the tokens that count most are taken away first, or put back first, beside random orders",
+    tab: TabGroup::Evidence.tab(),
+};
+
+/// Room between the two ways.
+const GAP_PT: f32 = 8.0;
+/// Height of the line over a picture.
+const LINE_PT: f32 = 11.0;
+/// Height of a chart, of its width.
+const CHART: f32 = 0.72;
+
+/// What is read of the class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quantity {
+    /// Its logit.
+    #[default]
+    Logit,
+    /// Its logit less that of the strongest other class of the whole image.
+    Margin,
+    /// Its probability.
+    Probability,
+}
+
+impl Quantity {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Logit, Self::Margin, Self::Probability];
+
+    /// Its name in flags.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Logit => "logit",
+            Self::Margin => "margin",
+            Self::Probability => "probability",
+        }
+    }
+
+    /// What it is called on the screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Logit => "Logit",
+            Self::Margin => "Margin",
+            Self::Probability => "Probability",
+        }
+    }
+
+    /// It in a curve; nothing where a probe has one class alone, and so no margin.
+    pub fn of(self, curve: &Curve) -> &[f64] {
+        match self {
+            Self::Logit => &curve.logit,
+            Self::Margin => curve.margin.as_deref().unwrap_or(&[]),
+            Self::Probability => &curve.probability,
+        }
+    }
+}
+
+/// What is shown of the curves of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovalView {
+    /// Where tokens are removed.
+    pub mode: Mode,
+    /// What is read.
+    pub quantity: Quantity,
+    /// The ranking whose picture is shown.
+    pub ranking: String,
+    /// The step that is shown.
+    pub step: usize,
+}
+
+impl RemovalView {
+    /// The first mode and ranking there are, half of the way.
+    pub fn new(removal: &Removal) -> Self {
+        let mode = removal.modes.iter().find(|(_, curves)| curves.found().is_some());
+        let mode = mode.or(removal.modes.first()).map_or(Mode::Rerouted, |(mode, _)| *mode);
+        let ranking = removal.rankings.iter().find(|(_, ranked)| ranked.found().is_some());
+        let ranking = ranking.map_or(String::new(), |(id, _)| id.clone());
+        Self { mode, quantity: Quantity::Logit, ranking, step: removal.fraction.len() / 2 }
+    }
+}
+
+/// One image's removal curves as a picture that brings its own data.
+#[derive(Clone)]
+pub struct RemovalPlot {
+    /// The curves.
+    pub removal: Arc<Removal>,
+    /// What is shown of them.
+    pub view: RemovalView,
+}
+
+/// What a ranking is called on the screen.
+pub fn ranking_name(id: &str) -> &str {
+    RANKINGS.iter().find(|ranking| ranking.id == id).map_or("Random", |ranking| ranking.name)
+}
+
+impl Plot for RemovalPlot {
+    fn caption(&self) -> Caption {
+        let Removal { image, probe, reading, .. } = &*self.removal;
+        let RemovalView { mode, quantity, ranking, step } = &self.view;
+        let ranking = if ranking.is_empty() { String::new() } else { format!(" --ranking {ranking}") };
+        Caption {
+            title: INFO.title.to_owned(),
+            file: joined(&[&stem(image), probe, &reading.id(), INFO.id, mode.id()]),
+            about: match reading.is_as_trained() {
+                true => format!("{image} through {probe}"),
+                false => format!("{image} through {probe} ({reading})"),
+            },
+            command: format!(
+                "--figure {} --mode {} --quantity {}{ranking} --step {step}",
+                INFO.id,
+                mode.id(),
+                quantity.id()
+            ),
+        }
+    }
+
+    fn height(&self, width: f32) -> f32 {
+        let half = (width - GAP_PT) / 2.0;
+        let head = heading::height(heading::of_reading(&self.removal.reading).as_deref(), width);
+        let keys = legend::lines(&Theme::light(), width, &self.key(&Theme::light())) as f32 * LINE_PT;
+        head + keys + 2.0 * CHART * half + LINE_PT + self.picture_height(half)
+    }
+
+    fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let head = heading::of_reading(&self.removal.reading);
+        heading::over(head.as_deref(), theme, size, |size| self.charts(theme, size))
+    }
+
+    fn table(&self) -> Table {
+        let Removal { fraction, .. } = &*self.removal;
+        let table = Table::default().numbers("fraction", fraction.iter().copied());
+        let curves = self.curves().into_iter().flatten();
+        curves.fold(table, |table, (id, ways)| {
+            let [deletion, insertion] = ways.each_ref().map(|way| self.view.quantity.of(way));
+            table
+                .numbers(&format!("deletion_{id}"), deletion.iter().copied())
+                .numbers(&format!("insertion_{id}"), insertion.iter().copied())
+        })
+    }
+
+    fn sources(&self) -> Vec<Source<'_>> {
+        vec![Source::Removal(&self.removal)]
+    }
+}
+
+impl RemovalPlot {
+    /// The curves of the mode that is shown.
+    fn curves(&self) -> Result<&Curves, Empty> {
+        let mode = self.removal.modes.get(&self.view.mode);
+        let none = || Empty(format!("Nothing was removed as {}", self.view.mode.id()));
+        let found = mode.ok_or_else(none)?;
+        match found {
+            Found::Some(curves) => Ok(curves),
+            Found::None { none } => Err(Empty(none.clone())),
+        }
+    }
+
+    /// The curves that are lines of their own, each with its colour.
+    fn lines<'a>(&'a self, theme: &Theme) -> Vec<(&'a str, Stroke, &'a [Curve; 2])> {
+        let Ok(curves) = self.curves() else { return Vec::new() };
+        let rankings = RANKINGS.iter().enumerate().filter_map(|(at, ranking)| {
+            let ways = curves.get(ranking.id)?;
+            Some((ranking.name, Stroke::new(theme.line * 1.2, theme.series(at)), ways))
+        });
+        let random = curves.get(RANDOM);
+        let dashed = Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0);
+        rankings.chain(random.map(|ways| ("Random, mean", dashed, ways))).collect()
+    }
+
+    fn key(&self, theme: &Theme) -> Vec<(Mark, &str)> {
+        let lines = self.lines(theme).into_iter().map(|(name, stroke, _)| (Mark::Line(stroke), name));
+        lines.chain([(Mark::Patch(theme.band), "Random, 5 to 95 %")]).collect()
+    }
+
+    fn picture_height(&self, width: f32) -> f32 {
+        width * picture::aspect_of(&self.removal.seen, self.removal.grid)
+    }
+
+    fn charts(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let (curves, removal) = (self.curves()?, &*self.removal);
+        let quantity = self.view.quantity;
+        let values = curves.values().flatten().flat_map(|curve| quantity.of(curve)).copied();
+        let (low, high) =
+            extent(values).ok_or_else(|| Empty("The probe knows one class alone".to_owned()))?;
+        let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
+        let below = legend::above(&mut scene, theme, size, &self.key(theme));
+        let half = (below.w - GAP_PT) / 2.0;
+        let room = (below.h - LINE_PT).max(0.0);
+        let seen = self.picture_height(half).min(0.5 * room);
+        let scale = match quantity {
+            Quantity::Probability => Scale::linear(0.0, 1.0),
+            _ => Scale::padded(low, high),
+        };
+        let rival = removal.rival.map_or(String::new(), |rival| format!(" over class {rival}"));
+        let label = match quantity {
+            Quantity::Margin => format!("Margin of {}{rival}", removal.class.1),
+            _ => format!("{} of {}", quantity.name(), removal.class.1),
+        };
+        let step = self.view.step.min(removal.fraction.len().saturating_sub(1));
+        let labels = [label.as_str(), ""];
+        for (way, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
+            let x = below.x + way as f32 * (half + GAP_PT);
+            let outer = Box2::new(x, below.y, half, room - seen);
+            let y = Axis::new(scale, font::fit(labels[way], theme.label, outer.h), 4);
+            let frame = Frame::fit(outer, Axis::new(Scale::linear(0.0, 1.0), name, 3), y, theme);
+            self.chart(&mut scene, theme, &frame, way, step);
+            let under = Box2::new(x, outer.bottom() + LINE_PT, half, seen);
+            self.picture(&mut scene, theme, under, way, step);
+        }
+        Ok(scene)
+    }
+
+    fn chart(&self, scene: &mut Scene, theme: &Theme, frame: &Frame, way: usize, step: usize) {
+        let fraction = &self.removal.fraction;
+        let place = |curve: &Curve| -> Vec<Point> {
+            fraction.iter().zip(self.view.quantity.of(curve)).map(|(x, y)| frame.at(*x, *y)).collect()
+        };
+        frame.grid(scene, theme);
+        if let Ok(curves) = self.curves()
+            && let [Some(low), Some(high)] = ["low", "high"].map(|end| curves.get(&format!("{RANDOM}_{end}")))
+        {
+            let edge = place(&high[way]).into_iter().chain(place(&low[way]).into_iter().rev());
+            scene.polygon(edge.collect(), theme.band);
+        }
+        for (_, stroke, ways) in self.lines(theme).into_iter().rev() {
+            scene.line(place(&ways[way]), stroke);
+        }
+        let at = frame.x(fraction[step]);
+        let rule = vec![[at, frame.area.y], [at, frame.area.bottom()]];
+        scene.line(rule, Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0));
+        frame.axes(scene, theme);
+        frame.strips(scene, fraction.len(), Identity::Item);
+    }
+
+    /// The picture with what is not there at this step covered.
+    fn picture(&self, scene: &mut Scene, theme: &Theme, room: Box2, way: usize, step: usize) {
+        let Removal { seen, grid, rankings, fraction, .. } = &*self.removal;
+        let Some(ranked) = rankings.get(&self.view.ranking).and_then(|ranked| ranked.found()) else { return };
+        let (left, put_back) = counts(grid.len(), fraction.len() - 1, step);
+        let kept = match way {
+            0 => &ranked.order[grid.len() - left..],
+            _ => &ranked.order[..put_back],
+        };
+        let mut there = vec![false; grid.len()];
+        kept.iter().for_each(|&token| there[token] = true);
+        let aspect = picture::aspect_of(seen, *grid);
+        let rect = room.largest(1.0, aspect);
+        let text =
+            format!("{}, {} of {} tokens left", ranking_name(&self.view.ranking), kept.len(), grid.len());
+        let text = font::fit(&text, theme.tick, room.w);
+        scene.text_mid([rect.x, room.y - LINE_PT / 2.0], text, theme.tick, theme.ink, Anchor::Start);
+        picture::seen_of(scene, theme, (seen, *grid), rect, 0.0);
+        picture::cover(scene, *grid, rect, |i| theme.ground.alpha(if there[i] { 0.0 } else { 0.88 }));
+    }
+
+    /// What is read at a step, in words: a line a ranking.
+    pub fn at(&self, step: usize) -> Vec<(String, String)> {
+        let [taken, back] = ["taken away", "put back"];
+        let lines = self.lines(&Theme::light()).into_iter();
+        let value =
+            |curve: &Curve| self.view.quantity.of(curve).get(step).map_or(String::new(), |v| number(*v));
+        let line = |(name, _, ways): (&str, Stroke, &[Curve; 2])| {
+            (name.to_owned(), format!("{} {taken}, {} {back}", value(&ways[0]), value(&ways[1])))
+        };
+        lines.map(line).collect()
+    }
+}
