@@ -462,6 +462,7 @@ fn tokens_are_removed_in_every_mode() {
             order.sort_by(f32::total_cmp);
             assert!(order.into_iter().eq((0..16).map(|token| token as f32)), "{stem}, {id}");
             names.insert(format!("ranking_{id}"));
+            names.extend(["gradient", "integrated", "rollout"].contains(&id.as_str()).then(|| id.clone()));
         }
         assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), names, "{stem}");
     }

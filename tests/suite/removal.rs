@@ -62,8 +62,12 @@ pub fn curves_and_rankings_equal_the_reference() {
         let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
         let (class, rival) = (number(&case["class"]) as usize, number(&case["rival"]) as usize);
         let mut rankings = Vec::new();
-        for (id, found) in reader.rankings(class, 0) {
+        for (id, found) in reader.rankings(class, Err("nobody ran the encoder"), 0) {
             let name = format!("{stem}, {id}");
+            if id == "rollout" {
+                assert!(found.found().is_none());
+                continue;
+            }
             let expected = &case["values"][id];
             assert_eq!(found.found().is_some(), !expected.is_null(), "{name}: {found:?}");
             let Some(found) = found.found() else { continue };

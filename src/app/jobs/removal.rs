@@ -90,6 +90,10 @@ impl Passes for EnginePasses<'_> {
         self.reporter.pause(self.engine)
     }
 
+    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, JobError> {
+        Ok(rollout(&self.engine.backbone(self.backbone)?.reader, self.pixels))
+    }
+
     fn left(&mut self, sets: &[&[usize]]) -> Result<Vec<Tokens>, JobError> {
         left(&self.engine.backbone(self.backbone)?.reader, self.pixels, sets).map_err(JobError::failed)
     }
@@ -117,6 +121,11 @@ pub struct ReaderPasses<'a> {
     pub tell: &'a mut dyn FnMut(Mode, usize, usize) -> Result<(), JobError>,
 }
 
+/// Attention rollout of an image up to the layer that is read, or why there is none.
+fn rollout(reader: &TokenReader, pixels: &Pixels) -> Result<Vec<f32>, String> {
+    reader.backbone.rollout(pixels, reader.layer).map_err(|error| error.to_string())
+}
+
 /// Tokens of an image of which those patches alone are left.
 fn left(reader: &TokenReader, pixels: &Pixels, left: &[&[usize]]) -> Result<Vec<Tokens>, BackboneError> {
     reader.backbone.forward_left(pixels, left, reader.layer)
@@ -127,6 +136,10 @@ impl Passes for ReaderPasses<'_> {
 
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), JobError> {
         (self.tell)(mode, done, total)
+    }
+
+    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, JobError> {
+        Ok(rollout(self.reader, self.pixels))
     }
 
     fn left(&mut self, sets: &[&[usize]]) -> Result<Vec<Tokens>, JobError> {

@@ -299,7 +299,7 @@ pub fn removal() -> Removal {
     };
     let order = vec![5, 2, 11, 0, 7, 9, 1, 3, 10, 4, 6, 8];
     let values = (0..N).map(|token| order.iter().rev().position(|own| *own == token).expect("all") as f64);
-    let ranked = Ranked { values: values.collect(), order };
+    let ranked = Ranked { values: values.collect(), order, completeness_error: None };
     let curves = [
         ("evidence", REMOVED),
         ("random", [[3.0, 2.5, 1.8, 1.0, 0.1], [0.2, 1.1, 1.9, 2.4, 3.0]]),

@@ -108,7 +108,8 @@ const LONG: &str = r#"Files, for every image and probe:
   OUT/<image>/<probe>.stability.json  with --stability, of probes that read in a single order
   OUT/<image>/<probe>.causal.npz  with --causal: fraction [F]; MODE_deletion_RANKING, MODE_insertion_RANKING [F] (the class's
                             logit; ..._margin and ..._probability likewise); ranking_RANKING [N] (tokens, the most
-                            important first). RANKING: evidence, weight, late, random, random_low, random_high
+                            important first); gradient, integrated, rollout [N] (the baselines themselves). RANKING: evidence, weight,
+                            late, gradient, integrated, rollout, random, random_low, random_high
   OUT/<image>/<probe>.causal.json  the same, and why what is missing is missing; `ssmprobe figures --causal` draws it
   OUT/summary.csv           one row for every image and probe
 <image> and <probe> are file names without extension. Where two are the same, the second is

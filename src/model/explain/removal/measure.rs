@@ -97,6 +97,12 @@ pub trait Passes {
     /// To end.
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), Self::Error>;
 
+    /// The image's attention rollout, `[N]`, or why there is none.
+    ///
+    /// # Errors
+    /// To end.
+    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Self::Error>;
+
     /// Tokens of the image where those patches alone are left, for every set.
     ///
     /// # Errors
@@ -127,8 +133,10 @@ pub fn measure<P: Passes>(
     spec: &RemovalSpec,
     passes: &mut P,
 ) -> Result<Vec<Result<Removal, InterventionError>>, P::Error> {
-    let mut asked: Vec<Result<Asked<'_>, InterventionError>> =
-        subjects.iter().map(|subject| ask(subject, image, spec)).collect();
+    let rollout = passes.rollout()?;
+    let rollout = rollout.as_deref().map_err(String::as_str);
+    let asked = subjects.par_iter().map(|subject| ask(subject, image, rollout, spec));
+    let mut asked: Vec<Result<Asked<'_>, InterventionError>> = asked.collect();
     for &mode in &spec.modes {
         let mut able: Vec<&mut Asked<'_>> =
             asked.iter_mut().filter_map(|asked| asked.as_mut().ok()).collect();
@@ -149,6 +157,7 @@ pub fn measure<P: Passes>(
 fn ask<'a>(
     subject: &Subject<'a>,
     image: &Image<'a>,
+    rollout: Result<&[f32], &str>,
     spec: &RemovalSpec,
 ) -> Result<Asked<'a>, InterventionError> {
     let Subject { probe, name, reading, class } = subject;
@@ -159,7 +168,7 @@ fn ask<'a>(
         others.reduce(|best, next| if logits[next] > logits[best] { next } else { best })
     };
     let class = class.or_else(|| best(None)).unwrap_or(0);
-    let found = reader.rankings(class, spec.seed);
+    let found = reader.rankings(class, rollout, spec.seed);
     let orders = found
         .iter()
         .filter_map(|(id, found)| Some(Orders { id, orders: vec![found.found()?.order.clone()] }));

@@ -1,9 +1,9 @@
 //! Which token is the most important: the one list of rankings, and random ones beside them.
 
 use super::{Found, Ranked};
+use crate::model::explain::attribution;
 use crate::model::explain::diagnostics::PlanStats;
 use crate::model::explain::evidence::exact;
-use crate::model::explain::attribution;
 use crate::model::explain::intervention::{Intervention, permutation};
 use crate::model::explain::plan_of;
 use crate::model::explain::readout::token_weight;
@@ -164,7 +164,9 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
 fn differentiable(seen: &Seen<'_>) -> Result<(), String> {
     match seen.change {
         Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
-        change => Err(format!("There is no gradient of a probe that is read with its order changed ({change})")),
+        change => {
+            Err(format!("There is no gradient of a probe that is read with its order changed ({change})"))
+        }
     }
 }
 

@@ -42,9 +42,17 @@ impl<'a> Reader<'a> {
         self.read_out(&self.whole, self.tokens)
     }
 
-    /// Every ranking of the list, by its id.
-    pub fn rankings(&self, class: usize, seed: u64) -> Vec<(&'static str, Found<Ranked>)> {
-        let seen = Seen { probe: &self.probe, tokens: self.tokens, reading: &self.whole, class };
+    /// Every ranking of the list, by its id. `rollout`: the backbone's attention rollout, or why there is none; `seed` draws who
+    /// goes first of equals.
+    pub fn rankings(
+        &self,
+        class: usize,
+        rollout: Result<&[f32], &str>,
+        seed: u64,
+    ) -> Vec<(&'static str, Found<Ranked>)> {
+        let Self { change, image_seed, .. } = *self;
+        let (probe, reading, tokens) = (&*self.probe, &self.whole, self.tokens);
+        let seen = Seen { probe, tokens, reading, class, change, image_seed, rollout };
         RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&seen, seed))).collect()
     }
 
