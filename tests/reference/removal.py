@@ -1,4 +1,4 @@
-"""Float64 reference for removal curves, written from the definitions (section 11) and not from the program.
+"""Float64 reference for removal curves, written from the definitions (sections 11 and 12) and not from the program.
 
 Every head of `heads.py` reads one image again for every set of tokens that is left: the sequence is cut, the state space
 model runs as a recurrence over what remains, other heads are `torch.nn` modules. `frozen` reads the whole sequence with the
@@ -162,6 +162,14 @@ class Reading:
         weights = pooled_weights(self.head, self.values, self.config, tokens)
         return behind_pools(self.head, self.values, self.config, weights @ tokens)
 
+    def gradient(self, tokens, class_):
+        """Of the logit of a class by every token, [N, d]; what is chosen outright has none."""
+        with torch.enable_grad():
+            tokens = tokens.clone().requires_grad_()
+            reading = Reading(self.head, self.config, self.values, tokens)
+            logit = reading.rerouted_left(list(range(len(tokens))))[class_]
+            return torch.autograd.grad(logit, tokens)[0]
+
     def rankings(self, class_):
         """How important each token is by each ranking; None where a ranking does not say."""
         n = len(self.tokens)
@@ -184,6 +192,11 @@ class Reading:
             found["late"] = (self.plan @ places) / self.plan.sum(1)
         elif self.orders is not None:
             found["late"] = torch.stack([places[torch.tensor(order).argsort()] for order in self.orders]).mean(0)
+        way = self.tokens - self.tokens.mean(0)
+        points = [(j - 0.5) / 64 for j in range(1, 65)]
+        found["gradient"] = (self.tokens * self.gradient(self.tokens, class_)).sum(1)
+        along = sum(self.gradient(self.tokens - (1 - share) * way, class_) for share in points) / 64
+        found["integrated"] = (way * along).sum(1)
         constant = lambda v: v is not None and float(v.max() - v.min()) <= 1e-12 * float(v.abs().max())
         return {name: None if constant(v) else v for name, v in found.items()}
 
@@ -301,7 +314,8 @@ def main():
         patches = file.get_tensor(f"tokens/{GRID}/patches")[IMAGE].double()
     rng = np.random.default_rng(10)
     files = sorted((FIXTURES / "heads").glob("*.safetensors"))
-    files = [path for path in files if path.stem not in ("expected", "cls")]
+    files = [path for path in files if path.stem not in ("attribution", "expected", "cls")]
+    reference.TRAINING = False
     with torch.no_grad():
         cases = [case(path, patches, rng) for path in files]
     (HERE / "removal.json").write_text(json.dumps(rounded(cases)) + "\n")

@@ -1,4 +1,4 @@
-//! Does the evidence cause the class? Removal curves of one image through one probe (docs/definitions.md, section 11).
+//! Does the evidence cause the class? Removal curves of one image through one probe (docs/definitions.md, section 12).
 //!
 //! Tokens are taken away (deletion) or put back (insertion), the most important first, and the class's logit, margin and
 //! probability are read after every step. A [`ranking`] says which is the most important, a [`Mode`] where tokens leave. What a
