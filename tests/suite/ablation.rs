@@ -14,6 +14,7 @@ use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::readout;
+use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, Reader, RemovalSpec, Schedule, Sets};
 use ssmprobe::model::explain::stability::Measurement;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::{self, Config, Dims, HEADS, Sharing};
@@ -286,7 +287,7 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
     for id in ["sinkhorn", "softsort", "sinkhorn-conv", "vmamba", "random-fixed", "random-dynamic", "bi-gru"]
     {
         let probe = probe(id, Sharing::Shared);
-        let spec = MetricsSpec { ablations: Some(SEED), covers: &[] };
+        let spec = MetricsSpec { ablations: Some(SEED), ..MetricsSpec::default() };
         let (own, found) = evaluation(&probe, Intervention::None, &cache, all, &classes, spec);
         assert_eq!(own.accuracy(), found.accuracy);
         assert_eq!(found.ablations.len(), Ablation::all_of(&probe).len());
@@ -392,7 +393,7 @@ fn an_evaluation_sums_up_its_images() {
         .collect();
     let probe = probe("sinkhorn", Sharing::Shared);
     let draws: Vec<u64> = images.images.iter().map(|&image| image as u64).collect();
-    let spec = MetricsSpec { ablations: Some(SEED), covers: &covers };
+    let spec = MetricsSpec { ablations: Some(SEED), causal: None, covers: &covers };
     let all = (&images.images[..], &draws[..]);
     let (_, found) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
@@ -424,6 +425,71 @@ fn an_evaluation_sums_up_its_images() {
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));
 }
 
+/// Heights of an evaluation are those of the curves of its images, one by one.
+#[test]
+fn an_evaluation_has_the_heights_of_its_images_curves() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache_without(folder.path(), 5, &[3]);
+    let (places, draws, classes) = ([0, 1, 2, 3, 4], [7, 8, 9, 10, 11], [0, 1, 2, 0, 1]);
+    let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Rerouted], steps: 4, seed: 2 };
+    for id in ["sinkhorn", "gap", "bi-gru"] {
+        let probe = probe(id, Sharing::Shared);
+        let asked = MetricsSpec { causal: Some(&spec), ..MetricsSpec::default() };
+        let (found, metrics) =
+            evaluation(&probe, Intervention::None, &cache, (&places, &draws), &classes, asked);
+        assert!(found.values("rerouted_deletion_gradient").is_some(), "{id}");
+        assert_eq!(found.values("frozen_deletion_evidence").is_some(), id != "bi-gru", "{id}");
+        assert_eq!(found.values("rerouted_insertion_weight").is_some(), id == "sinkhorn", "{id}");
+        assert_eq!(
+            Evaluation::from_json(&found.to_json().unwrap()).unwrap().measures.len(),
+            found.measures.len()
+        );
+        let mut compared = 0;
+        for heights in &metrics.removals {
+            let read = [0, 1, 2, 4];
+            assert_eq!(heights.deletion.len(), read.len(), "{id}: the unreadable image is left out");
+            for (at, &image) in read.iter().enumerate() {
+                let tokens = cache.tokens(image);
+                let reader = Reader::new(&probe, Intervention::None, &tokens, draws[image]).unwrap();
+                let orders = match heights.ranking.as_str() {
+                    RANDOM => Orders::random(GRID.len(), 16, 2),
+                    ranking => {
+                        let all = reader.rankings(classes[image], Err("no encoder"), 2);
+                        let (id, ranked) = all.into_iter().find(|(id, _)| *id == ranking).unwrap();
+                        Orders { id, orders: vec![ranked.found().unwrap().order.clone()] }
+                    }
+                };
+                let mut sets = Sets::new();
+                let schedule = Schedule::new(&[orders], 4, &mut sets);
+                let sets: Vec<&Vec<usize>> = sets.iter().collect();
+                let logits = match heights.mode {
+                    Mode::Frozen => reader.frozen(&sets),
+                    _ => reader.rerouted(&sets),
+                };
+                let curves = schedule.curves(&logits.unwrap(), classes[image], None);
+                let expected =
+                    curves[&heights.ranking].each_ref().map(|curve| Curve::height(&curve.probability));
+                let found = [heights.deletion[at], heights.insertion[at]];
+                assert_close(format!("{id}, {}", heights.ranking), found, expected, 1e-6);
+                compared += 1;
+            }
+            let column = format!("{}_deletion_{}", heights.mode.id(), heights.ranking);
+            let column = found.values(&column).unwrap();
+            assert!(column[3].is_nan() && column[4] == heights.deletion[3], "{id}");
+        }
+        assert!(compared >= 4 * 3, "{id}: {compared}");
+        let (plain, _) = evaluation(
+            &probe,
+            Intervention::None,
+            &cache,
+            (&places, &draws),
+            &classes,
+            MetricsSpec::default(),
+        );
+        assert!(plain.measures.keys().all(|name| !name.contains("_deletion_")), "only where it is asked");
+    }
+}
+
 #[test]
 fn behind_an_unreadable_image_each_keeps_its_class_its_draw_and_its_mask() {
     let folder = tempfile::tempdir().unwrap();
@@ -435,7 +501,7 @@ fn behind_an_unreadable_image_each_keeps_its_class_its_draw_and_its_mask() {
         let draws: Vec<u64> = kept.iter().map(|&i| 10 + i as u64).collect();
         let classes: Vec<usize> = kept.iter().map(|&i| i % CLASSES).collect();
         let covers: Vec<_> = kept.iter().map(|&i| covers[i].clone()).collect();
-        let spec = MetricsSpec { ablations: Some(SEED), covers: &covers };
+        let spec = MetricsSpec { ablations: Some(SEED), causal: None, covers: &covers };
         evaluation(&probe, Intervention::None, &cache, (kept, &draws), &classes, spec).1
     };
     let all = metrics(&[0, 1, 2, 3, 4, 5]);

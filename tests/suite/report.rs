@@ -11,7 +11,9 @@ use ssmprobe::model::explain::baselines::{Anchor, Method, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
 use ssmprobe::model::explain::evaluation::metrics::{self, Measured, Metrics};
 use ssmprobe::model::explain::evaluation::orders::OrderTests;
+use ssmprobe::model::explain::evaluation::removals::RemovalHeights;
 use ssmprobe::model::explain::localization;
+use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::io::sha256;
 use ssmprobe::model::probe::BackboneMeta;
@@ -133,6 +135,54 @@ fn ordered(significant: &str, untrained: Option<f64>, seed: f64) -> OrderTests {
     }
 }
 
+/// Heights of curves by evidence and of random orders, that of Sinkhorn lower the more.
+fn removed(head: &str, seed: u64) -> Vec<RemovalHeights> {
+    let height = |ranking: &str, low: f32| RemovalHeights {
+        mode: Mode::Rerouted,
+        ranking: ranking.to_owned(),
+        deletion: (0..IMAGES).map(|image| low + 0.01 * (image % 2) as f32 + 0.02 * seed as f32).collect(),
+        insertion: (0..IMAGES).map(|image| 0.75 + 0.01 * (image % 2) as f32).collect(),
+    };
+    match head {
+        "sinkhorn" => vec![height("evidence", 0.25), height("random", 0.5)],
+        "gap" => vec![height("evidence", 0.375), height("random", 0.5)],
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [main_run(&folder.path().join("run"))];
+    let tables = build("causal", &sources);
+    let table = &tables[0];
+    let rows: Vec<[Cell; 3]> =
+        table.rows.iter().map(|row| [0, 1, 2].map(|at| row.cells[at].clone())).collect();
+    let expected = [
+        ["rerouted", "GAP", "Evidence"],
+        ["rerouted", "GAP", "Random"],
+        ["rerouted", "Sinkhorn", "Evidence"],
+        ["rerouted", "Sinkhorn", "Random"],
+    ];
+    assert_eq!(rows, expected.map(|row| row.map(Cell::text)));
+    let number = |row: usize, column: usize| match table.rows[row].cells[column] {
+        Cell::Number(number) => Some(number.value),
+        _ => None,
+    };
+    // Two seeds of Sinkhorn, half a per cent for every other image, two for the second seed.
+    assert_eq!(number(2, 3), Some(2.0));
+    assert_close("deletion", number(2, 4).unwrap(), 25.0 + 0.5 + 1.0, 1e-4);
+    assert_close("less random", number(2, 7).unwrap(), -25.0, 1e-4);
+    let [low, high] = [8, 9].map(|column| number(2, column).unwrap());
+    assert!(low <= -24.999 && high >= -25.001 && high - low < 1e-3, "{low} {high}: the same for every image");
+    assert_eq!(number(2, 10), None, "itself");
+    // The only seed of GAP against the same seed of Sinkhorn.
+    assert_close("less Sinkhorn", number(0, 10).unwrap(), 12.5, 1e-4);
+    assert_close("insertion", number(0, 13).unwrap(), 75.5, 1e-4);
+    assert_eq!((number(1, 7), number(1, 10)), (None, Some(0.0)));
+    assert!(table.columns[10].name().contains("Sinkhorn"), "{}", table.columns[10].name());
+}
+
 fn evaluate(run: &Run) {
     let outcome = |ablation, accuracy, logit_change| metrics::Outcome { ablation, accuracy, logit_change };
     let probe = |head: &str, seed: u64, ablations: Vec<metrics::Outcome>, auc: Option<f64>| ProbeMetrics {
@@ -151,6 +201,7 @@ fn evaluate(run: &Run) {
                 "raster" => Some(ordered("00000000010000000000", None, 0.0)),
                 _ => None,
             },
+            removals: removed(head, seed),
             truth: Some(localization::Truth {
                 weight_auc: auc,
                 evidence_auc: Some(0.6),
@@ -416,10 +467,12 @@ fn evaluations_of_another_day_are_kept() {
     let mut again = all.probes[0].clone();
     again.metrics.accuracy = 77.0;
     again.metrics.ablations.clear();
+    again.metrics.removals.clear();
     let other = ProbeMetrics { which: "last".into(), ..again.clone() };
     all.merge(RunMetrics { probes: vec![again, other], anchors: Vec::new() });
     assert_eq!((all.probes.len(), all.anchors.len()), (5, 2));
     assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
+    assert_eq!(all.probes[0].metrics.removals.len(), 2);
     // Disturbed orders of another file, or of other draws, are not those of this one.
     for other in [
         ProbeMetrics { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },

@@ -1,6 +1,7 @@
 //! The paper's tables from the folders of runs: each table is plain data ([`table::Table`]) from one
 //! function of the list [`TABLES`]; each format is one renderer of the list [`FORMATS`].
 
+mod causal;
 mod comparison;
 mod cost;
 mod csv;
@@ -97,6 +98,11 @@ pub const TABLES: &[TableKind] = &[
         id: "order",
         what: "images whose order beats all orders of their tokens",
         build: Each(order::tables),
+    },
+    TableKind {
+        id: "causal",
+        what: "removal curves of every ranking, beside random orders and another head",
+        build: Each(causal::tables),
     },
     TableKind {
         id: "diagnostics",

@@ -57,11 +57,14 @@ impl RunMetrics {
             match self.probes.iter().position(same) {
                 Some(at) => {
                     let old = std::mem::replace(&mut self.probes[at], probe);
-                    // Ablations that were not asked again stay, where they are of the same file and draws.
+                    // Ablations and removal curves that were not asked again stay, where they are of the same file and draws.
                     let new = &mut self.probes[at];
                     let same = new.file.is_some() && (&old.file, old.draws) == (&new.file, new.draws);
                     if same && new.metrics.ablations.is_empty() {
                         new.metrics.ablations = old.metrics.ablations;
+                    }
+                    if same && new.metrics.removals.is_empty() {
+                        new.metrics.removals = old.metrics.removals;
                     }
                 }
                 None => self.probes.push(probe),

@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
+use crate::model::explain::evaluation::removals::COLUMNS;
 use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN};
 use crate::model::io::atomic_file;
 use crate::model::io::csv_cell::word;
@@ -40,6 +41,7 @@ fn rows(
         .into_iter()
         .chain(MEASURES.iter().map(|m| m.name))
         .chain(ORDER)
+        .chain(COLUMNS.iter().map(|column| column.name.as_str()))
         .filter(|m| evaluation.values(m).is_some())
         .collect();
     let mut header = ["image", "class", "prediction", "correct", "probability"].map(str::to_owned).to_vec();

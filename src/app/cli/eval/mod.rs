@@ -39,6 +39,7 @@ use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
+use crate::model::explain::removal::{Mode, RemovalSpec};
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 use crate::model::train::run::{ProbeCheckpoint, Run};
@@ -70,6 +71,11 @@ pub struct Eval {
     /// Also disturb the order: scrambled after routing, no routing, random order. Nothing is trained anew.
     #[arg(long)]
     ablations: bool,
+    /// Also take every image's tokens away, and put them back, the most important first, and keep the mean heights of the
+    /// probability of its own class: frozen (plan and weights stay) or rerouted (the head reads what is left); `inspect
+    /// --causal` has patches and pixels, too. Every probe reads every image up to a thousand times: give few images.
+    #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
+    causal: Option<Modes>,
     /// Also nearest neighbours and logistic regression on CLS and mean tokens of the training images.
     #[arg(long)]
     anchors: bool,
@@ -99,10 +105,11 @@ what random scores and untrained scorers give (`ssmprobe report --table diagnost
 
 --evaluation writes of every image its name, class, prediction, whether that is right (1, 0), its
 probability, the five most probable classes, the probability of its own class, every diagnostic, and
-z, p and headroom of the order test.
+z, p and headroom of the order test; with --causal the mean height of every removal curve.
 
 Of heads whose memory has a kernel by position every image's order is tested against all orders of its
-tokens (`ssmprobe report --table order`).
+tokens (`ssmprobe report --table order`). With --causal every ranking has removal curves (`ssmprobe report
+--table causal`).
 
 --json prints {"event": "probe", "probe", "head", "seed", "evaluation"} for every probe, {"event":
 "survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that cannot
@@ -111,6 +118,18 @@ be asked, {"event": "anchor", ...} and last
 
 Exit codes: 0 at least one probe was asked, 1 none was or it failed, 2 wrong usage, 130 stopped by
 Ctrl-C."#;
+
+/// A list of modes in one value.
+#[derive(Clone)]
+struct Modes(Vec<Mode>);
+
+fn modes(text: &str) -> Result<Modes, String> {
+    let modes = Mode::list(text)?;
+    match modes.iter().find(|mode| mode.needs_encoder()) {
+        Some(mode) => Err(format!("`{}` needs the encoder: it is of `inspect --causal`", mode.id())),
+        None => Ok(Modes(modes)),
+    }
+}
 
 fn split(text: &str) -> Result<Split, String> {
     Split::ALL
@@ -178,7 +197,13 @@ impl Eval {
             say!("warning: {warning}");
         }
         let set = Arc::new(eval_set(&dataset, question.split, places));
-        let spec = MetricsSpec { ablations: self.ablations.then_some(self.seed), covers: &masks.covers };
+        let causal = self.causal.clone().map(|Modes(modes)| RemovalSpec {
+            modes,
+            seed: self.seed,
+            ..RemovalSpec::default()
+        });
+        let ablations = self.ablations.then_some(self.seed);
+        let spec = MetricsSpec { ablations, causal: causal.as_ref(), covers: &masks.covers };
         let mut asked = Vec::new();
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
         for (subject, name) in subjects.iter().zip(&names) {

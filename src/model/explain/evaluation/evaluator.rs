@@ -13,6 +13,7 @@ use rayon::prelude::*;
 
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
+use super::removals::{self, COLUMNS, Heights, RemovalHeights};
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
@@ -82,6 +83,8 @@ struct Answer {
     measures: Option<Vec<f64>>,
     /// Of the margin of its own class.
     order: Option<Box<OrderContrast>>,
+    /// Of its own class.
+    removals: Option<Heights>,
     metrics: Option<Box<ImageMetrics>>,
 }
 
@@ -190,6 +193,10 @@ impl<'a> Evaluator<'a> {
             let (ablations, seed) = (spec.ablations, self.image_seeds[image]);
             ImageMetrics::new(probe, &tokens, &reading, logits, class, (ablations, seed), cover).map(Box::new)
         });
+        let causal = own.zip(self.metrics.as_ref().and_then(|spec| spec.causal));
+        let removals = causal.map(|(class, spec)| {
+            removals::heights(probe, self.change, &tokens, (class, self.image_seeds[image]), spec)
+        });
         let answer = Answer {
             predicted: self.known[best],
             confidence: probabilities[best] as f32,
@@ -197,6 +204,7 @@ impl<'a> Evaluator<'a> {
             own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
             measures: sketch.as_ref().map(PlanStats::measures),
             order,
+            removals: removals.transpose()?,
             metrics: metrics.transpose()?,
         };
         Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
@@ -218,7 +226,10 @@ impl<'a> Evaluator<'a> {
         let images: Vec<&ImageMetrics> =
             answers.iter().filter_map(|answer| answer.metrics.as_deref()).collect();
         let metrics = (!images.is_empty()).then(|| summarize(&images, spec.ablations.is_some()))?;
-        Some(Metrics { diagnostics: self.diagnostics(&places, &answers), order: self.orders(), ..metrics })
+        let removals: Vec<&Heights> = answers.iter().filter_map(|answer| answer.removals.as_ref()).collect();
+        let removals = RemovalHeights::of_images(&removals);
+        let (diagnostics, order) = (self.diagnostics(&places, &answers), self.orders());
+        Some(Metrics { diagnostics, order, removals, ..metrics })
     }
 
     /// The order tests of all images, beside those of orders that nothing was learnt for; none without a test.
@@ -281,6 +292,12 @@ impl<'a> Evaluator<'a> {
             for (at, name) in ORDER.into_iter().enumerate() {
                 let number = |a: &Answer| a.order.as_deref().map_or(f32::NAN, |order| numbers(order)[at]);
                 measures.insert(name, column(&number));
+            }
+        }
+        for (at, known) in COLUMNS.iter().enumerate() {
+            let height = |a: &Answer| a.removals.as_ref()?[at];
+            if self.answers.iter().flatten().any(|answer| height(answer).is_some()) {
+                measures.insert(known.name.as_str(), column(&|a| height(a).unwrap_or(f32::NAN)));
             }
         }
         Evaluation {

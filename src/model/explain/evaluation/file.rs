@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::removals::COLUMNS;
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::grid::Grid;
@@ -61,7 +62,8 @@ fn numbers(values: Vec<Option<f32>>) -> Vec<f32> {
 /// The name of a measure, as the program has it.
 fn measure(name: &str) -> Result<&'static str, FileError> {
     let diagnostics = MEASURES.iter().map(|measure| measure.name);
-    let mut all = [CONFIDENCE, OWN].into_iter().chain(diagnostics).chain(ORDER);
+    let removals = COLUMNS.iter().map(|column| column.name.as_str());
+    let mut all = [CONFIDENCE, OWN].into_iter().chain(diagnostics).chain(ORDER).chain(removals);
     all.find(|known| *known == name).ok_or_else(|| FileError::Torn(format!("there is no measure {name}")))
 }
 

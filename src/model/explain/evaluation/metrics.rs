@@ -5,9 +5,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::orders::OrderTests;
+use super::removals::RemovalHeights;
 use crate::model::explain::ablation::{self, Ablation};
 use crate::model::explain::intervention::InterventionError;
 use crate::model::explain::localization::{self, Truth};
+use crate::model::explain::removal::RemovalSpec;
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::HeadOutput;
 use crate::model::tokens::Tokens;
@@ -17,6 +19,8 @@ use crate::model::tokens::Tokens;
 pub struct MetricsSpec<'a> {
     /// Seed of disturbed orders; none where the order is left as it is.
     pub ablations: Option<u64>,
+    /// Which tokens are removed, and how; none where no removal curve is wanted.
+    pub causal: Option<&'a RemovalSpec>,
     /// For each image, how much of every patch the object covers, where that is known; empty where nothing
     /// is.
     pub covers: &'a [Option<Vec<f64>>],
@@ -50,6 +54,9 @@ pub struct Metrics {
     /// Whether its orders beat chance; absent of a head without an order test. Earlier programs did not ask.
     #[serde(default)]
     pub order: Option<OrderTests>,
+    /// Heights of removal curves; empty where they were not asked. Earlier programs did not know them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removals: Vec<RemovalHeights>,
     /// Means over the images with a known object.
     pub truth: Option<Truth>,
     /// Number of images with a known object.
@@ -98,7 +105,7 @@ impl ImageMetrics {
     }
 }
 
-/// Means over the images, of which there is one at least; all but diagnostics and order tests.
+/// Means over the images, of which there is one at least; all but diagnostics, order tests and removal curves.
 pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
     let mean = |sum: f64| sum / images.len() as f64;
     let outcome = |(way, &(ablation, ..)): (usize, &(Ablation, bool, f64))| Outcome {
@@ -114,6 +121,7 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         ablations: if ablations { outcomes } else { Vec::new() },
         diagnostics: Vec::new(),
         order: None,
+        removals: Vec::new(),
         truth: (!truths.is_empty()).then(|| localization::mean(&truths)),
         masks: truths.len(),
     }

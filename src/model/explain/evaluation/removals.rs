@@ -1,0 +1,128 @@
+//! Removal curves over a dataset: the mean height of every curve of the probability of an image's own class
+//! (docs/definitions.md, section 12), for modes that need no encoder.
+
+use std::convert::Infallible;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::backbone::preprocess::Pixels;
+use crate::model::explain::intervention::{Intervention, InterventionError};
+use crate::model::explain::removal::{
+    Curve, Image, Mode, Passes, RANDOM, RANKINGS, RemovalSpec, Subject, measure,
+};
+use crate::model::probe::Probe;
+use crate::model::reading::Reading;
+use crate::model::tokens::Tokens;
+use crate::model::trace::Picture;
+
+/// Why there is no rollout, nor what leaves before the encoder.
+const NO_ENCODER: &str = "Kept tokens are asked, and no encoder";
+
+/// A column of evaluations.
+pub struct RemovalColumn {
+    /// Where tokens are removed.
+    pub mode: Mode,
+    /// The ranking's id.
+    pub ranking: &'static str,
+    /// Which of deletion and insertion.
+    pub way: usize,
+    /// Its name: `MODE_deletion_RANKING` or `MODE_insertion_RANKING`.
+    pub name: String,
+}
+
+/// Every column there can be.
+pub static COLUMNS: LazyLock<Vec<RemovalColumn>> = LazyLock::new(|| {
+    let modes = Mode::ALL.into_iter().filter(|mode| !mode.needs_encoder());
+    let rankings = || RANKINGS.iter().map(|ranking| ranking.id).chain([RANDOM]);
+    let columns = modes.flat_map(|mode| rankings().map(move |ranking| (mode, ranking)));
+    let both = |(mode, ranking): (Mode, &'static str)| {
+        ["deletion", "insertion"].into_iter().enumerate().map(move |(way, name)| RemovalColumn {
+            mode,
+            ranking,
+            way,
+            name: format!("{}_{name}_{ranking}", mode.id()),
+        })
+    };
+    columns.flat_map(both).collect()
+});
+
+/// Mean heights of one image, one for every column; none where a curve is not there.
+pub type Heights = Vec<Option<f32>>;
+
+/// One ranking in one mode, over all images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemovalHeights {
+    /// Where tokens were removed.
+    pub mode: Mode,
+    /// The ranking's id.
+    pub ranking: String,
+    /// Mean height of the deletion of every image, the image's own class's probability.
+    pub deletion: Vec<f32>,
+    /// And of the insertion.
+    pub insertion: Vec<f32>,
+}
+
+/// Of an image of the probe's `class`.
+pub(super) fn heights(
+    probe: &Probe,
+    change: Intervention,
+    tokens: &Tokens,
+    (class, image_seed): (usize, u64),
+    spec: &RemovalSpec,
+) -> Result<Heights, InterventionError> {
+    let reading = Reading { change, ..Reading::default() };
+    let subject = Subject { probe, name: String::new(), reading, class: Some(class) };
+    let image = Image {
+        name: String::new(),
+        tokens,
+        pixels: &Pixels { height: 0, width: 0, values: Vec::new() },
+        seen: &Picture::default(),
+        seed: image_seed,
+        why_not_left: Some(NO_ENCODER),
+    };
+    let Ok(mut found) = measure(&[subject], &image, spec, &mut NoEncoder);
+    let removal = found.swap_remove(0)?;
+    let height = |column: &RemovalColumn| {
+        let curves = removal.modes.get(&column.mode)?.found()?.get(column.ranking)?;
+        Some(Curve::height(&curves[column.way].probability) as f32)
+    };
+    Ok(COLUMNS.iter().map(height).collect())
+}
+
+impl RemovalHeights {
+    /// Of all images that have them, of which there may be none.
+    pub(super) fn of_images(images: &[&Heights]) -> Vec<Self> {
+        let column = |at: usize| images.iter().map(|heights| heights[at]).collect::<Option<Vec<f32>>>();
+        let pairs = (0..COLUMNS.len()).step_by(2).filter(|_| !images.is_empty());
+        let both = |at: usize| {
+            let RemovalColumn { mode, ranking, .. } = &COLUMNS[at];
+            let (deletion, insertion) = (column(at)?, column(at + 1)?);
+            Some(Self { mode: *mode, ranking: (*ranking).to_owned(), deletion, insertion })
+        };
+        pairs.filter_map(both).collect()
+    }
+}
+
+/// Where there is no encoder.
+struct NoEncoder;
+
+impl Passes for NoEncoder {
+    type Error = Infallible;
+
+    fn progress(&mut self, _: Mode, _: usize, _: usize) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Infallible> {
+        Ok(Err(NO_ENCODER.to_owned()))
+    }
+
+    fn left(&mut self, _: &[&[usize]]) -> Result<Vec<Tokens>, Infallible> {
+        unreachable!("no patch is said to be known")
+    }
+
+    fn pictures(&mut self, _: &[Pixels]) -> Result<Vec<Tokens>, Infallible> {
+        unreachable!("no patch is said to be known")
+    }
+}
