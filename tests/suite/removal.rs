@@ -72,9 +72,11 @@ pub fn curves_and_rankings_equal_the_reference() {
             assert_eq!(found.found().is_some(), !expected.is_null(), "{name}: {found:?}");
             let Some(found) = found.found() else { continue };
             let expected = floats(expected);
-            assert_close(&name, &found.values, &expected, 1e-9);
+            // What chooses tokens outright is handed its way from the mean in float32.
+            let allowed = if id == "integrated" { 1e-7 } else { 1e-9 };
+            assert_close(&name, &found.values, &expected, allowed);
             for pair in found.order.windows(2) {
-                assert!(expected[pair[0]] >= expected[pair[1]] - 1e-9, "{name}: {:?}", found.order);
+                assert!(expected[pair[0]] >= expected[pair[1]] - allowed, "{name}: {:?}", found.order);
             }
             // Of equals the reference takes the first, the program whom it draws.
             let orders = vec![indices(&case["orders"][id])];

@@ -22,6 +22,8 @@ pub const INFO: Info = Info {
 
 /// Room between the two ways.
 const GAP_PT: f32 = 8.0;
+/// Room for half of an axis's last number.
+const EDGE_PT: f32 = 6.0;
 /// Height of the line over a picture.
 const LINE_PT: f32 = 11.0;
 /// Height of a chart, of its width.
@@ -216,7 +218,7 @@ impl RemovalPlot {
         let labels = [label.as_str(), ""];
         for (way, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
             let x = below.x + way as f32 * (half + GAP_PT);
-            let outer = Box2::new(x, below.y, half, room - seen);
+            let outer = Box2::new(x, below.y, half - EDGE_PT, room - seen);
             let y = Axis::new(scale, font::fit(labels[way], theme.label, outer.h), 4);
             let frame = Frame::fit(outer, Axis::new(Scale::linear(0.0, 1.0), name, 3), y, theme);
             self.chart(&mut scene, theme, &frame, way, step);

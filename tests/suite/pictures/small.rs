@@ -293,8 +293,9 @@ pub fn stability() -> Stability {
 /// Removal curves of four steps: one ranking beside random orders, none of another; nothing of patches.
 pub fn removal() -> Removal {
     let curve = |logit: [f64; 5]| Curve {
-        margin: Some(logit.iter().map(|x| x - 1.0).collect()),
-        probability: logit.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+        // Few digits, which JSON gives back as they are.
+        margin: Some(logit.iter().map(|x| ((x - 1.0) * 8.0).round() / 8.0).collect()),
+        probability: logit.iter().map(|x| (8.0 / (1.0 + (-x).exp())).round() / 8.0).collect(),
         logit: logit.to_vec(),
     };
     let order = vec![5, 2, 11, 0, 7, 9, 1, 3, 10, 4, 6, 8];

@@ -4,10 +4,10 @@
 //! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
 //! next one, and a third explains and writes the one before, one core an image and probe.
 
+mod read;
 mod summary;
 mod write;
 
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Builder;
@@ -17,19 +17,19 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 use serde_json::Value;
 
+use self::read::{GoOn, Item, Read};
 use self::summary::Summary;
 use super::engine::{Engine, WorkerEnv};
 use super::explain::TOP;
-use super::removal::{self, ReaderPasses};
+use super::removal;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
-use super::{Cancel, ExplainSettings, JobError, Reporter, stability};
+use super::{Cancel, ExplainSettings, JobError, Reporter};
 use crate::app::user_error::lines;
-use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
-use crate::model::explain::removal::{Image, Mode, RANKINGS, Removal, RemovalSpec, Subject, measure};
+use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 use crate::model::explain::stability::perturb::{Perturbation, kinds};
 use crate::model::explain::stability::{Measurement, OrderError, Stability};
 use crate::model::explain::{Question, explain_changed, prepare_nulls};
@@ -38,7 +38,6 @@ use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
-use crate::model::trace::Picture;
 
 /// A probe, where it came from, what its results are called and which class is asked for.
 pub struct Loaded {
@@ -140,25 +139,8 @@ struct Explainer<'a> {
     cancel: Cancel,
 }
 
-/// What the backbone says of an image.
-struct Read {
-    tokens: Tokens,
-    /// What it saw, where traces are wanted.
-    seen: Picture,
-    /// What it says of the image and each of its changed copies, where stability is asked.
-    changed: Vec<Tokens>,
-    /// Of every probe its removal curves or why there are none, where they are asked.
-    removals: Vec<Result<Removal, String>>,
-}
-
 /// The cells of a row of the summary, and what is told of it.
 type Explained = (Vec<String>, Value);
-
-/// Told where removal curves are; whether the run goes on.
-type GoOn<'a> = dyn FnMut(Option<(Mode, usize, usize)>) -> Result<(), JobError> + 'a;
-
-/// An image by its index, and what was read or why nothing was.
-type Item = (usize, Result<Read, String>);
 
 /// Explains every image through every probe.
 ///
@@ -273,73 +255,6 @@ impl Explainer<'_> {
             drop(hand);
             explaining.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
-    }
-
-    /// Tokens of the images from index `first` on, of their changed copies where stability is asked, and removal curves
-    /// where those are; up to the image in the midst of which it was ended.
-    fn read(
-        &self,
-        reader: &TokenReader,
-        first: usize,
-        prepared: Vec<Result<Pixels, String>>,
-        go_on: &mut GoOn<'_>,
-    ) -> Vec<Item> {
-        let Ok(read) = reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
-        let more = |index: usize, (tokens, pixels): (Tokens, Pixels), go_on: &mut GoOn<'_>| {
-            let drawn = self.spec.save_traces || self.spec.save_gif;
-            let looked_at = drawn || !self.kinds.is_empty() || self.spec.causal.is_some();
-            let seen = if looked_at { reader.preprocessor.seen(&pixels) } else { Picture::default() };
-            let mut changed = Vec::new();
-            if !self.kinds.is_empty() {
-                changed.push(tokens.clone());
-                for copies in
-                    stability::changed(&reader.preprocessor, &seen, &self.kinds).chunks(self.spec.batch)
-                {
-                    changed.extend(reader.forward(copies).map_err(JobError::failed)?);
-                }
-            }
-            let removals = match &self.spec.causal {
-                Some(causal) => self.removals(reader, (index, &tokens, &pixels, &seen), causal, go_on)?,
-                None => Vec::new(),
-            };
-            let seen = if drawn { seen } else { Picture::default() };
-            Ok(Read { tokens, seen, changed, removals })
-        };
-        let whole = |(index, read): (usize, Result<_, String>)| {
-            let read = match read {
-                Ok(read) => more(index, read, go_on),
-                Err(why) => return Some((index, Err(why))),
-            };
-            match read {
-                Ok(read) => Some((index, Ok(read))),
-                Err(JobError::Failed(error)) => Some((index, Err(lines(&error).join(": ")))),
-                Err(JobError::Cancelled) => None,
-            }
-        };
-        (first..).zip(read).map_while(whole).collect()
-    }
-
-    /// Removal curves of an image through every probe.
-    fn removals(
-        &self,
-        reader: &TokenReader,
-        (index, tokens, pixels, seen): (usize, &Tokens, &Pixels, &Picture),
-        causal: &RemovalSpec,
-        go_on: &mut GoOn<'_>,
-    ) -> Result<Vec<Result<Removal, String>>, JobError> {
-        let subjects = self.spec.probes.iter().zip(&self.tokens_changed).map(|(loaded, changed)| Subject {
-            probe: &loaded.probe,
-            name: loaded.name(),
-            reading: Reading { change: loaded.change, tokens: changed.clone(), ..Reading::default() },
-            class: loaded.class,
-        });
-        let subjects: Vec<Subject<'_>> = subjects.collect();
-        let name = self.spec.images[index].path.file_name().unwrap_or_default();
-        let (name, why_not_left) = (name.to_string_lossy().into_owned(), reader.backbone.why_not_left());
-        let image = Image { name, tokens, pixels, seen, seed: index as u64, why_not_left };
-        let tell = &mut |mode, done, total| go_on(Some((mode, done, total)));
-        let curves = measure(&subjects, &image, causal, &mut ReaderPasses { reader, pixels, tell })?;
-        Ok(curves.into_iter().map(|curves| curves.map_err(|error| error.to_string())).collect())
     }
 
     /// Explains every batch that comes, image by image and probe by probe.

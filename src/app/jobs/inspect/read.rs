@@ -1,0 +1,102 @@
+//! What the backbone says of a batch of images: their tokens, those of their changed copies, and what is left of a class while
+//! their tokens go. For the thread that owns it.
+
+use std::convert::Infallible;
+
+use super::Explainer;
+use crate::app::jobs::removal::ReaderPasses;
+use crate::app::jobs::tokens::TokenReader;
+use crate::app::jobs::{JobError, stability};
+use crate::app::user_error::lines;
+use crate::model::backbone::preprocess::Pixels;
+use crate::model::explain::removal::{Image, Mode, Removal, RemovalSpec, Subject, measure};
+use crate::model::reading::Reading;
+use crate::model::tokens::Tokens;
+use crate::model::trace::Picture;
+
+/// What the backbone says of an image.
+pub(super) struct Read {
+    /// Those of its patches, and what stands before them.
+    pub tokens: Tokens,
+    /// What it saw, where traces are wanted.
+    pub seen: Picture,
+    /// What it says of the image and each of its changed copies, where stability is asked.
+    pub changed: Vec<Tokens>,
+    /// Of every probe its removal curves or why there are none, where they are asked.
+    pub removals: Vec<Result<Removal, String>>,
+}
+
+/// Told where removal curves are; whether the run goes on.
+pub(super) type GoOn<'a> = dyn FnMut(Option<(Mode, usize, usize)>) -> Result<(), JobError> + 'a;
+
+/// An image by its index, and what was read or why nothing was.
+pub(super) type Item = (usize, Result<Read, String>);
+
+impl Explainer<'_> {
+    /// Tokens of the images from index `first` on, of their changed copies where stability is asked, and removal curves
+    /// where those are; up to the image in the midst of which it was ended.
+    pub(super) fn read(
+        &self,
+        reader: &TokenReader,
+        first: usize,
+        prepared: Vec<Result<Pixels, String>>,
+        go_on: &mut GoOn<'_>,
+    ) -> Vec<Item> {
+        let Ok(read) = reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
+        let more = |index: usize, (tokens, pixels): (Tokens, Pixels), go_on: &mut GoOn<'_>| {
+            let drawn = self.spec.save_traces || self.spec.save_gif;
+            let looked_at = drawn || !self.kinds.is_empty() || self.spec.causal.is_some();
+            let seen = if looked_at { reader.preprocessor.seen(&pixels) } else { Picture::default() };
+            let mut changed = Vec::new();
+            if !self.kinds.is_empty() {
+                changed.push(tokens.clone());
+                for copies in
+                    stability::changed(&reader.preprocessor, &seen, &self.kinds).chunks(self.spec.batch)
+                {
+                    changed.extend(reader.forward(copies).map_err(JobError::failed)?);
+                }
+            }
+            let removals = match &self.spec.causal {
+                Some(causal) => self.removals(reader, (index, &tokens, &pixels, &seen), causal, go_on)?,
+                None => Vec::new(),
+            };
+            let seen = if drawn { seen } else { Picture::default() };
+            Ok(Read { tokens, seen, changed, removals })
+        };
+        let whole = |(index, read): (usize, Result<_, String>)| {
+            let read = match read {
+                Ok(read) => more(index, read, go_on),
+                Err(why) => return Some((index, Err(why))),
+            };
+            match read {
+                Ok(read) => Some((index, Ok(read))),
+                Err(JobError::Failed(error)) => Some((index, Err(lines(&error).join(": ")))),
+                Err(JobError::Cancelled) => None,
+            }
+        };
+        (first..).zip(read).map_while(whole).collect()
+    }
+
+    /// Removal curves of an image through every probe.
+    fn removals(
+        &self,
+        reader: &TokenReader,
+        (index, tokens, pixels, seen): (usize, &Tokens, &Pixels, &Picture),
+        causal: &RemovalSpec,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Vec<Result<Removal, String>>, JobError> {
+        let subjects = self.spec.probes.iter().zip(&self.tokens_changed).map(|(loaded, changed)| Subject {
+            probe: &loaded.probe,
+            name: loaded.name(),
+            reading: Reading { change: loaded.change, tokens: changed.clone(), ..Reading::default() },
+            class: loaded.class,
+        });
+        let subjects: Vec<Subject<'_>> = subjects.collect();
+        let name = self.spec.images[index].path.file_name().unwrap_or_default();
+        let (name, why_not_left) = (name.to_string_lossy().into_owned(), reader.backbone.why_not_left());
+        let image = Image { name, tokens, pixels, seen, seed: index as u64, why_not_left };
+        let tell = &mut |mode, done, total| go_on(Some((mode, done, total)));
+        let curves = measure(&subjects, &image, causal, &mut ReaderPasses { reader, pixels, tell })?;
+        Ok(curves.into_iter().map(|curves| curves.map_err(|error| error.to_string())).collect())
+    }
+}
