@@ -44,7 +44,7 @@ pub(super) struct Cli {
 enum Verb {
     Open(open::Open),
     Inspect(inspect::Inspect),
-    Figures(figures::Figures),
+    Figures(Box<figures::Figures>),
     Dataset(dataset::DatasetVerb),
     Extract(extract::Extract),
     Train(Box<train::Train>),

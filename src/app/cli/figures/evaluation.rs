@@ -134,7 +134,7 @@ impl EvaluationFlags {
             let known = removal.rankings.get(asked).and_then(|ranked| ranked.found());
             let ids = || removal.rankings.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             known.with_context(|| format!("--ranking {asked}: not found among {}", ids()))?;
-            view.ranking = asked.clone();
+            view.ranking.clone_from(asked);
         }
         let last = removal.fraction.len().saturating_sub(1);
         if let Some(step) = step {
