@@ -46,6 +46,7 @@ mod readers;
 mod reads;
 mod real;
 mod removal;
+mod removal_window;
 mod report;
 mod routing;
 mod run;

@@ -209,7 +209,7 @@ impl RemovalPlot {
             Quantity::Probability => Scale::linear(0.0, 1.0),
             _ => Scale::padded(low, high),
         };
-        let rival = removal.rival.map_or(String::new(), |rival| format!(" over class {rival}"));
+        let rival = removal.rival.as_ref().map_or(String::new(), |(_, name)| format!(" over {name}"));
         let label = match quantity {
             Quantity::Margin => format!("Margin of {}{rival}", removal.class.1),
             _ => format!("{} of {}", quantity.name(), removal.class.1),

@@ -91,6 +91,9 @@ pub fn removal() {
         let marks = plotted(&RemovalPlot { removal: removed.clone(), view: view.clone() }, &theme);
         assert!(marks.has("Evidence, 12 of 12 tokens left") && marks.has("Evidence, 1 of 12 tokens left"));
         assert!(marks.axes(0).y_name == "Probability of heron");
+        view.quantity = Quantity::Margin;
+        let margin = plotted(&RemovalPlot { removal: removed.clone(), view: view.clone() }, &theme);
+        assert!(margin.axes(0).y_name == "Margin of heron over wren");
         view.mode = Mode::Patches;
         let plot = RemovalPlot { removal: removed.clone(), view };
         let why = Plot::draw_column(&plot, &theme, export::points(85.0)).expect_err("nothing of patches");

@@ -317,7 +317,7 @@ pub fn removal() -> Removal {
         grid: GRID,
         seen: picture(),
         class: (1, "heron".into()),
-        rival: Some(0),
+        rival: Some((0, "wren".into())),
         fraction: vec![0.0, 0.25, 0.5, 0.75, 1.0],
         rankings: [
             ("evidence".to_owned(), Found::Some(ranked)),

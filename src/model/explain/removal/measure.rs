@@ -173,7 +173,7 @@ fn ask<'a>(
         .iter()
         .filter_map(|(id, found)| Some(Orders { id, orders: vec![found.found()?.order.clone()] }));
     let orders = orders.collect();
-    let class_name = probe.meta.classes.get(class).cloned().unwrap_or_else(|| class.to_string());
+    let named = |class: usize| probe.meta.classes.get(class).cloned().unwrap_or_else(|| class.to_string());
     let fraction = (0..=spec.steps).map(|i| i as f64 / spec.steps as f64).collect();
     let answer = Removal {
         image: image.name.clone(),
@@ -182,8 +182,8 @@ fn ask<'a>(
         reading: reading.clone(),
         grid: image.tokens.grid,
         seen: image.seen.clone(),
-        class: (class, class_name),
-        rival: best(Some(class)),
+        class: (class, named(class)),
+        rival: best(Some(class)).map(|rival| (rival, named(rival))),
         fraction,
         rankings: found.into_iter().map(|(id, found)| (id.to_owned(), found)).collect(),
         modes: IndexMap::new(),
@@ -200,7 +200,8 @@ impl Asked<'_> {
     }
 
     fn curves(&self, schedule: &Schedule, logits: &[Vec<f64>]) -> Found<Curves> {
-        Found::Some(schedule.curves(logits, self.answer.class.0, self.answer.rival))
+        let rival = self.answer.rival.as_ref().map(|(rival, _)| *rival);
+        Found::Some(schedule.curves(logits, self.answer.class.0, rival))
     }
 }
 

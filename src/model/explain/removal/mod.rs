@@ -157,7 +157,7 @@ pub struct Removal {
     /// The class whose logit is read, and what it is called.
     pub class: (usize, String),
     /// The other class of the margin: the strongest of the whole image. Absent where there is one class alone.
-    pub rival: Option<usize>,
+    pub rival: Option<(usize, String)>,
     /// Share of the tokens that was taken away, or put back, `[F]`.
     pub fraction: Vec<f64>,
     /// The rankings by their ids.

@@ -2,7 +2,8 @@
 //!
 //! Every pixel that is gone is the weighted mean of its neighbours, those beside it 1/6 each and those at its corners 1/12
 //! each; at the border those that are there. That is a sparse linear system, symmetric and positive definite, which is solved
-//! by conjugate gradients in float64. Noise of standard deviation 0.01 on what was painted hides that it is smooth.
+//! by conjugate gradients in float64, preconditioned on pixels and on ever larger squares of them (Bramble, Pasciak and Xu 1990):
+//! a hole as large as the picture takes a few dozen iterations and not hundreds. Noise of standard deviation 0.01 on what was painted hides that it is smooth.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -70,13 +71,24 @@ struct System {
     links: Vec<(u32, f64)>,
     /// What the neighbours that are known add up to.
     known: Vec<Colour>,
+    /// Squares of 2, 4, 8 ... pixels.
+    levels: Vec<Level>,
+}
+
+/// Pixels that are gone by the square they lie in.
+struct Level {
+    /// The square of each.
+    square: Vec<u32>,
+    /// What a square counts if all of it changes alike.
+    diagonal: Vec<f64>,
 }
 
 impl System {
     fn new(gone: &[usize], height: usize, width: usize, values: impl Fn(usize) -> Colour) -> Self {
         let mut index = vec![u32::MAX; height * width];
         gone.iter().zip(0..).for_each(|(&at, own)| index[at] = own);
-        let mut system = Self { diagonal: Vec::new(), begins: vec![0], links: Vec::new(), known: Vec::new() };
+        let (diagonal, links, known, levels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut system = Self { diagonal, begins: vec![0], links, known, levels };
         for &at in gone {
             let (mut diagonal, mut known) = (0.0, [0.0; 3]);
             for (down, right, weight) in NEIGHBOURS {
@@ -93,7 +105,39 @@ impl System {
             system.known.push(known);
             system.begins.push(system.links.len());
         }
+        let sides = std::iter::successors(Some(2), |side| Some(2 * side));
+        let sides = sides.take_while(|side| *side < height.max(width));
+        system.levels = sides.map(|side| system.level(gone, width, side)).collect();
         system
+    }
+
+    /// Squares of `side` pixels.
+    fn level(&self, gone: &[usize], width: usize, side: usize) -> Level {
+        let across = width.div_ceil(side);
+        let place = |at: &usize| (at / width / side * across + at % width / side) as u32;
+        let square: Vec<u32> = gone.iter().map(place).collect();
+        // Those with nothing gone stay 0: nobody asks for them.
+        let mut diagonal = vec![0.0; square.iter().max().map_or(0, |last| *last as usize + 1)];
+        for own in 0..gone.len() {
+            let links = &self.links[self.begins[own]..self.begins[own + 1]];
+            let within = links.iter().filter(|(other, _)| square[*other as usize] == square[own]);
+            diagonal[square[own] as usize] +=
+                self.diagonal[own] - within.map(|(_, weight)| weight).sum::<f64>();
+        }
+        Level { square, diagonal }
+    }
+
+    /// About `A^-1 residual`: on every pixel by itself, and on every square of every size.
+    fn precondition(&self, residual: &[Colour]) -> Vec<Colour> {
+        let by_pixel = residual.iter().zip(&self.diagonal);
+        let mut all: Vec<Colour> = by_pixel.map(|(r, diagonal)| r.map(|r| r / diagonal)).collect();
+        for Level { square, diagonal } in &self.levels {
+            let mut sums = vec![[0.0; 3]; diagonal.len()];
+            square.iter().zip(residual).for_each(|(at, r)| add(&mut sums[*at as usize], 1.0, r));
+            let squares = square.iter().zip(&mut all);
+            squares.for_each(|(at, all)| add(all, 1.0 / diagonal[*at as usize], &sums[*at as usize]));
+        }
+        all
     }
 
     /// `A x`.
@@ -106,16 +150,13 @@ impl System {
         }
     }
 
-    /// Conjugate gradients, every channel by itself, preconditioned by the diagonal.
+    /// Conjugate gradients, every channel by itself.
     fn solve(&self) -> Vec<Colour> {
         let count = self.diagonal.len();
         let mut x = vec![[0.0; 3]; count];
         let mut residual = self.known.clone();
-        let scaled = |residual: &[Colour]| -> Vec<Colour> {
-            residual.iter().zip(&self.diagonal).map(|(r, diagonal)| r.map(|r| r / diagonal)).collect()
-        };
         let enough = dots(&residual, &residual).map(|norm| norm * GOOD);
-        let mut way = scaled(&residual);
+        let mut way = self.precondition(&residual);
         let mut slope = dots(&residual, &way);
         let mut image = vec![[0.0; 3]; count];
         for _ in 0..MAX_ITERATIONS {
@@ -134,7 +175,7 @@ impl System {
                     residual[own][c] -= step[c] * image[own][c];
                 }
             }
-            let downhill = scaled(&residual);
+            let downhill = self.precondition(&residual);
             let next = dots(&residual, &downhill);
             for own in 0..count {
                 for c in 0..3 {

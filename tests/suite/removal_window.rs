@@ -1,0 +1,124 @@
+//! Removal curves by the worker and in the window: what is asked, what comes back, and the pane in every state.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ssmprobe::app::jobs::evaluate::EvalProbe;
+use ssmprobe::app::jobs::removal::{RemovalAnswer, RemovalRequest};
+use ssmprobe::app::jobs::{BackboneId, ClassChoice, Compute, Event, JobId, ProbeId, Request};
+use ssmprobe::app::state::State;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::worker::WorkerEnv;
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::{Mode, RemovalSpec};
+
+use crate::close::assert_close;
+use crate::pictures::small;
+use crate::state;
+use crate::window::Window;
+use crate::worker::Desk;
+
+#[test]
+fn the_worker_removes_tokens_and_patches_as_inspect_does() {
+    let mut desk = Desk::new(WorkerEnv::default());
+    desk.open("cpu");
+    desk.open_probe("sinkhorn.safetensors", 1);
+    desk.open_probe("gap.safetensors", 2);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/images/one.png");
+    let mut ask = |probe: u64, job: u64, class: ClassChoice| -> RemovalAnswer {
+        let subject =
+            EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None };
+        let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
+        let request = RemovalRequest { subject, place: path.clone().into(), class, spec, draw: 0 };
+        let events = desk.job(Request::Compute(JobId(job), Compute::Removal(request)));
+        let told = events.iter().filter(|event| matches!(event, Event::Progress(..))).count();
+        let answer = events.into_iter().find_map(|event| match event {
+            Event::RemovalMeasured { answer, .. } => Some(answer),
+            _ => None,
+        });
+        assert!(told > 0 || answer.as_ref().is_some_and(Result::is_err), "nobody is told how far it is");
+        answer.expect("an answer")
+    };
+    let found = ask(1, 60, ClassChoice::Predicted).expect("curves");
+    assert_eq!(found, ask(1, 61, ClassChoice::Predicted).expect("curves"), "seeded, so the same twice");
+    assert_eq!((found.modes.len(), found.rankings.len(), found.fraction.len()), (4, 6, 5));
+    for (mode, curves) in &found.modes {
+        let curves = curves.found().expect("a head that has all");
+        for [deletion, insertion] in curves.values() {
+            assert_close(mode.id(), deletion.logit[0], insertion.logit[4], 1e-9);
+        }
+    }
+    // Without its least important tokens or with its most important ones alone: the same tokens are left.
+    let [deletion, insertion] = &found.modes[&Mode::Rerouted].found().expect("curves")["evidence"];
+    assert!(deletion.logit[2] != insertion.logit[2] && deletion.margin.is_some());
+    let gap = ask(2, 62, ClassChoice::Named("1".into())).expect("curves");
+    assert!(gap.class.0 == 1 && gap.rankings["weight"].found().is_none(), "{:?}", gap.rankings["weight"]);
+    let fault = ask(2, 63, ClassChoice::Named("no such class".into())).expect_err("no class");
+    assert!(fault.to_string().contains("no such class"), "{fault}");
+}
+
+fn removing(requests: Vec<Request>) -> (JobId, RemovalRequest) {
+    let asked = requests.into_iter().find_map(|request| match request {
+        Request::Compute(job, Compute::Removal(ask)) => Some((job, ask)),
+        _ => None,
+    });
+    asked.expect("it is asked for")
+}
+
+fn answered(state: &mut State, job: JobId, answer: RemovalAnswer) {
+    state.apply(Event::RemovalMeasured { job, answer });
+    state.apply(Event::Finished(job));
+}
+
+#[test]
+fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
+    let mut state = state::story();
+    let column = state::column(&state, 0);
+    let (job, ask) = removing(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
+    assert_eq!((ask.spec.modes, ask.class), (vec![Mode::Frozen], ClassChoice::Predicted));
+    assert_eq!(state.removing(column), Some(job));
+    answered(&mut state, job, Ok(Arc::new(small::removal())));
+    assert!(state.removal_of(column).is_some_and(|known| known.is_ok()) && state.removing(column).is_none());
+    state.dispatch(Command::SetClass(ClassChoice::Named("0".into())));
+    assert!(state.removal_of(column).is_none(), "of another class");
+    state.dispatch(Command::SetClass(ClassChoice::Predicted));
+    assert!(state.removal_of(column).is_some());
+    // A newer request ends an older one, whose answer is dropped.
+    let (older, _) = removing(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
+    let requests = state.dispatch(Command::RemoveTokens(column, vec![Mode::Rerouted]));
+    assert!(requests.contains(&Request::Cancel(older)), "{requests:?}");
+    let (newer, _) = removing(requests);
+    answered(&mut state, older, Err(UserError::new("too late")));
+    assert!(state.removal_of(column).is_some_and(|known| known.is_ok()), "the old curves stay");
+    state.apply(Event::Failed(newer, UserError::new("The device was lost")));
+    assert!(state.removal_of(column).is_some_and(|known| known.is_err()));
+}
+
+#[test]
+fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
+    let mut window = Window::new();
+    window.harness.state_mut().window.show("removal");
+    window.harness.run();
+    assert!(window.has("Open a backbone"), "an empty pane says what to do");
+    let mut window = Window::ready();
+    window.harness.state_mut().window.show("removal");
+    window.harness.run();
+    window.click("Patches");
+    assert!(window.has("Costs the encoder up to 200 whole images"), "the cost is said before");
+    window.click("Remove tokens");
+    let (job, ask) = removing(std::mem::take(&mut window.wire.borrow_mut().asked));
+    assert_eq!(ask.spec.modes, [Mode::Frozen, Mode::Rerouted, Mode::Patches]);
+    window.wire.borrow_mut().events.push_back(Event::Started(job));
+    window.harness.run();
+    assert!(window.has("Removing tokens") && window.idle());
+    window.wire.borrow_mut().events.push_back(Event::Failed(job, UserError::new("The device was lost")));
+    window.harness.run();
+    assert!(window.has("The device was lost"));
+    window.click("Remove again");
+    let (job, _) = removing(std::mem::take(&mut window.wire.borrow_mut().asked));
+    let answer = Ok(Arc::new(small::removal()));
+    window.wire.borrow_mut().events.extend([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
+    window.harness.run();
+    assert!(window.has("Removal curves") && window.has("Step") && window.idle());
+}
