@@ -21,6 +21,7 @@ use ssmprobe::model::data::token_cache::{TokenCache, list};
 use ssmprobe::model::data::{self, mat};
 use ssmprobe::model::device;
 use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::removal::Removal;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
@@ -29,6 +30,7 @@ use ssmprobe::model::train::run::Run;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
+use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export};
 
@@ -121,6 +123,7 @@ pub const READERS: &[Reader] = &[
     reader("run-metrics", ("frozen/run", "evaluation.json"), &[], 2000, run),
     reader("trace", ("", "trace.json"), &["frozen/explained/24/*.trace.json"], 2000, trace),
     reader("evaluation", ("", "survey.json"), &["frozen/surveys/*.survey.json"], 5000, evaluation),
+    reader("removal", ("", "causal.json"), &["lists/removal.causal.json"], 10_000, removal),
     reader("stability", ("", "stability.json"), &["frozen/explained/24/*.stability.json"], 10_000, stability),
     reader("parquet", ("parquet/plain", "things.parquet"), PARQUET, 10_000, dataset),
     reader("mat", ("", "file.mat"), &["mat/*.mat", "mat/cars/*.mat"], 20_000, variables),
@@ -338,6 +341,21 @@ fn evaluation(room: &Room) -> Outcome {
 
 fn stability(room: &Room) -> Outcome {
     plotted(&StabilityPlot(Arc::new(serde_json::from_slice(&fs::read(&room.file)?)?)));
+    Ok(())
+}
+
+fn removal(room: &Room) -> Outcome {
+    let removal = Arc::new(Removal::from_json(&fs::read_to_string(&room.file)?)?);
+    for mode in removal.modes.keys() {
+        for quantity in Quantity::ALL {
+            for step in [0, removal.fraction.len() - 1, usize::MAX] {
+                let view = RemovalView { mode: *mode, quantity, step, ..RemovalView::new(&removal) };
+                let plot = RemovalPlot { removal: removal.clone(), view };
+                plotted(&plot);
+                let _ = plot.at(step);
+            }
+        }
+    }
     Ok(())
 }
 

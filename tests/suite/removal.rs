@@ -9,7 +9,7 @@ use ssmprobe::model::backbone::preprocess::Pixels;
 use ssmprobe::model::explain::evidence::exact;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{
-    Curves, Mode, Orders, RANDOM, RANKINGS, Reader, STEPS, Schedule, Sets, counts, road,
+    Curves, Mode, Orders, RANDOM, RANKINGS, Reader, Removal, STEPS, Schedule, Sets, counts, road,
 };
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
@@ -18,6 +18,7 @@ use ssmprobe::model::tokens::Tokens;
 use crate::close::assert_close;
 use crate::evidence::{fixture, floats, number};
 use crate::heads::each_case;
+use crate::pictures::small;
 
 /// Every head of the fixtures: what it is called in the reference, and the image it read there.
 fn each_head(mut check: impl FnMut(&str, &Probe, &Tokens)) {
@@ -233,6 +234,26 @@ fn rankings_are_one_list_with_ids_of_their_own() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn a_file_whose_parts_do_not_go_together_is_refused() {
+    let good = serde_json::to_string(&small::removal()).expect("JSON");
+    Removal::from_json(&good).expect("a whole file");
+    for (from, to, words) in [
+        ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,", "have not 4 steps"),
+        ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,0.75,", "rise from 0 to 1"),
+        ("\"order\":[5,2,", "\"order\":[5,5,", "each of 12 tokens once"),
+        ("\"order\":[5,2,", "\"order\":[5,12,", "each of 12 tokens once"),
+        ("\"rows\":3", "\"rows\":4", "each of 16 tokens once"),
+        ("\"width\":8", "\"width\":9", "not whole"),
+        ("\"logit\":[3.0,1.0,", "\"logit\":[3.0,1e200,", "steps of numbers"),
+        ("\"logit\":[3.0,1.0,", "\"logit\":[3.0,", "steps of numbers"),
+    ] {
+        assert!(good.contains(from), "{from}: {good}");
+        let error = Removal::from_json(&good.replacen(from, to, 1)).expect_err(to);
+        assert!(error.contains(words), "{to}: {error}");
+    }
 }
 
 #[test]

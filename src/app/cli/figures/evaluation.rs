@@ -118,8 +118,8 @@ impl EvaluationFlags {
 
     /// Removal curves of a file, as the flags show them.
     fn removal(&self, path: &Path, step: Option<usize>) -> anyhow::Result<RemovalPlot> {
-        let removal: Removal = serde_json::from_str(&text(path)?)
-            .with_context(|| format!("{} holds no removal curves", path.display()))?;
+        let removal = Removal::from_json(&text(path)?)
+            .map_err(|why| anyhow::anyhow!("{} holds no removal curves: {why}", path.display()))?;
         let mut view = RemovalView::new(&removal);
         if let Some(asked) = &self.mode {
             let mode = removal.modes.keys().find(|mode| mode.id() == asked);

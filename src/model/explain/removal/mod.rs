@@ -5,6 +5,7 @@
 //! step reads depends on the set of tokens that are left alone, so a [`Schedule`] names every set once: curves that agree in
 //! a set share what is computed for it.
 
+mod file;
 mod measure;
 pub mod ranking;
 mod reader;

@@ -1,0 +1,65 @@
+//! Removal curves as somebody else's file may hold them.
+
+use super::{Curve, MAX_STEPS, Removal};
+
+/// Larger numbers are no logits, and more than an axis can have.
+const LARGEST: f64 = 1e100;
+
+impl Removal {
+    /// From the text of a file.
+    ///
+    /// # Errors
+    /// If it holds none, or its parts do not go together.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let removal: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        removal.check()?;
+        Ok(removal)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let (n, steps) = (self.grid.len(), self.fraction.len());
+        let rises = self.fraction.windows(2).all(|pair| pair[0] < pair[1]);
+        if !(2..=MAX_STEPS + 1).contains(&steps)
+            || !rises
+            || self.fraction[0] != 0.0
+            || self.fraction[steps - 1] != 1.0
+        {
+            return Err(format!(
+                "fraction has {steps} values; expected 2 to {} that rise from 0 to 1",
+                MAX_STEPS + 1
+            ));
+        }
+        let pixels = self.seen.width.checked_mul(self.seen.height).and_then(|count| count.checked_mul(3));
+        if pixels != Some(self.seen.rgb.len()) || n == 0 {
+            return Err("the picture or its patch grid is not whole".to_owned());
+        }
+        for (id, ranked) in &self.rankings {
+            let Some(ranked) = ranked.found() else { continue };
+            let mut there = vec![false; n];
+            let known = ranked
+                .order
+                .iter()
+                .all(|token| there.get_mut(*token).is_some_and(|t| !std::mem::replace(t, true)));
+            if !known || ranked.order.len() != n || ranked.values.len() != n {
+                return Err(format!("the ranking {id} does not hold each of {n} tokens once"));
+            }
+        }
+        let of_steps = |values: &[f64]| values.len() == steps && values.iter().all(|x| x.abs() <= LARGEST);
+        let fits = |curve: &Curve| {
+            of_steps(&curve.logit)
+                && of_steps(&curve.probability)
+                && curve.margin.as_deref().is_none_or(of_steps)
+        };
+        for (mode, curves) in &self.modes {
+            for (id, ways) in curves.found().into_iter().flatten() {
+                if !ways.iter().all(fits) || ways[0].margin.is_some() != ways[1].margin.is_some() {
+                    return Err(format!(
+                        "the curves {id} of {} have not {steps} steps of numbers each",
+                        mode.id()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
