@@ -6,13 +6,17 @@
 //! of what chance gives.
 
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What is changed in how a probe reads. [`Display`] says it in plain words; [`flag`](Self::flag) and
-/// [`FromStr`] are its syntax on a command line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+use super::hand_order::HandOrder;
+use super::order_file;
+
+/// What is changed in how a probe reads. [`Display`] says it in plain words; [`FromStr`] is its syntax on a command
+/// line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intervention {
     /// Nothing.
@@ -21,10 +25,14 @@ pub enum Intervention {
     /// The positions of the learned order are permuted before the S4, by this seed: the paper's
     /// "scramble after routing".
     Scrambled(u64),
+    /// Every token is read whole, at one position: the largest shares of the plan first.
+    Hardened,
     /// The tokens are read row by row.
     NoRouting,
     /// The tokens are read in a random order, by this seed.
     Random(u64),
+    /// The tokens are read in this order, by every sweep.
+    Order(HandOrder),
     /// The router has another temperature.
     Temperature(f64),
     /// The router makes another number of iterations.
@@ -33,29 +41,26 @@ pub enum Intervention {
 
 impl Intervention {
     /// Its syntax, for help and errors.
-    pub const SYNTAX: &str =
-        "as-trained, scrambled[=SEED], no-routing, random-order[=SEED], temperature=T or iterations=K";
+    pub const SYNTAX: &str = "as-trained, scrambled[=SEED], hardened, no-routing, random-order[=SEED], order=FILE, temperature=T or \
+         iterations=K";
 
     /// Whether nothing is changed.
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }
 
-    /// It as flags have it: `scrambled=0`.
-    pub fn flag(self) -> String {
+    /// It as it stands in names of files: `scrambled-0`.
+    pub fn id(&self) -> String {
         match self {
             Self::None => "as-trained".into(),
-            Self::Scrambled(seed) => format!("scrambled={seed}"),
+            Self::Scrambled(seed) => format!("scrambled-{seed}"),
+            Self::Hardened => "hardened".into(),
             Self::NoRouting => "no-routing".into(),
-            Self::Random(seed) => format!("random-order={seed}"),
-            Self::Temperature(temperature) => format!("temperature={temperature}"),
-            Self::Iterations(iterations) => format!("iterations={iterations}"),
+            Self::Random(seed) => format!("random-order-{seed}"),
+            Self::Order(order) => order.id(),
+            Self::Temperature(temperature) => format!("temperature-{temperature}"),
+            Self::Iterations(iterations) => format!("iterations-{iterations}"),
         }
-    }
-
-    /// It as it stands in names of files: `scrambled-0`.
-    pub fn id(self) -> String {
-        self.flag().replace('=', "-")
     }
 }
 
@@ -64,8 +69,10 @@ impl Display for Intervention {
         match self {
             Self::None => f.write_str("as trained"),
             Self::Scrambled(seed) => write!(f, "scrambled after routing, seed {seed}"),
+            Self::Hardened => f.write_str("hardened plan"),
             Self::NoRouting => f.write_str("no routing"),
             Self::Random(seed) => write!(f, "random order, seed {seed}"),
+            Self::Order(order) => f.write_str(&order.words()),
             Self::Temperature(temperature) => write!(f, "temperature {temperature}"),
             Self::Iterations(1) => f.write_str("1 iteration"),
             Self::Iterations(iterations) => write!(f, "{iterations} iterations"),
@@ -84,9 +91,14 @@ impl FromStr for Intervention {
         let seed = value.map_or(Some(0), number);
         let read = match (name, value) {
             ("as-trained", None) => Some(Self::None),
+            ("hardened", None) => Some(Self::Hardened),
             ("no-routing", None) => Some(Self::NoRouting),
             ("scrambled", _) => seed.map(Self::Scrambled),
             ("random-order", _) => seed.map(Self::Random),
+            ("order", Some(file)) => {
+                let order = order_file::read(Path::new(file)).map_err(|error| error.to_string())?;
+                Some(Self::Order(order))
+            }
             ("temperature", Some(value)) => {
                 number(value).filter(|t: &f64| t.is_finite() && *t > 0.0).map(Self::Temperature)
             }
@@ -164,16 +176,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_flag_says_is_read_again() {
-        for change in [
-            Intervention::None,
-            Intervention::Scrambled(7),
-            Intervention::NoRouting,
-            Intervention::Random(0),
-            Intervention::Temperature(0.05),
-            Intervention::Iterations(5),
+    fn flags_are_read_and_named() {
+        for (flag, change) in [
+            ("as-trained", Intervention::None),
+            ("scrambled=7", Intervention::Scrambled(7)),
+            ("hardened", Intervention::Hardened),
+            ("no-routing", Intervention::NoRouting),
+            ("random-order=0", Intervention::Random(0)),
+            ("temperature=0.05", Intervention::Temperature(0.05)),
+            ("iterations=5", Intervention::Iterations(5)),
         ] {
-            assert_eq!(change.flag().parse(), Ok(change));
+            assert_eq!(change.id(), flag.replace('=', "-"));
+            assert_eq!(flag.parse(), Ok(change));
         }
         assert_eq!("scrambled".parse(), Ok(Intervention::Scrambled(0)));
         for wrong in
@@ -182,6 +196,20 @@ mod tests {
             let error = wrong.parse::<Intervention>().unwrap_err();
             assert!(error.contains("random-order[=SEED]"), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn an_order_is_that_of_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.csv");
+        std::fs::write(&path, "order\n1\n0\n").unwrap();
+        let change: Intervention = format!("order={}", path.display()).parse().unwrap();
+        assert_eq!((change.to_string(), change.id()), ("order of mine.csv".into(), "order-mine".into()));
+        let kept = serde_json::to_string(&change).unwrap();
+        assert_eq!(serde_json::from_str::<Intervention>(&kept).unwrap(), change);
+        std::fs::write(&path, "1\n1\n").unwrap();
+        let error = format!("order={}", path.display()).parse::<Intervention>().unwrap_err();
+        assert!(error.contains("mine.csv: is no order: token 1 is read twice"), "{error}");
     }
 
     #[test]

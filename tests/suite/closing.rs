@@ -46,7 +46,8 @@ impl Window {
         self.harness.run();
     }
 
-    fn drag(&mut self, from: Pos2, to: Pos2) {
+    /// Presses there, moves here in a few frames, and lets go.
+    pub fn drag(&mut self, from: Pos2, to: Pos2) {
         self.button(from, PointerButton::Primary, true);
         self.harness.run();
         for step in 1..=8 {

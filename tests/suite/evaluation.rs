@@ -337,7 +337,7 @@ pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
             let answers = ask.subjects.iter().zip(names).map(|(subject, name)| Event::Evaluated {
                 job,
                 answer: EvalAnswer {
-                    subject: *subject,
+                    subject: subject.clone(),
                     part: part.clone(),
                     result: Ok(evaluation(&part, name)),
                 },
@@ -377,7 +377,7 @@ fn asked(state: &mut State) -> (JobId, EvalRequest) {
 fn told(state: &mut State, (job, ask): &(JobId, EvalRequest), part: &Arc<EvalSplit>) {
     let made = evaluation(&self::part(), "gap");
     for subject in &ask.subjects {
-        let answer = EvalAnswer { subject: *subject, part: part.clone(), result: Ok(made.clone()) };
+        let answer = EvalAnswer { subject: subject.clone(), part: part.clone(), result: Ok(made.clone()) };
         state.apply(Event::Evaluated { job: *job, answer });
     }
     state.apply(Event::Finished(*job));
@@ -465,7 +465,7 @@ fn a_stability_is_of_the_probe_that_was_measured() {
             null: (-0.1, 0.1),
         };
         let answer = stability::StabilityAnswer {
-            subject: ask.subject,
+            subject: ask.subject.clone(),
             image: ask.image,
             result: Ok(Arc::new(found)),
         };
@@ -664,7 +664,11 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
         Request::Compute(job, Compute::Evaluate(ask)) => {
             let answers = ask.subjects.iter().zip(&made).map(|(subject, evaluation)| Event::Evaluated {
                 job,
-                answer: EvalAnswer { subject: *subject, part: asked.clone(), result: Ok(evaluation.clone()) },
+                answer: EvalAnswer {
+                    subject: subject.clone(),
+                    part: asked.clone(),
+                    result: Ok(evaluation.clone()),
+                },
             });
             answers.chain([Event::Finished(job)]).collect()
         }
@@ -719,7 +723,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
         (*id, column.probe)
     };
     let change = Intervention::Scrambled(0);
-    let add = Command::AddColumn { probe, image: None, change };
+    let add = Command::AddColumn { probe, image: None, change: change.clone() };
     window.harness.state_mut().dispatch(add.clone());
     let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
     assert!(
@@ -736,7 +740,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
         .find_map(|r| if let Request::Compute(_, Compute::Evaluate(ask)) = r { Some(ask) } else { None });
     let subjects = &found.expect("nobody asks").subjects;
     assert_eq!(subjects.len(), 1);
-    assert_eq!((subjects[0].probe, subjects[0].change), (probe, change));
+    assert_eq!((subjects[0].probe, &subjects[0].change), (probe, &change));
     evaluated(&mut window, &part);
     window.click("Compare");
     assert!(window.has("against as trained") && window.has("Not retrained"));

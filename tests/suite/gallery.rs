@@ -51,6 +51,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
                 true => Err(UserError::new("no image")),
                 false => Ok(Arc::new(state::trace(image))),
             },
+            by_hand: None,
         });
         state.apply(Event::Explained { job, seen: seen.collect() });
         state.apply(Event::Finished(job))
@@ -82,7 +83,7 @@ fn evaluated(window: &mut Window, part: Arc<EvalSplit>) {
                     made.predicted[5..7].fill(0);
                 }
                 let (part, result) = (part.clone(), Ok(Arc::new(made)));
-                Event::Evaluated { job, answer: EvalAnswer { subject: *subject, part, result } }
+                Event::Evaluated { job, answer: EvalAnswer { subject: subject.clone(), part, result } }
             });
             answers.chain([Event::Finished(job)]).collect()
         }

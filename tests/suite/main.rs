@@ -20,6 +20,7 @@ mod faults;
 mod figures;
 mod frozen;
 mod gallery;
+mod hand_orders;
 mod heads;
 mod hostile;
 mod house;

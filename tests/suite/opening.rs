@@ -166,8 +166,8 @@ fn several_are_compared_alone_or_taken_away_at_once() {
     wants!(state, Command::SetChange(column(&state, 1), Intervention::NoRouting));
     wants!(state, Command::CompareOnly(vec![b, d]));
     assert_eq!(compared(&state), ["b", "d"]);
-    let change = state.compared().next().expect("a column").1.change;
-    assert_eq!(change, Intervention::NoRouting, "one that stays is what it was");
+    let change = &state.compared().next().expect("a column").1.change;
+    assert_eq!(*change, Intervention::NoRouting, "one that stays is what it was");
     wants!(state, Command::Undo);
     assert_eq!(compared(&state), ["a", "b"]);
     wants!(state, Command::Compare(vec![c, d]));

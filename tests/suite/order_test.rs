@@ -9,6 +9,7 @@ use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::order_test::{DRAWS, Exchanges, order_test};
 use ssmprobe::model::explain::readout;
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
 use ssmprobe::model::probe::{Classifier, Probe};
@@ -41,7 +42,17 @@ fn tested(
     reading: &HeadOutput,
     class: usize,
 ) -> (OrderContrast, Option<OrderContrast>) {
-    match order_test(probe, Intervention::None, reading, tokens, (class, false), &Exchanges::new(0)) {
+    tested_in(Intervention::None, probe, tokens, reading, class)
+}
+
+fn tested_in(
+    change: Intervention,
+    probe: &Probe,
+    tokens: &Tokens,
+    reading: &HeadOutput,
+    class: usize,
+) -> (OrderContrast, Option<OrderContrast>) {
+    match order_test(probe, change, reading, tokens, (class, false), &Exchanges::new(0)) {
         OrderTest::Tested { logit, margin } => (logit, margin),
         OrderTest::None { none } => panic!("no test: {none}"),
     }
@@ -91,6 +102,35 @@ pub fn order_tests_equal_the_reference() {
             assert_is(&format!("{name}, margin"), &margin, &document["expected"]["margin"]);
         }
     }
+}
+
+/// The order of a scan, made by hand, is tested as the scan is; the null of another is the same.
+#[test]
+fn orders_by_hand_equal_the_reference_of_the_scan() {
+    let mut compared = 0;
+    for document in &fixture("order_test") {
+        let (probe, tokens, reading) = case(document);
+        let Form::Scan(directions) = &reading.form else { panic!("no scan") };
+        let [Direction { order: Order::Permutation(order), .. }] = &directions[..] else { continue };
+        let by_hand = HandOrder::new(order.iter().map(|&i| i as u32).collect::<Vec<_>>());
+        let Ok(by_hand) = by_hand else { continue };
+        let class = number(&document["class"]) as usize;
+        let name = document["name"].as_str().expect("a name");
+        let change = Intervention::Order(by_hand.clone());
+        let (logit, margin) = tested_in(change, &probe, &tokens, &reading, class);
+        assert_is(&format!("{name}, logit"), &logit, &document["expected"]["logit"]);
+        if let Some(margin) = margin {
+            assert_is(&format!("{name}, margin"), &margin, &document["expected"]["margin"]);
+        }
+        let turned: Vec<u32> = by_hand.tokens().iter().rev().copied().collect();
+        let change = Intervention::Order(HandOrder::new(turned).expect("an order"));
+        let other = change.change(&probe, &tokens, reading.clone(), 0).expect("an order to change");
+        let (other, _) = tested_in(change, &probe, &tokens, &other, class);
+        assert_eq!((&other.best, &other.reassigned.mean), (&logit.best, &logit.reassigned.mean), "{name}");
+        assert_eq!(other.reassigned.histogram, logit.reassigned.histogram, "{name}");
+        compared += 1;
+    }
+    assert!(compared > 3, "{compared}");
 }
 
 /// The same reading with the places of its tokens exchanged: token `i` is read as token `pi[i]` was.

@@ -89,9 +89,9 @@ fn every_request_survives_a_pipe() {
     let (image, seed, draw) = (ImageId(5), 1, 2);
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
-    let stability = StabilityRequest { subject, image, place: place.clone(), seed, draw };
+    let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };
     let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], steps: 7, seed };
-    let removal = RemovalRequest { subject, place: place.clone(), class: class.clone(), spec, draw };
+    let removal = RemovalRequest { subject: subject.clone(), place: place.clone(), class: class.clone(), spec, draw };
     let explain = Explain { asked: vec![item], class, settings };
     let requests = [
         Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
@@ -185,7 +185,7 @@ fn every_event_survives_a_pipe() {
     let (what, done, total, unit) = ("Asking gap".to_owned(), 3, Some(9), Unit::Files);
     let training = |news| Event::Training { job: JOB, news };
     let looked = [Ok(Arc::new(trace("x.png"))), Err(fault())];
-    let seen = looked.map(|result| ExplainResult { column: ColumnId(3), result }).into();
+    let seen = looked.map(|result| ExplainResult { column: ColumnId(3), result, by_hand: None }).into();
     let facts_of_backbone = backbone("one", 24, Grid::new(2, 2));
     let picture = Arc::new(Picture { width: 1, height: 1, rgb: vec![1, 2, 3] });
     let kinds = [PathKind::Backbone, PathKind::Missing].map(|kind| (PathBuf::from("any"), kind));

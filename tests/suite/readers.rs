@@ -23,6 +23,7 @@ use ssmprobe::model::device;
 use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::removal::Removal;
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::order_file;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Trace;
@@ -138,6 +139,8 @@ pub const READERS: &[Reader] = &[
     reader("birds-classes", ("lists/birds", "classes.txt"), &[], 5000, dataset),
     reader("table", ("lists/table", "images.csv"), &[], 5000, dataset),
     reader("table-tabs", ("lists/tabs", "images.tsv"), &[], 5000, dataset),
+    reader("order-npz", ("", "order.npz"), &["orders/*.npz", "orders/*.npy"], 20_000, order),
+    reader("order-csv", ("", "order.csv"), &["orders/*.csv"], 10_000, order),
     reader("workspace", ("", "work.ssmprobe"), &["frozen/work.ssmprobe"], 10_000, workspace),
     reader("settings", ("", "settings.json"), &["frozen/settings.json"], 10_000, settings),
     reader("demo", ("", "demo.json"), &["../../assets/demo/demo.json"], 10_000, demo),
@@ -368,6 +371,12 @@ fn plotted(plot: &dyn Plot) {
 
 fn demo(room: &Room) -> Outcome {
     demo::DemoInfo::open(&room.root)?;
+    Ok(())
+}
+
+fn order(room: &Room) -> Outcome {
+    let order = order_file::read(&room.file)?;
+    assert_eq!(order.with_moved(&[0], order.tokens().len()).tokens().len(), order.tokens().len());
     Ok(())
 }
 

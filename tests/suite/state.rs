@@ -137,7 +137,7 @@ fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
 fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
     let seen = look.asked.iter().map(|asked| {
         let image = asked.image.to_string();
-        ExplainResult { column: asked.column, result: Ok(Arc::new(trace(&image))) }
+        ExplainResult { column: asked.column, result: Ok(Arc::new(trace(&image))), by_hand: None }
     });
     let mut requests = state.apply(Event::Explained { job: *job, seen: seen.collect() });
     requests.extend(state.apply(Event::Finished(*job)));
@@ -292,6 +292,27 @@ fn a_changed_column_is_asked_for_alone() {
     assert_eq!((look.1.asked.len(), &look.1.class), (2, &ClassChoice::Named("dog".into())));
     answer(&mut state, &look);
     assert!(does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).is_none());
+}
+
+#[test]
+fn a_number_that_is_dragged_is_one_step_for_each_column() {
+    let mut state = story();
+    let (first, second) = (column(&state, 0), column(&state, 1));
+    let hot = Intervention::Temperature;
+    for (id, value) in [(first, 0.5), (first, 0.25), (second, 2.0), (second, 3.0), (first, 0.125)] {
+        let look = does(&mut state, Command::SlideChange(id, hot(value))).expect("a look");
+        let asked = look.1.asked.iter().find(|asked| asked.column == id);
+        assert_eq!(asked.map(|asked| asked.change.clone()), Some(hot(value)));
+    }
+    assert!(does(&mut state, Command::SlideChange(first, hot(0.125))).is_none(), "it stands there already");
+    let changes = |state: &State| [first, second].map(|id| state.columns[&id].change.clone());
+    for expected in
+        [[hot(0.25), hot(3.0)], [hot(0.25), Intervention::None], [Intervention::None, Intervention::None]]
+    {
+        state.dispatch(Command::Undo);
+        assert_eq!(changes(&state), expected);
+    }
+    assert_eq!(state.redo_text(), Some("Adjust how a reads, column 1"));
 }
 
 #[test]

@@ -8,7 +8,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head::{Config, Dims, HEADS, HeadSpec};
+use ssmprobe::model::hand_order::HandOrder;
+use ssmprobe::model::order_file;
+use ssmprobe::model::probe::head::{Config, Dims, HEADS, HeadSpec, Sharing, find};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
@@ -90,6 +92,64 @@ fn every_head_overfits_eight_images() {
         names.push(trainer.name);
     }
     assert_eq!(names, HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>());
+}
+
+/// The head of an order file that holds 0, 1, 2, ... is raster's, to the last bit; of another order it is not.
+#[test]
+fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = cache(folder.path());
+    let device = Device::flex();
+    let images: Vec<usize> = (0..IMAGES).collect();
+    let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
+    let config = TrainConfig { epochs: 4, batch: 3, rate: 1e-2 };
+    let task = Task {
+        tokens: &tokens,
+        train: &all,
+        select: &all,
+        test: &all,
+        config: &config,
+        device: &device,
+        seed: 3,
+    };
+    let n = GRID.len() as u32;
+    let file = |name: &str, order: Vec<u32>| {
+        let path = folder.path().join(name);
+        order_file::write(&path, &HandOrder::new(order).unwrap()).unwrap();
+        Some(order_file::read(&path).unwrap())
+    };
+    for sharing in [Sharing::Shared, Sharing::Channel] {
+        let trained = |id: &str, order: Option<HandOrder>| {
+            let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
+            let config = Config { state_dim: Some(8), sharing: Some(sharing), order, ..Config::default() };
+            let model = Model::start(find(id).unwrap(), &config, dims, 3, &device).unwrap();
+            let mut trainers = vec![HeadTrainer::new(id, model)];
+            train(&task, &mut trainers, TrainCursor::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+            let trainer = trainers.remove(0);
+            let mut arrays = trainer.model.params().to_arrays();
+            let order = arrays.shift_remove("order").map(|order| order.data);
+            let losses: Vec<f64> = trainer.progress.history.iter().map(|epoch| epoch.loss).collect();
+            (arrays, losses, order)
+        };
+        let raster = trained("raster", None);
+        let same = trained("order", file("raster.npz", (0..n).collect()));
+        assert_eq!((&same.0, &same.1), (&raster.0, &raster.1), "{sharing:?}");
+        let reversed: Vec<u32> = (0..n).rev().collect();
+        let other = trained("order", file("reversed.csv", reversed.clone()));
+        assert_ne!((&other.0, &other.1), (&raster.0, &raster.1), "{sharing:?}");
+        assert_eq!(
+            other.2,
+            Some(reversed.iter().map(|&i| i as f32).collect()),
+            "it is no parameter that is trained"
+        );
+    }
+    let short = Config { order: file("short.csv", vec![1, 0]), ..Config::default() };
+    let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
+    let error = Model::start(find("order").unwrap(), &short, dims, 3, &device).err().unwrap();
+    assert!(
+        format!("{error:?}").contains("order of short.csv with 2 steps, and the images have 9 tokens"),
+        "{error:?}"
+    );
 }
 
 #[test]

@@ -189,7 +189,11 @@ pub fn good(request: Request) -> Vec<Event> {
         Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
             let seen = look.asked.iter().enumerate();
             let seen = seen
-                .map(|(at, asked)| ExplainResult { column: asked.column, result: Ok(trace(at)) })
+                .map(|(at, asked)| ExplainResult {
+                    column: asked.column,
+                    result: Ok(trace(at)),
+                    by_hand: None,
+                })
                 .collect();
             events.push(Event::Explained { job, seen });
         }

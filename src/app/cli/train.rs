@@ -24,7 +24,7 @@ use crate::model::{backbone, device};
 #[derive(Args)]
 #[command(after_long_help = format!("{}\n{}\n{LONG}", heads::listed(), backbone::listed()))]
 pub struct Train {
-    /// Heads, with commas between them; `paper` and `all` are lists of them.
+    /// Heads, with commas between them; `paper` and `all` are lists of them, order:FILE reads in the order of a file.
     #[arg(long, value_name = "HEADS", value_delimiter = ',', required_unless_present = "resume")]
     heads: Vec<String>,
     /// Settings of heads: KEY=VALUE for all that know it, HEAD.KEY=VALUE for one.

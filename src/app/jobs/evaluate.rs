@@ -78,7 +78,7 @@ pub struct EvalRequest {
 }
 
 /// A probe, the backbone whose tokens it reads, and what is changed in its reading.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalProbe {
     /// The probe.
     pub probe: ProbeId,
@@ -114,7 +114,7 @@ pub fn run(
         }
         let Some((_, known)) = &known else { continue };
         let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
-        tell(EvalAnswer { subject: *subject, part: spec.part.clone(), result });
+        tell(EvalAnswer { subject: subject.clone(), part: spec.part.clone(), result });
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ fn ask(
     (tokens, places): &Known,
     reporter: &mut dyn Reporter,
 ) -> Result<Evaluation, JobError> {
-    let EvalProbe { probe, backbone, change } = spec.subjects[at];
+    let EvalProbe { probe, backbone, change } = spec.subjects[at].clone();
     // A copy: the probe may be closed while it is asked.
     let loaded = engine.probe(probe)?.clone();
     let (name, probe) = (loaded.name(), loaded.probe);
@@ -137,7 +137,7 @@ fn ask(
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
     let mut evaluator =
-        Evaluator::new(&probe, change, tokens, asked, images, &nulls).map_err(JobError::failed)?;
+        Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls).map_err(JobError::failed)?;
     let what = match spec.subjects.len() {
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),

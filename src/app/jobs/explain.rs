@@ -13,9 +13,10 @@ use super::{BackboneId, ColumnId, JobError, ProbeId, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::ImageSource;
+use crate::model::explain::by_hand::HandReading;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{self, NullBands};
-use crate::model::explain::{Question, explain_changed, prepare_nulls};
+use crate::model::explain::{Question, explain_by_hand, prepare_nulls};
 use crate::model::trace::Trace;
 
 /// Images in one forward pass.
@@ -88,6 +89,8 @@ pub struct ExplainResult {
     pub column: ColumnId,
     /// What was seen, or why nothing was.
     pub result: Result<Arc<Trace>, UserError>,
+    /// What other orders of the same image are read by, where it was read in one that a person made.
+    pub by_hand: Option<Arc<HandReading>>,
 }
 
 /// Images by backbone and path: what is known of each, or why nothing is.
@@ -124,13 +127,16 @@ pub fn run(
         if let (Some(loaded), Some(Ok(known))) =
             (engine.probes.get(&asked.probe), images.get(&(asked.backbone, asked.image.clone())))
         {
-            prepare_nulls(&loaded.probe, asked.change, &known.tokens, engine.nulls);
+            prepare_nulls(&loaded.probe, asked.change.clone(), &known.tokens, engine.nulls);
         }
     }
     let results = spec.asked.par_iter().zip(changes).map(|(asked, changes)| {
         cancel.check()?;
-        let result = engine.explain(spec, asked, &images, changes).map(Arc::new);
-        Ok(ExplainResult { column: asked.column, result })
+        let (result, by_hand) = match engine.explain(spec, asked, &images, changes) {
+            Ok((trace, by_hand)) => (Ok(Arc::new(trace)), by_hand.map(Arc::new)),
+            Err(error) => (Err(error), None),
+        };
+        Ok(ExplainResult { column: asked.column, result, by_hand })
     });
     results.collect()
 }
@@ -203,7 +209,7 @@ impl Shared<'_> {
         asked: &ExplainItem,
         images: &Images,
         tokens_changed: Vec<String>,
-    ) -> Result<Trace, UserError> {
+    ) -> Result<(Trace, Option<HandReading>), UserError> {
         let loaded = self.probes.get(&asked.probe).ok_or_else(not_open)?;
         let known = match images.get(&(asked.backbone, asked.image.clone())) {
             Some(Ok(known)) => known,
@@ -224,7 +230,7 @@ impl Shared<'_> {
             tokens_changed,
             top: TOP,
         };
-        explain_changed(&loaded.probe, asked.change, &known.tokens, known.seen.clone(), question)
+        explain_by_hand(&loaded.probe, asked.change.clone(), &known.tokens, known.seen.clone(), question)
             .map_err(UserError::from_error)
     }
 }

@@ -54,7 +54,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
 ) -> Result<StabilityAnswer, JobError> {
     let result = JobError::answer(measure(engine, spec, reporter))?;
-    Ok(StabilityAnswer { subject: spec.subject, image: spec.image, result })
+    Ok(StabilityAnswer { subject: spec.subject.clone(), image: spec.image, result })
 }
 
 fn measure(
@@ -62,7 +62,7 @@ fn measure(
     spec: &StabilityRequest,
     reporter: &mut dyn Reporter,
 ) -> Result<Stability, JobError> {
-    let EvalProbe { probe, backbone, change } = spec.subject;
+    let EvalProbe { probe, backbone, change } = spec.subject.clone();
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
     let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();

@@ -270,9 +270,9 @@ impl Source {
         }
         said.extend(manifest.size.map(|size| format!("images of {size} px")));
         for variant in self.plain() {
-            let settings = serde_json::to_value(&variant.config).ok()?;
-            let each = settings.as_object()?.iter().map(|(key, value)| format!("{key} {value}"));
-            let each = each.collect::<Vec<_>>().join(", ").replace('"', "");
+            let settings = variant.config.fields();
+            let each =
+                settings.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ");
             if !each.is_empty() {
                 said.push(format!("{}: {each}", variant.name));
             }
@@ -296,7 +296,7 @@ pub fn title(variant: &Variant) -> String {
     match variant.name == variant.head {
         true => name.to_owned(),
         false => match variant.name.strip_prefix(&variant.head) {
-            Some(rest) => format!("{name} {}", rest.trim()),
+            Some(rest) => format!("{name} {}", rest.trim_start_matches('-').trim()),
             None => variant.name.clone(),
         },
     }

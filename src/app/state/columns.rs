@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::entries::gone;
-use super::explain;
+use super::explain::{self, ByHand};
 use super::library::Probe;
 use super::reveal::Place;
 use super::{Selection, State};
@@ -28,6 +28,8 @@ pub struct Column {
     pub shown: ColumnState,
     /// What the trace, or the waiting, is for.
     pub(super) key: Option<explain::Key>,
+    /// What other orders of the same image are read by, once it was read in one that a person made.
+    pub(super) by_hand: Option<ByHand>,
 }
 
 /// What a column has to show.
@@ -57,7 +59,7 @@ impl ColumnState {
 impl Column {
     /// A column of the comparison with nothing to show yet.
     pub fn new(probe: ProbeId, image: Option<ImageId>, change: Intervention) -> Self {
-        Self { probe, image, change, compared: true, shown: ColumnState::Nothing, key: None }
+        Self { probe, image, change, compared: true, shown: ColumnState::Nothing, key: None, by_hand: None }
     }
 }
 
@@ -143,9 +145,30 @@ impl State {
 
     pub(super) fn set_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
         let text = self.naming("Change how", id) + " reads";
-        let mut requests = self.edit_column(text, id, |_, column| column.change = change);
-        requests.extend(self.evaluate_changes());
+        // A dataset is not read anew for every order on the way to one; it is when that is asked for.
+        let made = matches!(change, Intervention::Order(_));
+        if made && self.made_order(id).is_none() {
+            self.reveal(Place::Order);
+        }
+        let mut requests = self.edit_column(text, id, |_, column| column.change = change.clone());
+        if !made {
+            requests.extend(self.evaluate_changes());
+        }
         requests
+    }
+
+    /// Changes how a column reads, on the way to how it is to read.
+    pub(super) fn slide_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
+        let Some((place, _, column)) =
+            self.columns.get_full(&id).filter(|(.., column)| column.change != change)
+        else {
+            return Vec::new();
+        };
+        // Without what is changed, which differs from one to the next.
+        let name = self.library.probe_name(column.probe);
+        let text = format!("Adjust how {name} reads, column {}", place + 1);
+        let columns = [(id, Some((place, Column { change, ..column.clone() })))].into_iter().collect();
+        self.slide(text, |p| p.columns = columns)
     }
 
     /// Edits a column and its place so that it can be taken back; nothing if nothing comes of it.
@@ -158,8 +181,8 @@ impl State {
         let Some((place, _, column)) = self.columns.get_full(&id) else { return Vec::new() };
         let (mut to, mut edited) = (place, column.clone());
         edit(&mut to, &mut edited);
-        let now = (place, column.image, column.change, column.compared);
-        if (to, edited.image, edited.change, edited.compared) == now {
+        let now = (place, column.image, &column.change, column.compared);
+        if (to, edited.image, &edited.change, edited.compared) == now {
             return Vec::new();
         }
         let columns = [(id, Some((to, edited)))].into_iter().collect();

@@ -49,7 +49,7 @@ struct Known {
 impl Evaluations {
     /// The latest answer of a probe, changed so, is the one that is kept.
     fn put(&mut self, known: Known) {
-        let subject = |known: &Known| (known.dataset, known.key.reader.probe, known.key.change);
+        let subject = |known: &Known| (known.dataset, known.key.reader.probe, known.key.change.clone());
         let own = subject(&known);
         self.known.retain(|k| subject(k) != own);
         self.known.push(known);
@@ -106,13 +106,13 @@ impl State {
     ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
         self.library.datasets.get(&dataset)?.status.ready()?;
         let column = self.columns.get(&column)?;
-        self.known_evaluation(dataset, column.probe, column.change)
+        self.known_evaluation(dataset, column.probe, column.change.clone())
     }
 
     /// What the probe of a column made of the dataset.
     pub fn evaluation_of(&self, column: ColumnId) -> Option<Result<&Arc<Evaluation>, &UserError>> {
         let column = self.columns.get(&column)?;
-        self.evaluation(column.probe, column.change)
+        self.evaluation(column.probe, column.change.clone())
     }
 
     /// The image of a dataset at a place of its part.
@@ -137,8 +137,9 @@ impl State {
         }
         let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
         for column in self.columns.values() {
-            if !wanted.contains(&(column.probe, column.change)) {
-                wanted.push((column.probe, column.change));
+            let subject = (column.probe, column.change.clone());
+            if !wanted.contains(&subject) {
+                wanted.push(subject);
             }
         }
         if all {
@@ -159,9 +160,9 @@ impl State {
         }
         let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
         for column in self.columns.values().filter(|column| column.change != Intervention::None) {
-            let subject = (column.probe, column.change);
+            let subject = (column.probe, column.change.clone());
             let trained = self.evaluation(column.probe, Intervention::None);
-            let unknown = self.evaluation(column.probe, column.change).is_none();
+            let unknown = self.evaluation(column.probe, column.change.clone()).is_none();
             if unknown && trained.is_some_and(|found| found.is_ok()) && !wanted.contains(&subject) {
                 wanted.push(subject);
             }
@@ -192,8 +193,9 @@ impl State {
         let s = if subjects.len() == 1 { "" } else { "s" };
         let title = format!("Asking {} probe{s} about {}", subjects.len(), part.asked.dataset);
         let job = self.begin(JobKind::Evaluate, title);
-        let keyed =
-            |subject: &EvalProbe| Some((*subject, self.evaluation_key(subject.probe, subject.change)?));
+        let keyed = |subject: &EvalProbe| {
+            Some((subject.clone(), self.evaluation_key(subject.probe, subject.change.clone())?))
+        };
         self.evaluations.requested = subjects.iter().filter_map(keyed).collect();
         (self.evaluations.job, self.evaluations.error) = (Some(job), None);
         requests.push(Request::Compute(
@@ -213,7 +215,7 @@ impl State {
         let EvalAnswer { subject, part, result } = answer;
         let own = |dataset: &Dataset| dataset.status.ready().is_some_and(|known| Arc::ptr_eq(known, &part));
         let dataset = self.library.datasets.iter().find(|(_, dataset)| own(dataset)).map(|(id, _)| *id);
-        let key = self.evaluation_key(subject.probe, subject.change);
+        let key = self.evaluation_key(subject.probe, subject.change.clone());
         let mut requested = self.evaluations.requested.iter();
         let unchanged = requested.any(|(own, then)| *own == subject && Some(then) == key.as_ref());
         if let (Some(dataset), Some(key), true) = (dataset, key, unchanged) {

@@ -1,5 +1,7 @@
 //! Asking for what columns show: only for what is not known, and never twice.
 
+use std::sync::Arc;
+
 use super::jobs::{JobKind, Severity};
 use super::library::{Library, Reader, Status};
 use super::{ColumnState, State};
@@ -9,7 +11,9 @@ use crate::app::jobs::{
     Request,
 };
 use crate::app::user_error::UserError;
+use crate::model::explain::by_hand::HandReading;
 use crate::model::explain::intervention::Intervention;
+use crate::model::trace::Trace;
 
 /// Everything a trace depends on.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,12 +40,30 @@ impl Key {
     }
 }
 
+/// What other orders of an image are read by, and of what it is.
+#[derive(Clone, Debug)]
+pub(super) struct ByHand {
+    key: Key,
+    /// In one of these orders.
+    trace: Arc<Trace>,
+    reading: Arc<HandReading>,
+}
+
+impl ByHand {
+    /// The trace of `key`, where that is another order of the same.
+    fn read(&self, key: &Key) -> Option<Trace> {
+        let Intervention::Order(order) = &key.change else { return None };
+        let same = Key { change: key.change.clone(), ..self.key.clone() } == *key;
+        self.reading.trace(&self.trace, order).filter(|_| same)
+    }
+}
+
 impl State {
     /// Everything that what a column makes of an image depends on.
     pub(super) fn key_of(&self, column: ColumnId, image: ImageId) -> Option<Key> {
         let column = self.columns.get(&column)?;
         let asked = (&self.selection.class, self.explain);
-        Some(Key::new(&self.library, (column.probe, column.change), image, asked))
+        Some(Key::new(&self.library, (column.probe, column.change.clone()), image, asked))
     }
 
     /// Whether any column failed.
@@ -115,7 +137,7 @@ impl State {
                 continue;
             };
             let attached = library.backbone_of(column.probe);
-            let key = Key::new(library, (column.probe, column.change), image, (&class, settings));
+            let key = Key::new(library, (column.probe, column.change.clone()), image, (&class, settings));
             let known = column.key.as_ref() == Some(&key);
             if known && matches!(column.shown, ColumnState::Ready(_) | ColumnState::Failed(_)) {
                 continue;
@@ -128,11 +150,17 @@ impl State {
                 }
                 (None, Compatibility::Fits) => continue,
             };
+            // Within a frame, and nobody is asked.
+            if let Some(trace) = column.by_hand.as_ref().and_then(|by_hand| by_hand.read(&key)) {
+                (column.shown, column.key) = (ColumnState::Ready(Arc::new(trace)), Some(key));
+                self.answered += 1;
+                continue;
+            }
             fresh |= !known;
             column.shown = ColumnState::Waiting(column.shown.trace().cloned());
             let draw = key.draw;
             column.key = Some(key);
-            let (probe, change) = (column.probe, column.change);
+            let (probe, change) = (column.probe, column.change.clone());
             items.push(ExplainItem { column: id, image: file.place.clone(), backbone, probe, change, draw });
         }
         if items.is_empty() || (!fresh && self.explaining.is_some()) {
@@ -178,6 +206,10 @@ impl State {
                     // A column that waits no more has been given something else to show.
                     let column = self.columns.get_mut(&answer.column);
                     if let Some(column) = column.filter(|c| matches!(c.shown, ColumnState::Waiting(_))) {
+                        let read = answer.result.as_ref().ok().zip(answer.by_hand.clone());
+                        if let Some(((trace, reading), key)) = read.zip(column.key.clone()) {
+                            column.by_hand = Some(ByHand { key, trace: trace.clone(), reading });
+                        }
                         column.shown = match &answer.result {
                             Ok(trace) => ColumnState::Ready(trace.clone()),
                             Err(error) => ColumnState::Failed(error.clone()),

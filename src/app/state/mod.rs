@@ -11,6 +11,7 @@ mod entries;
 mod evaluation;
 mod explain;
 mod gallery_filter;
+mod hand_order;
 mod images;
 mod jobs;
 mod library;

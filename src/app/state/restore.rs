@@ -52,7 +52,7 @@ impl State {
             id: *id,
             probe: column.probe,
             image: column.image,
-            change: column.change,
+            change: column.change.clone(),
             compared: column.compared,
         });
         Workspace {

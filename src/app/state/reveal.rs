@@ -12,6 +12,8 @@ pub enum Place {
     Compare(ColumnId),
     /// The accuracies of all probes.
     Accuracies,
+    /// The order in which the chosen probe reads.
+    Order,
 }
 
 /// What was asked for last.

@@ -70,7 +70,7 @@ impl State {
     pub fn sheet_stamp(&self, columns: &[ColumnId]) -> String {
         let read = |id: &ColumnId| {
             let column = self.columns.get(id)?;
-            Some((self.library.reader(column.probe), column.change))
+            Some((self.library.reader(column.probe), column.change.clone()))
         };
         let read: Vec<_> = columns.iter().map(read).collect();
         format!("{read:?} {:?} {:?}", self.selection.class, self.explain)
@@ -119,7 +119,7 @@ impl State {
         let (backbone, _) = self.library.backbone_of(column.probe)?;
         let place = self.library.images.get(&image)?.place.clone();
         let key = self.key_of(id, image)?;
-        let (probe, change) = (column.probe, column.change);
+        let (probe, change) = (column.probe, column.change.clone());
         let draw = self.library.draw(image);
         Some((ExplainItem { column: id, image: place, backbone, probe, change, draw }, key))
     }

@@ -43,7 +43,7 @@ impl State {
         let column = self.columns.get(&column)?;
         let (backbone, _) = self.library.backbone_of(column.probe)?;
         let image = column.image.or(self.selection.image)?;
-        Some((EvalProbe { probe: column.probe, backbone, change: column.change }, image))
+        Some((EvalProbe { probe: column.probe, backbone, change: column.change.clone() }, image))
     }
 
     /// How stable the order of a column is, where it was measured as probe and backbone are now.
@@ -51,9 +51,12 @@ impl State {
         let wanted = self.stability_subject(column)?;
         let reader = self.library.reader(wanted.0.probe)?;
         let known = self.stabilities.known.iter().find(|(own, seed, answer)| {
-            (answer.subject, answer.image) == wanted && *own == reader && *seed == self.explain.seed
+            (&answer.subject, answer.image) == (&wanted.0, wanted.1)
+                && *own == reader
+                && *seed == self.explain.seed
         });
-        let failed = self.stabilities.error.as_ref().filter(|error| (error.0, error.1) == wanted);
+        let failed =
+            self.stabilities.error.as_ref().filter(|error| (&error.0, error.1) == (&wanted.0, wanted.1));
         known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(.., error)| Err(error)))
     }
 
@@ -61,7 +64,7 @@ impl State {
     pub fn measuring_stability(&self, column: ColumnId) -> Option<JobId> {
         let wanted = self.stability_subject(column)?;
         let running = self.stabilities.running.as_ref()?;
-        ((running.subject, running.image) == wanted).then_some(running.job)
+        ((&running.subject, running.image) == (&wanted.0, wanted.1)).then_some(running.job)
     }
 
     /// Measures the order of a column; a newer measurement ends an older one.
@@ -75,7 +78,8 @@ impl State {
         let mut requests: Vec<Request> = older.map(|older| self.replace_job(older.job)).into_iter().collect();
         let job = self.begin(JobKind::Stability, format!("Changing {} a little", place.short()));
         let (seed, draw) = (self.explain.seed, self.library.draw(image));
-        self.stabilities.running = Some(RunningStability { job, subject, image, reader, seed });
+        self.stabilities.running =
+            Some(RunningStability { job, subject: subject.clone(), image, reader, seed });
         self.stabilities.error = None;
         requests.push(Request::Compute(
             job,
@@ -95,7 +99,7 @@ impl State {
         }
         let (reader, seed) = (running.reader.clone(), running.seed);
         let known = &mut self.stabilities.known;
-        known.retain(|(.., old)| (old.subject, old.image) != (answer.subject, answer.image));
+        known.retain(|(.., old)| (&old.subject, old.image) != (&answer.subject, answer.image));
         if known.len() >= MAX_MEASUREMENTS {
             known.remove(0);
         }

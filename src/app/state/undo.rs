@@ -76,7 +76,7 @@ impl Undo {
         for (_, column) in
             steps.back_mut().iter_mut().flat_map(|last| last.parts.columns.values_mut()).flatten()
         {
-            (column.shown, column.key) = (ColumnState::Nothing, None);
+            (column.shown, column.key, column.by_hand) = (ColumnState::Nothing, None, None);
         }
         if steps.len() >= MAX_STEPS {
             steps.pop_front();
@@ -269,7 +269,10 @@ impl State {
             // Where its image has gone with another split, it shows the current one.
             column.image = column.image.filter(|image| library.contains_key(image));
             match self.columns.get(id) {
-                Some(now) => (column.shown, column.key) = (now.shown.clone(), now.key.clone()),
+                Some(now) => {
+                    (column.shown, column.key) = (now.shown.clone(), now.key.clone());
+                    column.by_hand.clone_from(&now.by_hand);
+                }
                 // A look that was under way when it went is over.
                 None if matches!(column.shown, ColumnState::Waiting(_)) => column.key = None,
                 None => {}

@@ -76,6 +76,8 @@ impl FileRequest {
                 FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
                     ("Save workspace", FileKind::Save("workspace.ssmprobe".to_owned()), &[])
                 }
+                FilePrompt::OpenOrder => ("Order file", FileKind::File, &["npz", "npy", "csv"]),
+                FilePrompt::SaveOrder => ("Save order", FileKind::Save("order.npz".to_owned()), &[]),
             },
         };
         Question { title, kind, endings }

@@ -6,7 +6,7 @@ use super::file_picker::FileRequest;
 use super::leaving::Leaving;
 use super::named_workspace::NamedWorkspace;
 use super::relink::Relink;
-use super::{MainWindow, WindowOrder};
+use super::{MainWindow, WindowOrder, order_files};
 use crate::app::image_files::WORKSPACE_EXTENSION;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::state::command::{Command, FilePrompt};
@@ -66,6 +66,8 @@ impl MainWindow {
             FileRequest::Prompt(FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs) => {
                 return self.save(first, state, orders);
             }
+            FileRequest::Prompt(FilePrompt::OpenOrder) => return order_files::open(&first, state, orders),
+            FileRequest::Prompt(FilePrompt::SaveOrder) => return order_files::save(&first, state, orders),
         }));
     }
 

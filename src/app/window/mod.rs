@@ -21,6 +21,7 @@ mod menu;
 mod named_workspace;
 pub(crate) mod native;
 mod note;
+mod order_files;
 mod palette;
 pub mod panels;
 mod paste;
@@ -63,6 +64,7 @@ use crate::app::image_files::is_workspace;
 use crate::app::state::command::{Command, FilePrompt, Prompt};
 use crate::app::state::workspace::Workspace;
 use crate::viz::draw::{Hover, color32};
+use crate::viz::figures::scan_path;
 
 /// Least width of the library.
 const LIBRARY_PX: f32 = 250.0;
@@ -175,6 +177,7 @@ impl MainWindow {
             Some(Place::Probe) => self.layout.show_probe(&self.panels.0),
             Some(Place::Compare(_)) => self.show(COMPARE),
             Some(Place::Accuracies) => self.show(ACCURACIES),
+            Some(Place::Order) => self.show(scan_path::ID),
             None => {}
         }
     }

@@ -6,7 +6,7 @@ use egui::{ComboBox, ScrollArea, Ui};
 use super::{MainWindow, widgets};
 use crate::app::jobs::ClassChoice;
 use crate::app::state::command::{Action, Command};
-use crate::app::window::panels::{PanelContext, interventions, true_class_of};
+use crate::app::window::panels::{PanelContext, interventions, temperature_of_column, true_class_of};
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
@@ -123,18 +123,22 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
     if column.change == Intervention::None && matches!(routing, None | Some(Routing::None)) {
         return;
     }
-    let change = column.change;
+    let change = column.change.clone();
     let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
     let all = [vec![Intervention::None], interventions(info.map(|info| &**info))].concat();
-    let name = |change: Intervention| capitalised(&change.to_string());
-    let shown = name(change);
-    let combo = ComboBox::from_id_salt("reading").height(420.0);
+    let name = |change: &Intervention| capitalised(&change.to_string());
+    let shown = name(&change);
+    let combo = ComboBox::from_id_salt("reading")
+        .height(420.0)
+        .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
     let response = choice(ui, "Order", combo, 175.0, room, &shown, |ui| {
         for other in all {
-            if ui.selectable_label(change == other, name(other)).clicked() {
+            if ui.selectable_label(change == other, name(&other)).clicked() {
                 cx.send(Command::SetChange(id, other));
+                ui.close();
             }
         }
+        temperature_of_column(ui, cx, id);
     });
     response.on_hover_text("One thing changed in how the probe reads; it is not retrained");
 }

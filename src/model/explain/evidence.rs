@@ -186,7 +186,7 @@ fn times(mut values: Vec<f64>, factors: &[f64]) -> Vec<f64> {
 }
 
 /// `W_c . t_i`, `[N]`.
-fn projections(tokens: &Tokens, row: &[f32]) -> Vec<f64> {
+pub(super) fn projections(tokens: &Tokens, row: &[f32]) -> Vec<f64> {
     (0..tokens.grid.len()).map(|i| dot(tokens.patch(i), row)).collect()
 }
 

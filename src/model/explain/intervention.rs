@@ -6,13 +6,16 @@
 //!
 //! With routed tokens `x[k] = sum_i P[i, k] t_i` and `pi` the [`permutation`] of (seed, image):
 //! * scrambled: position `k` reads `x[pi(k)]`;
+//! * hardened: every token is read whole at one position, by its largest share ([`harden`](super::harden));
 //! * random: the tokens lie in the order `t_pi(k)`, and are read without a router, by a fixed scan as
-//!   it reads any image, by a recurrent head likewise.
+//!   it reads any image, by a recurrent head likewise;
+//! * an order that a person made: position `k` reads `t_order(k)` in every sweep, whatever its own order.
 //!
 //! One permutation an image, the same for all sweeps.
 
 use std::borrow::Cow;
 
+use super::harden::harden;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
 use crate::model::probe::router::{Router, scan};
 use crate::model::probe::{Probe, ProbeError};
@@ -39,6 +42,19 @@ pub enum InterventionError {
         /// The setting.
         setting: &'static str,
     },
+    /// The order is of other images.
+    #[error(
+        "the {order} has {found} steps, and the image {expected} tokens; make one with every token from 0 to {last} once",
+        last = expected.saturating_sub(1)
+    )]
+    OrderLength {
+        /// The order, in words.
+        order: String,
+        /// How many tokens the image has.
+        expected: usize,
+        /// How many it has.
+        found: usize,
+    },
     /// The router refuses the value.
     #[error("{0}")]
     Value(String),
@@ -46,11 +62,16 @@ pub enum InterventionError {
 
 impl Intervention {
     /// The probe with changed settings, where settings are what is changed.
-    pub fn probe(self, probe: &Probe) -> Result<Cow<'_, Probe>, InterventionError> {
+    pub fn probe<'a>(&self, probe: &'a Probe) -> Result<Cow<'a, Probe>, InterventionError> {
         let head = probe.meta.head.clone();
         let mut meta = probe.meta.clone();
-        match self {
-            Self::None | Self::Scrambled(_) | Self::NoRouting | Self::Random(_) => {
+        match *self {
+            Self::None
+            | Self::Scrambled(_)
+            | Self::Hardened
+            | Self::NoRouting
+            | Self::Random(_)
+            | Self::Order(_) => {
                 return Ok(Cow::Borrowed(probe));
             }
             Self::Temperature(temperature) => {
@@ -75,28 +96,41 @@ impl Intervention {
 
     /// How `probe` reads an image, changed so; `probe` is what [`probe`](Self::probe) made. `image`
     /// is the image's index in its dataset: it seeds orders the head draws, and those drawn here.
-    pub fn read(self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<HeadOutput, InterventionError> {
+    pub fn read(&self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<HeadOutput, InterventionError> {
         self.change(probe, tokens, probe.reading(tokens, image)?, image)
     }
 
     /// An undisturbed `reading` with its order changed, where the order is what is changed.
     pub fn change(
-        self,
+        &self,
         probe: &Probe,
         tokens: &Tokens,
         mut reading: HeadOutput,
         image: u64,
     ) -> Result<HeadOutput, InterventionError> {
+        let n = tokens.grid.len();
         let pi = match self {
             Self::None | Self::Temperature(_) | Self::Iterations(_) => return Ok(reading),
-            Self::NoRouting => Vec::new(),
-            Self::Scrambled(seed) | Self::Random(seed) => permutation(seed, image, tokens.grid.len()),
+            Self::Hardened | Self::NoRouting => Vec::new(),
+            Self::Scrambled(seed) | Self::Random(seed) => permutation(*seed, image, n),
+            Self::Order(order) if order.tokens().len() == n => order.indices(),
+            Self::Order(order) => {
+                let (order, found) = (order.words(), order.tokens().len());
+                return Err(InterventionError::OrderLength { order, expected: n, found });
+            }
         };
         match &mut reading.form {
             Form::Scan(directions) => {
+                let soft = |direction: &Direction| matches!(direction.order, Order::Plan(_));
+                if matches!(self, Self::Hardened) && !directions.iter().any(soft) {
+                    let head = probe.meta.head.clone();
+                    return Err(InterventionError::NoSetting { head, setting: "plan to harden" });
+                }
                 directions.iter_mut().for_each(|direction| self.reorder(direction, &pi));
             }
-            Form::Opaque { .. } if matches!(self, Self::Random(_)) && probe.head().is_recurrent() => {
+            Form::Opaque { .. }
+                if matches!(self, Self::Random(_) | Self::Order(_)) && probe.head().is_recurrent() =>
+            {
                 return Ok(probe.reading(&moved(tokens, &pi), image)?);
             }
             _ => return Err(InterventionError::NoOrder { head: probe.meta.head.clone() }),
@@ -104,11 +138,11 @@ impl Intervention {
         Ok(reading)
     }
 
-    fn reorder(self, direction: &mut Direction, pi: &[usize]) {
+    fn reorder(&self, direction: &mut Direction, pi: &[usize]) {
         let order = match (self, &direction.order) {
             (Self::NoRouting, Order::Plan(Plan { n, .. })) => (0..*n).collect(),
             (Self::NoRouting, Order::Permutation(order)) => (0..order.len()).collect(),
-            (Self::Random(_), Order::Plan(_)) => pi.to_vec(),
+            (Self::Random(_), Order::Plan(_)) | (Self::Order(_), _) => pi.to_vec(),
             // A sweep of its own over tokens that lie in random order.
             (Self::Random(_), Order::Permutation(order)) => order.iter().map(|&i| pi[i]).collect(),
             (Self::Scrambled(_), Order::Permutation(order)) => pi.iter().map(|&k| order[k]).collect(),
@@ -117,14 +151,18 @@ impl Intervention {
                 direction.order = Order::Plan(Plan { n: plan.n, share: moved.collect() });
                 return;
             }
-            (Self::None | Self::Temperature(_) | Self::Iterations(_), _) => return,
+            (Self::Hardened, Order::Plan(plan)) => {
+                direction.order = Order::Plan(harden(plan));
+                return;
+            }
+            (Self::None | Self::Hardened | Self::Temperature(_) | Self::Iterations(_), _) => return,
         };
         direction.order = Order::Permutation(order);
     }
 
     /// Whether the router's own plan is no longer what is read.
-    pub fn unroutes(self) -> bool {
-        matches!(self, Self::NoRouting | Self::Random(_))
+    pub fn unroutes(&self) -> bool {
+        matches!(self, Self::NoRouting | Self::Random(_) | Self::Order(_))
     }
 }
 

@@ -4,9 +4,11 @@
 pub mod ablation;
 pub mod attribution;
 pub mod baselines;
+pub mod by_hand;
 pub mod diagnostics;
 pub mod evaluation;
 pub mod evidence;
+pub mod harden;
 pub mod intervention;
 pub mod localization;
 pub mod null_model;
@@ -23,11 +25,12 @@ use rayon::prelude::*;
 use super::probe::Probe;
 use super::tokens::Tokens;
 use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
+use crate::model::explain::by_hand::HandReading;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::evidence::{exact, proxy, raster};
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
 use crate::model::explain::null_model::NullBands;
-use crate::model::explain::order_test::order_test;
+use crate::model::explain::order_test::OrderReading;
 use crate::model::explain::readout::{logits, token_weight};
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
@@ -98,6 +101,18 @@ pub fn explain_changed(
     seen: Picture,
     question: Question<'_>,
 ) -> Result<Trace, ExplainError> {
+    explain_by_hand(probe, change, tokens, seen, question).map(|(trace, _)| trace)
+}
+
+/// The same, and under an order that a person made what other orders of the image are read by, where its test is asked
+/// for and there is one.
+pub fn explain_by_hand(
+    probe: &Probe,
+    change: Intervention,
+    tokens: &Tokens,
+    seen: Picture,
+    question: Question<'_>,
+) -> Result<(Trace, Option<HandReading>), ExplainError> {
     let probe = &*change.probe(probe)?;
     let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
@@ -119,7 +134,7 @@ pub fn explain_changed(
     let asked =
         question.class.and_then(|class| probe.meta.classes.get(class).cloned().or(Some(class.to_string())));
     let read = Reading {
-        change,
+        change: change.clone(),
         tokens: question.tokens_changed.clone(),
         class: asked,
         rho: question.rho,
@@ -137,16 +152,31 @@ pub fn explain_changed(
         Form::Scan(directions) => directions,
         _ => &[],
     };
-    let order_test = question.nulls.map(|nulls| {
-        let asked = (class, question.class.is_none());
-        order_test(probe, change, &reading, tokens, asked, nulls.exchanges())
-    });
+    let (mut order_test, mut by_hand) = (None, None);
+    if let Some(exchanges) = question.nulls.map(NullBands::exchanges) {
+        by_hand = match &change {
+            Intervention::Order(order) => {
+                OrderReading::new(probe, change.clone(), &reading, tokens).ok().map(|read| {
+                    let read = (&read, directions);
+                    (order, HandReading::new(probe, tokens, read, class, &question, exchanges))
+                })
+            }
+            _ => None,
+        };
+        order_test = Some(match &by_hand {
+            Some((order, by_hand)) => by_hand.test(order),
+            None => {
+                let asked = (class, question.class.is_none());
+                order_test::order_test(probe, change.clone(), &reading, tokens, asked, exchanges)
+            }
+        });
+    }
     let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
     let mut evidence = evidence(&reading, tokens, class, row, bias[class], question.rho);
     if probe.head().router().is_some() {
         evidence.position_raster = raster(&reading, tokens, row).as_deref().map(narrow);
     }
-    Ok(Trace {
+    let trace = Trace {
         image: question.image,
         probe: question.probe,
         head: probe.meta.head.clone(),
@@ -164,13 +194,14 @@ pub fn explain_changed(
         top: predictions.into_iter().take(question.top).collect(),
         evidence,
         routing: match probe.head().is_recurrent() {
-            true => both_ways(change, question.image_seed, tokens.grid.len()),
+            true => both_ways(&change, question.image_seed, tokens.grid.len()),
             false => routing(&reading, plan.as_deref()),
         },
         diagnostics,
         minus: None,
         order_test,
-    })
+    };
+    Ok((trace, by_hand.map(|(_, by_hand)| by_hand)))
 }
 
 /// Makes known what chance gives for an image through a probe, each band with all cores: within one of
@@ -226,9 +257,10 @@ fn routing(reading: &HeadOutput, plan: Option<&Plan>) -> Routing {
 }
 
 /// A recurrent head reads the tokens as they lie, from the first and from the last.
-fn both_ways(change: Intervention, image: u64, n: usize) -> Routing {
+fn both_ways(change: &Intervention, image: u64, n: usize) -> Routing {
     let forth: Vec<u32> = match change {
-        Intervention::Random(seed) => permutation(seed, image, n).into_iter().map(|i| i as u32).collect(),
+        Intervention::Random(seed) => permutation(*seed, image, n).into_iter().map(|i| i as u32).collect(),
+        Intervention::Order(order) => order.tokens().to_vec(),
         _ => (0..n as u32).collect(),
     };
     let back = forth.iter().rev().copied().collect();

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Write};
 
 use ndarray::{ArrayViewD, IxDyn};
-use ndarray_npy::{WriteNpyError, WriteNpyExt};
+use ndarray_npy::{WritableElement, WriteNpyError, WriteNpyExt};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
@@ -19,19 +19,34 @@ pub enum NpzError {
     Array { name: String, source: WriteNpyError },
 }
 
-/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without the time of day. The
-/// archive is made in memory: one whose writer fails half-way would try to end it when it is dropped,
-/// and print that it cannot.
-pub fn write(mut to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
+/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without the time of day.
+pub fn write(to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
+    let views = arrays.iter().map(|(name, array)| {
+        let view = ArrayViewD::from_shape(IxDyn(&array.shape), &array.data);
+        (&**name, view.expect("as many values as the shape"))
+    });
+    archive(to, views)
+}
+
+/// The same of one array of whole numbers, `[N]`.
+pub fn write_whole(to: impl Write, name: &str, numbers: &[i64]) -> Result<(), NpzError> {
+    let view = ArrayViewD::from_shape(IxDyn(&[numbers.len()]), numbers).expect("one axis");
+    archive(to, [(name, view)].into_iter())
+}
+
+/// The archive is made in memory: one whose writer fails half-way would try to end it when it is dropped, and print
+/// that it cannot.
+fn archive<'a, T: WritableElement + 'a>(
+    mut to: impl Write,
+    arrays: impl Iterator<Item = (&'a str, ArrayViewD<'a, T>)>,
+) -> Result<(), NpzError> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .last_modified_time(DateTime::default());
-    for (name, array) in arrays {
+    for (name, view) in arrays {
         zip.start_file(format!("{name}.npy"), options)?;
-        let view =
-            ArrayViewD::from_shape(IxDyn(&array.shape), &array.data).expect("as many values as the shape");
-        view.write_npy(&mut zip).map_err(|source| NpzError::Array { name: name.clone(), source })?;
+        view.write_npy(&mut zip).map_err(|source| NpzError::Array { name: name.to_owned(), source })?;
     }
     let bytes = zip.finish()?.into_inner();
     to.write_all(&bytes).map_err(zip::result::ZipError::from)?;

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::hand_order::HandOrder;
+
 /// Whether all channels share one S4 (docs/definitions.md, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -47,15 +49,21 @@ pub struct Config {
     /// Queries of `efficient` (default 32, or the largest divisor of d below).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries: Option<usize>,
+    /// The order of the head `order`, as its file had it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<HandOrder>,
     /// Everything else, as found.
     #[serde(flatten)]
     pub rest: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Config {
-    /// What is set, by name, as a file has it.
+    /// What is set, by name, as a file has it; of an order its name.
     pub fn fields(&self) -> Vec<(String, String)> {
-        let Ok(serde_json::Value::Object(map)) = serde_json::to_value(self) else { return Vec::new() };
+        let Ok(serde_json::Value::Object(mut map)) = serde_json::to_value(self) else { return Vec::new() };
+        if let (Some(order), Some(shown)) = (&self.order, map.get_mut("order")) {
+            *shown = order.file().map_or_else(|| order.words(), str::to_owned).into();
+        }
         let word = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_owned);
         map.into_iter().map(|(name, value)| (name, word(value))).collect()
     }

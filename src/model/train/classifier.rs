@@ -70,7 +70,7 @@ impl Model {
         if dims.classes == 0 {
             return Err(ModelError::NoClasses { head: kind.id });
         }
-        let params = Params::start(specs(&*head, &dims), seed, kind.id, device);
+        let params = Params::start(specs(&*head, &dims), seed, kind.start_scope(), device);
         let config = Config { rest: config.rest.clone(), ..head.settings(&dims) };
         Ok(Self { kind, head, config, dims, params })
     }

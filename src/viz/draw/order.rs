@@ -47,9 +47,10 @@ pub fn orders(trace: &Trace) -> Vec<Vec<usize>> {
     }
 }
 
-/// The token read at every step, where all are read in one order: several sweeps have none.
+/// The token read at every step, where all sweeps read in one order.
 pub fn single(trace: &Trace) -> Option<Vec<usize>> {
     let mut orders = orders(trace);
+    orders.dedup();
     orders.pop().filter(|_| orders.is_empty())
 }
 

@@ -220,9 +220,11 @@ pub fn looked(window: &mut Window, traces: &[Trace]) {
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Explain(look)) => {
             let columns = look.asked.iter().map(|asked| asked.column);
-            let seen = columns
-                .zip(traces.iter().cycle())
-                .map(|(column, trace)| ExplainResult { column, result: Ok(trace.clone()) });
+            let seen = columns.zip(traces.iter().cycle()).map(|(column, trace)| ExplainResult {
+                column,
+                result: Ok(trace.clone()),
+                by_hand: None,
+            });
             vec![Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
         }
         other => window::good(other),

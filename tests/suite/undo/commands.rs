@@ -15,6 +15,7 @@ use ssmprobe::app::state::{GalleryFilter, Outcome, State};
 use ssmprobe::model::data::Split;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Mode;
+use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::viz::draw::hover::Hover;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::{FIGURES, Options};
@@ -58,7 +59,7 @@ commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
     CloseDataset: Step, Evaluate: Aside, MeasureStability: Aside, RemoveTokens: Aside, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
-    Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, Pin: Step,
+    Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
@@ -70,6 +71,20 @@ commands! {
 fn one<'a, K: Copy + 'a>(mut keys: impl ExactSizeIterator<Item = &'a K>, n: u8, none: K) -> K {
     let count = keys.len().max(1);
     keys.nth(usize::from(n) % count).copied().unwrap_or(none)
+}
+
+/// How a column's probe reads.
+fn change([a, b, c]: [u8; 3]) -> Intervention {
+    match c % 6 {
+        0 => Intervention::None,
+        1 => Intervention::NoRouting,
+        5 => Intervention::Order(
+            HandOrder::new(vec![3, 1, 0, 2]).expect("an order").with_moved(&[a.into()], b.into()),
+        ),
+        2 => Intervention::Scrambled(u64::from(b)),
+        3 => Intervention::Temperature(f64::from(b) / 50.0),
+        _ => Intervention::Iterations(usize::from(b)),
+    }
 }
 
 impl Kind {
@@ -93,13 +108,7 @@ impl Kind {
         let run =
             || state.training.runs.keys().nth(usize::from(a) % state.training.runs.len().max(1)).cloned();
         let named = |names: &[&str]| PathBuf::from(names[usize::from(a) % names.len()]);
-        let change = match c % 5 {
-            0 => Intervention::None,
-            1 => Intervention::NoRouting,
-            2 => Intervention::Scrambled(u64::from(b)),
-            3 => Intervention::Temperature(f64::from(b) / 50.0),
-            _ => Intervention::Iterations(usize::from(b)),
-        };
+        let change = change([a, b, c]);
         let options = BackboneOptions {
             layer: [None, Some(1), Some(2)][usize::from(a) % 3],
             pixels: [None, Some(160)][usize::from(b) % 2],
@@ -165,6 +174,7 @@ impl Kind {
             Self::MoveColumn => Command::MoveColumn(column, usize::from(b % 5)),
             Self::SetImage => Command::SetImage(column, (!b.is_multiple_of(3)).then(|| image(b))),
             Self::SetChange => Command::SetChange(column, change),
+            Self::SlideChange => Command::SlideChange(column, change),
             Self::Pin => Command::Pin((!b.is_multiple_of(3)).then_some(column)),
             Self::Hover => Command::Hover(Hover { token: Some(usize::from(a)), ..Hover::default() }),
             Self::SetClass => Command::SetClass(match a % 3 {

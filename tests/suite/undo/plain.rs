@@ -55,7 +55,7 @@ impl Plain {
             (*id, dataset.path.clone(), dataset.split, dataset.images.clone())
         };
         let column = |(id, one): (&ColumnId, &ssmprobe::app::state::Column)| {
-            (*id, one.probe, one.image, one.change, one.compared)
+            (*id, one.probe, one.image, one.change.clone(), one.compared)
         };
         Self {
             backbones: library.backbones.iter().map(|(id, one)| (*id, one.source.clone(), one.own)).collect(),

@@ -110,6 +110,7 @@ impl Worker {
                     ExplainResult {
                         column: asked.column,
                         result: if odd { Err(UserError::new("no order")) } else { Ok(trace) },
+                        by_hand: None,
                     }
                 });
                 vec![Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
@@ -193,7 +194,7 @@ fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
     });
     let answer = |subject: &evaluate::EvalProbe| {
         let answer = evaluate::EvalAnswer {
-            subject: *subject,
+            subject: subject.clone(),
             part: ask.part.clone(),
             result: Ok(evaluation.clone()),
         };

@@ -9,18 +9,21 @@ use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
 use crate::model::explain::evaluation::removals::COLUMNS;
 use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN};
+use crate::model::explain::intervention::Intervention;
 use crate::model::io::atomic_file;
 use crate::model::io::csv_cell::word;
 
-/// Writes both files of a probe, called `name`, into `folder`.
+/// Writes both files of a probe, called `name` and read with `change`, into `folder`.
 pub fn write(
     folder: &Path,
     name: &str,
     evaluator: Evaluator<'_>,
     backbone: String,
+    change: &Intervention,
 ) -> anyhow::Result<[PathBuf; 2]> {
     let tops: Vec<Vec<(String, f32)>> = (0..evaluator.done()).map(|image| evaluator.top(image)).collect();
-    let evaluation = evaluator.finish(name.to_owned(), backbone);
+    let mut evaluation = evaluator.finish(name.to_owned(), backbone);
+    evaluation.change = if change.is_none() { String::new() } else { change.to_string() };
     let [text, table] = [ENDING, "csv"].map(|ending| folder.join(format!("{name}.{ending}")));
     let unwritable = |path: &Path| format!("{}: cannot be written", path.display());
     let json = evaluation.to_json()?;

@@ -76,6 +76,10 @@ pub struct Eval {
     /// --causal` has patches and pixels, too. Every probe reads every image up to a thousand times: give few images.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     causal: Option<Modes>,
+    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), hardened, no-routing,
+    /// random-order[=SEED], order=FILE, temperature=T or iterations=K. Of a run nothing is kept then.
+    #[arg(long, value_name = "READING", default_value = "as-trained", conflicts_with = "ablations")]
+    reading: Intervention,
     /// Also nearest neighbours and logistic regression on CLS and mean tokens of the training images.
     #[arg(long)]
     anchors: bool,
@@ -111,7 +115,9 @@ Of heads whose memory has a kernel by position every image's order is tested aga
 tokens (`ssmprobe report --table order`). With --causal every ranking has removal curves (`ssmprobe report
 --table causal`).
 
---json prints {"event": "probe", "probe", "head", "seed", "evaluation"} for every probe, {"event":
+--reading reads every image of every probe so, and stands in the names of files: <probe>-order-mine.csv.
+
+--json prints {"event": "probe", "probe", "head", "seed", "reading", "evaluation"} for every probe, {"event":
 "survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that cannot
 be asked, {"event": "anchor", ...} and last
 {"event": "end", "images", "masks", "probes", "file"}.
@@ -205,13 +211,15 @@ impl Eval {
         let ablations = self.ablations.then_some(self.seed);
         let spec = MetricsSpec { ablations, causal: causal.as_ref(), covers: &masks.covers };
         let mut asked = Vec::new();
+        let reading = if self.reading.is_none() { String::new() } else { format!("-{}", self.reading.id()) };
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
+        let names: Vec<String> = names.into_iter().map(|name| name + &reading).collect();
         for (subject, name) in subjects.iter().zip(&names) {
             let answer = subject.load().and_then(|(probe, file)| {
                 question.check_classes(&probe, &dataset.classes)?;
                 let images = (&places[..], &question.draws[..]);
                 let evaluator =
-                    Evaluator::new(&probe, Intervention::None, &cache, set.clone(), images, &nulls)?;
+                    Evaluator::new(&probe, self.reading.clone(), &cache, set.clone(), images, &nulls)?;
                 let mut evaluator = evaluator.with_metrics(spec);
                 let ended = ask_all(&mut engine, &mut evaluator, &subject.name(), &mut reporter);
                 if reporter.end(ended)?.is_none() {
@@ -219,12 +227,14 @@ impl Eval {
                 }
                 let metrics = evaluator.metrics().context("none of its images was read")?;
                 let backbone = probe.meta.backbone.id.clone();
-                let files = self.evaluation.as_ref().map(|to| files::write(to, name, evaluator, backbone));
+                let change = &self.reading;
+                let files =
+                    self.evaluation.as_ref().map(|to| files::write(to, name, evaluator, backbone, change));
                 Ok(Some((Asked { subject, file, metrics }, files)))
             });
             match answer {
                 Ok(Some((answer, files))) => {
-                    self.print(|| output::document(subject, &answer.metrics))?;
+                    self.print(|| output::document(subject, &self.reading, &answer.metrics))?;
                     asked.push(answer);
                     if let Some(files) = files.transpose()? {
                         self.print(|| json!({"event": "survey", "probe": subject.path, "files": files}))?;
@@ -256,10 +266,12 @@ impl Eval {
         }
         let images = asked_about.images.len();
         if !self.json {
-            let name = format!("{images} {} images of {}", question.split, dataset.name);
+            let read = if self.reading.is_none() { String::new() } else { format!(", {}", self.reading) };
+            let name = format!("{images} {} images of {}{read}", question.split, dataset.name);
             stdout::text(output::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
         }
-        let file = run.as_ref().map(|run| keep(run, self.seed, &asked, found)).transpose()?;
+        let kept = run.as_ref().filter(|_| self.reading.is_none());
+        let file = kept.map(|run| keep(run, self.seed, &asked, found)).transpose()?;
         self.print(|| {
             let masks = masks.covers.iter().flatten().count();
             json!({"event": "end", "images": images, "masks": masks, "probes": asked.len(), "file": file})

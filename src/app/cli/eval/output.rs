@@ -8,9 +8,10 @@ use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::evaluation::metrics::Metrics;
+use crate::model::explain::intervention::Intervention;
 
 /// One probe.
-pub fn document(subject: &Subject, metrics: &Metrics) -> Value {
+pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) -> Value {
     let (head, seed, which) = match &subject.of {
         Some((head, seed, which)) => (Some(head), Some(seed), Some(which.name())),
         None => (None, None, None),
@@ -21,6 +22,7 @@ pub fn document(subject: &Subject, metrics: &Metrics) -> Value {
         "head": head,
         "seed": seed,
         "which": which,
+        "reading": reading.to_string(),
         "evaluation": metrics,
     })
 }

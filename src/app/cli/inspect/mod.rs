@@ -42,8 +42,8 @@ pub struct Inspect {
     /// Class the evidence is for: its name, or its index from 0 [default: the predicted one].
     #[arg(long, value_name = "NAME|INDEX")]
     class: Option<String>,
-    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), no-routing,
-    /// random-order[=SEED], temperature=T or iterations=K; several stand beside each other.
+    /// How the probes read, none of them retrained: as-trained, scrambled[=SEED] (after routing), hardened, no-routing,
+    /// random-order[=SEED], order=FILE, temperature=T or iterations=K; several stand beside each other.
     #[arg(long, value_name = "READING", num_args = 1.., default_value = "as-trained")]
     reading: Vec<Intervention>,
     /// Where to compute: cpu, wgpu, cuda or auto.
@@ -115,6 +115,8 @@ const LONG: &str = r#"Files, for every image and probe:
 <image> and <probe> are file names without extension. Where two are the same, the second is
 called <name>-2 and so on, in the order given (folders: sorted); summary.csv says which is which.
 With --reading the names of results say how the probe read: <probe>-random-order-0.npz.
+An order file holds the token that is read at every step, from 0: NumPy's archive with the array
+order [N], or CSV. --reading order=mine.npz reads every image so: <probe>-order-mine.npz.
 An image's place in that order, from 0, seeds what random-dynamic draws for it.
 The same files, settings and device give the same bytes.
 
@@ -211,7 +213,7 @@ impl Inspect {
             let class = self.class.as_deref().map(|asked| class(&probe, asked)).transpose()?;
             let read = |change: &Intervention| {
                 let stem = if change.is_none() { stem.clone() } else { format!("{stem}-{}", change.id()) };
-                Loaded { path: path.clone(), stem, probe: probe.clone(), change: *change, class }
+                Loaded { path: path.clone(), stem, probe: probe.clone(), change: change.clone(), class }
             };
             loaded.extend(self.reading.iter().map(read));
         }

@@ -160,7 +160,7 @@ impl Visitor {
                 let info = state.library.probes.get(&probe)?.status.ready()?;
                 let changes = [Intervention::NoRouting, Intervention::Scrambled(1), Intervention::Random(2)];
                 // Only where there is an order to change.
-                let change = changes.choose(&mut self.rng).copied().filter(|_| info.routed);
+                let change = changes.choose(&mut self.rng).cloned().filter(|_| info.routed);
                 Command::AddColumn { probe, image, change: change.unwrap_or_default() }
             }
             50..64 if state.columns.len() > 2 => Command::RemoveColumn(self.column(state)?),

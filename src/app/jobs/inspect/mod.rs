@@ -293,7 +293,7 @@ impl Explainer<'_> {
     fn prepare_nulls(&self, items: &[Item]) {
         for Read { tokens, .. } in items.iter().filter_map(|(_, read)| read.as_ref().ok()) {
             for Loaded { probe, change, .. } in &self.spec.probes {
-                prepare_nulls(probe, *change, tokens, &self.nulls);
+                prepare_nulls(probe, change.clone(), tokens, &self.nulls);
             }
         }
     }
@@ -327,10 +327,11 @@ impl Explainer<'_> {
             tokens_changed: self.tokens_changed[at].clone(),
             top: TOP,
         };
-        let trace = match explain_changed(&loaded.probe, loaded.change, tokens, seen.clone(), question) {
-            Ok(trace) => trace,
-            Err(error) => return Ok(Err(failure(of(error.into())))),
-        };
+        let trace =
+            match explain_changed(&loaded.probe, loaded.change.clone(), tokens, seen.clone(), question) {
+                Ok(trace) => trace,
+                Err(error) => return Ok(Err(failure(of(error.into())))),
+            };
         let mut document = write::document(&trace, loaded, self);
         let folder = self.spec.out.join(&source.stem);
         match self.stability(*index, at, changed) {
@@ -374,7 +375,7 @@ impl Explainer<'_> {
             name: name(loaded)?,
             probe: &loaded.probe,
             reading: Reading {
-                change: loaded.change,
+                change: loaded.change.clone(),
                 tokens: self.tokens_changed[at].clone(),
                 ..Reading::default()
             },

@@ -8,6 +8,7 @@ use crate::app::jobs::extract::ExtractError;
 use crate::model::data::DataError;
 use crate::model::data::token_cache::SupplyError;
 use crate::model::device::DeviceError;
+use crate::model::order_file::OrderFileError;
 use crate::model::probe::ProbeError;
 use crate::model::probe::head::HEADS;
 use crate::model::train::classifier::ModelError;
@@ -52,8 +53,14 @@ pub enum TrainingError {
     #[error("this user has no home folder to keep the run in; name a folder for it")]
     NoOut,
     /// No head is called so.
-    #[error("there is no head `{0}`; there are: {known}", known = known())]
+    #[error("there is no head `{0}`; there are: {known} and order:FILE", known = known())]
     UnknownHead(String),
+    /// The order of a head.
+    #[error(transparent)]
+    Order(#[from] OrderFileError),
+    /// A head without its order.
+    #[error("the head `order` reads in the order of a file; name it: order:FILE")]
+    NoOrderFile,
     /// Heads that read the CLS token, of a backbone without one.
     #[error("{heads} cannot be trained: {backbone} ({model_type}) has no CLS token; {}", remedy(others))]
     NoCls {

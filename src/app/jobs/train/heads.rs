@@ -1,18 +1,21 @@
 //! The heads a person lists and their settings; which settings there are, for messages and help.
 
-use std::collections::HashSet;
 use std::fmt::Write;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::TrainingError;
+use crate::model::hand_order::HandOrder;
+use crate::model::order_file;
+use crate::model::probe::head::scan::ORDER;
 use crate::model::probe::head::{self, Config, HEADS, HeadSpec};
 use crate::model::train::run::Variant;
 
-/// The heads a person lists: ids, `all` or `paper`, each once, with settings `KEY=VALUE` for all
+/// The heads a person lists: ids, `order:FILE`, `all` or `paper`, each once, with settings `KEY=VALUE` for all
 /// heads or `HEAD.KEY=VALUE` for one.
 pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, TrainingError> {
-    let ids: Vec<&str> = heads
+    let words: Vec<&str> = heads
         .iter()
         .flat_map(|head| match head.trim() {
             "all" => HEADS.iter().map(|kind| kind.id).collect(),
@@ -20,21 +23,45 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
             id => vec![id],
         })
         .collect();
+    let file = |word: &str| word.strip_prefix(ORDER.id)?.strip_prefix(':').map(str::to_owned);
+    let ids: Vec<&str> = words.iter().map(|word| file(word).map_or(*word, |_| ORDER.id)).collect();
     if let Some(id) = ids.iter().find(|id| head::find(id).is_none()) {
         return Err(TrainingError::UnknownHead((*id).to_owned()));
     }
     let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
     for Setting { given, head, key, .. } in &settings {
+        let listed = || HEADS.iter().chain([&ORDER]);
         let meant =
-            || HEADS.iter().filter(|kind| head.as_deref().map_or(ids.contains(&kind.id), |id| id == kind.id));
+            || listed().filter(|kind| head.as_deref().map_or(ids.contains(&kind.id), |id| id == kind.id));
         if !meant().any(|kind| has(kind, key)) {
             return Err(TrainingError::Setting { given: given.clone(), why: without(meant(), key) });
         }
     }
-    let mut seen = HashSet::new();
-    let once = ids.into_iter().filter(|id| seen.insert(*id));
-    once.map(|id| Ok(Variant { name: id.to_owned(), head: id.to_owned(), config: config(id, &settings)? }))
-        .collect()
+    let mut variants: Vec<Variant> = Vec::new();
+    for (word, id) in words.into_iter().zip(ids) {
+        let variant = match file(word) {
+            None if id == ORDER.id => return Err(TrainingError::NoOrderFile),
+            None => Variant { name: id.to_owned(), head: id.to_owned(), config: config(id, &settings)? },
+            Some(file) => of_file(&file, config(id, &settings)?)?,
+        };
+        match variants.iter().find(|known| known.name == variant.name) {
+            None => variants.push(variant),
+            Some(known) if *known == variant => {}
+            // Two files of one name: which is which in the run?
+            Some(_) => return Err(TrainingError::Name(variant.name)),
+        }
+    }
+    Ok(variants)
+}
+
+/// The head that reads in the order of a file.
+fn of_file(file: &str, config: Config) -> Result<Variant, TrainingError> {
+    let order: HandOrder = order_file::read(Path::new(file))?;
+    Ok(Variant {
+        name: order.id(),
+        head: ORDER.id.to_owned(),
+        config: Config { order: Some(order), ..config },
+    })
 }
 
 /// One `--config`.
@@ -106,6 +133,7 @@ pub fn listed() -> String {
     for kind in HEADS.iter() {
         let _ = writeln!(text, "  {:wide$}  {}; {}", kind.id, kind.summary, settings_text(kind)); // a String takes all
     }
+    let _ = writeln!(text, "  {:wide$}  {}; {}", "order:FILE", ORDER.summary, settings_text(&ORDER));
     text
 }
 
@@ -117,7 +145,8 @@ mod tests {
     #[test]
     fn every_head_is_listed_with_its_settings() {
         let text = listed();
-        assert_eq!(text.lines().count(), 1 + HEADS.len());
+        assert_eq!(text.lines().count(), 2 + HEADS.len());
+        assert!(text.contains("order:FILE"));
         assert!(
             text.contains("S4 behind Sinkhorn's soft sorting; temperature=0.1, iterations=20, state_dim=128")
         );
@@ -141,6 +170,34 @@ mod tests {
         assert_eq!((variants[1].config.state_dim, variants[1].config.temperature), (Some(4), Some(0.5)));
         assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), 19);
         assert_eq!(super::variants(&words("all gap"), &[]).unwrap().len(), HEADS.len());
+    }
+
+    #[test]
+    fn an_order_file_is_a_head_of_its_own_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["a/mine.csv", "b/mine.csv"].map(|name| folder.path().join(name));
+        for (path, text) in [(&one, "order\n1\n0\n"), (&other, "order\n0\n1\n")] {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let listed = |path: &Path| format!("order:{}", path.display());
+        let settings = words("order.state_dim=4");
+        let found = variants(&[listed(&one), "gap".into(), listed(&one)], &settings).unwrap();
+        assert_eq!((found.len(), &*found[0].name, &*found[0].head), (2, "order-mine", "order"));
+        let order = found[0].config.order.clone().unwrap();
+        assert_eq!(
+            (order.tokens(), order.file(), found[0].config.state_dim),
+            (&[1, 0][..], Some("mine.csv"), Some(4))
+        );
+        assert_eq!(found[0].config.fields()[0], ("state_dim".into(), "4".into()));
+        for (heads, said) in [
+            (vec!["order".into()], "order:FILE"),
+            (vec![listed(&one), listed(&other)], "`order-mine` cannot name a head"),
+            (vec![listed(&folder.path().join("none.npz"))], "none.npz: the order cannot be read"),
+        ] {
+            let error = variants(&heads, &[]).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 
     #[test]

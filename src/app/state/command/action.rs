@@ -93,6 +93,12 @@ actions! {
     PreviousStep: View.gives("Previous step of the reading", "The token that was read before it",
         |state| step_reading(state, -1)).key(plain("Comma")).when(|state| state.steps() > 0).also("playhead scan")
         .line_below(),
+    EditOrder: View.gives("Edit order by hand", "The patches are read in an order of one's own: brushed, dragged or drawn in the pane Reading order",
+        |state| state.edit_order().unwrap_or(Command::Compare(Vec::new()))).when(can_edit_order).also("drag brush scan path permutation"),
+    OpenOrder: View.asks("Open order…", "An order file: the token that is read at every step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
+        .when(can_edit_order).also("load scan path permutation"),
+    SaveOrder: View.asks("Save order…", "The order that was made by hand, as NumPy's archive or CSV", FilePrompt::SaveOrder)
+        .when(has_made_order).also("write scan path permutation").line_below(),
     Retry: View.gives("Retry", "Try again what failed", |_| Command::Retry).key(ctrl("R"))
         .when(State::has_failed_columns).also("refresh reload").line_below(),
     EvaluateShown: View.gives("Evaluate shown probes on the dataset", "Every image of it, through every column",
@@ -258,6 +264,16 @@ fn star(state: &State) -> Command {
 /// Whether what is looked through has something to export.
 fn has_trace(state: &State) -> bool {
     state.focus().and_then(|id| state.columns.get(&id)?.shown.trace()).is_some()
+}
+
+/// Whether what is looked through is read in an order.
+fn can_edit_order(state: &State) -> bool {
+    state.focus().is_some_and(|id| state.order_to_edit(id).is_some())
+}
+
+/// Whether it is read in an order that a person made.
+fn has_made_order(state: &State) -> bool {
+    state.focus().is_some_and(|id| state.made_order(id).is_some())
 }
 
 /// The probe that is looked through.

@@ -109,6 +109,8 @@ pub enum Command {
     SetImage(ColumnId, Option<ImageId>),
     /// Change how a column's probe reads.
     SetChange(ColumnId, Intervention),
+    /// The same on the way to another change: all of them in a row are one step to take back.
+    SlideChange(ColumnId, Intervention),
     /// Compare with this column, or with none.
     Pin(Option<ColumnId>),
     /// The pointer is over this.
@@ -237,6 +239,7 @@ impl State {
                 self.edit_column(self.naming("Change the image of", id), id, |_, column| column.image = image)
             }
             Command::SetChange(id, change) => self.set_change(id, change),
+            Command::SlideChange(id, change) => self.slide_change(id, change),
             Command::Pin(id) => self.pin(id),
             Command::SetClass(class) => self.set_class(class),
             Command::Hover(hover) => {

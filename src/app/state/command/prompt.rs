@@ -62,6 +62,10 @@ pub enum FilePrompt {
     SaveWorkspace,
     /// Where to save the workspace.
     SaveWorkspaceAs,
+    /// An order file, for [`Command::SetChange`](super::Command::SetChange).
+    OpenOrder,
+    /// Where to save the order that a person made.
+    SaveOrder,
 }
 
 impl From<FilePrompt> for Prompt {

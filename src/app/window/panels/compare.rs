@@ -7,15 +7,14 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
 
+use super::change::{interventions, temperature, temperature_of_column};
 use super::differences::Differences;
 use super::figure_view::{FigureView, Subject};
 use super::{Panel, PanelContext, UiAction, placeholder, true_class};
-use crate::app::jobs::info::ProbeInfo;
 use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::command::Command;
 use crate::app::state::{ColumnState, Place};
 use crate::model::explain::intervention::Intervention;
-use crate::model::probe::head::{self, HeadSpec};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
 use crate::viz::draw::{color32, font};
@@ -290,6 +289,9 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
             ui.label(text)
                 .on_hover_text("The probe was trained without this change; only its reading is changed");
         }
+        if matches!(column.change, Intervention::Temperature(_)) {
+            temperature_of_column(ui, cx, id);
+        }
         if let Some(text) = against(cx, id, trace) {
             ui.add(egui::Label::new(RichText::new(&text).small().weak()).truncate()).on_hover_text(text);
         }
@@ -356,6 +358,13 @@ fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
                 cx.send(Command::AddColumn { probe, image, change });
             }
         }
+        if let Some(trained) = temperature(facts.as_deref(), &Intervention::None) {
+            let about = "Half of the one it was trained at; type or drag another in the head of the column";
+            if ui.button("Another temperature").on_hover_text(about).clicked() {
+                let change = Intervention::Temperature(trained / 2.0);
+                cx.send(Command::AddColumn { probe, image, change });
+            }
+        }
         ui.separator();
     }
     if column.change != Intervention::None && ui.button("Read as trained").clicked() {
@@ -381,20 +390,4 @@ fn more(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     if all > 1 && ui.button("Remove the other columns").clicked() {
         cx.send(Command::KeepColumn(id));
     }
-}
-
-/// What can be changed in how a probe reads.
-pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {
-    if facts.and_then(|facts| head::find(&facts.head)).is_some_and(HeadSpec::is_recurrent) {
-        return vec![Intervention::Random(0)];
-    }
-    let mut all = vec![Intervention::Scrambled(0), Intervention::NoRouting, Intervention::Random(0)];
-    let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
-    if facts.soft {
-        all.extend([0.01, 0.05, 0.5].map(Intervention::Temperature));
-    }
-    if facts.iterated {
-        all.extend([1, 5, 100].map(Intervention::Iterations));
-    }
-    all
 }

@@ -4,14 +4,18 @@ use eframe::egui;
 use egui::Ui;
 
 use super::figure_view::{FigureView, Subject};
+use super::order_editor::OrderEditor;
 use super::plot_view::{EDGE_PX, zoom};
 use super::{Panel, PanelContext, controls, true_class};
+use crate::viz::figures::scan_path;
 use crate::viz::{Figure, Info};
 
 /// The pane of one figure.
 pub struct FigurePane {
     figure: &'static dyn Figure,
     view: FigureView,
+    /// Of the reading order: what a person changes in it.
+    editor: OrderEditor,
     /// When its path began to be played, and from which step.
     playing: Option<(f64, usize)>,
 }
@@ -19,7 +23,7 @@ pub struct FigurePane {
 impl FigurePane {
     /// Of this figure.
     pub fn new(figure: &'static dyn Figure) -> Self {
-        Self { figure, view: FigureView::default(), playing: None }
+        Self { figure, view: FigureView::default(), editor: OrderEditor::default(), playing: None }
     }
 }
 
@@ -40,10 +44,17 @@ impl Panel for FigurePane {
             true_class::ui(ui, cx, &trace);
         }
         controls::show(ui, cx, self.figure, &trace, &mut self.playing);
+        let is_order = self.figure.id() == scan_path::ID;
+        if is_order {
+            self.editor.controls(ui, cx, &trace);
+        }
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
         let subject = Subject { figure: self.figure, trace: &trace, options, headed: true, of: None };
         self.view.show(ui, cx, subject, rect, zoom(rect.width()));
+        if is_order {
+            self.editor.drag(ui, cx, &self.view, rect);
+        }
     }
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Align, Grid, Layout, Rect, Response, Tooltip, Ui, Vec2};
+use egui::{Align, Grid, Layout, Pos2, Rect, Response, Tooltip, Ui, Vec2};
 
 use super::plot_view::{PlotView, Shown, menu};
 use super::{PanelContext, placeholder};
 use crate::model::trace::Trace;
-use crate::viz::draw::{Hover, Readout, order, playhead};
+use crate::viz::draw::{Hover, Readout, Theme, order, playhead};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Control, Figure, Options};
@@ -149,6 +149,22 @@ impl FigureView {
             }) as Arc<dyn Plot>
         };
         menu(&painted.response, cx, export);
+    }
+}
+
+impl FigureView {
+    /// The token at a place of the screen, in the figure that was just drawn.
+    pub fn token_at(&self, at: Pos2) -> Option<usize> {
+        let (scene, place) = self.plot.shown()?;
+        let at = (at - place.min) * (scene.width / place.width());
+        scene.hover([at.x, at.y])?.token
+    }
+
+    /// Frames tokens in the figure that was just drawn.
+    pub fn frame(&self, ui: &Ui, tokens: &[usize], theme: &Theme) {
+        for token in tokens {
+            self.plot.mark(ui, Hover { token: Some(*token), ..Hover::default() }, theme);
+        }
     }
 }
 

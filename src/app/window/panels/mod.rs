@@ -3,6 +3,7 @@
 //! A panel reads the [`State`] and says what it wants as [`UiAction`]es; it changes nothing itself.
 
 mod backbone_options;
+mod change;
 mod compare;
 mod contact_sheet;
 mod controls;
@@ -16,6 +17,7 @@ mod jobs;
 mod library;
 mod library_row;
 mod library_section;
+mod order_editor;
 mod overview;
 pub mod placeholder;
 mod plot_view;
@@ -34,7 +36,8 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::Ui;
 
-pub use self::compare::{COMPARE, interventions};
+pub use self::change::{interventions, temperature_of_column};
+pub use self::compare::COMPARE;
 pub use self::figure_view::TokenHover;
 pub use self::probe_table::ACCURACIES;
 pub use self::training::TRAINING;

@@ -89,6 +89,18 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         Ok(Shown { plot, scene, canvas: &self.canvas, painted, is_new })
     }
 
+    /// The picture that was just painted, and where.
+    pub fn shown(&self) -> Option<(&Scene, Rect)> {
+        Some((self.kept.as_ref()?.drawn.as_ref().ok()?, self.canvas.last()))
+    }
+
+    /// Frames what is marked in the picture that was just painted.
+    pub fn mark(&self, ui: &Ui, hover: Hover, theme: &Theme) {
+        if let Some((scene, _)) = self.shown() {
+            self.canvas.pin(ui, scene, hover, theme);
+        }
+    }
+
     /// The smallest size in which all of a plot can be read at `width` points; asked of it once.
     fn least(&mut self, key: &K, plot: &P, width: f32) -> Vec2 {
         let width = width.round() as i32;

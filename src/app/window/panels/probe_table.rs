@@ -129,14 +129,14 @@ fn shown(rows: &[Row]) -> Vec<usize> {
 }
 
 fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) {
-    let column = cx.state.columns.iter().find(|(_, c)| (c.probe, c.change) == (row.probe, row.change));
+    let column = cx.state.columns.iter().find(|(_, c)| (c.probe, &c.change) == (row.probe, &row.change));
     let column = column.map(|(id, _)| *id);
     let chosen = column.is_some() && cx.focus == column;
     if ui.selectable_label(chosen, &row.name).clicked() {
         match column {
             Some(column) => cx.send(Command::Focus(column)),
             None if row.change == Intervention::None => cx.send(Command::ShowProbe(row.probe)),
-            None => cx.send(Command::AddColumn { probe: row.probe, image: None, change: row.change }),
+            None => cx.send(Command::AddColumn { probe: row.probe, image: None, change: row.change.clone() }),
         }
     }
     for (at, value) in row.values.iter().enumerate().filter(|(at, _)| shown.contains(at)) {
@@ -154,14 +154,14 @@ fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) {
 fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
     let changed = state.columns.values().filter(|column| column.change != Intervention::None);
     let trained = state.library.probes.keys().map(|probe| (*probe, Intervention::None));
-    trained.chain(changed.map(|column| (column.probe, column.change)))
+    trained.chain(changed.map(|column| (column.probe, column.change.clone())))
 }
 
 fn rows(state: &State) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for (probe, change) in subjects(state) {
-        let Some(values) = known(state, probe, change) else { continue };
-        if rows.iter().any(|row| (row.probe, row.change) == (probe, change)) {
+        let Some(values) = known(state, probe, change.clone()) else { continue };
+        if rows.iter().any(|row| (row.probe, &row.change) == (probe, &change)) {
             continue;
         }
         let name = state.library.probes.get(&probe).map(Probe::name).unwrap_or_default();

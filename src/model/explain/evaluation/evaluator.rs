@@ -183,7 +183,7 @@ impl<'a> Evaluator<'a> {
         let best = top[0];
         let own = self.own_class(image);
         let order = own.and_then(|class| {
-            orders::margin(probe, self.change, &reading, &tokens, class, self.nulls).map(Box::new)
+            orders::margin(probe, self.change.clone(), &reading, &tokens, class, self.nulls).map(Box::new)
         });
         let router = probe.head().router().filter(|_| !self.change.unroutes());
         let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));

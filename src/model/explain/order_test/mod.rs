@@ -9,17 +9,23 @@
 //! The value splits into a bag of the same tokens, `b + sum(M) / N`, what a fixed order adds, and what routing adds to that.
 //! The rival of a margin is the strongest other class of the bag: one picked once the order was seen would favour the order.
 //!
+//! Under an order that a person made places are positions, and what is exchanged is `M` itself: the null stays what it is
+//! while the order is edited, and an order's value and p follow from `N` of its entries ([`Contrast::in_order`]).
+//!
 //! `G` is folded over directions and plan before any token is read (`B[i, j] = w . (F[j] * t_i)`, `F = P G`): `M` itself is
 //! never needed, and with one memory for all channels neither is `B`, which then is a product.
 
 mod assignment;
+mod contrast;
 mod exchanges;
 mod null;
 
+pub use self::contrast::Contrast;
 pub use self::exchanges::{DRAWS, Exchanges};
-use self::null::{Exchange, Tested};
+use self::null::{Exchange, Null};
 use super::intervention::Intervention;
 use super::readout::{average, by_token, dot};
+use crate::model::hand_order::HandOrder;
 use crate::model::ops::gemm;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::probe::{Classifier, Probe};
@@ -33,7 +39,8 @@ pub const SIGNIFICANT: f64 = 0.05;
 pub struct OrderReading<'a> {
     tokens: &'a Tokens,
     classifier: &'a Classifier,
-    /// `F`: what a token's own place counts, `[N, 1]` or `[N, d]`.
+    /// `F`: what a token's own place counts, `[N, 1]` or `[N, d]`; under an order that a person made what a position
+    /// counts.
     folded: Vec<f64>,
     /// `G` by position where the order is learned, `[N, 1]` or `[N, d]`.
     learned: Option<Vec<f64>>,
@@ -41,6 +48,8 @@ pub struct OrderReading<'a> {
     width: usize,
     /// Sum over the tokens, `[d]`.
     sum: Vec<f64>,
+    /// The order that a person made, where that is what is read.
+    by_hand: Option<HandOrder>,
 }
 
 impl<'a> OrderReading<'a> {
@@ -51,7 +60,7 @@ impl<'a> OrderReading<'a> {
         reading: &HeadOutput,
         tokens: &'a Tokens,
     ) -> Result<Self, &'static str> {
-        let directions = kernels(probe, change, &reading.form)?;
+        let directions = kernels(probe, &change, &reading.form)?;
         let (mut folded, mut gains, mut width) = (Vec::new(), Vec::new(), 1);
         for Direction { order, gain, .. } in directions {
             match gain {
@@ -72,28 +81,56 @@ impl<'a> OrderReading<'a> {
         for i in 0..tokens.grid.len() {
             sum.iter_mut().zip(tokens.patch(i)).for_each(|(sum, t)| *sum += f64::from(*t));
         }
+        let (by_hand, folded) = match change {
+            Intervention::Order(order) => (Some(order), average(&gains)),
+            _ => (None, average(&folded)),
+        };
         let learned = is_learned.then(|| average(&gains));
-        Ok(Self { tokens, classifier: &probe.classifier, folded: average(&folded), learned, width, sum })
+        Ok(Self { tokens, classifier: &probe.classifier, folded, learned, width, sum, by_hand })
     }
 
     /// The test of the logit of `class`, and that of its margin over the strongest other class of a bag of these tokens.
     /// `descriptive`: the class was picked because it was predicted.
     pub fn test(&self, class: usize, descriptive: bool, exchanges: &Exchanges) -> OrderTest {
-        let (w, bias) = (self.row(class), f64::from(self.classifier.bias[class]));
-        let (logit, margin) = rayon::join(
-            || self.contrast(&w, bias, None, descriptive, exchanges),
-            || self.margin(class, descriptive, exchanges),
-        );
-        OrderTest::Tested { logit, margin }
+        let (logit, margin) = self.contrasts(class, descriptive, exchanges);
+        OrderTest::Tested { logit: self.read(&logit), margin: margin.map(|margin| self.read(&margin)) }
     }
 
     /// The test of the margin alone; none where there is no other class.
     pub fn margin(&self, class: usize, descriptive: bool, exchanges: &Exchanges) -> Option<OrderContrast> {
+        Some(self.read(&self.margin_of(class, descriptive, exchanges)?))
+    }
+
+    /// The logit of `class`, and its margin, over all orders.
+    pub fn contrasts(
+        &self,
+        class: usize,
+        descriptive: bool,
+        exchanges: &Exchanges,
+    ) -> (Contrast, Option<Contrast>) {
+        let (w, bias) = (self.row(class), f64::from(self.classifier.bias[class]));
+        rayon::join(
+            || self.contrast(&w, bias, None, descriptive, exchanges),
+            || self.margin_of(class, descriptive, exchanges),
+        )
+    }
+
+    fn margin_of(&self, class: usize, descriptive: bool, exchanges: &Exchanges) -> Option<Contrast> {
         let rival = self.rival(class)?;
         let w: Vec<f64> =
             self.row(class).iter().zip(self.row(rival)).map(|(own, other)| own - other).collect();
         let bias = f64::from(self.classifier.bias[class]) - f64::from(self.classifier.bias[rival]);
         Some(self.contrast(&w, bias, Some(rival), descriptive, exchanges))
+    }
+
+    /// Where what was read stands among all orders.
+    fn read(&self, contrast: &Contrast) -> OrderContrast {
+        self.by_hand.as_ref().map_or_else(|| contrast.as_read(), |order| contrast.in_order(order.tokens()))
+    }
+
+    /// What every place counts, `[N]` or `[N, d]`; under an order that a person made places are positions.
+    pub fn gain(&self) -> &[f64] {
+        &self.folded
     }
 
     /// The classifier's row of a class, `[d]`.
@@ -128,31 +165,11 @@ impl<'a> OrderReading<'a> {
         against: Option<usize>,
         descriptive: bool,
         exchanges: &Exchanges,
-    ) -> OrderContrast {
-        let Tested { value, best, worst, mut reassigned } = self.exchange(w).test(exchanges);
-        let headroom = (best > reassigned.mean && reassigned.std > 0.0)
-            .then(|| ((value - reassigned.mean) / (best - reassigned.mean)).min(1.0));
-        let bag = dot(w, &self.bag());
-        let (fixed_order, routing) = match &self.learned {
-            Some(gain) => {
-                let raster = self.placed(w, gain);
-                (raster - bag, value - raster)
-            }
-            None => (value - bag, 0.0),
-        };
-        reassigned.mean += bias;
-        OrderContrast {
-            value: bias + value,
-            against,
-            descriptive,
-            reassigned,
-            best: bias + best,
-            worst: bias + worst,
-            headroom,
-            content: bias + bag,
-            fixed_order,
-            routing,
-        }
+    ) -> Contrast {
+        let raster = self.learned.as_ref().map(|gain| self.placed(w, gain));
+        let exchange = self.exchange(w);
+        let null = Null::new(&exchange, exchanges);
+        Contrast { bias, against, descriptive, bag: dot(w, &self.bag()), raster, exchange, null }
     }
 
     /// `B`.
@@ -197,7 +214,11 @@ pub fn order_test(
 }
 
 /// The sweeps of a head whose memory has a kernel by position, or why there is none.
-fn kernels<'a>(probe: &Probe, change: Intervention, form: &'a Form) -> Result<&'a [Direction], &'static str> {
+fn kernels<'a>(
+    probe: &Probe,
+    change: &Intervention,
+    form: &'a Form,
+) -> Result<&'a [Direction], &'static str> {
     let Form::Scan(directions) = form else {
         return Err(match probe.head().is_recurrent() {
             true => {

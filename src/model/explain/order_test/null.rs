@@ -2,6 +2,7 @@
 //! `sum_i B[i, pi(i)]`. Mean, spread, best and worst over all of them are exact; p is counted over drawn ones.
 
 use rayon::join;
+use serde::{Deserialize, Serialize};
 
 use super::assignment::cheapest;
 use super::exchanges::{DRAWS, Exchanges};
@@ -14,6 +15,7 @@ const ROUNDING: f64 = 1e-12;
 const TIE: f64 = 1e-9;
 
 /// `B`, as small as it can be held.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Exchange {
     /// `token[i] place[j]`: one memory for all channels.
     Product {
@@ -26,51 +28,61 @@ pub enum Exchange {
     Table(Vec<f64>),
 }
 
-/// What is known of all exchanges and of the one that was read, the bias left out.
-pub struct Tested {
-    /// As it was read: `trace(B)`.
-    pub value: f64,
+/// What is known of all exchanges, the bias left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Null {
+    /// Mean of all.
+    pub mean: f64,
+    /// Standard deviation of all; 0 where all give the same, but for rounding.
+    pub std: f64,
     /// The largest of all.
     pub best: f64,
     /// The smallest of all.
     pub worst: f64,
-    /// Mean, spread and p.
-    pub reassigned: Reassigned,
+    /// What the drawn ones give, less the mean; none where all give the same.
+    drawn: Vec<f64>,
 }
 
-impl Exchange {
-    /// Tests what was read against all exchanges.
-    pub fn test(&self, exchanges: &Exchanges) -> Tested {
-        let centred = self.centred();
-        let (value, mean) = (self.trace(), self.mean());
+impl Null {
+    /// Of all exchanges.
+    pub fn new(exchange: &Exchange, exchanges: &Exchanges) -> Self {
+        let (centred, mean, n) = (exchange.centred(), exchange.mean(), exchange.tokens());
         let std = centred.deviation();
-        if std <= ROUNDING * (self.tokens() as f64).sqrt() * self.largest() {
-            let reassigned = Reassigned {
-                mean,
-                std: 0.0,
-                z: None,
-                p: 1.0,
-                p_normal: 1.0,
-                draws: DRAWS,
-                histogram: Vec::new(),
-            };
-            return Tested { value, best: value, worst: value, reassigned };
+        if std <= ROUNDING * (n as f64).sqrt() * exchange.largest() {
+            return Self { mean, std: 0.0, best: mean, worst: mean, drawn: Vec::new() };
         }
-        let above = centred.trace();
-        let (drawn, (best, worst)) =
-            join(|| exchanges.map(self.tokens(), |pi| centred.exchanged(pi)), || centred.ends());
+        let (drawn, (best, worst)) = join(|| exchanges.map(n, |pi| centred.exchanged(pi)), || centred.ends());
+        Self { mean, std, best: mean + best, worst: mean + worst, drawn }
+    }
+
+    /// Where one stands that lies so much `above` the mean.
+    pub fn reassigned(&self, above: f64) -> Reassigned {
+        let Self { mean, std, ref drawn, .. } = *self;
+        if std == 0.0 {
+            let histogram = Vec::new();
+            return Reassigned { mean, std, z: None, p: 1.0, p_normal: 1.0, draws: DRAWS, histogram };
+        }
         let as_high = drawn.iter().filter(|draw| **draw >= above - TIE * std).count();
         let z = above / std;
-        let reassigned = Reassigned {
+        Reassigned {
             mean,
             std,
             z: Some(z),
             p: (1 + as_high) as f64 / (DRAWS + 1) as f64,
             p_normal: normal_tail(z),
             draws: DRAWS,
-            histogram: histogram(&drawn, std),
-        };
-        Tested { value, best: mean + best, worst: mean + worst, reassigned }
+            histogram: histogram(drawn, std),
+        }
+    }
+}
+
+impl Exchange {
+    /// What token `i` counts in the place of token `j`.
+    pub fn at(&self, i: usize, j: usize) -> f64 {
+        match self {
+            Self::Product { token, place } => token[i] * place[j],
+            Self::Table(table) => table[i * self.tokens() + j],
+        }
     }
 
     fn tokens(&self) -> usize {
@@ -81,7 +93,7 @@ impl Exchange {
     }
 
     /// `trace(B)`.
-    fn trace(&self) -> f64 {
+    pub fn trace(&self) -> f64 {
         match self {
             Self::Product { token, place } => token.iter().zip(place).map(|(u, q)| u * q).sum(),
             Self::Table(table) => table.iter().step_by(self.tokens() + 1).sum(),
@@ -108,7 +120,7 @@ impl Exchange {
 
     /// `B` less its row means and column means plus its grand mean: every exchange of it gives what it gives of `B`, less
     /// the mean of all.
-    fn centred(&self) -> Self {
+    pub fn centred(&self) -> Self {
         match self {
             Self::Product { token, place } => {
                 Self::Product { token: less_mean(token), place: less_mean(place) }

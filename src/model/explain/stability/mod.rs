@@ -116,12 +116,12 @@ impl Measurement<'_> {
         kinds: &[(String, Vec<Perturbation>)],
     ) -> Result<Stability, OrderError> {
         let Self { image, name, probe, reading, image_seed, peers } = self;
-        let change = reading.change;
+        let change = reading.change.clone();
         let changes = || kinds.iter().flat_map(|(_, changes)| changes);
         assert_eq!(tokens.len(), 1 + changes().count(), "tokens of an image and its changed copies");
         let orders: Vec<Vec<f64>> = tokens
             .par_iter()
-            .map(|tokens| order(probe, change, tokens, image_seed))
+            .map(|tokens| order(probe, change.clone(), tokens, image_seed))
             .collect::<Result<_, _>>()?;
         let (first, grid) = (&orders[0], tokens[0].grid);
         let tau = |changed: &[f64], change: Perturbation| {
@@ -137,7 +137,7 @@ impl Measurement<'_> {
         let mut groups: Vec<Group> = kinds.iter().map(group).collect();
         let peers = peers.into_iter().filter(|(_, peer)| differ_in_seed(&probe.meta, &peer.meta));
         let against = |(name, peer): (String, &Probe)| {
-            Some((name, kendall(&order(peer, change, &tokens[0], image_seed).ok()?, first)))
+            Some((name, kendall(&order(peer, change.clone(), &tokens[0], image_seed).ok()?, first)))
         };
         let mut taus: Vec<(String, f64)> = peers.filter_map(against).collect();
         taus.sort_by(|a, b| a.0.cmp(&b.0));

@@ -62,9 +62,9 @@ pub fn of_paper() -> impl Iterator<Item = &'static HeadSpec> {
     HEADS.iter().filter(|spec| spec.in_paper)
 }
 
-/// The head of this id.
+/// The head of this id: one of the list, or [`ORDER`](scan::ORDER).
 pub fn find(id: &str) -> Option<&'static HeadSpec> {
-    HEADS.iter().find(|spec| spec.id == id)
+    HEADS.iter().chain([&scan::ORDER]).find(|spec| spec.id == id)
 }
 
 /// The sizes a head is built for.

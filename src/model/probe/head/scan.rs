@@ -13,6 +13,7 @@ use super::Sharing;
 use super::prelude::*;
 use super::s4_layer::S4Layer;
 use crate::model::grid::Grid;
+use crate::model::hand_order::HandOrder;
 use crate::model::ops::pooling::weight_rule::{FixedWeights, PermutedWeights};
 use crate::model::probe::head_output::Order;
 use crate::model::probe::params::{Constraint, Init};
@@ -20,7 +21,7 @@ use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::scan::{self, Scan};
 
 /// Where the order comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// The geometry of the grid.
     Grid(Scan),
@@ -28,14 +29,16 @@ pub enum Source {
     RandomFixed(u64),
     /// A fresh permutation for every image and step, from this seed and the seed of the image.
     RandomDynamic(u64),
+    /// That of an order file, kept as the buffer `order` `[N]`; raster order where none is named.
+    File(Option<HandOrder>),
 }
 
 impl Source {
     /// How many directions it reads in.
-    pub const fn directions(self) -> usize {
+    pub const fn directions(&self) -> usize {
         match self {
             Self::Grid(scan) => scan.directions(),
-            Self::RandomFixed(_) | Self::RandomDynamic(_) => 1,
+            Self::RandomFixed(_) | Self::RandomDynamic(_) | Self::File(_) => 1,
         }
     }
 }
@@ -82,6 +85,14 @@ pub const SPECS: [HeadSpec; 8] = [
     },
 ];
 
+/// The order of a file. Not in the [list](super::HEADS): a training has to name the file.
+pub static ORDER: HeadSpec = HeadSpec {
+    id: "order",
+    in_paper: false,
+    build: Build::Own(|config| FixedScan::boxed(Source::File(config.order.clone()), config)),
+    ..entry(Scan::Raster, "Order file", "S4 in the order of a file, the same for all images")
+};
+
 /// S4 behind a fixed order.
 pub struct FixedScan {
     /// Where the order comes from.
@@ -118,7 +129,8 @@ fn indices(order: &[usize], like: &Tensor<3>) -> Tensor<1, Int> {
 impl FixedScan {
     /// Behind this order, with the S4 of the settings.
     pub(super) fn boxed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
-        Ok(Box::new(Self { source, memory: S4Layer::new(config, source.directions())? }))
+        let memory = S4Layer::new(config, source.directions())?;
+        Ok(Box::new(Self { source, memory }))
     }
 
     /// What every token counts, averaged over the directions: `[N, 1 or d]`. For orders that are the
@@ -154,7 +166,9 @@ impl FixedScan {
     fn orders(&self, params: &Arrays, grid: Grid, image_seed: u64) -> Vec<Vec<usize>> {
         match self.source {
             Source::Grid(scan) => scan.orders(grid),
-            Source::RandomFixed(_) => vec![params["order"].data.iter().map(|&i| i as usize).collect()],
+            Source::RandomFixed(_) | Source::File(_) => {
+                vec![params["order"].data.iter().map(|&i| i as usize).collect()]
+            }
             Source::RandomDynamic(seed) => vec![dynamic_order(seed, image_seed, grid.len())],
         }
     }
@@ -162,22 +176,35 @@ impl FixedScan {
 
 impl Head for FixedScan {
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
-        let mut specs = self.memory.specs(dims.width);
-        if let Source::RandomFixed(seed) = self.source {
-            let order = scan::random(seed, dims.grid.len()).into_iter().map(|i| i as f32).collect();
-            let spec = Spec::new("order", [dims.grid.len()], Init::Values(order));
-            specs.push(spec.with(Constraint::Fixed));
-        }
+        let (mut specs, n) = (self.memory.specs(dims.width), dims.grid.len());
+        let order = match &self.source {
+            Source::Grid(_) | Source::RandomDynamic(_) => return specs,
+            Source::RandomFixed(seed) => scan::random(*seed, n),
+            Source::File(order) => order.as_ref().map_or_else(|| (0..n).collect(), HandOrder::indices),
+        };
+        let spec = Spec::new("order", [n], Init::Values(order.into_iter().map(|i| i as f32).collect()));
+        specs.push(spec.with(Constraint::Fixed));
         specs
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
+        let (Source::File(Some(order)), n) = (&self.source, dims.grid.len()) else { return Ok(()) };
+        let steps = order.tokens().len();
+        if steps == n {
+            return Ok(());
+        }
+        let found = format!("the {} with {steps} steps, and the images have {n} tokens", order.words());
+        Err(ConfigError { field: "order", found, expected: "a file with every token of an image once" })
     }
 
     fn settings(&self, _: &Dims) -> Config {
         let (state_dim, sharing) = (Some(self.memory.states), Some(self.memory.sharing));
-        let seed = match self.source {
-            Source::Grid(_) => None,
-            Source::RandomFixed(seed) | Source::RandomDynamic(seed) => Some(seed),
+        let (seed, order) = match &self.source {
+            Source::Grid(_) => (None, None),
+            Source::RandomFixed(seed) | Source::RandomDynamic(seed) => (Some(*seed), None),
+            Source::File(order) => (None, order.clone()),
         };
-        Config { state_dim, sharing, seed, ..Config::default() }
+        Config { state_dim, sharing, seed, order, ..Config::default() }
     }
 
     /// With a shared S4: one weight a token.

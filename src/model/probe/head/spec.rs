@@ -105,6 +105,12 @@ impl HeadSpec {
         }
     }
 
+    /// What its starting values are drawn by, beside the seed. The order of a file starts as raster order does: they
+    /// differ in their order alone.
+    pub fn start_scope(&self) -> &'static str {
+        if self.id == super::scan::ORDER.id { Scan::Raster.id() } else { self.id }
+    }
+
     /// What a head of this kind says of itself where nothing is set.
     fn by_default<T: Default>(&self, ask: impl FnOnce(Box<dyn Head>) -> T) -> T {
         self.build(&Config::default()).map(ask).unwrap_or_default()

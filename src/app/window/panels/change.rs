@@ -1,0 +1,65 @@
+//! What can be changed in how a probe reads, to be chosen from lists, and the temperature as a number.
+
+use eframe::egui;
+use egui::{DragValue, Response, Ui};
+
+use super::PanelContext;
+use crate::app::jobs::ColumnId;
+use crate::app::jobs::info::ProbeInfo;
+use crate::app::state::command::Command;
+use crate::model::explain::intervention::Intervention;
+use crate::model::probe::head::{self, HeadSpec};
+
+/// The temperatures that can be dragged to; any above 0 can be typed.
+const TEMPERATURES: std::ops::RangeInclusive<f64> = 1e-4..=1e4;
+
+/// The changes of a list, the temperature left out, which is a number.
+pub fn interventions(facts: Option<&ProbeInfo>) -> Vec<Intervention> {
+    if facts.and_then(|facts| head::find(&facts.head)).is_some_and(HeadSpec::is_recurrent) {
+        return vec![Intervention::Random(0)];
+    }
+    let mut all = vec![Intervention::Scrambled(0), Intervention::NoRouting, Intervention::Random(0)];
+    let Some(facts) = facts.filter(|facts| facts.routed) else { return all };
+    if facts.soft {
+        all.insert(1, Intervention::Hardened);
+    }
+    if facts.iterated {
+        all.extend([1, 5, 100].map(Intervention::Iterations));
+    }
+    all
+}
+
+/// The temperature that a probe reads at under `change`; none without a soft router.
+pub fn temperature(facts: Option<&ProbeInfo>, change: &Intervention) -> Option<f64> {
+    let facts = facts.filter(|facts| facts.soft)?;
+    let trained = || facts.config.temperature.or_else(|| head::find(&facts.head)?.settings().temperature);
+    match change {
+        Intervention::Temperature(temperature) => Some(*temperature),
+        _ => trained(),
+    }
+}
+
+/// A temperature to type or to drag, a hundredth of itself a pixel.
+pub fn temperature_ui(ui: &mut Ui, temperature: &mut f64) -> Response {
+    let speed = *temperature / 100.0;
+    let number = DragValue::new(temperature).range(TEMPERATURES).speed(speed);
+    let label = ui.label("Temperature").id;
+    ui.add(number.max_decimals(4)).labelled_by(label)
+}
+
+/// The temperature of a column, which reads anew while it is dragged.
+pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
+    let Some(column) = cx.state.columns.get(&id) else { return };
+    let facts = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
+    let Some(mut value) = temperature(facts.map(|facts| &**facts), &column.change) else { return };
+    ui.horizontal(|ui| {
+        let response = temperature_ui(ui, &mut value);
+        let change = Intervention::Temperature(value);
+        if response.changed() {
+            cx.send(Command::SlideChange(id, change));
+        } else if column.change == change && (response.drag_stopped() || response.lost_focus()) {
+            // What it does to a whole dataset is asked once it stands.
+            cx.send(Command::SetChange(id, change));
+        }
+    });
+}

@@ -1,0 +1,204 @@
+//! The reading order changed by hand, in the pane that shows it: patches are brushed and dragged to where they are to be
+//! read, or a path is drawn through them. Every edit is a change of how the column reads, to be taken back as any other.
+
+use eframe::egui;
+use egui::{Button, DragValue, Rect, Response, Sense, Ui};
+
+use super::figure_view::FigureView;
+use super::{PanelContext, UiAction};
+use crate::app::jobs::ColumnId;
+use crate::app::state::command::{Action, Command};
+use crate::model::explain::intervention::Intervention;
+use crate::model::hand_order::HandOrder;
+use crate::model::trace::{OrderTest, Routing, Trace};
+
+/// What dragging over patches does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tool {
+    /// Chooses them, and drags those that are chosen.
+    #[default]
+    Brush,
+    /// Draws the path they are read along.
+    Path,
+}
+
+/// What is chosen, and what is being dragged.
+#[derive(Default)]
+pub struct OrderEditor {
+    tool: Tool,
+    /// Tokens, in the order they were touched; of one column.
+    chosen: Vec<usize>,
+    column: Option<ColumnId>,
+    /// Whether what is chosen is being dragged somewhere.
+    is_moving: bool,
+    /// Where "Read first" and "Read last" are: what is dropped there is read so.
+    ends: [Option<Rect>; 2],
+}
+
+impl OrderEditor {
+    /// Draws the line of controls above the figure.
+    pub fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, trace: &Trace) {
+        let Some(id) = cx.focus.filter(|_| !matches!(trace.routing, Routing::None)) else { return };
+        if self.column != Some(id) {
+            *self = Self { column: Some(id), tool: self.tool, ..Self::default() };
+        }
+        let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
+        egui::Frame::new().inner_margin(edge).show(ui, |ui| {
+            ui.horizontal_wrapped(|ui| match cx.state.made_order(id).cloned() {
+                Some(order) => self.edits(ui, cx, id, &order),
+                None => {
+                    for action in [Action::EditOrder, Action::OpenOrder] {
+                        let button = Button::new(action.text()).small();
+                        if ui.add(button).on_hover_text(action.tooltip()).clicked() {
+                            cx.choose(action);
+                        }
+                    }
+                }
+            });
+            if cx.state.made_order(id).is_some() {
+                ui.weak(said(trace));
+            }
+        });
+    }
+
+    fn edits(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, order: &HandOrder) {
+        self.chosen.retain(|token| *token < order.tokens().len());
+        for (tool, name, about) in [
+            (
+                Tool::Brush,
+                "Brush",
+                "Drag over patches to choose them (Shift adds); drag those chosen onto another, or onto Read first or Read last",
+            ),
+            (Tool::Path, "Path", "Drag over patches: they are read first, in the order they are drawn in"),
+        ] {
+            if ui.selectable_label(self.tool == tool, name).on_hover_text(about).clicked() {
+                (self.tool, self.chosen) = (tool, Vec::new());
+            }
+        }
+        let any = !self.chosen.is_empty();
+        let tokens = self.in_order(order);
+        for (end, name, step) in [(0, "Read first", 0), (1, "Read last", usize::MAX)] {
+            let response = ui.add_enabled(any, Button::new(name).small());
+            self.ends[end] = Some(response.rect);
+            if response.on_disabled_hover_text("Choose patches first").clicked() {
+                cx.send(Command::SetChange(id, Intervention::Order(order.with_moved(&tokens, step))));
+            }
+        }
+        if let Some(first) = tokens.first().and_then(|token| step_of(order, *token)) {
+            let mut step = first;
+            let last = order.tokens().len() - tokens.len();
+            let label = ui.label("Step").id;
+            let number = ui.add(DragValue::new(&mut step).range(0..=last)).labelled_by(label);
+            let about = "The step at which the first of them is read, from 0; the others follow";
+            if number.on_hover_text(about).changed() {
+                cx.send(Command::SlideChange(id, Intervention::Order(order.with_moved(&tokens, step))));
+            }
+        }
+        for action in [Action::OpenOrder, Action::SaveOrder] {
+            if ui.add(Button::new(action.text()).small()).on_hover_text(action.tooltip()).clicked() {
+                cx.actions.push(UiAction::chosen(action, cx.state));
+            }
+        }
+        if ui.add(Button::new("Read as trained").small()).clicked() {
+            cx.send(Command::SetChange(id, Intervention::None));
+        }
+    }
+
+    /// Hears what is done on the figure that was just drawn, and marks what is chosen.
+    pub fn drag(&mut self, ui: &Ui, cx: &mut PanelContext<'_>, view: &FigureView, rect: Rect) {
+        let Some((id, order)) = self.column.and_then(|id| Some((id, cx.state.made_order(id)?.clone())))
+        else {
+            return;
+        };
+        let response = ui.interact(rect, ui.scope_id().with("order editor"), Sense::drag());
+        let pointer = ui.input(|input| input.pointer.latest_pos());
+        let token = pointer.and_then(|at| view.token_at(at));
+        if response.drag_started() {
+            self.begin(ui, view);
+        }
+        if response.dragged() && !self.is_moving {
+            self.chosen.extend(token.filter(|token| !self.chosen.contains(token)));
+        }
+        view.frame(ui, &self.chosen, cx.theme);
+        if response.dragged() && self.is_moving {
+            view.frame(ui, token.as_slice(), cx.theme);
+        }
+        if response.drag_stopped() {
+            self.end(&response, cx, id, &order, token);
+        }
+    }
+
+    /// A drag begins: of what is chosen, or over what is to be.
+    fn begin(&mut self, ui: &Ui, view: &FigureView) {
+        let (from, adds) = ui.input(|input| (input.pointer.press_origin(), input.modifiers.shift));
+        let token = from.and_then(|at| view.token_at(at));
+        self.is_moving = self.tool == Tool::Brush && token.is_some_and(|token| self.chosen.contains(&token));
+        if !self.is_moving {
+            if !adds && self.tool == Tool::Brush {
+                self.chosen.clear();
+            }
+            self.chosen.extend(token.filter(|token| !self.chosen.contains(token)));
+        }
+    }
+
+    /// A drag ends at a token, at one of the ends, or nowhere.
+    fn end(
+        &mut self,
+        response: &Response,
+        cx: &mut PanelContext<'_>,
+        id: ColumnId,
+        order: &HandOrder,
+        token: Option<usize>,
+    ) {
+        let pointer = response.interact_pointer_pos();
+        let at =
+            |end: usize| self.ends[end].zip(pointer).is_some_and(|(rect, pointer)| rect.contains(pointer));
+        let step = match self.tool {
+            Tool::Path => Some(0),
+            Tool::Brush if !self.is_moving => None,
+            Tool::Brush if at(0) => Some(0),
+            Tool::Brush if at(1) => Some(usize::MAX),
+            Tool::Brush => {
+                token.filter(|token| !self.chosen.contains(token)).and_then(|token| step_of(order, token))
+            }
+        };
+        self.is_moving = false;
+        if let Some(step) = step {
+            let moved = order.with_moved(&self.in_order(order), step);
+            cx.send(Command::SetChange(id, Intervention::Order(moved)));
+        }
+    }
+
+    /// What is chosen, as it is to be read: along the path, else as it is read now.
+    fn in_order(&self, order: &HandOrder) -> Vec<usize> {
+        match self.tool {
+            Tool::Path => self.chosen.clone(),
+            Tool::Brush => order.indices().into_iter().filter(|token| self.chosen.contains(token)).collect(),
+        }
+    }
+}
+
+fn step_of(order: &HandOrder, token: usize) -> Option<usize> {
+    order.tokens().iter().position(|read| *read as usize == token)
+}
+
+/// What the order comes to, in a line.
+fn said(trace: &Trace) -> String {
+    let class = trace.evidence.class;
+    let name = trace
+        .top
+        .iter()
+        .find(|one| one.index == class)
+        .map_or_else(|| class.to_string(), |one| one.name.clone());
+    let logit = trace.logits.get(class).copied().unwrap_or(f32::NAN);
+    let mut said = format!("Logit {logit:.3} for {name}");
+    if let Some(OrderTest::Tested { logit, margin }) = &trace.order_test {
+        let test = margin.as_ref().unwrap_or(logit);
+        if margin.is_some() {
+            said += &format!(", margin {:.3}", test.value);
+        }
+        let z = test.reassigned.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
+        said += &format!("{z}, p {:.4} among all orders", test.reassigned.p);
+    }
+    said.replace('-', "−")
+}

@@ -1,0 +1,136 @@
+//! One image through one probe in any order that a person makes: all that a trace says of it, from what was worked out
+//! once, in far less than a frame.
+//!
+//! With `G` the mean gain of a position over all sweeps and `M[i, k]` what class `c` gains when token `i` is read at
+//! position `k`, an order gives features `sum_k G[k] * t_order(k)`, evidence `M[order(k), k]`, and a place among all
+//! orders, whose null does not depend on it (docs/definitions.md, section 10).
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::projections;
+use super::order_test::{Contrast, Exchanges, OrderReading};
+use super::readout::dot;
+use super::{Question, narrow, predictions};
+use crate::model::hand_order::HandOrder;
+use crate::model::probe::Probe;
+use crate::model::probe::head_output::Direction;
+use crate::model::reading::Intervention;
+use crate::model::tokens::Tokens;
+use crate::model::trace::{OrderTest, Routing, Trace};
+
+/// What does not change with the order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HandReading {
+    /// `G`, `[N]` where all channels share a memory, else `[N, d]`.
+    gain: Vec<f64>,
+    /// What the proxy counts at a position, `[N]`.
+    decay: Option<Vec<f64>>,
+    /// `W_c . t_i`, `[N]`.
+    projections: Vec<f64>,
+    /// Patch tokens, `[N, d]`.
+    patches: Vec<f32>,
+    /// The classifier, `[C, d]`.
+    weight: Vec<f32>,
+    /// `[C]`.
+    bias: Vec<f32>,
+    classes: Vec<String>,
+    logit: Contrast,
+    margin: Option<Contrast>,
+    sweeps: usize,
+}
+
+impl HandReading {
+    /// Of `read`, how `probe` reads `tokens` by `directions` for `class`.
+    pub(super) fn new(
+        probe: &Probe,
+        tokens: &Tokens,
+        (read, directions): (&OrderReading<'_>, &[Direction]),
+        class: usize,
+        question: &Question<'_>,
+        exchanges: &Exchanges,
+    ) -> Self {
+        let (logit, margin) = read.contrasts(class, question.class.is_none(), exchanges);
+        let (weight, bias) = (probe.classifier.weight.clone(), probe.classifier.bias.clone());
+        let (n, sweeps) = (tokens.grid.len(), directions.len());
+        let radii = directions.iter().map(|direction| question.rho.or(direction.radius));
+        let decay = radii.collect::<Option<Vec<f64>>>().map(|radii| {
+            let at =
+                |k: usize| radii.iter().map(|rho| rho.powi((n - 1 - k) as i32)).sum::<f64>() / sweeps as f64;
+            (0..n).map(at).collect()
+        });
+        Self {
+            gain: read.gain().to_vec(),
+            decay,
+            projections: projections(tokens, &weight[class * tokens.width..][..tokens.width]),
+            patches: tokens.patches.clone(),
+            weight,
+            bias,
+            classes: probe.meta.classes.clone(),
+            logit,
+            margin,
+            sweeps,
+        }
+    }
+
+    /// Where an order stands among all.
+    pub fn test(&self, order: &HandOrder) -> OrderTest {
+        let test = |contrast: &Contrast| contrast.in_order(order.tokens());
+        OrderTest::Tested { logit: test(&self.logit), margin: self.margin.as_ref().map(test) }
+    }
+
+    /// Logits of all classes, `[C]`.
+    pub fn logits(&self, order: &HandOrder) -> Vec<f64> {
+        let d = self.weight.len() / self.bias.len();
+        let width = self.gain.len() / order.tokens().len();
+        let mut features = vec![0.0; d];
+        for (&i, gain) in order.tokens().iter().zip(self.gain.chunks_exact(width)) {
+            let token = &self.patches[i as usize * d..][..d];
+            match gain {
+                [gain] => features.iter_mut().zip(token).for_each(|(z, &t)| *z += gain * f64::from(t)),
+                gain => {
+                    let both = token.iter().zip(gain);
+                    features.iter_mut().zip(both).for_each(|(z, (&t, gain))| *z += gain * f64::from(t));
+                }
+            }
+        }
+        let rows = self.weight.chunks_exact(d).zip(&self.bias);
+        rows.map(|(row, &bias)| dot(row, &features) + f64::from(bias)).collect()
+    }
+
+    /// The trace of another `order`, where `trace` is one of the same image and probe in an order that a person made.
+    /// None where the order does not fit it, or where another class is predicted and it is the predicted one that is
+    /// explained.
+    pub fn trace(&self, trace: &Trace, order: &HandOrder) -> Option<Trace> {
+        let n = self.projections.len();
+        if order.tokens().len() != n {
+            return None;
+        }
+        let logits = self.logits(order);
+        let mut top = predictions(&logits, &self.classes);
+        if self.logit.is_descriptive() && top[0].index != trace.evidence.class {
+            return None;
+        }
+        top.truncate(trace.top.len());
+        let read = || order.tokens().iter().enumerate().map(|(k, &i)| (i as usize, k));
+        let by_token = |of: &dyn Fn(usize, usize) -> f64| {
+            let mut values = vec![0.0; n];
+            read().for_each(|(i, k)| values[i] = of(i, k));
+            narrow(&values)
+        };
+        let worth = |(i, k): (usize, usize)| self.logit.worth(i, k);
+        let mut made = trace.clone();
+        made.reading.change = Intervention::Order(order.clone());
+        made.routing = Routing::Orders(vec![order.tokens().to_vec(); self.sweeps]);
+        made.token_weight = (self.gain.len() == n).then(|| by_token(&|_, k| self.gain[k]));
+        made.logits = narrow(&logits);
+        made.top = top;
+        made.evidence.position = Some(narrow(&read().map(worth).collect::<Vec<_>>()));
+        made.evidence.token = Some(by_token(&|i, k| worth((i, k))));
+        made.evidence.proxy = self
+            .decay
+            .as_ref()
+            .map(|decay| narrow(&read().map(|(i, k)| self.projections[i] * decay[k]).collect::<Vec<_>>()));
+        made.order_test = Some(self.test(order));
+        Some(made)
+    }
+}

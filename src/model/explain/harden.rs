@@ -1,0 +1,76 @@
+//! A soft plan made hard: every token at one position, every position once.
+//!
+//! Of all shares that are left the largest decides: its token goes to its position, and both are gone; of equal ones
+//! that of the lower token does, then that of the lower position. Where every token's best position is its own, that is
+//! the argmax.
+
+use rayon::prelude::*;
+
+use crate::model::probe::head_output::Plan;
+
+/// The permutation of a plan, as a plan of zeros and ones.
+pub fn harden(plan: &Plan) -> Plan {
+    let n = plan.n;
+    let mut places: Vec<usize> = (0..n * n).collect();
+    let by_share = |a: &usize, b: &usize| plan.share[*b].total_cmp(&plan.share[*a]).then(a.cmp(b));
+    places.par_sort_unstable_by(by_share);
+    let (mut placed, mut taken) = (vec![false; n], vec![false; n]);
+    let mut share = vec![0.0; n * n];
+    for place in places {
+        let (token, position) = (place / n, place % n);
+        if !placed[token] && !taken[position] {
+            (placed[token], taken[position], share[place]) = (true, true, 1.0);
+        }
+    }
+    Plan { n, share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The largest of what is left, looked for again and again.
+    fn by_looking(plan: &Plan) -> Vec<f64> {
+        let n = plan.n;
+        let (mut tokens, mut positions): (Vec<usize>, Vec<usize>) = ((0..n).collect(), (0..n).collect());
+        let mut share = vec![0.0; n * n];
+        while !tokens.is_empty() {
+            let mut best = (tokens[0], positions[0]);
+            for &i in &tokens {
+                for &k in &positions {
+                    if plan.row(i)[k] > plan.row(best.0)[best.1] {
+                        best = (i, k);
+                    }
+                }
+            }
+            share[best.0 * n + best.1] = 1.0;
+            tokens.retain(|i| *i != best.0);
+            positions.retain(|k| *k != best.1);
+        }
+        share
+    }
+
+    #[test]
+    fn the_largest_share_that_is_left_decides() {
+        for n in 1..=9 {
+            for seed in 0..60 {
+                // Few values: many ties.
+                let of = if seed % 2 == 0 { 5 } else { 1013 };
+                let share = (0..n * n).map(|at| ((at + 1) * (seed * 2 + 7919) % 1013 % of) as f64).collect();
+                let plan = Plan { n, share };
+                assert_eq!(harden(&plan).share, by_looking(&plan), "{n} tokens, plan {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn best_positions_that_differ_are_kept_and_others_give_way() {
+        let plan = |share: &[f64]| Plan { n: share.len().isqrt(), share: share.to_vec() };
+        let own = plan(&[0.2, 0.7, 0.1, 0.5, 0.2, 0.3, 0.1, 0.1, 0.8]);
+        assert_eq!(harden(&own).share, [0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+        let collapsed = plan(&[0.6, 0.4, 0.7, 0.3]);
+        assert_eq!(harden(&collapsed).share, [0.0, 1.0, 1.0, 0.0]);
+        let hard = harden(&own);
+        assert_eq!(harden(&hard), hard);
+    }
+}

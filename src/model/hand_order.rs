@@ -1,0 +1,221 @@
+//! An order that a person made, by hand or as a file: every token once, and in which step it is read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::io::sha256;
+
+/// Digits of the hash that tells orders without a file apart.
+const DIGITS: usize = 8;
+
+/// An order of N tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
+pub struct HandOrder(Arc<Stored>);
+
+/// It as files hold it: any list of numbers, until it is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Stored {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    order: Vec<u32>,
+}
+
+/// Why a list of tokens is no order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoOrderError {
+    /// It is too short to be in any order.
+    #[error("it holds {0} tokens, expected at least 2")]
+    TooFew(usize),
+    /// A token that there is not.
+    #[error("step {step} reads token {token}, expected tokens from 0 to {last}, as it has {} steps", last + 1)]
+    Range {
+        /// The step, from 0.
+        step: usize,
+        /// What it reads.
+        token: i64,
+        /// The last token there is.
+        last: usize,
+    },
+    /// A token that is read twice.
+    #[error(
+        "token {token} is read twice, at steps {first} and {second}, and token {missing} never; expected every token \
+         from 0 to {last} once"
+    )]
+    Repeated {
+        /// The token.
+        token: usize,
+        /// The step, from 0, at which it is read first.
+        first: usize,
+        /// The one at which it is read again.
+        second: usize,
+        /// A token that is not read at all.
+        missing: usize,
+        /// The last token there is.
+        last: usize,
+    },
+}
+
+impl HandOrder {
+    /// The order whose step `k` reads token `order[k]`.
+    ///
+    /// # Errors
+    /// If it does not read every token from 0 to N-1 once.
+    pub fn new(order: impl Into<Vec<u32>>) -> Result<Self, NoOrderError> {
+        let order = order.into();
+        if order.len() < 2 {
+            return Err(NoOrderError::TooFew(order.len()));
+        }
+        let last = order.len() - 1;
+        let mut step_of = vec![None; order.len()];
+        for (step, &token) in order.iter().enumerate() {
+            let Some(seen) = step_of.get_mut(token as usize) else {
+                return Err(NoOrderError::Range { step, token: token.into(), last });
+            };
+            if let Some(first) = seen.replace(step) {
+                let all: std::collections::HashSet<u32> = order.iter().copied().collect();
+                let missing = (0..=last).find(|token| !all.contains(&(*token as u32))).unwrap_or_default();
+                let token = token as usize;
+                return Err(NoOrderError::Repeated { token, first, second: step, missing, last });
+            }
+        }
+        Ok(Self::made(order))
+    }
+
+    /// The same, known by the file it lies in.
+    #[must_use]
+    pub fn of_file(&self, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Self(Arc::new(Stored {
+            file: Some(name.to_string_lossy().into_owned()),
+            order: self.0.order.clone(),
+        }))
+    }
+
+    /// One that lies in no file.
+    fn made(order: Vec<u32>) -> Self {
+        Self(Arc::new(Stored { file: None, order }))
+    }
+
+    /// The token that is read at every step, `[N]`.
+    pub fn tokens(&self) -> &[u32] {
+        &self.0.order
+    }
+
+    /// The same as indices.
+    pub fn indices(&self) -> Vec<usize> {
+        self.tokens().iter().map(|&token| token as usize).collect()
+    }
+
+    /// These tokens read one after the other, beginning at step `step` or, where fewer follow, last of all; the others
+    /// stay in their order. Tokens that there are not, and those named twice, count once or not at all.
+    #[must_use]
+    pub fn with_moved(&self, tokens: &[usize], step: usize) -> Self {
+        let mut is_moved = vec![false; self.tokens().len()];
+        let fresh =
+            |token: &&usize| is_moved.get_mut(**token).is_some_and(|moved| !std::mem::replace(moved, true));
+        let moved: Vec<u32> = tokens.iter().filter(fresh).map(|&token| token as u32).collect();
+        let mut order: Vec<u32> =
+            self.tokens().iter().copied().filter(|token| !is_moved[*token as usize]).collect();
+        let at = step.min(order.len());
+        order.splice(at..at, moved);
+        if order == self.tokens() { self.clone() } else { Self::made(order) }
+    }
+
+    /// It as it stands in words: `order of mine.npz`, `order by hand 3fa2b1c9`.
+    pub fn words(&self) -> String {
+        match self.file() {
+            Some(file) => format!("order of {file}"),
+            None => format!("order by hand {}", self.hash()),
+        }
+    }
+
+    /// It as it stands in names of files: `order-mine`, `order-by-hand-3fa2b1c9`.
+    pub fn id(&self) -> String {
+        let stem = |file: &str| Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        match self.file().and_then(stem) {
+            Some(stem) => format!("order-{}", super::reading::slug(&stem)),
+            None => format!("order-by-hand-{}", self.hash()),
+        }
+    }
+
+    /// The file it lies in, by its name.
+    pub fn file(&self) -> Option<&str> {
+        self.0.file.as_deref()
+    }
+
+    /// The beginning of the SHA-256 of its tokens.
+    fn hash(&self) -> String {
+        let bytes: Vec<u8> = self.tokens().iter().flat_map(|token| token.to_le_bytes()).collect();
+        sha256::of_bytes(&bytes).chars().take(DIGITS).collect()
+    }
+}
+
+impl TryFrom<Stored> for HandOrder {
+    type Error = NoOrderError;
+
+    fn try_from(stored: Stored) -> Result<Self, NoOrderError> {
+        let HandOrder(checked) = Self::new(stored.order)?;
+        Ok(Self(Arc::new(Stored { file: stored.file, order: checked.order.clone() })))
+    }
+}
+
+impl From<HandOrder> for Stored {
+    fn from(order: HandOrder) -> Self {
+        Arc::unwrap_or_clone(order.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(tokens: &[u32]) -> HandOrder {
+        HandOrder::new(tokens).unwrap()
+    }
+
+    #[test]
+    fn what_reads_a_token_twice_or_none_is_no_order() {
+        let error = |tokens: &[u32]| HandOrder::new(tokens).unwrap_err().to_string();
+        assert!(error(&[0]).contains("expected at least 2"));
+        assert!(
+            error(&[0, 1, 3])
+                .contains("step 2 reads token 3, expected tokens from 0 to 2, as it has 3 steps")
+        );
+        let twice = error(&[2, 0, 2]);
+        assert!(twice.contains("token 2 is read twice, at steps 0 and 2, and token 1 never"), "{twice}");
+        let stored = r#"{"order": [1, 1]}"#;
+        assert!(serde_json::from_str::<HandOrder>(stored).unwrap_err().to_string().contains("twice"));
+        let whole = order(&[1, 0]).of_file(Path::new("/somewhere/mine.npz"));
+        let kept = serde_json::to_string(&whole).unwrap();
+        assert_eq!(kept, r#"{"file":"mine.npz","order":[1,0]}"#);
+        assert_eq!(serde_json::from_str::<HandOrder>(&kept).unwrap(), whole);
+    }
+
+    #[test]
+    fn tokens_are_moved_together_and_the_others_stay() {
+        let raster = order(&[0, 1, 2, 3, 4, 5]);
+        let moved = |tokens: &[usize], step| raster.with_moved(tokens, step).tokens().to_vec();
+        assert_eq!(moved(&[4, 1], 0), [4, 1, 0, 2, 3, 5]);
+        assert_eq!(moved(&[1, 4], usize::MAX), [0, 2, 3, 5, 1, 4]);
+        assert_eq!(moved(&[3], 1), [0, 3, 1, 2, 4, 5]);
+        assert_eq!(moved(&[0], 3), [1, 2, 3, 0, 4, 5]);
+        assert_eq!(moved(&[9, 2, 2], 2), [0, 1, 2, 3, 4, 5]);
+        // What is moved nowhere is the file's still.
+        let named = raster.of_file(Path::new("a.csv"));
+        assert_eq!(named.with_moved(&[2], 2).file(), Some("a.csv"));
+        assert_eq!(named.with_moved(&[2], 3).file(), None);
+    }
+
+    #[test]
+    fn it_is_told_from_others_by_its_file_or_its_tokens() {
+        let (one, other) = (order(&[0, 1, 2]), order(&[2, 1, 0]));
+        assert_ne!(one.id(), other.id());
+        assert_eq!(one.id().len(), "order-by-hand-".len() + DIGITS);
+        assert!(one.words().starts_with("order by hand "));
+        let file = one.of_file(Path::new("x/last rows.npz"));
+        assert_eq!((file.words(), file.id()), ("order of last rows.npz".into(), "order-last-rows".into()));
+    }
+}

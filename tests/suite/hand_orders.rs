@@ -1,0 +1,559 @@
+//! Orders that a person makes: what is read in them is what a head with that scan reads, whatever was worked out before;
+//! a head that is trained in the order of a file; and the file on the command line.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use burn::tensor::Device;
+use eframe::egui::{self, accesskit::Role};
+use egui_kittest::kittest::{By, Queryable as _};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use ssmprobe::app::jobs::{ClassChoice, Compute, Event, Explain, ExplainItem, ExplainResult, Request};
+use ssmprobe::app::state::command::{Action, Command, Effect};
+use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::state::{ColumnState, Place, State};
+use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::explain::by_hand::HandReading;
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::null_model::NullBands;
+use ssmprobe::model::explain::{Question, explain_by_hand, explain_changed, readout};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::hand_order::HandOrder;
+use ssmprobe::model::io::array::Array;
+use ssmprobe::model::order_file;
+use ssmprobe::model::probe::head::{Config, Dims, Sharing, find};
+use ssmprobe::model::probe::{BackboneMeta, Probe};
+use ssmprobe::model::stats::normal;
+use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::{OrderContrast, OrderTest, Picture, Routing, Trace};
+use ssmprobe::model::train::classifier::Model;
+
+use crate::close::assert_close;
+use crate::state;
+use crate::window::{self, Window};
+
+const DIMS: Dims = Dims { width: 12, grid: Grid::new(4, 6), classes: 5 };
+const N: usize = DIMS.grid.len();
+
+fn normals(rng: &mut ChaCha8Rng, count: usize) -> Vec<f32> {
+    (0..count).map(|_| normal(rng) as f32).collect()
+}
+
+/// A probe whose classifier and memory say something.
+fn probe(head: &str, sharing: Sharing) -> Probe {
+    let config = Config { sharing: Some(sharing), state_dim: Some(8), ..Config::default() };
+    let model =
+        Model::start(find(head).expect("a head"), &config, DIMS, 1, &Device::flex()).expect("settings");
+    let backbone = BackboneMeta { hidden_size: DIMS.width, ..BackboneMeta::default() };
+    let mut probe = model.to_probe(backbone, Vec::new(), None);
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    probe.classifier.weight = normals(&mut rng, probe.classifier.weight.len());
+    probe.classifier.bias = normals(&mut rng, DIMS.classes);
+    probe
+}
+
+fn image(seed: u64) -> Tokens {
+    let patches = normals(&mut ChaCha8Rng::seed_from_u64(seed), N * DIMS.width);
+    Tokens { grid: DIMS.grid, width: DIMS.width, cls: None, registers: Vec::new(), patches }
+}
+
+fn question(class: Option<usize>, nulls: &NullBands) -> Question<'_> {
+    let (image, probe) = ("image".into(), "probe".into());
+    let tokens_changed = Vec::new();
+    Question { image, probe, class, rho: None, image_seed: 0, nulls: Some(nulls), tokens_changed, top: 3 }
+}
+
+fn raster() -> HandOrder {
+    HandOrder::new((0..N as u32).collect::<Vec<_>>()).expect("an order")
+}
+
+/// Some tokens somewhere else: one edit.
+fn edited(order: &HandOrder, rng: &mut ChaCha8Rng) -> HandOrder {
+    let tokens: Vec<usize> = (0..rng.random_range(1..5)).map(|_| rng.random_range(0..N)).collect();
+    order.with_moved(&tokens, rng.random_range(0..=N))
+}
+
+fn by_hand(probe: &Probe, tokens: &Tokens, nulls: &NullBands, class: Option<usize>) -> (Trace, HandReading) {
+    let change = Intervention::Order(raster());
+    let read = explain_by_hand(probe, change, tokens, Picture::default(), question(class, nulls));
+    let (trace, reading) = read.expect("a trace");
+    (trace, reading.expect("a kernel by position"))
+}
+
+/// The head that was made for this order, with the memory of `probe`.
+fn of_order(probe: &Probe, order: &HandOrder) -> Probe {
+    let mut meta = probe.meta.clone();
+    meta.head = "order".into();
+    meta.config.order = Some(order.clone());
+    let mut arrays = probe.arrays.clone();
+    let values = order.tokens().iter().map(|&token| token as f32).collect();
+    arrays.insert("order".into(), Array::new([N], values));
+    Probe::new(meta, arrays, probe.classifier.clone())
+}
+
+fn own_logits(probe: &Probe, tokens: &Tokens) -> Vec<f64> {
+    let reading = probe.reading(tokens, 0).expect("tokens that fit");
+    readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)
+}
+
+fn tested(test: &OrderTest) -> [&OrderContrast; 2] {
+    match test {
+        OrderTest::Tested { logit, margin } => [logit, margin.as_ref().expect("a rival")],
+        OrderTest::None { none } => panic!("{none}"),
+    }
+}
+
+#[test]
+fn a_thousand_edits_give_the_logits_of_the_head_of_that_scan() {
+    let (nulls, class) = (NullBands::new(8, 0), 3);
+    for sharing in [Sharing::Shared, Sharing::Channel] {
+        let (probe, tokens) = (probe("raster", sharing), image(4));
+        let (_, reading) = by_hand(&probe, &tokens, &nulls, Some(class));
+        let (mut order, mut rng) = (raster(), ChaCha8Rng::seed_from_u64(5));
+        let mut orders = std::collections::HashSet::new();
+        for edit in 0..1000 {
+            order = edited(&order, &mut rng);
+            orders.insert(order.tokens().to_vec());
+            let own = own_logits(&of_order(&probe, &order), &tokens);
+            let name = format!("{sharing:?}, edit {edit}");
+            assert_close(&name, reading.logits(&order), own.clone(), 1e-12);
+            let test = reading.test(&order);
+            let [logit, margin] = tested(&test);
+            assert_close(&name, logit.value, own[class], 1e-12);
+            assert_close(&name, margin.value, own[class] - own[margin.against.expect("a rival")], 1e-12);
+        }
+        assert!(orders.len() > 900, "{} orders", orders.len());
+    }
+}
+
+/// Of one sweep and of four, behind a scan and behind a router: as the change of reading is read from the beginning.
+#[test]
+fn a_trace_in_another_order_is_that_of_reading_again() {
+    let nulls = NullBands::new(8, 0);
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    for head in ["raster", "vmamba", "random-fixed", "sinkhorn"] {
+        for sharing in [Sharing::Shared, Sharing::Channel] {
+            let (probe, tokens) = (probe(head, sharing), image(7));
+            for class in [None, Some(2)] {
+                let (trace, reading) = by_hand(&probe, &tokens, &nulls, class);
+                let written = serde_json::to_string(&reading).expect("JSON");
+                let reading: HandReading = serde_json::from_str(&written).expect("plain data");
+                let (mut order, mut compared) = (raster(), 0);
+                for _ in 0..12 {
+                    order = edited(&order, &mut rng);
+                    let change = Intervention::Order(order.clone());
+                    let asked = question(class, &nulls);
+                    let again =
+                        explain_changed(&probe, change, &tokens, Picture::default(), asked).expect("a trace");
+                    let Some(found) = reading.trace(&trace, &order) else {
+                        assert!(class.is_none() && again.evidence.class != trace.evidence.class, "{head}");
+                        continue;
+                    };
+                    compared += 1;
+                    assert_near(&format!("{head} {sharing:?}"), &json!(found), &json!(again));
+                }
+                assert!(compared > 3 || class.is_none(), "{head}: {compared} compared");
+            }
+        }
+    }
+}
+
+/// Two documents alike but for the last digits of their numbers.
+#[track_caller]
+fn assert_near(name: &str, found: &Value, expected: &Value) {
+    match (found, expected) {
+        (Value::Object(a), Value::Object(b)) => {
+            assert!(a.keys().eq(b.keys()), "{name}: {a:?}, {b:?}");
+            a.iter().zip(b.values()).for_each(|((key, a), b)| assert_near(&format!("{name} {key}"), a, b));
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            assert_eq!(a.len(), b.len(), "{name}");
+            a.iter().zip(b).for_each(|(a, b)| assert_near(name, a, b));
+        }
+        (Value::Number(a), Value::Number(b)) => {
+            let (a, b) = (a.as_f64().expect("a number"), b.as_f64().expect("a number"));
+            assert_close(name, a, b, 1e-6 * (1.0 + b.abs()));
+        }
+        (a, b) => assert_eq!(a, b, "{name}"),
+    }
+}
+
+#[test]
+fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
+    let (probe, tokens, nulls) = (probe("sinkhorn", Sharing::Shared), image(8), NullBands::new(8, 0));
+    let (trace, reading) = by_hand(&probe, &tokens, &nulls, Some(0));
+    assert!(trace.diagnostics.is_empty() && trace.expected.is_none(), "no plan is read");
+    assert!(trace.reading.to_string().starts_with("order by hand "), "{}", trace.reading);
+    let short = HandOrder::new(vec![1, 0, 2]).expect("an order").of_file(Path::new("short.npz"));
+    assert!(reading.trace(&trace, &short).is_none());
+    let change = Intervention::Order(short);
+    let error = explain_changed(&probe, change, &tokens, Picture::default(), question(None, &nulls));
+    let error = error.expect_err("another length").to_string();
+    assert!(error.contains("order of short.npz has 3 steps, and the image 24 tokens"), "{error}");
+    // What reads in no order, and what has no kernel by position.
+    let read = |head: &str| {
+        let probe = self::probe(head, Sharing::Shared);
+        explain_by_hand(
+            &probe,
+            Intervention::Order(raster()),
+            &tokens,
+            Picture::default(),
+            question(None, &nulls),
+        )
+    };
+    assert!(read("gap").is_err());
+    let (trace, reading) = read("bi-gru").expect("a recurrent head reads in any order");
+    assert!(reading.is_none() && matches!(trace.order_test, Some(OrderTest::None { .. })));
+    assert_eq!(order(&trace), raster().tokens());
+}
+
+/// A hardened plan is read as the order it stands for, and is measured as a plan.
+#[test]
+fn a_hardened_plan_reads_every_token_whole() {
+    let (tokens, nulls) = (image(10), NullBands::new(8, 0));
+    for head in ["sinkhorn", "neuralsort", "softsort", "sinkhorn-conv", "sinkhorn-gap"] {
+        for sharing in [Sharing::Shared, Sharing::Channel] {
+            let probe = probe(head, sharing);
+            let read = |change: Intervention| {
+                let asked = question(Some(1), &nulls);
+                explain_changed(&probe, change, &tokens, Picture::default(), asked).expect("a trace")
+            };
+            let hard = read(Intervention::Hardened);
+            let Routing::Plan(plan) = &hard.routing else { panic!("{head}: no plan") };
+            let position = |row: &[f32]| {
+                assert_eq!(
+                    (row.iter().sum::<f32>(), row.iter().filter(|x| **x == 1.0).count()),
+                    (1.0, 1),
+                    "{head}"
+                );
+                row.iter().position(|x| *x == 1.0).expect("a position")
+            };
+            let mut order = vec![u32::MAX; N];
+            plan.data.chunks_exact(N).enumerate().for_each(|(i, row)| order[position(row)] = i as u32);
+            let by_hand = read(Intervention::Order(HandOrder::new(order).expect("every position once")));
+            let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+            assert_close(head, logits(&hard), logits(&by_hand), 1e-5);
+            assert_eq!(hard.diagnostics["rank_coverage"].value, 1.0, "{head}");
+            assert_eq!(hard.reading.to_string(), "hardened plan, evidence for 1");
+            if let Some(OrderTest::Tested { logit, .. }) = &hard.order_test {
+                assert_close(head, logit.value, logits(&hard)[1], 1e-5);
+                assert!(logit.routing != 0.0, "{head}: it is still routed");
+            }
+        }
+    }
+    let error =
+        Intervention::Hardened.read(&probe("raster", Sharing::Shared), &tokens, 0).expect_err("no plan");
+    assert_eq!(error.to_string(), "raster has no plan to harden");
+}
+
+fn order(trace: &Trace) -> Vec<u32> {
+    match &trace.routing {
+        Routing::Orders(orders) => orders[0].clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Files that NumPy and a spreadsheet wrote (`tests/reference/orders.py`).
+#[test]
+fn order_files_of_other_programs_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/orders");
+    let expected = [18, 4, 21, 10, 11, 2, 22, 6, 23, 3, 20, 8, 0, 16, 12, 19, 13, 7, 5, 17, 14, 9, 1, 15];
+    for name in ["int64.npz", "deflated.npz", "int32.npy", "plain.csv"] {
+        let order = order_file::read(&folder.join(name)).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((order.tokens(), order.file()), (&expected[..], Some(name)));
+    }
+}
+
+#[test]
+fn a_probe_of_a_file_opens_where_the_file_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reversed = HandOrder::new((0..N as u32).rev().collect::<Vec<_>>()).expect("an order");
+    let reversed = reversed.of_file(Path::new("reversed.npz"));
+    let made = of_order(&probe("raster", Sharing::Shared), &reversed);
+    let path = folder.path().join("probe.safetensors");
+    made.save(&path).expect("a file");
+    let opened = Probe::load(&path).expect("a probe");
+    assert_eq!(own_logits(&opened, &image(9)), own_logits(&made, &image(9)));
+    assert_eq!(opened.meta.config.order.as_ref().and_then(HandOrder::file), Some("reversed.npz"));
+    assert!(opened.head().has_fixed_order());
+    // One of the tensor alone, as PyTorch may have written it.
+    let mut bare = made.clone();
+    bare.meta.config.order = None;
+    bare.save(&path).expect("a file");
+    assert_eq!(own_logits(&Probe::load(&path).expect("a probe"), &image(9)), own_logits(&made, &image(9)));
+}
+
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
+}
+
+/// `ssmprobe inspect` of one image through the fixture's fixed order, and what it says.
+fn inspect(out: &Path, reading: &str) -> (i32, String) {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    command.args([
+        "inspect",
+        "--device",
+        "cpu",
+        "--null-draws",
+        "8",
+        "--save-traces",
+        "--reading",
+        "as-trained",
+    ]);
+    command.arg(reading).arg("--backbone").arg(fixture("backbone")).arg("--out").arg(out);
+    command.arg("--probe").arg(fixture("probes/random-fixed.safetensors"));
+    command.arg("--image").arg(fixture("images/one.png"));
+    let output = command.output().expect("the program runs");
+    (output.status.code().expect("an exit code"), String::from_utf8(output.stderr).expect("text"))
+}
+
+fn document(path: PathBuf) -> Value {
+    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+#[test]
+fn inspect_reads_in_the_order_of_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trained = document_of(folder.path(), None);
+    let own: Vec<u32> = serde_json::from_value(trained["routing"]["orders"][0].clone()).expect("an order");
+    let path = folder.path().join("my order.npz");
+    order_file::write(&path, &HandOrder::new(own.clone()).expect("an order")).expect("a file");
+    let read = document_of(folder.path(), Some(&path));
+    assert_eq!(read["logits"], trained["logits"], "it is the order it reads in anyway");
+    assert_eq!(read["reading"]["change"]["order"]["file"], "my order.npz");
+    let reversed: Vec<u32> = own.into_iter().rev().collect();
+    order_file::write(&path, &HandOrder::new(reversed.clone()).expect("an order")).expect("a file");
+    let read = document_of(folder.path(), Some(&path));
+    assert_eq!(read["routing"]["orders"], json!([reversed]));
+    assert_ne!(read["logits"], trained["logits"]);
+}
+
+/// The trace of the fixture's fixed order as it was trained, or in the order of a file.
+fn document_of(folder: &Path, order: Option<&Path>) -> Value {
+    let reading = order.map_or("as-trained".to_owned(), |path| format!("order={}", path.display()));
+    let out = folder.join("out");
+    let (code, said) = inspect(&out, &reading);
+    assert_eq!(code, 0, "{said}");
+    let stem = if order.is_some() { "random-fixed-order-my-order" } else { "random-fixed" };
+    document(out.join("one").join(format!("{stem}.trace.json")))
+}
+
+#[test]
+fn bad_order_files_are_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text, code, said) in [
+        (
+            "twice.csv",
+            "0\n0\n1\n",
+            2,
+            "twice.csv: is no order: token 0 is read twice, at steps 0 and 1, and token 2 never",
+        ),
+        ("far.csv", "0\n9\n1\n", 2, "step 1 reads token 9, expected tokens from 0 to 2"),
+        ("half.csv", "0\n0.5\n1\n", 2, "step 1 reads token 0.5, expected a whole number"),
+        ("short.csv", "0\n2\n1\n", 0, "order of short.csv has 3 steps, and the image"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        let out = folder.path().join("out");
+        let (found, error) = inspect(&out, &format!("order={}", path.display()));
+        assert_eq!(found, code, "{error}");
+        assert!(error.contains(said), "{error}");
+        // What can be read is read.
+        assert_eq!(out.join("one/random-fixed.json").exists(), code == 0, "{name}");
+    }
+}
+
+/// What a worker whose probes read one image through this one says.
+fn looked(look: &Explain, probe: &Probe, tokens: &Tokens) -> Vec<ExplainResult> {
+    let nulls = NullBands::new(8, 0);
+    let class = match &look.class {
+        ClassChoice::Predicted => None,
+        ClassChoice::Named(name) => Some(name.parse().expect("a number")),
+    };
+    let answer = |asked: &ExplainItem| {
+        let read =
+            explain_by_hand(probe, asked.change.clone(), tokens, Picture::default(), question(class, &nulls));
+        let (result, by_hand) = match read {
+            Ok((trace, by_hand)) => (Ok(Arc::new(trace)), by_hand.map(Arc::new)),
+            Err(error) => (Err(UserError::new(error.to_string())), None),
+        };
+        ExplainResult { column: asked.column, result, by_hand }
+    };
+    look.asked.iter().map(answer).collect()
+}
+
+/// The look that is asked for, answered; nothing where none is.
+fn answered(state: &mut State, requests: Vec<Request>, probe: &Probe, tokens: &Tokens) -> bool {
+    let look = requests.into_iter().find_map(|request| match request {
+        Request::Compute(job, Compute::Explain(look)) => Some((job, look)),
+        _ => None,
+    });
+    let Some((job, look)) = look else { return false };
+    state.apply(Event::Explained { job, seen: looked(&look, probe, tokens) });
+    state.apply(Event::Finished(job));
+    true
+}
+
+#[test]
+fn edits_are_shown_at_once_and_taken_back() {
+    let (probe, tokens) = (probe("sinkhorn", Sharing::Channel), image(11));
+    let mut state = state::story();
+    let id = state::column(&state, 0);
+    let class = state.dispatch(Command::SetClass(ClassChoice::Named("3".into())));
+    assert!(answered(&mut state, class, &probe, &tokens));
+    let begun = state.order_to_edit(id).expect("a plan has an order");
+    let set = |state: &mut State, order: &HandOrder| {
+        let requests = state.dispatch(Command::SetChange(id, Intervention::Order(order.clone())));
+        answered(state, requests, &probe, &tokens)
+    };
+    assert!(set(&mut state, &begun), "the worker is asked once");
+    assert_eq!(state.reveal.place, Some(Place::Order));
+    let shown = |state: &State| match &state.columns[&id].shown {
+        ColumnState::Ready(trace) => trace.clone(),
+        other => panic!("{other:?}"),
+    };
+    let (mut order, mut rng) = (begun.clone(), ChaCha8Rng::seed_from_u64(12));
+    let mut orders = vec![begun.clone()];
+    for _ in 0..20 {
+        order = edited(&order, &mut rng);
+        if orders.last() == Some(&order) {
+            continue;
+        }
+        orders.push(order.clone());
+        assert!(!set(&mut state, &order), "nobody is asked");
+        let trace = shown(&state);
+        assert_eq!(self::order(&trace), order.tokens());
+        let own = own_logits(&probe_in(&probe, &order), &tokens)[3];
+        assert_close("the logit that is shown", f64::from(trace.logits[3]), own, 1e-5);
+        assert!(state.column_title(id).ends_with(&order.words()), "{}", state.column_title(id));
+    }
+    assert!(orders.len() > 10);
+    for order in orders.iter().rev().skip(1) {
+        assert!(state.dispatch(Command::Undo).is_empty(), "going back asks nobody either");
+        assert_eq!(self::order(&shown(&state)), order.tokens());
+    }
+    for order in &orders[1..] {
+        state.dispatch(Command::Redo);
+        assert_eq!(self::order(&shown(&state)), order.tokens());
+    }
+    // A step that slides is one, however many places it goes over.
+    let last = orders.last().expect("an order").clone();
+    for step in 0..5 {
+        let slid = Intervention::Order(last.with_moved(&[last.indices()[20]], step));
+        assert!(state.dispatch(Command::SlideChange(id, slid)).is_empty());
+    }
+    state.dispatch(Command::Undo);
+    assert_eq!(state.made_order(id), Some(&last));
+    // Another class is another question.
+    let requests = state.dispatch(Command::SetClass(ClassChoice::Named("1".into())));
+    assert!(answered(&mut state, requests, &probe, &tokens));
+    assert_eq!(shown(&state).evidence.class, 1);
+    let workspace = state.workspace(Value::Null);
+    let saved = serde_json::to_string(&workspace).expect("JSON");
+    let again: Workspace = serde_json::from_str(&saved).expect("a workspace");
+    assert_eq!(again.columns[0].change, Intervention::Order(last));
+}
+
+/// The head of a router's memory in this order.
+fn probe_in(probe: &Probe, order: &HandOrder) -> Probe {
+    let mut bare = probe.clone();
+    bare.meta.config.temperature = None;
+    bare.meta.config.iterations = None;
+    bare.arrays.shift_remove("scorer.weight");
+    of_order(&bare, order)
+}
+
+/// Brushes and drags patches in the pane, as a person does.
+#[test]
+fn patches_are_brushed_dragged_and_drawn_through() {
+    let (probe, tokens) = (probe("raster", Sharing::Shared), image(13));
+    let mut window = Window::new();
+    window.open();
+    let answer = |request: Request| match request {
+        Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
+            vec![Event::Explained { job, seen: looked(&look, &probe, &tokens) }, Event::Finished(job)]
+        }
+        other => window::good(other),
+    };
+    window.answer_with(answer);
+    window.harness.state_mut().dispatch(Command::SetClass(ClassChoice::Named("2".into())));
+    window.answer_with(answer);
+    let id = window.harness.state().state.focus().expect("a column");
+    let order = |window: &Window| {
+        let state = &window.harness.state().state;
+        state.made_order(id).expect("an order by hand").tokens().to_vec()
+    };
+    let edit = Action::EditOrder.effect(&window.harness.state().state);
+    let Effect::Command(edit) = edit else { panic!("{edit:?}") };
+    window.harness.state_mut().dispatch(edit);
+    window.answer_with(answer);
+    assert_eq!(order(&window), raster().tokens());
+    assert!(window.has("among all orders") && window.has("Logit"));
+    let patch = patches(&mut window);
+    let [first, second, last, other] = [0, 1, 23, 9].map(|token: usize| patch[token]);
+    // Two patches are brushed, and then read last.
+    window.drag(first, second);
+    window.click("Read last");
+    assert_eq!(order(&window)[N - 2..], [0, 1]);
+    assert!(!window.wire.borrow().asked.iter().any(is_look), "the worker is asked");
+    // They are dragged on to another patch: read from its step on.
+    let before = order(&window);
+    let step = before.iter().position(|token| *token == 9).expect("a step");
+    window.drag(first, other);
+    assert_eq!(order(&window)[step..step + 2], [0, 1]);
+    window.harness.state_mut().dispatch(Command::Undo);
+    window.harness.run();
+    assert_eq!(order(&window), before);
+    // And on to "Read first".
+    let button = window.place("Read first").center();
+    window.drag(first, button);
+    assert_eq!(order(&window)[..2], [0, 1]);
+    // A path is read in the order it is drawn in.
+    window.click("Path");
+    window.drag(last, first);
+    let drawn = order(&window);
+    let at = |token: u32| drawn.iter().position(|read| *read == token).expect("a step");
+    assert_eq!((drawn[0], at(0) > at(23)), (23, true), "{drawn:?}");
+    window.click("Read as trained");
+    window.answer_with(answer);
+    assert!(window.harness.state().state.made_order(id).is_none());
+}
+
+fn is_look(request: &Request) -> bool {
+    matches!(request, Request::Compute(_, Compute::Explain(_)))
+}
+
+/// Where the patches of the reading order are: as the pointer finds them along a line across and a line down the figure.
+fn patches(window: &mut Window) -> Vec<egui::Pos2> {
+    const POINTS: usize = 60;
+    let figures = window.harness.query_all(By::new().role(Role::Image).label_contains("Reading order"));
+    let place =
+        figures.map(|node| node.rect()).max_by(|a, b| a.area().total_cmp(&b.area())).expect("the figure");
+    let mut along = |at: &dyn Fn(f32) -> egui::Pos2| -> Vec<(egui::Pos2, usize)> {
+        let points = (0..POINTS).map(|point| at((point as f32 + 0.5) / POINTS as f32));
+        let found = points.filter_map(|at| {
+            window.harness.hover_at(at);
+            window.harness.run();
+            Some((at, window.harness.state().state.selection.hover.token?))
+        });
+        found.collect()
+    };
+    let down = along(&|t| place.lerp_inside(egui::vec2(0.25, t)));
+    let middle = down[down.len() / 2].0.y;
+    let across = along(&|t| egui::pos2(place.left() + t * place.width(), middle));
+    let mean = |found: Vec<f32>| {
+        assert!(!found.is_empty(), "a row or a column that the pointer does not find");
+        found.iter().sum::<f32>() / found.len() as f32
+    };
+    let (rows, cols) = (DIMS.grid.rows, DIMS.grid.cols);
+    let y =
+        |row: usize| mean(down.iter().filter(|(_, token)| token / cols == row).map(|(at, _)| at.y).collect());
+    let x = |col: usize| {
+        mean(across.iter().filter(|(_, token)| token % cols == col).map(|(at, _)| at.x).collect())
+    };
+    let (x, y): (Vec<f32>, Vec<f32>) = ((0..cols).map(x).collect(), (0..rows).map(y).collect());
+    (0..N).map(|token| egui::pos2(x[token % cols], y[token / cols])).collect()
+}
