@@ -8,6 +8,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use ssmprobe::model::data::scenes;
+use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::hand_order::HandOrder;
+use ssmprobe::model::order_file;
+use ssmprobe::model::probe::Probe;
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -246,6 +250,77 @@ fn probes_by_themselves_answer_as_in_their_run() {
         assert_eq!(own, other, "{name}");
     }
     assert_eq!(events(&alone, "probe").len(), 2);
+}
+
+/// The order of a file as a head of its own, and as a change of reading: of 0, 1, 2, ... both are raster.
+#[test]
+fn an_order_file_is_trained_and_evaluated_as_a_scan() {
+    let desk = Desk::new();
+    let train = |out: &str, heads: &str| {
+        let mut train = desk.verb("train", "cache");
+        train.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes"));
+        train.args(["--config", "state_dim=4", "--epochs", "2", "--seeds", "1", "--batch", "8", "--heads"]);
+        train.arg(heads).arg("--out").arg(desk.path(out));
+        train
+    };
+    done(&mut train("first", "random-fixed"));
+    let probe = |run: &str, name: &str| desk.path(run).join(format!("probes/{name}-s0-best.safetensors"));
+    let n = Probe::load(probe("first", "random-fixed")).unwrap().arrays["order"].data.len() as u32;
+    for (name, order) in [("raster.npz", (0..n).collect::<Vec<_>>()), ("turned.csv", (0..n).rev().collect())]
+    {
+        order_file::write(&desk.path(name), &HandOrder::new(order).unwrap()).unwrap();
+    }
+    let file = |name: &str| format!("order:{}", desk.path(name).display());
+    done(&mut train("run", &format!("raster,{},{}", file("raster.npz"), file("turned.csv"))));
+    let [raster, same, turned] = ["raster", "order-raster", "order-turned"].map(|name| {
+        let probe = Probe::load(probe("run", name)).unwrap();
+        let mut arrays = probe.arrays.clone();
+        arrays.shift_remove("order");
+        (arrays, probe.classifier)
+    });
+    assert_eq!(raster, same);
+    assert_ne!(raster, turned);
+    // The run goes on without the files.
+    fs::remove_file(desk.path("raster.npz")).unwrap();
+    let mut resume = desk.verb("train", "cache");
+    done(resume.args(["--resume", "--seeds", "2", "--out"]).arg(desk.path("run")));
+    let results = fs::read_to_string(desk.path("run/results.csv")).unwrap();
+    assert!(results.contains("order-raster,1,"), "{results}");
+
+    let eval = |name: &str, reading: &[&str]| {
+        let mut eval = desk.verb("eval", "cache");
+        eval.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes")).arg("--json");
+        eval.arg("--probe")
+            .arg(probe("run", name))
+            .args(reading)
+            .arg("--evaluation")
+            .arg(desk.path("answers"));
+        let (stdout, _) = done(&mut eval);
+        events(&lines(&stdout), "probe")[0].clone()
+    };
+    let reading = format!("order={}", desk.path("turned.csv").display());
+    let (own, read) = (eval("raster", &[]), eval("raster", &["--reading", &reading]));
+    assert_eq!((&own["reading"], &read["reading"]), (&"as trained".into(), &"order of turned.csv".into()));
+    assert_ne!(own["evaluation"]["order"], read["evaluation"]["order"]);
+    // A head of that order reads in it anyway.
+    let [own, read] = [&[][..], &["--reading", &reading]].map(|reading| eval("order-turned", reading));
+    assert_eq!(own["evaluation"]["accuracy"], read["evaluation"]["accuracy"]);
+    assert!(desk.path("answers/raster-s0-best-order-turned.csv").is_file());
+    let text = fs::read_to_string(desk.path("answers/raster-s0-best-order-turned.survey.json")).unwrap();
+    assert_eq!(Evaluation::from_json(&text).unwrap().change, "order of turned.csv");
+
+    let refused = |heads: &str| run(&mut train("other", heads));
+    order_file::write(&desk.path("short.csv"), &HandOrder::new(vec![1, 0]).unwrap()).unwrap();
+    fs::write(desk.path("twice.csv"), "0\n0\n").unwrap();
+    for (heads, said) in [
+        (file("short.csv"), format!("the order of short.csv with 2 steps, and the images have {n} tokens")),
+        (file("twice.csv"), "token 0 is read twice, at steps 0 and 1, and token 1 never".to_owned()),
+        ("order".to_owned(), "name it: order:FILE".to_owned()),
+    ] {
+        let (code, _, stderr) = refused(&heads);
+        assert!(code == 2 && stderr.contains(&said), "{stderr}");
+        assert!(!desk.path("other").exists(), "{heads}: a folder was made");
+    }
 }
 
 #[test]

@@ -34,6 +34,8 @@ fn refused(error: &anyhow::Error) -> bool {
         TrainingError::Model(ModelError::Config { .. })
         | TrainingError::UnknownHead { .. }
         | TrainingError::Name { .. }
+        | TrainingError::Order(_)
+        | TrainingError::NoOrderFile
         | TrainingError::Setting { .. }
         | TrainingError::Grid { .. }
         | TrainingError::Differs { .. } => true,

@@ -93,7 +93,7 @@ actions! {
     PreviousStep: View.gives("Previous step of the reading", "The token that was read before it",
         |state| step_reading(state, -1)).key(plain("Comma")).when(|state| state.steps() > 0).also("playhead scan")
         .line_below(),
-    EditOrder: View.gives("Edit order by hand", "The patches are read in an order of one's own: brushed, dragged or drawn in the pane Reading order",
+    EditOrder: View.gives("Edit order by hand", "Every sweep reads the patches in an order of one's own: brushed, dragged or drawn in the pane Reading order",
         |state| state.edit_order().unwrap_or(Command::Compare(Vec::new()))).when(can_edit_order).also("drag brush scan path permutation"),
     OpenOrder: View.asks("Open order…", "An order file: the token that is read at every step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
         .when(can_edit_order).also("load scan path permutation"),

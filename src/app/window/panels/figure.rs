@@ -52,9 +52,11 @@ impl Panel for FigurePane {
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
         let subject = Subject { figure: self.figure, trace: &trace, options, headed: true, of: None };
+        let is_edited = is_order && cx.focus.is_some_and(|id| cx.state.made_order(id).is_some());
+        let drags = is_edited.then(|| OrderEditor::listen(ui, rect));
         self.view.show(ui, cx, subject, rect, zoom(rect.width()));
-        if is_order {
-            self.editor.drag(ui, cx, &self.view, rect);
+        if let Some(drags) = drags {
+            self.editor.drag(ui, cx, &self.view, &drags);
         }
     }
 }

@@ -104,13 +104,17 @@ impl OrderEditor {
         }
     }
 
-    /// Hears what is done on the figure that was just drawn, and marks what is chosen.
-    pub fn drag(&mut self, ui: &Ui, cx: &mut PanelContext<'_>, view: &FigureView, rect: Rect) {
+    /// Listens for drags where the figure is about to be drawn: below it, so that it goes on hearing clicks.
+    pub fn listen(ui: &Ui, rect: Rect) -> Response {
+        ui.interact(rect, ui.scope_id().with("order editor"), Sense::drag())
+    }
+
+    /// Does what is done on the figure that was just drawn, and marks what is chosen.
+    pub fn drag(&mut self, ui: &Ui, cx: &mut PanelContext<'_>, view: &FigureView, response: &Response) {
         let Some((id, order)) = self.column.and_then(|id| Some((id, cx.state.made_order(id)?.clone())))
         else {
             return;
         };
-        let response = ui.interact(rect, ui.scope_id().with("order editor"), Sense::drag());
         let pointer = ui.input(|input| input.pointer.latest_pos());
         let token = pointer.and_then(|at| view.token_at(at));
         if response.drag_started() {
@@ -124,7 +128,7 @@ impl OrderEditor {
             view.frame(ui, token.as_slice(), cx.theme);
         }
         if response.drag_stopped() {
-            self.end(&response, cx, id, &order, token);
+            self.end(response, cx, id, &order, token);
         }
     }
 
@@ -198,7 +202,8 @@ fn said(trace: &Trace) -> String {
             said += &format!(", margin {:.3}", test.value);
         }
         let z = test.reassigned.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
-        said += &format!("{z}, p {:.4} among all orders", test.reassigned.p);
+        let kind = if test.descriptive { ", descriptive" } else { "" };
+        said += &format!("{z}, p {:.4} among all orders{kind}", test.reassigned.p);
     }
     said.replace('-', "−")
 }
