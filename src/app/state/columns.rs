@@ -147,7 +147,9 @@ impl State {
         let text = self.naming("Change how", id) + " reads";
         // A dataset is not read anew for every order on the way to one; it is when that is asked for.
         let made = matches!(change, Intervention::Order(_));
-        if made && self.made_order(id).is_none() {
+        if let Intervention::Order(order) = &change
+            && self.made_order(id).is_none_or(|now| now == order)
+        {
             self.reveal(Place::Order);
         }
         let mut requests = self.edit_column(text, id, |_, column| column.change = change.clone());
