@@ -439,6 +439,15 @@ fn edits_are_shown_at_once_and_taken_back() {
         state.dispatch(Command::Redo);
         assert_eq!(self::order(&shown(&state)), order.tokens());
     }
+    // A file of other images changes nothing.
+    let short = HandOrder::new(vec![1, 0, 2]).expect("an order").of_file(Path::new("short.npz"));
+    let why = state.read_in(short).expect_err("another length");
+    assert_eq!(
+        why,
+        "the order of short.npz has 3 steps, and the image 24 tokens; make one with every token from 0 to 23 once"
+    );
+    let fits = state.read_in(raster()).expect("its length");
+    assert_eq!(fits, Command::SetChange(id, Intervention::Order(raster())));
     // A step that slides is one, however many places it goes over.
     let last = orders.last().expect("an order").clone();
     for step in 0..5 {

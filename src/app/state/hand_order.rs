@@ -3,7 +3,7 @@
 use super::State;
 use super::command::Command;
 use crate::app::jobs::ColumnId;
-use crate::model::explain::intervention::Intervention;
+use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::Trace;
 use crate::viz::draw::order;
@@ -21,6 +21,21 @@ impl State {
     /// first one's. None where it reads in no order.
     pub fn order_to_edit(&self, id: ColumnId) -> Option<HandOrder> {
         self.made_order(id).cloned().or_else(|| read(self.columns.get(&id)?.shown.trace()?))
+    }
+
+    /// What lets the column that is looked through read in this order.
+    ///
+    /// # Errors
+    /// Where it reads in none, or its images have other tokens.
+    pub fn read_in(&self, order: HandOrder) -> Result<Command, String> {
+        let id = self.focus().ok_or("choose a probe to look through first")?;
+        let now = self.order_to_edit(id).ok_or("the probe that is looked through reads in no order")?;
+        let (found, expected) = (order.tokens().len(), now.tokens().len());
+        if found != expected {
+            let order = order.words();
+            return Err(InterventionError::OrderLength { order, expected, found }.to_string());
+        }
+        Ok(Command::SetChange(id, Intervention::Order(order)))
     }
 
     /// What lets the order of the column that is looked through be changed by hand, or as a file has it.

@@ -4,47 +4,49 @@
 use std::path::Path;
 
 use super::WindowOrder;
-use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
-use crate::model::explain::intervention::{Intervention, InterventionError};
-use crate::model::hand_order::HandOrder;
+use crate::model::explain::intervention::Intervention;
 use crate::model::order_file;
 
 /// Reads in the order of a file. One that is none, or of other images, is told, and what is shown stays.
 pub fn open(path: &Path, state: &State, orders: &mut Vec<WindowOrder>) {
-    let read = || -> Result<_, String> {
-        let order = order_file::read(path).map_err(|error| error.to_string())?;
-        let id = state.focus().ok_or("Choose a probe to look through first")?;
-        let now = state.order_to_edit(id).ok_or("The probe that is looked through reads in no order")?;
-        let (found, expected) = (order.tokens().len(), now.tokens().len());
-        if found == expected {
-            return Ok((id, order));
-        }
-        let error = InterventionError::OrderLength { order: order.words(), expected, found };
-        Err(format!("{}: {error}", path.display()))
-    };
-    set(read(), orders);
+    let read = order_file::read(path).map_err(|error| error.to_string());
+    let found =
+        read.and_then(|order| state.read_in(order).map_err(|why| format!("{}: {why}", path.display())));
+    orders.push(found.map_or_else(|why| WindowOrder::Note(Severity::Error, why), WindowOrder::Command));
 }
 
 /// Writes the order that was made; it is then known by the file.
 pub fn save(path: &Path, state: &State, orders: &mut Vec<WindowOrder>) {
-    let written = || -> Result<_, String> {
-        let made = state.focus().and_then(|id| Some((id, state.made_order(id)?)));
-        let (id, order) = made.ok_or("No order was made by hand for the probe that is looked through")?;
-        order_file::write(path, order).map_err(|error| error.to_string())?;
-        Ok((id, order.of_file(path)))
-    };
-    let written = written();
-    if written.is_ok() {
-        orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+    let Some((id, order)) = state.focus().and_then(|id| Some((id, state.made_order(id)?))) else { return };
+    if let Err(error) = order_file::write(path, order) {
+        return orders.push(WindowOrder::Note(Severity::Error, error.to_string()));
     }
-    set(written, orders);
+    let named = Command::SetChange(id, Intervention::Order(order.of_file(path)));
+    orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+    orders.push(WindowOrder::Command(named));
 }
 
-fn set(found: Result<(ColumnId, HandOrder), String>, orders: &mut Vec<WindowOrder>) {
-    orders.push(match found {
-        Ok((id, order)) => WindowOrder::Command(Command::SetChange(id, Intervention::Order(order))),
-        Err(why) => WindowOrder::Note(Severity::Error, why),
-    });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_order_is_told_and_nothing_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, mut orders) = (State::default(), Vec::new());
+        let path = folder.path().join("mine.csv");
+        for (text, said) in [
+            ("0\n0\n", "mine.csv: is no order: token 0 is read twice"),
+            ("1\n0\n", "mine.csv: choose a probe"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            open(&path, &state, &mut orders);
+            let Some(WindowOrder::Note(Severity::Error, why)) = orders.pop() else { panic!("{text}") };
+            assert!(why.contains(said) && orders.is_empty(), "{why}");
+        }
+        save(&folder.path().join("none.npz"), &state, &mut orders);
+        assert!(orders.is_empty() && !folder.path().join("none.npz").exists());
+    }
 }
