@@ -91,7 +91,8 @@ fn every_request_survives_a_pipe() {
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };
     let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], steps: 7, seed };
-    let removal = RemovalRequest { subject: subject.clone(), place: place.clone(), class: class.clone(), spec, draw };
+    let removal =
+        RemovalRequest { subject: subject.clone(), place: place.clone(), class: class.clone(), spec, draw };
     let explain = Explain { asked: vec![item], class, settings };
     let requests = [
         Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),

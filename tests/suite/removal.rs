@@ -12,6 +12,7 @@ use ssmprobe::model::explain::removal::{
     Curves, Mode, Orders, RANDOM, RANKINGS, Reader, Removal, STEPS, Schedule, Sets, counts, road,
 };
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
 
@@ -204,9 +205,11 @@ fn changed_readings_have_curves_of_their_own() {
             Intervention::Random(3),
             Intervention::Scrambled(3),
             Intervention::Temperature(0.5),
+            Intervention::Hardened,
+            Intervention::Order(HandOrder::new((0..12).rev().collect::<Vec<_>>()).expect("an order")),
         ];
         for change in changes {
-            let Ok(reader) = Reader::new(probe, change, image, 1) else { continue };
+            let Ok(reader) = Reader::new(probe, change.clone(), image, 1) else { continue };
             let all: Vec<usize> = (0..12).collect();
             let Ok(logits) = reader.rerouted(&[&all, &left]) else { continue };
             // Scrambling permutes as many positions as there are: all of them as before.

@@ -49,7 +49,7 @@ fn curves(
     reporter: &mut dyn Reporter,
 ) -> Result<Removal, JobError> {
     let RemovalRequest { subject, place, class, spec, draw } = request;
-    let EvalProbe { probe, backbone, change } = *subject;
+    let EvalProbe { probe, backbone, change } = subject.clone();
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
     let photo = (engine.env.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))?;

@@ -46,7 +46,7 @@ impl State {
         let Some((image, key)) = self.removal_key(column) else { return Vec::new() };
         let subject = self.columns.get(&column).and_then(|column| {
             let (backbone, _) = self.library.backbone_of(column.probe)?;
-            Some(EvalProbe { probe: column.probe, backbone, change: column.change })
+            Some(EvalProbe { probe: column.probe, backbone, change: column.change.clone() })
         });
         let place = self.library.images.get(&image).map(|image| image.place.clone());
         let (Some(subject), Some(place)) = (subject, place) else { return Vec::new() };

@@ -88,7 +88,7 @@ impl Explainer<'_> {
         let subjects = self.spec.probes.iter().zip(&self.tokens_changed).map(|(loaded, changed)| Subject {
             probe: &loaded.probe,
             name: loaded.name(),
-            reading: Reading { change: loaded.change, tokens: changed.clone(), ..Reading::default() },
+            reading: Reading { change: loaded.change.clone(), tokens: changed.clone(), ..Reading::default() },
             class: loaded.class,
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();

@@ -195,7 +195,7 @@ impl<'a> Evaluator<'a> {
         });
         let causal = own.zip(self.metrics.as_ref().and_then(|spec| spec.causal));
         let removals = causal.map(|(class, spec)| {
-            removals::heights(probe, self.change, &tokens, (class, self.image_seeds[image]), spec)
+            removals::heights(probe, self.change.clone(), &tokens, (class, self.image_seeds[image]), spec)
         });
         let answer = Answer {
             predicted: self.known[best],

@@ -161,7 +161,7 @@ fn ask<'a>(
     spec: &RemovalSpec,
 ) -> Result<Asked<'a>, InterventionError> {
     let Subject { probe, name, reading, class } = subject;
-    let reader = Reader::new(probe, reading.change, image.tokens, image.seed)?;
+    let reader = Reader::new(probe, reading.change.clone(), image.tokens, image.seed)?;
     let logits = reader.logits();
     let best = |not: Option<usize>| {
         let others = (0..logits.len()).filter(|class| Some(*class) != not);

@@ -162,7 +162,7 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
 
 /// Why nothing is known of the gradient where the order itself was changed, if so.
 fn differentiable(seen: &Seen<'_>) -> Result<(), String> {
-    match seen.change {
+    match &seen.change {
         Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
         change => {
             Err(format!("There is no gradient of a probe that is read with its order changed ({change})"))

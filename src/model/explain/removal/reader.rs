@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         rollout: Result<&[f32], &str>,
         seed: u64,
     ) -> Vec<(&'static str, Found<Ranked>)> {
-        let Self { change, image_seed, .. } = *self;
+        let (change, image_seed) = (self.change.clone(), self.image_seed);
         let (probe, reading, tokens) = (&*self.probe, &self.whole, self.tokens);
         let seen = Seen { probe, tokens, reading, class, change, image_seed, rollout };
         RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&seen, seed))).collect()
@@ -128,16 +128,21 @@ impl<'a> Reader<'a> {
             };
             return self.read_out(&HeadOutput { scores: None, form: Form::Scan(directions) }, tokens);
         }
-        match self.change {
-            // The tokens lie in a random order.
-            Intervention::Random(seed) => {
-                let order = skip(&permutation(seed, self.image_seed, self.tokens.grid.len()), left);
+        // The order that the tokens lie in, where it is another.
+        let lie = match &self.change {
+            Intervention::Random(seed) => Some(permutation(*seed, self.image_seed, self.tokens.grid.len())),
+            Intervention::Order(order) => Some(order.indices()),
+            _ => None,
+        };
+        match lie {
+            Some(order) => {
+                let order = skip(&order, left);
                 let patches = order.iter().flat_map(|&i| tokens.patch(i)).copied().collect();
                 let moved = Tokens { patches, ..tokens.clone() };
                 self.read_out(&fresh(&moved), &moved)
             }
-            change => {
-                let reading = change.change(&self.probe, tokens, fresh(tokens), self.image_seed);
+            None => {
+                let reading = self.change.change(&self.probe, tokens, fresh(tokens), self.image_seed);
                 self.read_out(&reading.expect("what could be changed for all tokens"), tokens)
             }
         }
