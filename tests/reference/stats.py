@@ -5,10 +5,11 @@
 Needs numpy, scipy and scikit-learn. Writes `tests/fixtures/stats/stats.json`, the same bytes every time.
 """
 
+import itertools
 import json
 
 import numpy as np
-from scipy import stats
+from scipy import integrate, optimize, stats
 from sklearn.metrics import roc_auc_score
 
 from place import FIXTURES
@@ -66,17 +67,117 @@ def mcnemars():
     return cases
 
 
-def bootstraps():
-    """Ends of the 95 % interval of the mean, of many more resamples of trainings and images than the program's."""
+def holms():
+    """p values by Holm's steps: the k-th smallest of m times m - k + 1, never less than one before it."""
     cases = []
-    for shares in ([0.3], [0.2, 0.25, 0.6], [0.5, 0.5, 0.5, 0.5]):
-        rows = np.array([(rng.random(150) < share) * 100.0 for share in shares])
-        means = []
-        for _ in range(40_000):
-            drawn = rows[rng.integers(0, len(rows), size=len(rows))].mean(0)
-            means.append(drawn[rng.integers(0, len(drawn), size=len(drawn))].mean())
-        low, high = np.percentile(means, [2.5, 97.5])
-        cases.append({"rows": rows.tolist(), "low": low, "high": high, "deviation": float(np.std(means))})
+    for m in (1, 4, 9):
+        p = np.round(rng.random(m) ** 3, 4)
+        order = np.argsort(p, kind="stable")
+        stepped = np.maximum.accumulate(np.minimum(1, (m - np.arange(m)) * p[order]))
+        corrected = np.empty(m)
+        corrected[order] = stepped
+        cases.append({"p": p.tolist(), "corrected": corrected.tolist()})
+    return cases
+
+
+def behrens_fisher(a, nu, b):
+    """Upper tail of sqrt(a) t + sqrt(b) z, t of nu degrees of freedom, by numerical convolution."""
+    if b == 0:
+        return lambda x: float(stats.t.sf(x / np.sqrt(a), nu))
+
+    def tail(x):
+        # Over the probability of t, which has heavy tails.
+        inside = lambda q: stats.norm.sf((x - np.sqrt(a) * stats.t.ppf(q, nu)) / np.sqrt(b))
+        return integrate.quad(inside, 0, 1, limit=400, epsabs=1e-11, epsrel=1e-11)[0]
+
+    return tail
+
+
+def crossed():
+    """Differences of two heads in points, a row a training and a column an image: mean, error, interval, tests."""
+    cases = []
+    for seeds, n, heads, trained in ((1, 60, 1.0, 0.0), (2, 40, 0.0, 1.0), (3, 90, 1.5, 0.1), (5, 120, 0.5, 0.3), (5, 50, 0.0, 0.0)):
+        easy, own = rng.normal(0.7, 1.5, n), rng.normal(0.5, heads, (2, 1, n)) if heads else np.zeros((2, 1, n))
+        of_training = rng.normal(0, trained, (2, seeds, 1)) if trained else np.zeros((2, seeds, 1))
+        right = 100.0 * (rng.random((2, seeds, n)) < 1 / (1 + np.exp(-(easy + own + of_training))))
+        d = right[0] - right[1]
+        mean, least, margin = d.mean(), 100 / (n + 2), 8.0
+        if seeds == 1:
+            a, b = 0.0, max(d.var(ddof=1) / n, least**2)
+            tail = lambda x: float(stats.t.sf(x / np.sqrt(b), n - 1))
+        else:
+            # Two-way analysis of variance without replication.
+            row, column = d.mean(1, keepdims=True), d.mean(0, keepdims=True)
+            between_rows = n * np.sum((row - mean) ** 2) / (seeds - 1)
+            between_columns = seeds * np.sum((column - mean) ** 2) / (n - 1)
+            rest = np.sum((d - row - column + mean) ** 2) / ((seeds - 1) * (n - 1))
+            a = between_rows / (n * seeds)
+            b = max(max(0.0, between_columns - rest) / (n * seeds) * (n - 1) / (n - 3), least**2 - a)
+            tail = behrens_fisher(a, seeds - 1, b)
+        error = np.sqrt(a + b)
+        reach = optimize.brentq(lambda x: tail(x) - 0.025, 0, 200 * error, xtol=1e-9)
+        cases.append(
+            {
+                "first": right[0].tolist(),
+                "second": right[1].tolist(),
+                "least": least,
+                "margin": margin,
+                "mean": float(mean),
+                "error": float(error),
+                "interval": [float(mean - reach), float(mean + reach)],
+                "p": min(1.0, 2 * tail(abs(mean))),
+                "equivalence": max(tail(margin + mean), tail(margin - mean)),
+                "permutation": permutation(right, d),
+            }
+        )
+    return cases
+
+
+def permutation(right, d):
+    """p over every way of dealing the trainings to two heads, and many signs of the images."""
+    seeds, n = d.shape
+    signs = rng.integers(0, 2, (40_000, n)) * 2 - 1
+    if seeds == 1:
+        drawn = signs @ d[0] / n
+        return float(np.mean(np.abs(drawn) >= abs(d.mean()) - 1e-9))
+    row, column = d.mean(1, keepdims=True), d.mean(0, keepdims=True)
+    between = seeds * np.sum((column - d.mean()) ** 2) / (n - 1)
+    rest = np.sum((d - row - column + d.mean()) ** 2) / ((seeds - 1) * (n - 1))
+    images = signs @ (column[0] - d.mean()) / n * np.sqrt(max(0.0, 1 - rest / between))
+    accuracies = right.mean(2).ravel()
+    shares = []
+    for own in itertools.combinations(range(2 * seeds), seeds):
+        dealt = accuracies[list(own)].mean() - np.delete(accuracies, list(own)).mean()
+        shares.append(np.mean(np.abs(dealt + images) >= abs(d.mean()) - 1e-9))
+    return float(np.mean(shares))
+
+
+def detectables():
+    """The smallest difference in points that n images and so many seeds find with 80 % probability."""
+    cases = []
+    quantiles = (np.arange(4000) + 0.5) / 4000
+    for n, seeds in ((500, 1), (500, 2), (500, 3), (5794, 3), (5794, 5), (200, 10)):
+        if seeds == 1:
+            # One mean, one standard deviation: the textbook's power of a t test.
+            found = lambda shift: stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, shift)
+            points = optimize.brentq(lambda shift: found(shift) - 0.8, 0, 20) * np.sqrt(1000 / n)
+        else:
+            a, b, nu = 500 / (n * seeds), 500 / n * (n - 1) / (n - 3), seeds - 1
+            chi = np.sqrt(stats.chi2.ppf(quantiles, nu) / nu)
+
+            def reach(a):
+                tail = lambda x: stats.norm.sf(x / np.sqrt(a / chi**2 + b)).mean()
+                return optimize.brentq(lambda x: tail(x) - 0.025, 0, 500 * np.sqrt(a + b))
+
+            # What is estimated of a, and how far the mean must be then.
+            reaches = np.array([reach(a * scale**2) for scale in chi[20::40]])
+            error = np.sqrt(a + b)
+            found = lambda points: (
+                stats.norm.sf((reaches - points) / error) + stats.norm.sf((reaches + points) / error)
+            ).mean()
+            points = optimize.brentq(lambda points: found(points) - 0.8, 0, 500 * error)
+        # A difference above 10 points needs that many images to be disagreed on.
+        cases.append({"images": n, "seeds": seeds, "points": float(points if points < 10 else points**2 / 10)})
     return cases
 
 
@@ -120,9 +221,11 @@ document = {
     "taus": taus(),
     "aucs": aucs(),
     "mcnemars": mcnemars(),
-    "bootstraps": bootstraps(),
     "truths": truths(),
     "tails": tails(),
+    "holms": holms(),
+    "crossed": crossed(),
+    "detectables": detectables(),
 }
 out = FIXTURES / "stats"
 out.mkdir(parents=True, exist_ok=True)

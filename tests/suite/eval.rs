@@ -188,6 +188,17 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         let ways = evaluation["ablations"].as_array().unwrap().len();
         let measured = evaluation["diagnostics"].as_array().unwrap().len();
         assert_eq!(measured > 0, record[0].starts_with("sinkhorn"), "{record:?}");
+        // What chance gives the mean of so many images is narrower than what it gives one, and around the same.
+        for one in
+            evaluation["diagnostics"].as_array().unwrap().iter().filter(|one| one["name"] == "rank_coverage")
+        {
+            let end = |key: &str, at: usize| one[key][at].as_f64().expect("an end of a band");
+            let width = |key: &str| end(key, 1) - end(key, 0);
+            assert!(0.0 < width("null_mean") && width("null_mean") < 0.5 * width("null"), "{one}");
+            assert!(end("null", 0) < end("null_mean", 0) && end("null_mean", 1) < end("null", 1), "{one}");
+            let untrained = one["untrained"].as_f64().unwrap();
+            assert!(end("untrained_mean", 0) < untrained && untrained < end("untrained_mean", 1), "{one}");
+        }
         let truth = &evaluation["truth"];
         assert_eq!(evaluation["masks"], VAL);
         let share = truth["object_share"].as_f64().unwrap();

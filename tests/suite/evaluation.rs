@@ -155,6 +155,13 @@ fn a_evaluation_says_of_every_image_what_a_look_says() {
     let mean: f32 = positions.of_class(1).iter().sum::<f32>() / positions.of_class(1).len() as f32;
     assert!((mean - 0.5).abs() < 0.02, "positions are 0 to 1 and every one is somebody's: {mean}");
     assert!(evaluations[1].positions.is_none() && evaluations[1].nulls.is_empty());
+    let (nulls, of_means) = (&evaluations[0].nulls, &evaluations[0].mean_nulls);
+    assert!(nulls.keys().eq(of_means.keys()) && evaluations[1].mean_nulls.is_empty());
+    for (name, null) in of_means {
+        let (low, high) = null.band(1000);
+        let within = nulls[name].0 - 1e-9 <= null.mean && null.mean <= nulls[name].1 + 1e-9;
+        assert!(within && low <= high, "{name}: {null:?}");
+    }
     assert_eq!(evaluations[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
     // A second time the tokens are there.
     assert!(!told(&desk.job(request), "Taking tokens"));
@@ -312,6 +319,7 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
             ("rank_coverage", ramp(-0.02)),
         ]),
         nulls: IndexMap::from([("rank_coverage", (-0.1, 0.0))]),
+        mean_nulls: IndexMap::new(),
         positions: Some(maps(0.1)),
         weights: (probe == "gap").then(|| maps(-0.2)),
     })

@@ -6,6 +6,7 @@ mod attribution;
 mod backbones;
 mod bench;
 mod bounds;
+mod calibration;
 mod close;
 mod closing;
 mod data;

@@ -18,6 +18,7 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::io::sha256;
 use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::Config;
+use ssmprobe::model::stats::{CrossedMean, holm, mcnemar, permutation};
 use ssmprobe::model::train::run::{
     DatasetMeta, FORMAT, Manifest, Outcome, ProbeCheckpoint, Run, Selection, Truth, Variant,
 };
@@ -117,6 +118,8 @@ fn measured(seed: f64) -> Vec<Measured> {
         mean: 0.5 + 0.125 * seed + at as f64,
         null: (0.25 + at as f64, 0.375 + at as f64),
         untrained: 0.4375 + at as f64,
+        null_mean: Some((0.3125 + at as f64, 0.34375 + at as f64)),
+        untrained_mean: Some((0.40625 + at as f64, 0.46875 + at as f64)),
     };
     MEASURES.iter().enumerate().map(one).collect()
 }
@@ -354,10 +357,26 @@ fn every_router_stands_beside_chance_and_untrained_scorers() {
         })
         .collect();
     let value = |at: usize| rows[at].1.map(|number| (number.value, number.deviation)).unwrap();
-    assert_eq!(rows.len(), 4, "only heads with a router: {rows:?}");
+    assert_eq!(rows.len(), 6, "only heads with a router: {rows:?}");
     let (mean, deviation) = value(0);
     assert!((mean - 0.5625).abs() < 1e-12 && (deviation.unwrap() - 0.125 / 2f64.sqrt()).abs() < 1e-12);
-    assert_eq!([value(1), value(2), value(3)], [(0.4375, None), (0.25, None), (0.375, None)]);
+    assert_eq!([value(1), value(2), value(3)], [(0.4375, None), (0.40625, None), (0.46875, None)]);
+    assert_eq!([value(4), value(5)], [(0.3125, None), (0.34375, None)]);
+    assert_eq!(
+        [4, 5].map(|at| rows[at].0.clone()),
+        ["Mean of random, 5 %", "Mean of random, 95 %"].map(Cell::text)
+    );
+    // Of what an earlier program found, one image's band, called so.
+    let mut earlier = main_run(&folder.path().join("earlier"));
+    for probe in &mut earlier.evaluations.as_mut().unwrap().probes {
+        for one in &mut probe.metrics.diagnostics {
+            (one.null_mean, one.untrained_mean) = (None, None);
+        }
+    }
+    let old = &build("diagnostics", &[earlier])[0];
+    let text = render("md", std::slice::from_ref(old));
+    assert!(old.rows.len() == 4 && old.rows[2].cells[1] == Cell::text("Random, one image, 5 %"), "{text}");
+    assert!(text.contains("no measure of a mean") && !text.contains("Mean of random"), "{text}");
     for format in ["md", "latex", "csv"] {
         assert!(render(format, &tables).contains("Untrained"), "{format}");
     }
@@ -376,18 +395,59 @@ fn paired_tests_are_those_of_the_answers() {
     };
     assert!((number(&gap.cells[2]) + 45.0).abs() < 1e-9);
     let (low, high) = (number(&gap.cells[3]), number(&gap.cells[4]));
-    assert!(low < -45.0 && -45.0 < high && high < 0.0, "{low} {high}");
-    let direct = |seed: u64| {
-        let right = |head: &str| {
-            let outcome = sources[0].outcomes_of(head).find(|outcome| outcome.seed == seed).unwrap();
-            outcome.right(&sources[0].truth, ssmprobe::model::train::run::ProbeCheckpoint::Best)
-        };
-        ssmprobe::model::stats::mcnemar(&right("gap"), &right("sinkhorn"))
+    let right = |head: &str, seed: u64| {
+        let outcome = sources[0].outcomes_of(head).find(|outcome| outcome.seed == seed).unwrap();
+        outcome.right(&sources[0].truth, ProbeCheckpoint::Best)
     };
-    let (a, b) = (direct(0), direct(1));
-    assert_eq!((number(&gap.cells[5]), number(&gap.cells[6])), (a.min(b), a.max(b)));
+    let [a, b] = [0, 1].map(|seed| mcnemar(&right("gap", seed), &right("sinkhorn", seed)));
+    assert_eq!((number(&gap.cells[9]), number(&gap.cells[10])), (a.min(b), a.max(b)));
+    let points = |head: &str| -> Vec<Vec<f64>> {
+        let of = |seed| right(head, seed).into_iter().map(|right| 100.0 * f64::from(right)).collect();
+        [0, 1].map(of).into()
+    };
+    let subtract = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let differences: Vec<Vec<f64>> = points("gap").iter().zip(&points("sinkhorn")).map(subtract).collect();
+    let difference = CrossedMean::new(&differences, 100.0 / 22.0);
+    assert_eq!(number(&gap.cells[5]), difference.p());
+    // No head is more than 100 points from another, however little two seeds say.
+    let ends = (difference.interval().0.max(-100.0), difference.interval().1.min(100.0));
+    assert!((low, high) == ends && low < -45.0 && -45.0 < high, "{low} {high}");
+    let p = permutation(&points("gap"), &points("sinkhorn"), 9999, 0);
+    assert_eq!(number(&gap.cells[7]), p);
+    // Two of the six ways to deal four trainings are as far apart, less what the signs of images take away.
+    assert!(p > 0.1 && p < 0.4, "{p}");
+    for (raw, corrected) in [(5, 6), (7, 8)] {
+        let column = |at: usize| table.rows.iter().map(|row| number(&row.cells[at])).collect::<Vec<f64>>();
+        assert_close("Holm", column(corrected), holm(&column(raw)), 1e-12);
+        assert!(column(raw).iter().zip(column(corrected)).any(|(raw, corrected)| corrected > *raw));
+    }
     // 3 images that only GAP has right against 12, and 2 against 11: `scipy.stats.binomtest` of each.
     assert_close("p of seed 0, of seed 1", [a, b], [0.03515625, 0.0224609375], 1e-12);
+}
+
+#[test]
+fn heads_within_a_margin_are_called_equivalent() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = main_run(folder.path());
+    assert!(!render("md", &build("paired", std::slice::from_ref(&source))).contains("Equivalence"));
+    source.equivalence = Some(60.0);
+    let table = &build("paired", &[source])[0];
+    let (raw, holm) = (&table.columns[9], &table.columns[10]);
+    assert_eq!(
+        (raw.name(), holm.name()),
+        ("p of 60 points or more raw".into(), "p of 60 points or more Holm".into())
+    );
+    let p = |row: &Row| match (&row.cells[2], &row.cells[9]) {
+        (Cell::Number(difference), Cell::Number(p)) => (difference.value, p.value),
+        cells => panic!("{cells:?}"),
+    };
+    let all: Vec<(f64, f64)> = table.rows.iter().map(p).collect();
+    assert!(all.iter().all(|(_, p)| *p > 0.0 && *p < 0.5), "{all:?}");
+    // GAP is 45 points below, SoftSort 15.
+    assert!(all[0].1 > all[4].1, "{all:?}");
+    assert!(
+        render("md", std::slice::from_ref(table)).contains("Equivalence: a small p of 60 points or more")
+    );
 }
 
 #[test]

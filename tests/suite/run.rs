@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
+use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::checkpoint::Checkpoint;
@@ -135,6 +136,8 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     assert_eq!(kinds, [&["plan", "unreadable"][..], &epochs, &["end"]].concat());
     let (plan, end) = (&events[0], events.last().expect("an end"));
     assert_eq!((&plan["images"], &plan["steps"]), (&49.into(), &12.into()));
+    let shows = plan["smallest_difference"].as_f64().expect("a number of points");
+    assert!((shows - smallest_difference(12, 2)).abs() < 1e-9, "{shows}");
     assert_eq!((&end["finished"], end["results"].as_array().map(Vec::len)), (&true.into(), Some(4)));
 
     let folder = desk.path("run");

@@ -2,21 +2,24 @@
 //! very same draws, and where on an object a token begins to lie.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use burn::tensor::Tensor;
 use serde_json::Value;
+use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::explain::diagnostics::{MEASURES, kendall_tau, measure};
 use ssmprobe::model::explain::localization::{cover, on_object, truth, weight_auc};
-use ssmprobe::model::explain::null_model::{NullBands, untrained, untrained_scores};
+use ssmprobe::model::explain::null_model::{
+    MeanNull, NullBands, Untrained, untrained, untrained_mean, untrained_scores,
+};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head_output::{Form, HeadOutput, Plan, PlanRows};
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Routed, Router};
 use ssmprobe::model::probe::settings::Config;
 use ssmprobe::model::stats::{
-    bootstrap_mean, mcnemar, mean_and_deviation, normal_tail, quantiles, roc_auc, student_quantile,
-    student_tail,
+    CrossedMean, holm, mcnemar, mean_and_deviation, normal_tail, permutation, quantiles, roc_auc,
+    student_quantile, student_tail,
 };
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Picture;
@@ -91,26 +94,55 @@ fn tails_are_those_of_scipy() {
 }
 
 #[test]
-fn bootstrap_intervals_end_where_numpys_do() {
-    let mut by_seed = false;
-    for case in cases("bootstraps") {
-        let rows: Vec<Vec<f64>> = case["rows"].as_array().expect("rows").iter().map(floats).collect();
-        let expected = [number(&case["low"]), number(&case["high"])];
-        for seed in 0..4 {
-            let (low, high) = bootstrap_mean(&rows, seed);
-            // Of 2000 resamples, an end has a standard error of 0.06 deviations; a 90 % interval ends 0.32 apart.
-            assert_close(
-                format!("{} rows", rows.len()),
-                [low, high],
-                expected,
-                0.25 * number(&case["deviation"]),
-            );
-            assert_eq!(bootstrap_mean(&rows, seed), (low, high), "not the same again");
-        }
-        let ends: Vec<(f64, f64)> = (0..4).map(|seed| bootstrap_mean(&rows, seed)).collect();
-        by_seed |= ends.iter().any(|other| *other != ends[0]);
+fn corrected_p_values_are_those_of_holms_steps() {
+    for case in cases("holms") {
+        assert_close("Holm", holm(&floats(&case["p"])), floats(&case["corrected"]), 1e-12);
     }
-    assert!(by_seed, "resamples that ignore the seed");
+}
+
+#[test]
+fn a_mean_over_trainings_and_images_is_as_sure_as_scipy_says() {
+    for case in cases("crossed") {
+        let rows =
+            |key: &str| -> Vec<Vec<f64>> { case[key].as_array().expect("rows").iter().map(floats).collect() };
+        let (first, second) = (rows("first"), rows("second"));
+        let subtract = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| a - b).collect();
+        let differences: Vec<Vec<f64>> = first.iter().zip(&second).map(subtract).collect();
+        let name = format!("{} trainings", rows("first").len());
+        let found = CrossedMean::new(&differences, number(&case["least"]));
+        assert_close(
+            &name,
+            [found.mean, found.error()],
+            [number(&case["mean"]), number(&case["error"])],
+            1e-9,
+        );
+        let (low, high) = found.interval();
+        assert_close(
+            format!("{name}, interval"),
+            [low, high],
+            floats(&case["interval"]),
+            1e-3 * found.error(),
+        );
+        assert_close(format!("{name}, p"), found.p(), number(&case["p"]), 1e-6);
+        let equivalence = found.equivalence(number(&case["margin"]));
+        assert_close(format!("{name}, equivalence"), equivalence, number(&case["equivalence"]), 1e-6);
+        // Over other draws of signs; five binomial deviations of 9999.
+        let expected = number(&case["permutation"]);
+        let p = permutation(&first, &second, 9999, 0);
+        let allowed = 5.0 * (expected * (1.0 - expected) / 9999.0).sqrt() + 2e-4;
+        assert_close(format!("{name}, permutation"), p, expected, allowed);
+        assert_eq!(p, permutation(&first, &second, 9999, 0), "not the same again");
+        assert_ne!(p, permutation(&first, &second, 9999, 1), "draws that ignore the seed");
+    }
+}
+
+#[test]
+fn the_smallest_difference_is_found_with_its_power() {
+    for case in cases("detectables") {
+        let [images, seeds] = ["images", "seeds"].map(|key| number(&case[key]) as usize);
+        let ratio = smallest_difference(images, seeds) / number(&case["points"]);
+        assert_close(format!("{images} images, {seeds} seeds"), ratio, 1.0, 5e-3);
+    }
 }
 
 /// Sinkhorn, keeping every list of scores it is given.
@@ -174,10 +206,26 @@ fn ends(sorted: &[Vec<f64>]) -> Vec<[f64; 2]> {
 fn a_null_band_is_the_5th_to_95th_percentile_of_random_scores() {
     let (grid, router) = (Grid::new(7, 7), Kept::new());
     let band = NullBands::new(21, 3).band(&router, grid);
-    let found: Vec<[f64; 2]> = band.iter().map(|(low, high)| [*low, *high]).collect();
-    assert_close("bands", found, ends(&router.sorted(grid)), 1e-9);
-    let wide = band.iter().filter(|(low, high)| low < high).count();
+    let found: Vec<[f64; 2]> = band.iter().map(|null| [null.band.0, null.band.1]).collect();
+    let sorted = router.sorted(grid);
+    assert_close("bands", found, ends(&sorted), 1e-9);
+    let wide = band.iter().filter(|null| null.band.0 < null.band.1).count();
     assert!(wide >= 10, "a band without a width can be turned: {band:?}");
+    // What the mean of many images comes to: that of the draws, as far as 21 of them say.
+    let of_means = MeanNull::from_nulls(&band, 21);
+    for (at, (null, values)) in of_means.iter().zip(&sorted).enumerate() {
+        let (mean, deviation) = mean_and_deviation(values);
+        // scipy.stats.t.ppf(0.95, 20) = 1.724718.
+        for (images, shrunk) in
+            [(1, (1.0 + 1.0 / 21.0f64).sqrt()), (900, (1.0 / 900.0 + 1.0 / 21.0f64).sqrt())]
+        {
+            let reach = 1.724_718 * deviation.expect("several") * shrunk;
+            let (low, high) = null.band(images);
+            let name = format!("{}, {images} images", MEASURES[at].name);
+            assert_close(name, [low, high], [mean - reach, mean + reach], 1e-4 * mean.abs().max(1.0));
+        }
+    }
+    assert_eq!(of_means.len(), MEASURES.len());
 
     // Standardised, Gaussian, all different; other ones with another seed.
     let scores = router.scores.into_inner().expect("no panic");
@@ -207,9 +255,21 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     let found = untrained(&router, grid, &scores);
     let sorted = router.sorted(grid);
     let bands: Vec<[f64; 2]> = found.iter().map(|one| [one.band.0, one.band.1]).collect();
-    assert_close("bands", bands, ends(&sorted), 1e-9);
+    assert_close("bands", &bands, ends(&sorted), 1e-9);
     let means: Vec<f64> = sorted.iter().map(|values| values.iter().sum::<f64>() / 21.0).collect();
     assert_close("means", found.iter().map(|one| one.mean).collect::<Vec<_>>(), means, 1e-9);
+    // Every scorer's mean over two images: of the first image twice it is the scorer's own value.
+    let image: Arc<[Untrained]> = found.into();
+    let other: Arc<[Untrained]> = untrained(&Kept::new(), grid, &untrained_scores(&tokens(4), 21, 5)).into();
+    for at in 0..MEASURES.len() {
+        let twice = untrained_mean(&[image.clone(), image.clone()], at);
+        assert_close("one image twice", [twice.0, twice.1], [bands[at][0], bands[at][1]], 1e-12);
+        let pairs = image[at].values.iter().zip(&other[at].values);
+        let mut means: Vec<f64> = pairs.map(|(a, b)| 0.5 * (a + b)).collect();
+        means.sort_by(f64::total_cmp);
+        let found = untrained_mean(&[image.clone(), other.clone()], at);
+        assert_close("means over two images", [found.0, found.1], [means[1], means[19]], 1e-12);
+    }
     let first = |scores: &[Vec<f64>]| scores.iter().map(|one| one[0].to_bits()).collect::<HashSet<_>>();
     let own = first(&scores);
     assert_eq!(own.len(), 21, "two scorers that are the same");

@@ -212,6 +212,7 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     for said in [
         "12,000 to train on, 500 to test on, 10 classes",
         "470 steps of 2 heads",
+        "Differences of 4.0 points or more",
         "940.8 MB",
         "Trying a few steps",
     ] {

@@ -31,6 +31,9 @@ pub struct Report {
     /// The head that the table `paired` compares the others with [default: sinkhorn, else the best].
     #[arg(long, value_name = "HEAD")]
     against: Option<String>,
+    /// Test in the table `paired` whether heads differ by less than so many points of accuracy.
+    #[arg(long, value_name = "POINTS", value_parser = points)]
+    equivalence: Option<f64>,
 }
 
 fn long() -> String {
@@ -52,6 +55,11 @@ fn kind(text: &str) -> Result<String, String> {
     if found { Ok(text.to_owned()) } else { Err(format!("expected one of {}", known())) }
 }
 
+fn points(text: &str) -> Result<f64, String> {
+    let points = text.parse().ok().filter(|points| *points > 0.0 && *points <= 100.0);
+    points.ok_or_else(|| "expected a difference in points, above 0 and at most 100, such as 1.5".to_owned())
+}
+
 impl Report {
     /// Makes the tables.
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -62,6 +70,7 @@ impl Report {
             }
             sources.iter_mut().for_each(|source| source.reference = Some(asked.clone()));
         }
+        sources.iter_mut().for_each(|source| source.equivalence = self.equivalence);
         let wanted =
             TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
         let tables: Vec<Table> = wanted.flat_map(|kind| kind.tables(&sources)).collect();

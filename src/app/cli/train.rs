@@ -135,15 +135,19 @@ impl TrainArgs {
     fn tell(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
         let epochs = settings.epochs;
         match event {
-            Event::Plan { tokens, dataset, steps } => {
+            Event::Plan { tokens, dataset, steps, shows } => {
                 match settings.recompute && !tokens.complete() {
                     true => display.say("tokens: none are kept, the backbone runs again on every batch"),
                     false => display.say(&extract::describe(tokens)),
                 }
                 display.say(&format!("training: {steps} steps of all heads"));
+                display.say(&format!(
+                    "smallest difference it could show: {shows:.1} points, {}",
+                    train::ASSUMED
+                ));
                 self.print(display, || {
                     json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,
-                           "bytes": tokens.bytes, "done": tokens.done})
+                           "smallest_difference": shows, "bytes": tokens.bytes, "done": tokens.done})
                 });
             }
             Event::Extract { event, dataset } => {

@@ -6,7 +6,7 @@ use super::{Source, tiers, title};
 use crate::model::explain::evaluation::removals::RemovalHeights;
 use crate::model::explain::removal::{Mode, RANDOM, RANKINGS};
 use crate::model::probe::router::sinkhorn;
-use crate::model::stats::bootstrap_mean;
+use crate::model::stats::CrossedMean;
 use crate::model::train::run::Variant;
 
 /// A row of images for every seed.
@@ -57,7 +57,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
         "Mean height of the probability of an image's own class, in percent, while tokens are taken away (deletion: lower \
          is a faster fall) or put back (insertion: higher is a faster rise), the most important first; means over \
          images and seeds. Less random: the same images in random orders; less another method: the same images, \
-         seeds and ranking. Intervals: bootstrap over seeds and images (2000 resamples of both)"
+         seeds and ranking. Intervals: Student's t over seeds and images, as of paired differences; of one seed over images alone"
             .to_owned(),
     );
     vec![table]
@@ -94,9 +94,9 @@ fn cells(rows: &Rows) -> [Cell; 3] {
     if images == 0 {
         return [Cell::None, Cell::None, Cell::None];
     }
-    let mean = rows.iter().flatten().sum::<f64>() / (images * rows.len()) as f64;
-    let (low, high) = bootstrap_mean(&rows, 0);
-    [mean, low, high].map(|value| Cell::number(value, 2))
+    let mean = CrossedMean::new(&rows, 0.0);
+    let (low, high) = mean.interval();
+    [mean.mean, low, high].map(|value| Cell::number(value, 2))
 }
 
 fn row(

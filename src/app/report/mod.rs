@@ -36,6 +36,8 @@ pub struct Source {
     pub name: String,
     /// The head that `paired` compares with; Sinkhorn or the best one where none is named.
     pub reference: Option<String>,
+    /// The difference in points within which `paired` calls two heads equivalent, where that is asked.
+    pub equivalence: Option<f64>,
     /// What came out, head by head and seed by seed.
     pub outcomes: Vec<Outcome>,
     /// The test images.
@@ -159,7 +161,7 @@ impl Source {
         let stale = evaluations.as_mut().map(|all| all.drop_stale(&run)).unwrap_or_default();
         let place = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = place.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Self { run, name, reference: None, outcomes, truth, evaluations, stale })
+        Ok(Self { run, name, reference: None, equivalence: None, outcomes, truth, evaluations, stale })
     }
 
     /// Backbone and dataset, as titles have them.

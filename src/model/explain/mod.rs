@@ -278,8 +278,8 @@ fn diagnose(
     let fresh = chance.map(|(router, nulls)| nulls.untrained(router, tokens));
     let diagnostic = |at: usize| Diagnostic {
         value: (MEASURES[at].compute)(sketch),
-        null: band.as_ref().map(|band| band[at]),
-        untrained: fresh.as_ref().map(|fresh| fresh[at].first),
+        null: band.as_ref().map(|band| band[at].band),
+        untrained: fresh.as_ref().map(|fresh| fresh[at].values[0]),
         untrained_band: fresh.as_ref().map(|fresh| fresh[at].band),
     };
     MEASURES.iter().enumerate().map(|(at, m)| (m.name.to_owned(), diagnostic(at))).collect()

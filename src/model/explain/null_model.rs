@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::diagnostics::{MEASURES, measure};
 use super::order_test::Exchanges;
@@ -16,7 +18,7 @@ use crate::model::grid::Grid;
 use crate::model::memo::Memo;
 use crate::model::probe::head::scorer;
 use crate::model::probe::router::{Router, standardise};
-use crate::model::stats::{normal, quantiles};
+use crate::model::stats::{mean_and_deviation, normal, quantiles, student_quantile};
 use crate::model::tokens::Tokens;
 
 /// Random scores a band is made of, unless asked otherwise.
@@ -32,14 +34,54 @@ const MAX_BANDS: usize = 256;
 /// Images whose untrained scores are kept, for the next router: some 50 KB each.
 const MAX_UNTRAINED: usize = 32;
 
-/// 5th and 95th percentile of every diagnostic, in the order of [`MEASURES`].
-pub type Band = Arc<[(f64, f64)]>;
+/// A diagnostic under random scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Null {
+    /// 5th and 95th percentile: of a single image.
+    pub band: (f64, f64),
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation; absent of a single draw.
+    pub deviation: Option<f64>,
+}
+
+/// Something of every diagnostic.
+pub type ByName<T> = IndexMap<&'static str, T>;
+
+/// Every diagnostic under random scores, in the order of [`MEASURES`].
+pub type Band = Arc<[Null]>;
+
+/// What random scores give for the mean of a diagnostic over images, each of which has scores of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeanNull {
+    /// Where the mean lies.
+    pub mean: f64,
+    /// How far the 95th percentile of a single image lies from there, by Student's t.
+    pub reach: f64,
+    /// Random scores that both are known of.
+    pub draws: usize,
+}
+
+impl MeanNull {
+    /// Of each of these nulls, of which `draws` scores are known; none of a single one.
+    pub fn from_nulls(nulls: &[Null], draws: usize) -> Vec<Self> {
+        let t = student_quantile(0.05, draws.saturating_sub(1).max(1) as f64);
+        let of = |null: &Null| Some(Self { mean: null.mean, reach: t * null.deviation?, draws });
+        nulls.iter().filter_map(of).collect()
+    }
+
+    /// 5th and 95th percentile of the mean over so many images: as far as they and the draws let it be known.
+    pub fn band(&self, images: usize) -> (f64, f64) {
+        let reach = self.reach * (1.0 / images.max(1) as f64 + 1.0 / self.draws as f64).sqrt();
+        (self.mean - reach, self.mean + reach)
+    }
+}
 
 /// A diagnostic under untrained scorers on one image.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Untrained {
-    /// The first scorer's.
-    pub first: f64,
+    /// Every scorer's, of which the first is shown alone.
+    pub values: Vec<f64>,
     /// The mean of all.
     pub mean: f64,
     /// 5th and 95th percentile of all.
@@ -100,6 +142,14 @@ impl NullBands {
         self.known.get((key(router), grid), || band(router, grid, self.draws, self.seed).into())
     }
 
+    /// The same by the name of the diagnostic: of a single image, and of means over images.
+    pub fn by_name(&self, router: &dyn Router, grid: Grid) -> (ByName<(f64, f64)>, ByName<MeanNull>) {
+        let band = self.band(router, grid);
+        let names = || MEASURES.iter().map(|measure| measure.name);
+        let single = names().zip(band.iter().map(|null| null.band)).collect();
+        (single, names().zip(MeanNull::from_nulls(&band, self.draws)).collect())
+    }
+
     /// What untrained scorers make of an image through the same router, in the order of [`MEASURES`].
     pub fn untrained(&self, router: &dyn Router, tokens: &Tokens) -> Arc<[Untrained]> {
         let image = (tokens.grid, mark(tokens));
@@ -147,10 +197,14 @@ fn ends(values: &[f64]) -> (f64, f64) {
     quantiles(values, [0.05, 0.95]).into()
 }
 
-/// 5th and 95th percentile of every diagnostic over `draws` sets of seeded Gaussian scores.
-pub fn band(router: &dyn Router, grid: Grid, draws: usize, seed: u64) -> Vec<(f64, f64)> {
+/// Every diagnostic over `draws` sets of seeded Gaussian scores.
+pub fn band(router: &dyn Router, grid: Grid, draws: usize, seed: u64) -> Vec<Null> {
     let drawn = columns(draws, |draw| gaussian_scores(grid.len(), seed, draw as u64), router, grid);
-    drawn.iter().map(|values| ends(values)).collect()
+    let null = |values: &Vec<f64>| {
+        let (mean, deviation) = mean_and_deviation(values);
+        Null { band: ends(values), mean, deviation }
+    };
+    drawn.iter().map(null).collect()
 }
 
 /// Standardised Gaussian scores `[N]`, the same for the same seed and draw.
@@ -174,9 +228,21 @@ pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f
 
 /// Every diagnostic of an image under untrained scorers, at least one, in the order of [`MEASURES`].
 pub fn untrained(router: &dyn Router, grid: Grid, scores: &[Vec<f64>]) -> Vec<Untrained> {
-    let of = |values: &Vec<f64>| {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        Untrained { first: values[0], mean, band: ends(values) }
+    let drawn = columns(scores.len(), |draw| scores[draw].clone(), router, grid);
+    let of = |values: Vec<f64>| Untrained {
+        mean: values.iter().sum::<f64>() / values.len() as f64,
+        band: ends(&values),
+        values,
     };
-    columns(scores.len(), |draw| scores[draw].clone(), router, grid).iter().map(of).collect()
+    drawn.into_iter().map(of).collect()
+}
+
+/// 5th and 95th percentile, over the scorers, of the mean over images of diagnostic `at`: every scorer reads all images.
+pub fn untrained_mean(images: &[Arc<[Untrained]>], at: usize) -> (f64, f64) {
+    let scorers = images.iter().map(|image| image[at].values.len()).min().unwrap_or(0);
+    let mean = |scorer| {
+        images.iter().map(|image: &Arc<[Untrained]>| image[at].values[scorer]).sum::<f64>()
+            / images.len() as f64
+    };
+    ends(&(0..scorers).map(mean).collect::<Vec<f64>>())
 }

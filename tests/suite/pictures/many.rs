@@ -65,6 +65,7 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
             ("rank_coverage", per_image(&|c, at| (c as f32 + at as f32 / EACH as f32) / 1000.0)),
         ]),
         nulls: IndexMap::new(),
+        mean_nulls: IndexMap::new(),
         positions: Some(ClassMaps { values: values.collect(), counts: vec![EACH as u32; classes] }),
         weights: None,
     })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::null_model::MeanNull;
 use ssmprobe::model::explain::removal::{Curve, Found, Mode, Ranked, Removal};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
@@ -219,6 +220,8 @@ pub const OWN_CLASS: [f32; 10] = [0.91, 0.30, 0.21, 0.12, 0.83, 0.72, 0.25, 0.95
 pub const COVERAGE: [f32; 10] = [0.52, 0.47, 0.61, 0.58, 0.33, 0.41, 0.37, 0.70, 0.66, f32::NAN];
 /// What chance gives a single image.
 pub const CHANCE: (f64, f64) = (0.40, 0.56);
+/// And for the mean of several: of four images 0.08 sqrt(1/4 + 1/16) to either side.
+pub const MEAN_CHANCE: MeanNull = MeanNull { mean: 0.48, reach: 0.08, draws: 16 };
 /// Two rows of three patches.
 pub const MAPPED: Grid = Grid { rows: 2, cols: 3 };
 /// Where tokens came, class by class, and how many images that is the mean of.
@@ -257,6 +260,7 @@ pub fn evaluation() -> Arc<Evaluation> {
             ("rank_coverage", COVERAGE.into()),
         ]),
         nulls: IndexMap::from([("rank_coverage", CHANCE)]),
+        mean_nulls: IndexMap::from([("rank_coverage", MEAN_CHANCE)]),
         positions: Some(maps(CAME)),
         weights: Some(maps(COUNTED)),
     })

@@ -189,6 +189,7 @@ fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
         predicted: vec![0; ask.part.samples.len()],
         measures: IndexMap::new(),
         nulls: IndexMap::new(),
+        mean_nulls: IndexMap::new(),
         positions: None,
         weights: None,
     });

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub use self::error::TrainingError;
 use self::manifest::{manifest, truth};
 pub use self::plan::TrainPlan;
-pub use self::preflight::{Estimate, Preflight, preflight};
+pub use self::preflight::{ASSUMED, Estimate, Preflight, preflight, smallest_difference};
 use self::seeds::{Training, fresh};
 pub use self::settings::{COUNTS, MOST_SEEDS, TrainSettings};
 pub use self::split::{Parts, labelled};
@@ -43,6 +43,8 @@ pub enum Event<'a> {
         dataset: &'a Dataset,
         /// Steps of all seeds together.
         steps: usize,
+        /// The smallest difference in points that it could show ([`smallest_difference`]).
+        shows: f64,
     },
     /// Tokens are taken.
     Extract {
@@ -142,8 +144,9 @@ pub fn run(
     let dims = token_plan.dims(&dataset);
     plan.check()?;
     fresh(plan, dims, 0, &choice.device)?;
-    if tell(Event::Plan { tokens: &token_plan, dataset: &dataset, steps: steps * settings.seeds }).is_break()
-    {
+    let shows = smallest_difference(parts.test.images.len(), settings.seeds);
+    let steps = steps * settings.seeds;
+    if tell(Event::Plan { tokens: &token_plan, dataset: &dataset, steps, shows }).is_break() {
         return Err(ExtractError::Stopped { done: token_plan.done, images: token_plan.images }.into());
     }
     let run = before.as_ref().map(|(_, run)| run);

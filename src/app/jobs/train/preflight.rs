@@ -10,6 +10,7 @@ use crate::app::jobs::extract::Plan;
 use crate::app::paths;
 use crate::model::data::{self, Dataset};
 use crate::model::probe::head::Dims;
+use crate::model::stats::CrossedMean;
 use crate::model::train::run::Selection;
 
 /// What a training comes to.
@@ -71,6 +72,21 @@ pub struct Cost {
     /// Steps and evaluations.
     pub training: Duration,
 }
+
+/// Share of the test images that one of two heads alone answers rightly: what is assumed before any is trained.
+const DISAGREEMENT: f64 = 0.1;
+
+/// The smallest difference of two heads' accuracies, in points, that a training could show on so many test images with so
+/// many seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13). What it rests on is in [`ASSUMED`].
+pub fn smallest_difference(images: usize, seeds: usize) -> f64 {
+    let points = CrossedMean::expected(images, seeds, DISAGREEMENT).detectable(0.8);
+    // Heads that differ by more than that share of images disagree on more of them, which goes by its root.
+    if points > 100.0 * DISAGREEMENT { (points.powi(2) / (100.0 * DISAGREEMENT)).min(100.0) } else { points }
+}
+
+/// What [`smallest_difference`] assumes, in words.
+pub const ASSUMED: &str = "at 80 % power, if one of two heads alone is right on a tenth of the test images; more where trainings \
+                           differ by themselves";
 
 /// Looks at dataset, backbone and disk; nothing is written and no image is decoded.
 ///

@@ -18,7 +18,7 @@ use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::intervention::{Intervention, InterventionError};
-use crate::model::explain::null_model::NullBands;
+use crate::model::explain::null_model::{MeanNull, NullBands, untrained_mean};
 use crate::model::explain::plan_of;
 use crate::model::explain::readout;
 use crate::model::grid::Grid;
@@ -66,6 +66,7 @@ pub struct Evaluator<'a> {
     known: Vec<u32>,
     nulls: &'a NullBands,
     bands: IndexMap<&'static str, (f64, f64)>,
+    mean_nulls: IndexMap<&'static str, MeanNull>,
     metrics: Option<MetricsSpec<'a>>,
     answers: Vec<Option<Answer>>,
     positions: Sums,
@@ -106,9 +107,8 @@ impl<'a> Evaluator<'a> {
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
         let known = classes(&probe, &asked)?;
         let router = probe.head().router().filter(|_| !change.unroutes());
-        let band = router.map(|router| nulls.band(router, tokens.grid()));
-        let bands = MEASURES.iter().map(|m| m.name).zip(band.iter().flat_map(|band| band.iter().copied()));
-        let bands = bands.collect();
+        let (bands, mean_nulls) =
+            router.map(|router| nulls.by_name(router, tokens.grid())).unwrap_or_default();
         let (images, classes, n) = (places.len(), asked.classes.len(), tokens.grid().len());
         Ok(Self {
             probe,
@@ -120,6 +120,7 @@ impl<'a> Evaluator<'a> {
             known,
             nulls,
             bands,
+            mean_nulls,
             metrics: None,
             answers: Vec::with_capacity(images),
             positions: Sums::new(classes, n),
@@ -264,6 +265,8 @@ impl<'a> Evaluator<'a> {
             mean: mean(&mut all.iter().map(|values| values[at]), all.len()),
             null: *null,
             untrained: mean(&mut fresh.iter().map(|one| one[at].mean), fresh.len()),
+            null_mean: self.mean_nulls.get(*name).map(|null| null.band(all.len())),
+            untrained_mean: Some(untrained_mean(&fresh, at)),
         };
         self.bands.iter().enumerate().map(measured).collect()
     }
@@ -309,6 +312,7 @@ impl<'a> Evaluator<'a> {
             predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),
             measures,
             nulls: self.bands,
+            mean_nulls: self.mean_nulls,
             positions: self.positions.mean(),
             weights: self.weights.mean(),
             asked: self.asked,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::removals::COLUMNS;
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
+use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
 
 /// How the names of its files end: by an earlier word for an evaluation, so that files keep their names.
@@ -41,6 +42,8 @@ pub(super) struct Stored {
     predicted: Vec<u32>,
     measures: IndexMap<String, Vec<Option<f32>>>,
     nulls: IndexMap<String, (f64, f64)>,
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    mean_nulls: IndexMap<String, MeanNull>,
     positions: Option<Maps>,
     weights: Option<Maps>,
 }
@@ -103,6 +106,11 @@ impl From<Evaluation> for Stored {
             predicted: evaluation.predicted,
             measures: evaluation.measures.iter().map(|(name, v)| ((*name).to_owned(), known(v))).collect(),
             nulls: evaluation.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
+            mean_nulls: evaluation
+                .mean_nulls
+                .iter()
+                .map(|(name, null)| ((*name).to_owned(), *null))
+                .collect(),
             positions: evaluation.positions.map(maps),
             weights: evaluation.weights.map(maps),
         }
@@ -143,6 +151,8 @@ impl TryFrom<Stored> for Evaluation {
         let measures = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
         let named = stored.nulls.into_iter().map(|(name, band)| Ok((measure(&name)?, band)));
         let nulls = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
+        let named = stored.mean_nulls.into_iter().map(|(name, null)| Ok((measure(&name)?, null)));
+        let mean_nulls = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
         let Stored { dataset, split, classes, images, class, .. } = stored;
         Ok(Self {
             asked: Arc::new(EvalSet { dataset, split, classes, images, class }),
@@ -154,6 +164,7 @@ impl TryFrom<Stored> for Evaluation {
             predicted: stored.predicted,
             measures,
             nulls,
+            mean_nulls,
             positions,
             weights,
         })
@@ -182,6 +193,7 @@ mod tests {
             predicted: vec![1, OTHER],
             measures: IndexMap::from([(CONFIDENCE, vec![0.1, f32::NAN]), ("rank_coverage", vec![0.6, 0.7])]),
             nulls: IndexMap::from([("rank_coverage", (0.5, 0.65))]),
+            mean_nulls: IndexMap::from([("rank_coverage", MeanNull { mean: 0.6, reach: 0.07, draws: 64 })]),
             positions: Some(ClassMaps { values: vec![0.1, 0.9, f32::NAN, f32::NAN], counts: vec![1, 0] }),
             weights: None,
         }
@@ -197,6 +209,12 @@ mod tests {
             (&read.asked, &read.predicted, &read.nulls, &read.change),
             (&evaluation.asked, &evaluation.predicted, &evaluation.nulls, &evaluation.change)
         );
+        assert_eq!(read.mean_nulls, evaluation.mean_nulls);
+        // A file of an earlier program knows a single image alone, and stays as it is.
+        let from = text.find(",\"mean_nulls\"").unwrap();
+        let to = from + text[from..].find("}}").unwrap() + 2;
+        let earlier = text[..from].to_owned() + &text[to..];
+        assert_eq!(Evaluation::from_json(&earlier).unwrap().to_json().unwrap(), earlier);
         assert!(read.measures[CONFIDENCE][1].is_nan() && read.positions.unwrap().values[3].is_nan());
     }
 

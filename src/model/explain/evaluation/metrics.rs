@@ -37,6 +37,13 @@ pub struct Measured {
     pub null: (f64, f64),
     /// Mean over untrained scorers and some of the images.
     pub untrained: f64,
+    /// 5th and 95th percentile that random scores give for the mean over the images. Earlier programs knew that of a single
+    /// image alone.
+    #[serde(default)]
+    pub null_mean: Option<(f64, f64)>,
+    /// The same of untrained scorers, each of which reads all of some of the images.
+    #[serde(default)]
+    pub untrained_mean: Option<(f64, f64)>,
 }
 
 /// What came out.

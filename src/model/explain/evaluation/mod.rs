@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use self::file::Stored;
 pub use self::file::{ENDING, FileError};
 pub use self::summary::{ClassRow, Confusion, spearman};
+use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
 
 /// The class of an image that a probe took for something the dataset does not know.
@@ -69,6 +70,8 @@ pub struct Evaluation {
     /// 5th and 95th percentile that chance gives for a single image, by measure, where it says
     /// something.
     pub nulls: IndexMap<&'static str, (f64, f64)>,
+    /// What chance gives for the mean over any number of images, by measure. Earlier programs did not keep it.
+    pub mean_nulls: IndexMap<&'static str, MeanNull>,
     /// Where tokens came in the order, 0 the first and 1 the last: the mean over the images of every
     /// class. Absent where there is no single order.
     pub positions: Option<ClassMaps>,

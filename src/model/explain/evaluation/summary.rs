@@ -12,6 +12,8 @@ pub struct ClassRow {
     pub class: usize,
     /// How many images have a number.
     pub count: usize,
+    /// Their mean.
+    pub mean: f64,
     /// 5th, 25th, 50th, 75th and 95th percentile.
     pub quantiles: [f64; 5],
 }
@@ -48,7 +50,8 @@ impl Evaluation {
         }
         let row = |(class, values): (usize, Vec<f64>)| {
             let quantiles = quantiles(&values, [0.05, 0.25, 0.5, 0.75, 0.95]);
-            ClassRow { class, count: values.len(), quantiles }
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            ClassRow { class, count: values.len(), mean, quantiles }
         };
         of.into_iter().enumerate().filter(|(_, values)| !values.is_empty()).map(row).collect()
     }
@@ -126,6 +129,7 @@ mod tests {
             predicted: vec![0, 1, 1, OTHER, OTHER],
             measures: IndexMap::from(columns),
             nulls: IndexMap::new(),
+            mean_nulls: IndexMap::new(),
             positions: None,
             weights: None,
         }
@@ -140,7 +144,7 @@ mod tests {
         assert_eq!((confusion.total(0), confusion.count(1, 2)), (2, 1));
         let rows = evaluation.by_class(CONFIDENCE);
         assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
-        assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6);
+        assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6 && (rows[0].mean - 0.85).abs() < 1e-6);
         assert_eq!(evaluation.predicted_name(3), "another class");
         assert_eq!(evaluation.right(4), None);
     }

@@ -1,5 +1,6 @@
-//! One measure over the images of every class: median as a dot, the middle half as a bar, the middle
-//! nine tenths as a line; behind them what chance gives for a single image (5th to 95th percentile).
+//! One measure over the images of every class: mean as a dot, the middle half as a bar, the middle
+//! nine tenths as a line; behind them what chance gives for the mean of as many images (5th to 95th percentile), of
+//! evaluations by earlier programs that of a single one.
 
 use super::{ClassSort, Control, Overview, Picked, View, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
@@ -17,7 +18,7 @@ const MARGINS_PT: f32 = 38.0;
 
 pub struct ClassDiagnostics;
 
-/// The classes that are drawn: of too many the highest and the lowest medians.
+/// The classes that are drawn: of too many the highest and the lowest means.
 struct Rows {
     rows: Vec<ClassRow>,
     /// Where others lie between two of them, and how many.
@@ -31,7 +32,7 @@ fn rows(view: View<'_>) -> Rows {
     let names = &evaluation.asked.classes;
     let mut rows = evaluation.by_class(measure(evaluation, &choice.measure));
     rows.retain(|row| choice.classes.finds(&names[row.class]));
-    rows.sort_by(|a, b| b.quantiles[2].total_cmp(&a.quantiles[2]).then(a.class.cmp(&b.class)));
+    rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.class.cmp(&b.class)));
     let mut place = vec![0; names.len()];
     rows.iter().enumerate().for_each(|(at, row)| place[row.class] = at);
     let middle = rows.len().saturating_sub(1) as f64 / 2.0;
@@ -57,7 +58,7 @@ impl Overview for ClassDiagnostics {
         Info {
             id: "class_diagnostics",
             title: "By class",
-            about: "A measure over the images of every class, beside what chance gives for one image",
+            about: "A measure over the images of every class, beside what chance gives for their mean",
             tab: TabGroup::Classes.tab(),
         }
     }
@@ -84,16 +85,24 @@ impl Overview for ClassDiagnostics {
             return Err(Empty(format!("No image has a {}", label(name).to_lowercase())));
         }
         let mut scene = Scene::new(size.width, size.height, "Measure by class", theme.background);
-        let null = evaluation.nulls.get(name).copied();
-        let ends = rows.iter().flat_map(|row| [row.quantiles[0], row.quantiles[4]]);
-        let (lo, hi) = extent(ends.chain(null.into_iter().flat_map(|(a, b)| [a, b]))).unwrap_or((0.0, 1.0));
+        let of_means = evaluation.mean_nulls.get(name);
+        let null = |row: &ClassRow| match of_means {
+            Some(null) => Some(null.band(row.count)),
+            None => evaluation.nulls.get(name).copied(),
+        };
+        let ends = rows.iter().flat_map(|row| {
+            let (low, high) = null(row).unwrap_or((row.mean, row.mean));
+            [row.quantiles[0], row.quantiles[4], low, high]
+        });
+        let (lo, hi) = extent(ends).unwrap_or((0.0, 1.0));
         let mut key = vec![
-            (Mark::Dot(theme.series(0)), "Median"),
+            (Mark::Dot(theme.series(0)), "Mean"),
             (Mark::Patch(theme.series(0)), "Middle half"),
             (Mark::Line(Stroke::new(theme.line, theme.series(0))), "5 to 95 % of images"),
         ];
-        if null.is_some() {
-            key.push((Mark::Patch(theme.band), "Chance for one image"));
+        if evaluation.nulls.contains_key(name) {
+            let text = if of_means.is_some() { "Chance for the mean" } else { "Chance for one image" };
+            key.push((Mark::Patch(theme.band), text));
         }
         key.extend(note.iter().map(|note| (Mark::None, note.as_str())));
         let below = legend::above(&mut scene, theme, size, &key);
@@ -102,18 +111,24 @@ impl Overview for ClassDiagnostics {
         // The last number may stand half beyond its axis.
         let chart = RowChart::new(below, axis, &names, (0.32, 8.0), theme);
         let frame = &chart.frame;
-        if let Some(null) = null {
-            frame.band(&mut scene, null, theme.band);
-        }
         let step = chart.step;
         let thick = (step * 0.42).min(4.4);
         let color = theme.series(0);
         for (at, row) in rows.iter().enumerate() {
             let y = chart.name(&mut scene, theme, at, names[at]);
-            let [p5, p25, p50, p75, p95] = row.quantiles.map(|v| frame.x(v));
+            let [p5, p25, _, p75, p95] = row.quantiles.map(|v| frame.x(v));
+            if let Some((low, high)) = null(row) {
+                let (low, high) = (frame.x(low), frame.x(high));
+                scene.fill(Box2::new(low, y - step / 2.0, (high - low).max(1.0), step), theme.band);
+            }
             scene.line(vec![[p5, y], [p95, y]], Stroke::new(theme.line, color));
             scene.fill(Box2::new(p25, y - thick / 2.0, (p75 - p25).max(0.5), thick), color.alpha(0.55));
-            scene.dot([p50, y], (thick * 0.55).max(1.5), color, Some(Stroke::new(0.7, theme.ground)));
+            scene.dot(
+                [frame.x(row.mean), y],
+                (thick * 0.55).max(1.5),
+                color,
+                Some(Stroke::new(0.7, theme.ground)),
+            );
             scene.target(Box2::new(0.0, y - step / 2.0, size.width, step), Identity::Item(row.class));
         }
         if let Some((at, left_out)) = gap {
@@ -131,7 +146,10 @@ impl Overview for ClassDiagnostics {
         let (evaluation, name) = (view.evaluation, measure(view.evaluation, &view.choice.measure));
         let rows = evaluation.by_class(name);
         let quantile = |at: usize| rows.iter().map(move |row| row.quantiles[at]);
-        let null = evaluation.nulls.get(name).copied().unwrap_or((f64::NAN, f64::NAN));
+        let none = (f64::NAN, f64::NAN);
+        let null = evaluation.nulls.get(name).copied().unwrap_or(none);
+        let of_means = evaluation.mean_nulls.get(name);
+        let of_mean = |row: &ClassRow| of_means.map_or(none, |null| null.band(row.count));
         Table::default()
             .words("class", rows.iter().map(|row| evaluation.asked.classes[row.class].clone()))
             .words("measure", rows.iter().map(|_| name.to_owned()))
@@ -143,6 +161,9 @@ impl Overview for ClassDiagnostics {
             .numbers("p95", quantile(4))
             .numbers("null_p05", rows.iter().map(|_| null.0))
             .numbers("null_p95", rows.iter().map(|_| null.1))
+            .numbers("mean", rows.iter().map(|row| row.mean))
+            .numbers("mean_null_p05", rows.iter().map(|row| of_mean(row).0))
+            .numbers("mean_null_p95", rows.iter().map(|row| of_mean(row).1))
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {

@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
 use crate::app::format;
-use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
+use crate::app::jobs::train::{ASSUMED, Estimate, Preflight, TrainSettings, smallest_difference};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, placeholder};
@@ -69,7 +69,13 @@ fn ready(
     ui.label(RichText::new(format!("{} through {}", preflight.dataset, preflight.backbone)).heading());
     ui.add_space(6.0);
     Grid::new("plan").num_columns(2).spacing([16.0, 9.0]).min_col_width(92.0).show(ui, |ui| {
-        for (name, first, second) in rows(draft, preflight, estimate, timing) {
+        // Some milliseconds: once for every number of images and seeds.
+        let numbers = (preflight.test, draft.seeds);
+        let shows = ui.data_mut(|data| {
+            let id = egui::Id::unique(("smallest difference", numbers));
+            *data.get_temp_mut_or_insert_with(id, || smallest_difference(numbers.0, numbers.1))
+        });
+        for (name, first, second) in rows(draft, preflight, estimate, timing, shows) {
             ui.with_layout(egui::Layout::left_to_right(egui::Align::Min), |ui| ui.weak(name));
             ui.vertical(|ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
@@ -106,6 +112,7 @@ fn rows(
     preflight: &Preflight,
     estimate: Option<Estimate>,
     timing: bool,
+    shows: f64,
 ) -> Vec<(&'static str, String, String)> {
     let steps = preflight.steps(draft);
     let grid = preflight.dims.grid;
@@ -167,6 +174,7 @@ fn rows(
                 s(draft.seeds)
             ),
         ),
+        ("Can show", format!("Differences of {shows:.1} points or more"), sentence(ASSUMED)),
         (
             "Tokens",
             format!(

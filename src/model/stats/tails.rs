@@ -1,0 +1,92 @@
+//! Tails of the normal distribution and of Student's t, and what a test by t could find.
+
+/// The probability that a standard normal draw is at least `z`, to 1e-14: Marsaglia's series near 0, a continued
+/// fraction in the tail.
+pub fn normal_tail(z: f64) -> f64 {
+    let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    if z.abs() < 3.0 {
+        let (mut sum, mut term, mut k) = (0.0, z, 1.0);
+        while sum + term != sum {
+            sum += term;
+            k += 2.0;
+            term *= z * z / k;
+        }
+        return 0.5 - density * sum;
+    }
+    let fraction = (1..=120).rev().fold(z.abs(), |below, k| z.abs() + f64::from(k) / below);
+    if z > 0.0 { density / fraction } else { 1.0 - density / fraction }
+}
+
+/// The probability that a draw from Student's t distribution with `df` degrees of freedom is at least `t`, to four digits:
+/// with `t = sqrt(df) tan(angle)` it is the share of `cos(angle)^(df - 1)` that lies beyond.
+pub fn student_tail(t: f64, df: f64) -> f64 {
+    const STEPS: usize = 1024;
+    if df > 1e5 {
+        return normal_tail(t);
+    }
+    // Simpson's rule from an angle to the end.
+    let beyond = |from: f64| {
+        // Beyond 40 deviations there is nothing.
+        let step = (std::f64::consts::FRAC_PI_2 - from).min(40.0 / df.sqrt()) / STEPS as f64;
+        let at = |i: usize| (from + i as f64 * step).cos().max(0.0).powf(df - 1.0);
+        let inner: f64 = (1..STEPS).map(|i| if i % 2 == 1 { 4.0 * at(i) } else { 2.0 * at(i) }).sum();
+        (at(0) + inner + at(STEPS)) * step / 3.0
+    };
+    let tail = 0.5 * beyond((t.abs() / df.sqrt()).atan()) / beyond(0.0);
+    if t < 0.0 { 1.0 - tail } else { tail }
+}
+
+/// The number that a share `tail`, below a half, of draws from Student's t distribution exceeds.
+pub fn student_quantile(tail: f64, df: f64) -> f64 {
+    below(tail, |t| student_tail(t, df))
+}
+
+/// Where what falls from `0` on comes to `value`, at most a million.
+pub(super) fn below(value: f64, falls: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while falls(high) > value && high < 1e6 {
+        high *= 2.0;
+    }
+    for _ in 0..40 {
+        let middle = 0.5 * (low + high);
+        if falls(middle) > value { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// What divides a normal draw to make it one of Student's t, `sqrt(chi squared / df)`: values and their probabilities, by
+/// Simpson's rule over so many steps (even).
+pub(super) fn scales(df: f64, steps: usize) -> impl Iterator<Item = (f64, f64)> {
+    let width = 10.0 / (2.0 * df).sqrt();
+    let from = (1.0 - width).max(0.0);
+    let step = (1.0 + width - from) / steps as f64;
+    let at = move |i: usize| {
+        let scale = (from + i as f64 * step).max(1e-9);
+        let simpson = if i == 0 || i == steps { 1.0 } else { 2.0 + 2.0 * (i % 2) as f64 };
+        // A density that is 1 at 1.
+        (scale, simpson * ((df - 1.0) * scale.ln() + 0.5 * df * (1.0 - scale * scale)).exp())
+    };
+    let all: f64 = (0..=steps).map(|i| at(i).1).sum();
+    (0..=steps).map(move |i| (at(i).0, at(i).1 / all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_normal_tail_is_that_of_tables() {
+        for (z, p) in [
+            (0.0, 0.5),
+            (1.0, 0.158_655_253_931_457_05),
+            (-1.0, 0.841_344_746_068_542_9),
+            (2.999, 0.001_354_336_533_727_105_7),
+            (3.001, 0.001_345_472_825_084_965_3),
+            (6.0, 9.865_876_450_376_946e-10),
+            (-6.0, 1.0 - 9.865_876_450_376_946e-10),
+        ] {
+            assert!((normal_tail(z) - p).abs() < 1e-12 * p, "{z}: {}", normal_tail(z));
+        }
+        assert!((normal_tail(1.0) + normal_tail(-1.0) - 1.0).abs() < 1e-15);
+    }
+}
