@@ -5,6 +5,7 @@
 //! [`probe::head_output::HeadOutput`]; [`explain`] works out what it means, and [`trace`] carries it to whoever
 //! draws.
 
+pub mod attribution;
 pub mod backbone;
 pub mod data;
 pub mod device;

@@ -4,6 +4,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use super::attribution::{Attributed, Attribution, AttributionSet};
 use super::grid::Grid;
 pub use super::reading::{Reading, slug};
 
@@ -215,6 +216,9 @@ pub struct Trace {
     /// Whether the order matters; absent from traces of programs that did not ask.
     #[serde(default)]
     pub order_test: Option<OrderTest>,
+    /// What methods of attribution found, as far as they were asked for the class of the evidence.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub attributions: IndexMap<Attribution, Attributed>,
 }
 
 /// An RGB picture on the host.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::model::trace::{Reference, Trace};
+use crate::model::trace::{Attribution, Reference, Trace};
 use crate::viz::draw::number;
 use crate::viz::{Empty, Figure, Subtractable};
 
@@ -41,6 +41,13 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     made.evidence.position_raster = evidence(&a.position_raster, &b.position_raster);
     made.evidence.proxy = evidence(&a.proxy, &b.proxy);
     made.evidence.proxy_raster = evidence(&a.proxy_raster, &b.proxy_raster);
+    for (method, found) in &mut made.attributions {
+        let tokens = [Some(&*found), reference.attributions.get(method)]
+            .map(|of| of?.token().ok().map(<[f32]>::to_vec));
+        let [own, other] = tokens;
+        let apart = if same || *method == Attribution::Rollout { minus(&own, &other) } else { None };
+        *found = apart.ok_or_else(|| "The other of the two has none for this class".to_owned()).into();
+    }
     if made.evidence.token.is_none() {
         let why =
             if same { "One of the two has no exact evidence" } else { "The evidence is for another class" };
@@ -93,7 +100,7 @@ pub fn value(trace: &Trace, v: f64) -> String {
 mod tests {
     use super::*;
     use crate::model::grid::Grid;
-    use crate::model::trace::{Evidence, Picture, Reading, Routing};
+    use crate::model::trace::{Attributed, Evidence, Picture, Reading, Routing};
     use crate::viz::figures::photo::Photo;
     use crate::viz::figures::token_map::TokenMap;
 
@@ -129,6 +136,7 @@ mod tests {
             diagnostics: Default::default(),
             minus: None,
             order_test: None,
+            attributions: Default::default(),
         }
     }
 
@@ -149,8 +157,26 @@ mod tests {
         let other = trace(0, [1.0, 1.0], [2.0, 0.0]);
         let made = subtract(&a, &other).expect("weights have no class");
         assert!(made.evidence.token.is_none() && made.evidence.why_none.is_some());
-        assert!(shown(&TokenMap, &a, &other).is_err() && shown(&Photo, &a, &other).is_ok());
-        assert!(other_class(&TokenMap, &a, &other) && !other_class(&Photo, &a, &other));
-        assert!(!other_class(&TokenMap, &a, &b));
+        assert!(shown(&TokenMap(None), &a, &other).is_err() && shown(&Photo, &a, &other).is_ok());
+        assert!(other_class(&TokenMap(None), &a, &other) && !other_class(&Photo, &a, &other));
+        assert!(!other_class(&TokenMap(None), &a, &b));
+    }
+    #[test]
+    fn attributions_are_subtracted_where_both_have_them_for_one_class() {
+        let found = |token: [f32; 2]| Attributed::from(Ok(token.to_vec()));
+        let with = |class: usize, methods: &[(Attribution, [f32; 2])]| {
+            let attributions = methods.iter().map(|(method, token)| (*method, found(*token))).collect();
+            Trace { attributions, ..trace(class, [0.0; 2], [0.0; 2]) }
+        };
+        let [gradient, rollout] = [Attribution::Gradient, Attribution::Rollout];
+        let own =
+            with(0, &[(gradient, [3.0, 1.0]), (rollout, [0.5, 0.25]), (Attribution::Integrated, [1.0; 2])]);
+        let other = |class| with(class, &[(gradient, [1.0, 1.5]), (rollout, [0.25, 0.5])]);
+        let made = subtract(&own, &other(0)).expect("one grid");
+        assert_eq!(made.attributions[&gradient], found([2.0, -0.5]));
+        assert!(made.attributions[&Attribution::Integrated].token().is_err(), "the other has none");
+        let made = subtract(&own, &other(1)).expect("one grid");
+        assert!(made.attributions[&gradient].token().is_err(), "another class");
+        assert_eq!(made.attributions[&rollout], found([0.25, -0.25]));
     }
 }

@@ -17,7 +17,7 @@ pub use figures::{FIGURES, find};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::trace::{Routing, Trace};
+use crate::model::trace::{Attribution, Routing, Trace};
 use draw::{Hover, Keys, Map, Readout, Scene, Table, Theme, playhead};
 
 /// One column of a two-column page, 85 mm, in points.
@@ -157,6 +157,8 @@ pub enum TabGroup {
     Routing,
     /// A page of its own.
     Page,
+    /// Nowhere, until it is opened: then beside evidence by position.
+    Asked,
 }
 
 /// Where a pane stands at first: its group, and whether it is the tab in front there. The others follow
@@ -234,6 +236,11 @@ pub trait Figure: Sync {
     /// The scale its values are on, where traces may differ in that: those of one scale share their limits.
     fn scale(&self, _trace: &Trace) -> &'static str {
         ""
+    }
+
+    /// The method of attribution it shows, which is computed where it is asked for.
+    fn attribution(&self) -> Option<Attribution> {
+        None
     }
 
     /// Whether it names classes, so that the true one belongs beside it.

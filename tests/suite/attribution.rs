@@ -1,17 +1,28 @@
 //! Attribution baselines against float64 PyTorch (`tests/reference/heads.py`), against exact evidence, and rollout against
 //! the attention transformers gives (`tests/reference/backbones.py`).
 
+use std::fs;
+use std::path::Path;
+
 use burn::tensor::Device;
+use ndarray::ArrayD;
+use serde_json::Value;
+use ssmprobe::app::jobs::{Compute, Event, Request};
+use ssmprobe::app::state::command::Command;
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::{Backbone, BackboneError};
 use ssmprobe::model::explain::attribution::{gradient, integrated};
 use ssmprobe::model::explain::evidence::exact;
+use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::{Attribution, AttributionSet, Trace};
 
 use crate::backbones::{CASES, difference, fixtures, image, read};
 use crate::close::{assert_close, distance};
 use crate::heads::{assert_near, each_case, largest, values_in};
+use crate::npz;
+use crate::window::{Window, good};
 
 /// The class that the reference asks of each image.
 const ASKED: [usize; 3] = [2, 0, 4];
@@ -135,4 +146,133 @@ fn rollout_lies_as_the_tokens_are_handed_out() {
     let expected: Vec<f32> = order.permutation(kept.len(), &pixels).into_iter().map(|i| kept[i]).collect();
     assert_ne!(kept, expected);
     assert_eq!(shuffled, expected);
+}
+
+#[test]
+fn inspect_writes_what_was_asked() {
+    let out = tempfile::tempdir().expect("a folder");
+    let fixture =
+        |path: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path);
+    let inspect = |more: &[&str]| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        command.args(["inspect", "--device", "cpu", "--null-draws", "16", "--save-tokens"]);
+        command.arg("--backbone").arg(fixture("backbone")).arg("--probe").arg(fixture("probes"));
+        command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(out.path()).args(more);
+        command
+    };
+    inspect(&[
+        "--attributions",
+        "gradient,integrated",
+        "rollout",
+        "--reading",
+        "as-trained",
+        "random-order=1",
+    ])
+    .assert()
+    .success();
+    let mut readings = [0, 0];
+    for entry in fs::read_dir(out.path().join("one")).expect("results") {
+        let path = entry.expect("a file").path();
+        let Some(stem) = path.to_string_lossy().strip_suffix(".json").map(str::to_owned) else { continue };
+        let document: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+        let found = npz::read(fs::File::open(format!("{stem}.npz")).expect("a file")).expect("an archive");
+        let array = |name: &str| -> Option<ArrayD<f32>> {
+            found.get(name).map(|npy| npz::array(npy).expect("numbers"))
+        };
+        let said = |method: &str| &document["attributions"][method];
+        let values =
+            |name: &str| array(name).map(|array| array.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>());
+        let flows = values("rollout").expect("a rollout");
+        assert_close(&stem, flows.iter().sum::<f64>(), said("rollout")["sum"].as_f64().expect("a sum"), 1e-9);
+        let trained = document["reading"] == "as trained";
+        readings[usize::from(trained)] += 1;
+        if !trained || document["head"] == "cls" {
+            for method in ["gradient", "integrated"] {
+                let why = said(method)["none"].as_str().expect("a reason");
+                let expected = if trained { "CLS token alone" } else { "this reading has another" };
+                assert!(why.contains(expected) && values(method).is_none(), "{stem}: {why}");
+            }
+            continue;
+        }
+        let probe = Probe::load(
+            fixture("probes")
+                .join(document["probe"].as_str().map(Path::new).and_then(Path::file_name).expect("a name")),
+        )
+        .expect("a probe");
+        let (patches, cls) = (array("tokens").expect("tokens"), array("cls"));
+        let side = |name: &str| document["grid"][name].as_u64().expect("a side") as usize;
+        let tokens = Tokens {
+            grid: Grid::new(side("rows"), side("cols")),
+            width: patches.shape()[1],
+            cls: cls.map(|cls| cls.iter().copied().collect()),
+            registers: Vec::new(),
+            patches: patches.iter().copied().collect(),
+        };
+        let class = document["class"]["index"].as_u64().expect("a class") as usize;
+        let own = gradient(&probe, &tokens, class, 0).expect("a gradient");
+        assert_near(&stem, &values("gradient").expect("a gradient"), &own, 1e-6);
+        let way = integrated(&probe, &tokens, class, 0).expect("integrated gradients");
+        assert_near(&stem, &values("integrated").expect("integrated gradients"), &way.token, 1e-6);
+        let error = said("integrated")["completeness_error"].as_f64().expect("an error");
+        assert_close(&stem, error, way.completeness_error, 1e-9);
+    }
+    assert!(readings.iter().all(|count| *count > 3), "{readings:?}");
+    let refused = inspect(&["--attributions", "saliency"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("gradient, integrated, rollout"), "{said}");
+}
+
+/// Answers with no more attributions than were asked for.
+fn answered(request: Request) -> Vec<Event> {
+    let asked = match &request {
+        Request::Compute(_, Compute::Explain(look)) => look.settings.attributions,
+        _ => AttributionSet::default(),
+    };
+    let mut events = good(request);
+    for event in &mut events {
+        let Event::Explained { seen, .. } = event else { continue };
+        for trace in seen.iter_mut().filter_map(|answer| answer.result.as_mut().ok()) {
+            let mut own = Trace::clone(trace);
+            own.attributions.retain(|method, _| asked.contains(*method));
+            *trace = own.into();
+        }
+    }
+    events
+}
+
+#[test]
+fn a_pane_offers_to_compute_what_nobody_asked_for() {
+    let mut window = Window::new();
+    window.open();
+    window.answer_with(answered);
+    window.harness.state_mut().window.show("gradient");
+    window.harness.run();
+    assert!(window.has("differs from exact evidence by the routing's own gradient"));
+    window.click("Compute gradient × token");
+    assert!(window.has("Computing…") && window.idle());
+    window.answer_with(answered);
+    let found = |window: &Window| -> Vec<Attribution> {
+        let columns = &window.harness.state().state.columns;
+        let trace = columns.values().find_map(|column| column.shown.trace()).expect("a trace");
+        trace.attributions.keys().copied().collect()
+    };
+    assert_eq!(found(&window), [Attribution::Gradient]);
+    assert!(window.has("For every image") && !window.has("Computing…"));
+    window.click("For every image");
+    window.answer_with(answered);
+    assert_eq!(found(&window), []);
+    assert!(window.has("Compute gradient × token"));
+    // The gallery's many images show none, and nothing is computed of them.
+    window.click("Compute gradient × token");
+    window.answer_with(answered);
+    let app = window.harness.state_mut();
+    let column = *app.state.columns.keys().next().expect("a column");
+    let all = app.state.library.images.keys().map(|image| (column, *image)).collect();
+    app.dispatch(Command::ShowSheet(all));
+    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let many = asked.into_iter().find_map(|request| match request {
+        Request::Compute(_, Compute::ExplainMany(look)) => Some(look.settings.attributions),
+        _ => None,
+    });
+    assert_eq!((many, found(&window)), (Some(AttributionSet::default()), vec![Attribution::Gradient]));
 }

@@ -247,7 +247,11 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     for (arguments, code, words) in [
         (["photo", "3"], 2, "--against 3: give a column from 1 to 2, or a file"),
         (["photo", "none.json"], 1, "cannot read none.json"),
-        (["assignment", "1"], 1, "--against goes with photo, token_map, evidence"),
+        (
+            ["assignment", "1"],
+            1,
+            "--against goes with photo, token_map, gradient, integrated, rollout, evidence",
+        ),
     ] {
         let [figure, against] = arguments;
         let traces = ["--trace", "sinkhorn.json", "--trace", "softsort.json", "--out", "c.svg"];

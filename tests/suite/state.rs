@@ -99,6 +99,7 @@ pub(super) fn trace(image: &str) -> Trace {
         diagnostics: IndexMap::new(),
         minus: None,
         order_test: None,
+        attributions: Default::default(),
     }
 }
 

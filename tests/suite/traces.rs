@@ -4,8 +4,8 @@
 use indexmap::IndexMap;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{
-    Diagnostic, Evidence, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast, OrderTest, Picture,
-    Prediction, Reading, Reassigned, Routing, Trace,
+    Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast,
+    OrderTest, Picture, Prediction, Reading, Reassigned, Routing, Trace,
 };
 
 /// Patches a side.
@@ -174,6 +174,7 @@ fn base(head: &str) -> Trace {
         diagnostics: IndexMap::new(),
         minus: None,
         order_test: None,
+        attributions: Default::default(),
     }
 }
 
@@ -194,6 +195,11 @@ fn planned(head: &str, plan: &[f64], scores: &[f64]) -> Trace {
     };
     let weighed = |a: &[f64], b: &[f64]| narrow(&a.iter().zip(b).map(|(a, b)| a * b).collect::<Vec<_>>());
     let mut trace = base(head);
+    let found = |factor: f64| Attributed::Found {
+        token: voices.iter().map(|v| (factor * v) as f32).collect(),
+        completeness_error: None,
+    };
+    trace.attributions = Attribution::ALL.into_iter().zip([0.8, 0.7, 0.01].map(found)).collect();
     trace.scores = Some(narrow(scores));
     trace.routing = Routing::Plan(Matrix { rows: N, cols: N, data: narrow(plan) });
     trace.kernel = Some(Matrix { rows: N, cols: 1, data: narrow(&kernel) });

@@ -23,7 +23,7 @@ use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::data::ImageSource;
 use ssmprobe::model::device;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::trace::{Routing, Trace};
+use ssmprobe::model::trace::{Attribution, Routing, Trace};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -162,6 +162,7 @@ fn a_window_sees_what_inspect_writes() {
     inspect.args(["inspect", "--device", "cpu", "--save-traces", "--null-draws", &DRAWS.to_string()]);
     inspect.arg("--backbone").arg(fixture("backbone")).arg("--out").arg(out.path());
     inspect.arg("--image").arg(fixture("images/one.png")).arg("--probe").args(probe_files());
+    inspect.args(["--attributions", "gradient,integrated,rollout"]);
     inspect.assert().success();
 
     let mut desk = Desk::new(WorkerEnv::default());
@@ -184,6 +185,14 @@ fn a_window_sees_what_inspect_writes() {
             desk.worker.send_all(state.dispatch(Command::AddColumn { probe: id, image: None, change }));
         }
     }
+    settle(&mut desk, &mut state);
+    let none = |state: &State| {
+        state.columns.values().all(|c| c.shown.trace().is_some_and(|t| t.attributions.is_empty()))
+    };
+    assert!(none(&state), "attributions that nobody asked for");
+    let attributions = Attribution::ALL.to_vec().into();
+    desk.worker
+        .send_all(state.dispatch(Command::SetExplainSettings(ExplainSettings { attributions, ..draws })));
     settle(&mut desk, &mut state);
     assert_eq!(state.columns.len(), probe_files().len());
     assert_eq!(state.library.images.len(), 3);

@@ -13,11 +13,12 @@ use super::{BackboneId, ColumnId, JobError, ProbeId, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::ImageSource;
+use crate::model::explain::attribution::attribute;
 use crate::model::explain::by_hand::HandReading;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{self, NullBands};
 use crate::model::explain::{Question, explain_by_hand, prepare_nulls};
-use crate::model::trace::Trace;
+use crate::model::trace::{Attribution, AttributionSet, Trace};
 
 /// Images in one forward pass.
 const BATCH: usize = 16;
@@ -74,11 +75,22 @@ pub struct ExplainSettings {
     pub null_draws: usize,
     /// Seed of null bands, of untrained scorers, and of what is changed to measure stability.
     pub seed: u64,
+    /// Methods of attribution that are computed besides.
+    #[serde(skip_serializing_if = "AttributionSet::is_empty")]
+    pub attributions: AttributionSet,
 }
 
 impl Default for ExplainSettings {
     fn default() -> Self {
-        Self { rho: None, null_draws: null_model::DRAWS, seed: 0 }
+        let attributions = AttributionSet::default();
+        Self { rho: None, null_draws: null_model::DRAWS, seed: 0, attributions }
+    }
+}
+
+impl ExplainSettings {
+    /// The same without attributions: for many images at once, which show none.
+    pub fn without_attributions(self) -> Self {
+        Self { attributions: AttributionSet::default(), ..self }
     }
 }
 
@@ -153,12 +165,13 @@ fn read(
     let Some(open) = backbones.get(&backbone) else { return Ok(()) };
     let mut fresh = Vec::new();
     let mut met = HashSet::new();
+    let rollout = spec.settings.attributions.contains(Attribution::Rollout);
     let own = spec.asked.iter().filter(|asked| asked.backbone == backbone);
     for ExplainItem { image, .. } in own.filter(|asked| met.insert(&asked.image)) {
         let known = match Key::new(&open.key, image) {
             Ok(key) => match memory.get(&key) {
-                Some(known) => Ok(known),
-                None => {
+                Some(known) if known.rollout.is_some() || !rollout => Ok(known),
+                _ => {
                     fresh.push((image, key));
                     continue;
                 }
@@ -186,7 +199,9 @@ fn read(
         let read = reader.read(prepared, |error| Ok::<_, JobError>(UserError::from_error(error)))?;
         for ((place, key), read) in files.iter().zip(read) {
             let known = read.map(|(tokens, pixels)| {
-                let known = Arc::new(CachedTokens { tokens, seen: reader.preprocessor.seen(&pixels) });
+                let rollout = reader.rollout(spec.settings.attributions, &pixels);
+                let seen = reader.preprocessor.seen(&pixels);
+                let known = Arc::new(CachedTokens { tokens, seen, rollout });
                 memory.put(key.clone(), known.clone());
                 known
             });
@@ -230,7 +245,12 @@ impl Shared<'_> {
             tokens_changed,
             top: TOP,
         };
-        explain_by_hand(&loaded.probe, asked.change.clone(), &known.tokens, known.seen.clone(), question)
-            .map_err(UserError::from_error)
+        let (change, tokens) = (&asked.change, &known.tokens);
+        let (mut trace, by_hand) =
+            explain_by_hand(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
+                .map_err(UserError::from_error)?;
+        let (methods, rollout) = (spec.settings.attributions, known.rollout.as_ref());
+        attribute(&mut trace, (&loaded.probe, change), tokens, asked.draw, methods, rollout);
+        Ok((trace, by_hand))
     }
 }

@@ -14,12 +14,15 @@ use crate::model::trace::Picture;
 pub(super) struct CachedTokens {
     pub(super) tokens: Tokens,
     pub(super) seen: Picture,
+    /// Attention rollout of the image, or why there is none; absent where nobody asked.
+    pub(super) rollout: Option<Result<Vec<f32>, String>>,
 }
 
 impl CachedTokens {
     fn bytes(&self) -> usize {
         let Tokens { cls, registers, patches, .. } = &self.tokens;
-        let numbers = cls.as_ref().map_or(0, Vec::len) + registers.len() + patches.len();
+        let rollout = self.rollout.iter().flatten().map(Vec::len).sum::<usize>();
+        let numbers = cls.as_ref().map_or(0, Vec::len) + registers.len() + patches.len() + rollout;
         numbers * size_of::<f32>() + self.seen.rgb.len()
     }
 }
@@ -92,7 +95,7 @@ mod tests {
             registers: Vec::new(),
             patches: vec![0.0; n],
         };
-        Arc::new(CachedTokens { tokens, seen: Picture::default() })
+        Arc::new(CachedTokens { tokens, seen: Picture::default(), rollout: None })
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::data::image::Photo;
 use crate::model::probe::Probe;
 use crate::model::tokens::Tokens;
+use crate::model::trace::{Attribution, AttributionSet};
 
 /// A frozen backbone, and what prepares photographs for it. It owns tensors: one thread runs it.
 pub struct TokenReader {
@@ -92,6 +93,12 @@ impl TokenReader {
     /// Tokens of prepared images, in their order: one forward pass.
     pub fn forward(&self, pixels: &[Pixels]) -> Result<Vec<Tokens>, BackboneError> {
         Ok(self.backbone.forward_layers(pixels, &[self.layer], true)?.into_iter().flatten().collect())
+    }
+
+    /// Attention rollout of an image to these tokens, `[N]`, or why there is none; where it is `asked` for.
+    pub fn rollout(&self, asked: AttributionSet, pixels: &Pixels) -> Option<Result<Vec<f32>, String>> {
+        let rollout = || self.backbone.rollout(pixels, self.layer).map_err(|error| error.to_string());
+        asked.contains(Attribution::Rollout).then(rollout)
     }
 
     /// Tokens and pixels of a batch, each image in its place: one forward pass of those that could be

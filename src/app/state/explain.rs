@@ -62,7 +62,7 @@ impl State {
     /// Everything that what a column makes of an image depends on.
     pub(super) fn key_of(&self, column: ColumnId, image: ImageId) -> Option<Key> {
         let column = self.columns.get(&column)?;
-        let asked = (&self.selection.class, self.explain);
+        let asked = (&self.selection.class, self.explain.without_attributions());
         Some(Key::new(&self.library, (column.probe, column.change.clone()), image, asked))
     }
 

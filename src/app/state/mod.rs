@@ -63,7 +63,7 @@ use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
 use crate::viz::figures::scan_path;
-use crate::viz::{FIGURES, Options, Shared, shared};
+use crate::viz::{FIGURES, Figure, Options, Shared, shared};
 
 /// Everything the window shows.
 #[derive(Default)]
@@ -216,6 +216,14 @@ impl State {
         let backbone = self.library.backbone_of(column.probe).filter(|_| several);
         let backbone = backbone.and_then(|(id, _)| Some(self.library.backbones.get(&id)?.name()));
         [Some(probe), backbone, image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+
+    /// Every figure, of methods of attribution those that are computed.
+    pub fn figures(&self) -> impl Iterator<Item = &'static dyn Figure> + use<> {
+        let asked = self.explain.attributions;
+        let known =
+            move |figure: &&dyn Figure| figure.attribution().is_none_or(|method| asked.contains(method));
+        FIGURES.iter().copied().filter(known)
     }
 
     /// Limits of a figure over all columns, where they are shared.

@@ -73,7 +73,7 @@ impl State {
             Some((self.library.reader(column.probe), column.change.clone()))
         };
         let read: Vec<_> = columns.iter().map(read).collect();
-        format!("{read:?} {:?} {:?}", self.selection.class, self.explain)
+        format!("{read:?} {:?} {:?}", self.selection.class, self.explain.without_attributions())
     }
 
     /// These are in sight: asks for what is not known of them.
@@ -106,7 +106,7 @@ impl State {
         if asked.is_empty() {
             return None;
         }
-        let (class, settings) = (self.selection.class.clone(), self.explain);
+        let (class, settings) = (self.selection.class.clone(), self.explain.without_attributions());
         let s = if asked.len() == 1 { "" } else { "s" };
         let job = self.begin(JobKind::Sheet, format!("Reading {} image{s} for the gallery", asked.len()));
         self.sheet.asking = Some((job, keys));

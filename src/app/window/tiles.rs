@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::window::panels::{Panel, PanelContext, PanelPlace};
 use crate::app::window::{style, tab};
-use crate::viz::TabGroup;
 use crate::viz::draw::paint::color32;
 use crate::viz::figures::dataset::Overview as _;
 use crate::viz::figures::dataset::scatter::Scatter;
+use crate::viz::figures::evidence::Evidence;
+use crate::viz::{Figure as _, TabGroup, find};
 
 /// A pane: the id of the panel it shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,9 +76,12 @@ fn group_tile(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], group: TabGrou
 pub fn show(tree: &mut Tree<Pane>, id: &str) {
     let pane = Pane(id.to_owned());
     if tree.tiles.find_pane(&pane).is_none() {
+        let asked = find(id).is_some_and(|figure| figure.info().tab.group == TabGroup::Asked);
+        let evidence = tree.tiles.find_pane(&Pane(Evidence.id().to_owned())).filter(|_| asked);
+        let beside = evidence.and_then(|evidence| tree.tiles.parent_of(evidence));
         let new = tree.tiles.insert_pane(pane.clone());
-        match tree.root() {
-            Some(root) => tree.move_tile_to_container(new, root, usize::MAX, false),
+        match beside.or(tree.root()) {
+            Some(place) => tree.move_tile_to_container(new, place, usize::MAX, false),
             None => *tree = Tree::new_tabs(egui::Id::unique("panes"), vec![pane.clone()]),
         }
     }

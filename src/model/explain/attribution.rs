@@ -19,12 +19,55 @@ use crate::model::probe::Probe;
 use crate::model::probe::head::{Batch, Dims};
 use crate::model::probe::head_output::Form;
 use crate::model::probe::params::Params;
+use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
+use crate::model::trace::{Attributed, Attribution, AttributionSet, Trace};
 
 /// Midpoints of the way from the mean token to the tokens.
 pub const MIDPOINTS: usize = 64;
-/// Midpoints whose operations are recorded together.
-const CHUNK: usize = 4;
+/// Tokens whose operations are recorded together: midpoints of few tokens share a pass.
+const TOGETHER: usize = 1024;
+
+/// Adds to the trace of `probe`, changed by `change`, what the methods `asked` for find of the class of its evidence. `rollout` is
+/// the backbone's own, where it was asked.
+pub fn attribute(
+    trace: &mut Trace,
+    (probe, change): (&Probe, &Intervention),
+    tokens: &Tokens,
+    image_seed: u64,
+    asked: AttributionSet,
+    rollout: Option<&Result<Vec<f32>, String>>,
+) {
+    let class = trace.evidence.class;
+    let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
+    let read = || match change {
+        Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => {
+            change.probe(probe).map_err(|error| error.to_string())
+        }
+        _ => Err("Gradients are those of a probe in its own order: this reading has another".to_owned()),
+    };
+    for method in asked.iter() {
+        let found = match method {
+            Attribution::Gradient => {
+                read().and_then(|probe| gradient(&probe, tokens, class, image_seed)).map(narrow).into()
+            }
+            Attribution::Integrated => {
+                match read().and_then(|probe| integrated(&probe, tokens, class, image_seed)) {
+                    Ok(Integrated { token, completeness_error }) => Attributed::Found {
+                        token: narrow(token),
+                        completeness_error: Some(completeness_error),
+                    },
+                    Err(none) => Attributed::None { none },
+                }
+            }
+            Attribution::Rollout => {
+                let unread = || Err("The backbone was not asked".to_owned());
+                rollout.cloned().unwrap_or_else(unread).into()
+            }
+        };
+        trace.attributions.insert(method, found);
+    }
+}
 
 /// Integrated gradients of one logit.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +113,7 @@ pub fn integrated(
         let logit = asked.logit();
         let at = |share: f64| mean.iter().cycle().zip(&from_mean).map(move |(mean, way)| mean + share * way);
         let points: Vec<usize> = (0..MIDPOINTS).collect();
-        let chunks = points.par_chunks(CHUNK).map(|points| {
+        let chunks = points.par_chunks((TOGETHER / tokens.grid.len()).max(1)).map(|points| {
             let share = |point: &usize| (*point as f64 + 0.5) / MIDPOINTS as f64;
             let gradients = logit.gradients(points.iter().flat_map(|point| at(share(point))).collect());
             let each = gradients.chunks_exact(from_mean.len());

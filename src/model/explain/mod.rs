@@ -200,6 +200,7 @@ pub fn explain_by_hand(
         diagnostics,
         minus: None,
         order_test,
+        attributions: IndexMap::new(),
     };
     Ok((trace, by_hand.map(|(_, by_hand)| by_hand)))
 }

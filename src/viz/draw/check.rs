@@ -33,6 +33,9 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
     ] {
         length(name, values.as_ref().map(Vec::len))?;
     }
+    for (method, found) in &trace.attributions {
+        length(method.id(), found.token().ok().map(<[f32]>::len))?;
+    }
     length("expected", trace.expected.as_ref().map(Vec::len))?;
     for kernel in trace.kernel.iter().chain(&trace.other_kernels) {
         length("kernel", Some(kernel.rows))?;

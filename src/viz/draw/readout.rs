@@ -128,13 +128,18 @@ fn known(readout: Readout, trace: &Trace, i: usize) -> Readout {
     let places = places(trace);
     let whole = |values: &Option<Vec<usize>>| Some(*values.as_ref()?.get(i)? as f64);
     let rank = if places.mean.is_some() { "Rank by mean position" } else { "Step" };
-    readout
+    let readout = readout
         .number(&label(trace, "Score"), value(trace.scores.as_ref(), i))
         .number(rank, whole(&places.rank))
         .number("Best position", whole(&places.best))
         .number("Mean position", places.mean.as_ref().and_then(|mean| mean.get(i).copied()))
         .number(&label(trace, "Weight"), value(trace.token_weight.as_ref(), i))
-        .number(&label(trace, "Evidence"), value(trace.evidence.token.as_ref(), i))
+        .number(&label(trace, "Evidence"), value(trace.evidence.token.as_ref(), i));
+    let found =
+        trace.attributions.iter().filter_map(|(method, found)| Some((method, found.token().ok()?.get(i)?)));
+    found.fold(readout, |readout, (method, v)| {
+        readout.number(&label(trace, method.title()), Some(f64::from(*v)))
+    })
 }
 
 fn position(trace: &Trace, k: usize) -> Readout {

@@ -22,11 +22,15 @@ pub(crate) mod token_map;
 pub mod trace_plot;
 
 use super::{Figure, Info};
+use crate::model::trace::Attribution;
 
 /// The one list of figures of a trace.
 pub const FIGURES: &[&dyn Figure] = &[
     &photo::Photo,
-    &token_map::TokenMap,
+    &token_map::TokenMap(None),
+    &token_map::TokenMap(Some(Attribution::Gradient)),
+    &token_map::TokenMap(Some(Attribution::Integrated)),
+    &token_map::TokenMap(Some(Attribution::Rollout)),
     &scan_path::ScanPath,
     &assignment::Assignment,
     &ranks::Ranks,

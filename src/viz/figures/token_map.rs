@@ -1,12 +1,15 @@
-//! Exact evidence by token, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, over the picture: orange
-//! speaks for the class, blue against it. The patches sum, with the bias, to the logit.
+//! A number for every token over its patch: exact evidence, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, or what a method of
+//! attribution found; orange speaks for the class, blue against it. Patches of evidence sum, with the bias, to the logit.
 
-use crate::model::trace::Trace;
+use crate::model::trace::{Attributed, Attribution, Trace};
 use crate::viz::difference::{self, label, value};
-use crate::viz::draw::{Axis, Box2, Keys, Scale, Scene, Table, Theme, diverging, extent, picture};
+use crate::viz::draw::{
+    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, number, picture,
+};
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
 
-pub struct TokenMap;
+/// The map of a method's tokens, or of exact evidence.
+pub struct TokenMap(pub Option<Attribution>);
 
 /// Largest side of the picture in a cell of a row.
 const MAX_SIDE_PT: f32 = 160.0;
@@ -19,16 +22,66 @@ pub fn class_name(trace: &Trace) -> String {
 }
 
 /// Why there is no evidence by token.
-fn none(trace: &Trace) -> Empty {
+fn none(trace: &Trace) -> String {
     let why = trace.evidence.why_none.clone();
-    Empty(why.unwrap_or_else(|| format!("{} has no exact evidence by token", trace.head)))
+    why.unwrap_or_else(|| format!("{} has no exact evidence by token", trace.head))
 }
 
-/// The scale of the colour bar, around zero.
-fn bar(trace: &Trace, limits: Option<(f64, f64)>) -> Axis {
-    let (lo, hi) = limits.unwrap_or((-1.0, 1.0));
-    let bound = lo.abs().max(hi.abs()).max(1e-30);
-    Axis::new(Scale::linear(-bound, bound), label(trace, "Contribution to the logit"), 5)
+/// What a map shows: a method's tokens, or exact evidence.
+type Mapped<'a> = (Option<Attribution>, &'a [f32]);
+
+impl TokenMap {
+    /// What there is to show; where evidence would be and is not, the first method that was asked.
+    fn mapped<'a>(&self, trace: &'a Trace) -> Result<Mapped<'a>, Empty> {
+        let found =
+            |(method, found): (&Attribution, &'a Attributed)| Some((Some(*method), found.token().ok()?));
+        match (self.0, &trace.evidence.token) {
+            (None, Some(values)) => Ok((None, values)),
+            (None, None) => trace.attributions.iter().find_map(found).ok_or_else(|| Empty(none(trace))),
+            (Some(method), _) => match trace.attributions.get(&method).map(Attributed::token) {
+                Some(token) => Ok((Some(method), token.map_err(|why| Empty(why.to_owned()))?)),
+                None => Err(Empty(format!("{} is not computed: it was not asked for", method.title()))),
+            },
+        }
+    }
+
+    /// The scale of the colour bar: around zero, but of what is never negative.
+    fn bar(&self, trace: &Trace, options: &Options) -> Axis {
+        let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
+        let bound = lo.abs().max(hi.abs()).max(1e-30);
+        let scale = match self.is_signed(lo) {
+            true => Scale::linear(-bound, bound),
+            false => Scale::linear(lo, hi.max(lo + 1e-30)),
+        };
+        Axis::new(scale, label(trace, self.scale(trace)), 5)
+    }
+
+    /// Whether values from `lo` on have colours for both signs.
+    fn is_signed(&self, lo: f64) -> bool {
+        self.0 != Some(Attribution::Rollout) || lo < 0.0
+    }
+
+    /// The line under the picture.
+    fn foot(&self, trace: &Trace, (method, values): Mapped<'_>) -> String {
+        let sum = values.iter().map(|&v| f64::from(v)).sum::<f64>();
+        let part = |name: &str, v: f64| format!("{} {}", label(trace, name), value(trace, v));
+        let evidence = trace.evidence.token.as_ref().map(|token| token.iter().map(|&v| f64::from(v)).sum());
+        match (method, method.and_then(|method| trace.attributions.get(&method))) {
+            (Some(_), _) if self.0.is_none() => none(trace),
+            (None, _) => {
+                let bias = f64::from(trace.evidence.bias);
+                [part("Sum", sum), part("bias", bias), part("logit", sum + bias)].join(", ")
+            }
+            (Some(Attribution::Gradient), _) => match evidence {
+                Some(evidence) => [part("Sum", sum), part("of exact evidence", evidence)].join(", "),
+                None => format!("{}, no exact evidence", part("Sum", sum)),
+            },
+            (_, Some(Attributed::Found { completeness_error: Some(error), .. })) => {
+                format!("{}, completeness error {}", part("Sum", sum), number(*error))
+            }
+            _ => part("Sum", sum),
+        }
+    }
 }
 
 /// Widest picture on a page; in a pane it grows to the room there is.
@@ -48,24 +101,52 @@ fn around(trace: &Trace, side: f32, keys: Keys) -> f32 {
 
 impl Figure for TokenMap {
     fn info(&self) -> Info {
-        Info {
-            id: "token_map",
-            title: "Evidence by token",
-            about: "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit",
-            tab: TabGroup::Picture.tab(),
+        let (id, title) =
+            self.0.map_or(("token_map", "Evidence by token"), |method| (method.id(), method.title()));
+        let about = match self.0 {
+            None => {
+                "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit"
+            }
+            Some(Attribution::Gradient) => {
+                "Every token times the gradient of the logit in it: exact evidence where weights look at no token; behind a router the difference is the routing's own gradient"
+            }
+            Some(Attribution::Integrated) => {
+                "Gradients of the logit along the way from the mean token to each token, 64 of them; their sum misses the logit's rise by the completeness error"
+            }
+            Some(Attribution::Rollout) => {
+                "How much of each patch reaches the patch tokens through the backbone's attention, layer by layer; it knows no class"
+            }
+        };
+        let group = if self.0.is_some() { TabGroup::Asked } else { TabGroup::Picture };
+        Info { id, title, about, tab: group.tab() }
+    }
+
+    fn attribution(&self) -> Option<Attribution> {
+        self.0
+    }
+
+    fn controls(&self, trace: &Trace) -> &'static [Control] {
+        match self.is_signed(self.limits(trace).map_or(0.0, |(lo, _)| lo)) {
+            true => &[Control::Opacity, Control::Grid],
+            false => &[Control::Opacity, Control::Grid, Control::Map],
         }
     }
 
-    fn controls(&self, _: &Trace) -> &'static [Control] {
-        &[Control::Opacity, Control::Grid]
-    }
-
     fn subtractable(&self) -> Subtractable {
-        Subtractable::ForOneClass
+        if self.0 == Some(Attribution::Rollout) { Subtractable::Always } else { Subtractable::ForOneClass }
     }
 
     fn is_compared(&self) -> bool {
-        true
+        self.0.is_none()
+    }
+
+    fn scale(&self, trace: &Trace) -> &'static str {
+        match self.mapped(trace).ok().and_then(|(method, _)| method).or(self.0) {
+            None => "Contribution to the logit",
+            Some(Attribution::Gradient) => "Gradient × token (logit)",
+            Some(Attribution::Integrated) => "Integrated gradient (logit)",
+            Some(Attribution::Rollout) => "Share of the patch",
+        }
     }
 
     fn least_width(&self) -> f32 {
@@ -78,54 +159,63 @@ impl Figure for TokenMap {
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let bar = bar(trace, options.limits.or_else(|| self.limits(trace)));
+        let bar = self.bar(trace, options);
         around(trace, side(&theme, width, &bar, options.keys).min(PAGE_PT), options.keys)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        let bar = bar(trace, options.limits.or_else(|| self.limits(trace)));
+        let bar = self.bar(trace, options);
         around(trace, side(&Theme::light(), width, &bar, options.keys), options.keys)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
-        trace.evidence.token.is_none().then(|| none(trace))
+        self.mapped(trace).err()
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
-        extent(trace.evidence.token.as_ref()?.iter().map(|&v| f64::from(v)))
+        extent(self.mapped(trace).ok()?.1.iter().map(|&v| f64::from(v)))
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let values = trace.evidence.token.as_ref().ok_or_else(|| none(trace))?;
-        let mut scene = Scene::new(size.width, size.height, "Evidence by token", theme.background);
+        let mapped @ (method, values) = self.mapped(trace)?;
+        let name = method.map_or("Evidence", Attribution::title);
+        let mut scene = Scene::new(size.width, size.height, format!("{name} by token"), theme.background);
         let keys = options.keys;
         let line = keys.title_room(theme);
-        let axis = bar(trace, options.limits.or_else(|| self.limits(trace)));
+        let axis = self.bar(trace, options);
         let foot = if keys.are_shared() { 0.0 } else { line + 1.0 };
         let room = Box2::new(0.0, line, side(theme, size.width, &axis, keys), size.height - line - foot);
         let rect = room.largest(1.0, picture::aspect(trace));
-        let class = class_name(trace);
-        let title = label(trace, &format!("Evidence for {class}"));
-        keys.title(&mut scene, theme, (&title, &format!("For {class}")), size.width);
+        let (title, short) = match method {
+            Some(Attribution::Rollout) => (label(trace, name), "Of the backbone".to_owned()),
+            _ => {
+                let class = class_name(trace);
+                (label(trace, &format!("{name} for {class}")), format!("For {class}"))
+            }
+        };
+        keys.title(&mut scene, theme, (&title, &short), size.width);
         picture::seen(&mut scene, theme, trace, rect, 0.35);
+        let signed = axis.scale.lo < 0.0;
+        let color =
+            |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
         picture::cover(&mut scene, trace.grid, rect, |i| {
-            let t = 2.0 * axis.scale.at(f64::from(values[i])) - 1.0;
-            diverging(theme, t).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * t.abs().min(1.0)).sqrt())
+            let at = axis.scale.at(f64::from(values[i]));
+            let far = if signed { (2.0 * at - 1.0).abs() } else { at };
+            color(at).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * far.min(1.0)).sqrt())
         });
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, rect);
         }
-        keys.color_bar(&mut scene, theme, rect, &axis, |t| diverging(theme, 2.0 * t - 1.0));
-        let sum: f64 = values.iter().map(|&v| f64::from(v)).sum();
-        let bias = f64::from(trace.evidence.bias);
-        let part = |name: &str, v: f64| format!("{} {}", label(trace, name), value(trace, v));
-        let text = [part("Sum", sum), part("bias", bias), part("logit", sum + bias)].join(", ");
-        keys.foot(&mut scene, theme, [0.0, rect.bottom() + line], text);
+        keys.color_bar(&mut scene, theme, rect, &axis, color);
+        keys.foot(&mut scene, theme, [0.0, rect.bottom() + line], self.foot(trace, mapped));
         Ok(scene)
     }
 
     fn table(&self, trace: &Trace) -> Table {
+        let mapped = self.mapped(trace).ok();
+        let method = mapped.and_then(|(method, _)| method).or(self.0);
+        let name = method.map_or("evidence", Attribution::id);
         Table::counted("token", trace.grid.len())
-            .optional(&difference::head(trace, "evidence"), trace.evidence.token.as_deref())
+            .optional(&difference::head(trace, name), mapped.map(|(_, values)| values))
     }
 }

@@ -145,6 +145,9 @@ fn the_numbers_behind_a_figure_are_those_of_the_trace() {
                 ("token_weight", wide(WEIGHTS)),
             ],
             "token_map" => &[("token", counted), ("evidence", wide(VOICES))],
+            "gradient" => &[("token", counted), ("gradient", wide(small::GRADIENT))],
+            "integrated" => &[("token", counted), ("integrated", wide(small::INTEGRATED))],
+            "rollout" => &[("token", counted), ("rollout", wide(small::ROLLOUT))],
             "scan_path" => &[("step", counted), ("token_0", order)],
             "assignment" => &[
                 ("score", wide(SCORES)),

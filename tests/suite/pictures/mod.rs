@@ -52,6 +52,9 @@ fn plotted(plot: &dyn Plot, theme: &Theme) -> Marks {
 const READ_BACK: &[(&str, fn())] = &[
     ("photo", patches::photo),
     ("token_map", patches::token_map),
+    ("gradient", patches::gradient),
+    ("integrated", patches::integrated),
+    ("rollout", patches::rollout),
     ("scan_path", patches::scan_path),
     ("assignment", order::assignment),
     ("ranks", order::ranks),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ssmprobe::model::trace::{Routing, Trace};
+use ssmprobe::model::trace::{Attributed, Attribution, Routing, Trace};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
 use ssmprobe::viz::draw::scene::{Box2, Point, Raster};
@@ -118,6 +118,66 @@ pub fn token_map() {
         assert_close("shared limits", marks.bar().ends(), [-3.0, 3.0], 1e-4);
         coloured(&cover(&marks).1, GRID, &marks.bar(), &VOICES);
     }
+}
+
+/// A map that reads back as `values` on a bar of this name and ends, with these words.
+fn mapped(id: &str, values: &[f32], name: &str, ends: [f64; 2], words: [&str; 2]) {
+    for theme in looks() {
+        let marks = drawn(id, &small::planned(), &Options::default(), &theme);
+        let (place, raster) = cover(&marks);
+        let bar = marks.bar();
+        assert_eq!(place, marks.rasters(8, 6)[0].0, "{id}");
+        assert_eq!(bar.name, name);
+        assert_close("ends of the bar", bar.ends(), ends, 1e-4);
+        coloured(&raster, GRID, &bar, values);
+        words.iter().for_each(|words| assert!(marks.has(words), "{id}: {words}"));
+    }
+}
+
+#[test]
+pub fn gradient() {
+    let words = ["Gradient × token for crane", "Sum 2, of exact evidence 1.53"];
+    mapped("gradient", &small::GRADIENT, "Gradient × token (logit)", [-1.52, 1.52], words);
+}
+
+#[test]
+pub fn integrated() {
+    let words = ["Integrated gradients for crane", "Sum 2.02, completeness error −0.017"];
+    mapped("integrated", &small::INTEGRATED, "Integrated gradient (logit)", [-1.12, 1.12], words);
+}
+
+#[test]
+pub fn rollout() {
+    let words = ["Attention rollout", "Sum 0.916"];
+    mapped("rollout", &small::ROLLOUT, "Share of the patch", [0.031, 0.142], words);
+}
+
+#[test]
+fn where_there_is_no_evidence_another_method_stands_with_the_reason() {
+    let mut trace = small::planned();
+    trace.evidence.token = None;
+    trace.evidence.why_none = Some("It is not linear: no exact evidence exists".into());
+    let marks = drawn("token_map", &trace, &Options::default(), &Theme::light());
+    assert!(
+        marks.has("Gradient × token for crane") && marks.has("It is not linear: no exact evidence exists")
+    );
+    coloured(&cover(&marks).1, GRID, &marks.bar(), &small::GRADIENT);
+    let of_gradient = drawn("gradient", &trace, &Options::default(), &Theme::light());
+    assert!(of_gradient.has("Sum 2, no exact evidence"));
+    // A reason stands where a method found nothing; one that was not asked says that.
+    let why = |trace: &Trace, id: &str| {
+        let figure = ssmprobe::viz::find(id).expect("a figure");
+        ssmprobe::viz::draw_column(figure, trace, &Options::default(), &Theme::light(), 240.0)
+            .expect_err("nothing to see")
+            .0
+    };
+    trace.attributions.insert(Attribution::Gradient, Attributed::None { none: "No gradient here".into() });
+    assert_eq!(why(&trace, "gradient"), "No gradient here");
+    let marks = drawn("token_map", &trace, &Options::default(), &Theme::light());
+    coloured(&cover(&marks).1, GRID, &marks.bar(), &small::INTEGRATED);
+    trace.attributions.clear();
+    assert_eq!(why(&trace, "token_map"), "It is not linear: no exact evidence exists");
+    assert_eq!(why(&trace, "rollout"), "Attention rollout is not computed: it was not asked for");
 }
 
 /// The white and the black dot: where the first and the last token is read.

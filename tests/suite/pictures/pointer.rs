@@ -54,7 +54,7 @@ fn known(id: &str, marks: &Marks) -> Vec<(Point, Hover)> {
         names.iter().enumerate().map(|(at, name)| (place(name), item(at))).collect()
     };
     match id {
-        "photo" | "token_map" | "scan_path" => patches(),
+        "photo" | "token_map" | "gradient" | "integrated" | "rollout" | "scan_path" => patches(),
         "assignment" => {
             let axes = marks.axes(0);
             let cell =

@@ -11,8 +11,8 @@ use ssmprobe::model::explain::removal::{Curve, Found, Mode, Ranked, Removal};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{
-    Diagnostic, Evidence, HISTOGRAM_BINS, Matrix, OrderContrast, OrderTest, Picture, Prediction, Reading,
-    Reassigned, Routing, Trace,
+    Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, Matrix, OrderContrast, OrderTest, Picture,
+    Prediction, Reading, Reassigned, Routing, Trace,
 };
 use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
@@ -34,6 +34,11 @@ pub const WEIGHTS: [f32; N] =
     [0.011, 0.074, 0.029, 0.052, 0.006, 0.061, 0.083, 0.018, 0.035, 0.047, 0.023, 0.068];
 /// Of every token; they sum to 1.53.
 pub const VOICES: [f32; N] = [0.35, -0.62, 0.18, 1.24, -0.27, 0.73, -1.05, 0.09, 0.51, -0.44, 0.94, -0.13];
+/// Of every token, by other methods: what they say for the class, but for the last.
+pub const GRADIENT: [f32; N] = [0.44, -0.31, 0.07, 1.52, -0.83, 0.26, -0.68, 0.95, -0.19, 0.38, 0.61, -0.22];
+pub const INTEGRATED: [f32; N] = [-0.15, 0.27, 0.86, 0.33, -0.57, 1.12, 0.04, -0.91, 0.49, -0.36, 0.72, 0.18];
+pub const ROLLOUT: [f32; N] =
+    [0.031, 0.094, 0.057, 0.142, 0.083, 0.061, 0.118, 0.044, 0.076, 0.102, 0.039, 0.069];
 /// Of every position: the largest at 8, the lowest at the end.
 pub const EXACT: [f32; N] = [0.21, -0.52, 0.33, 0.94, -0.11, 0.64, -0.73, 0.15, 2.06, -0.37, 0.46, -1.22];
 pub const EXACT_RASTER: [f32; N] =
@@ -121,6 +126,7 @@ fn base(head: &str, routing: Routing) -> Trace {
         diagnostics: IndexMap::new(),
         minus: None,
         order_test: None,
+        attributions: Default::default(),
     }
 }
 
@@ -158,6 +164,13 @@ pub fn planned() -> Trace {
     trace.evidence.proxy_raster = Some(PROXY_RASTER.into());
     let one = |value, null, untrained_band| Diagnostic { value, null, untrained: None, untrained_band };
     trace.order_test = Some(OrderTest::Tested { logit: ordered(None), margin: Some(ordered(Some(3))) });
+    let found =
+        |token: [f32; N], completeness_error| Attributed::Found { token: token.into(), completeness_error };
+    trace.attributions = IndexMap::from([
+        (Attribution::Gradient, found(GRADIENT, None)),
+        (Attribution::Integrated, found(INTEGRATED, Some(-0.017))),
+        (Attribution::Rollout, found(ROLLOUT, None)),
+    ]);
     trace.diagnostics = IndexMap::from([
         ("rank_coverage".into(), one(0.75, Some((0.5, 0.625)), Some((0.4, 0.7)))),
         ("argmax_entropy".into(), one(0.8, Some((0.85, 0.95)), Some((0.75, 0.9)))),

@@ -62,6 +62,7 @@ pub fn of_scan(scan: Scan, grid: Grid) -> Trace {
         diagnostics: IndexMap::new(),
         minus: None,
         order_test: None,
+        attributions: Default::default(),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model;
 use crate::model::explain::removal::{MAX_STEPS, Mode, RemovalSpec, STEPS};
 use crate::model::probe::Probe;
+use crate::model::trace::Attribution;
 
 /// Explain how probes read images: plans, kernels, evidence and diagnostics as files.
 #[derive(Args)]
@@ -78,6 +79,10 @@ pub struct Inspect {
     /// Steps of --causal from all tokens to none.
     #[arg(long, value_name = "K", default_value_t = STEPS, value_parser = steps, requires = "causal")]
     steps: usize,
+    /// Also compute attribution baselines for the class of the evidence: gradient (gradient x token), integrated (64 gradients on
+    /// the way from the mean token: seconds an image) and rollout (the backbone's attention: another pass of the image).
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', num_args = 1..)]
+    attributions: Vec<Attribution>,
     /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
     #[arg(long, value_name = "X", value_parser = rho)]
     rho: Option<f64>,
@@ -102,8 +107,11 @@ const LONG: &str = r#"Files, for every image and probe:
                             the first; all of them are kernels [directions, N] or [directions, N, d]),
                             token_weight [N], logits [C], evidence_position [N], evidence_token [N],
                             evidence_position_raster [N] (the same memory without its router),
-                            evidence_proxy [N], evidence_proxy_raster [N]
-  OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics, order test
+                            evidence_proxy [N], evidence_proxy_raster [N]; with --attributions
+                            gradient [N], integrated [N], rollout [N]
+  OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics, order test; with
+                            --attributions of each its sum or why there is none, and the
+                            completeness error of integrated gradients
   OUT/<image>/<probe>.gif   with --save-gif: a frame a token (beyond 256 tokens: every few), 85 mm wide
   OUT/<image>/<probe>.stability.json  with --stability, of probes that read in a single order
   OUT/<image>/<probe>.causal.npz  with --causal: fraction [F]; MODE_deletion_RANKING, MODE_insertion_RANKING [F] (the class's
@@ -187,7 +195,12 @@ impl Inspect {
             save_gif: self.save_gif,
             stability: self.stability,
             causal: self.causal.map(|Modes(modes)| RemovalSpec { modes, steps: self.steps, seed: self.seed }),
-            settings: ExplainSettings { rho: self.rho, null_draws: self.null_draws, seed: self.seed },
+            settings: ExplainSettings {
+                rho: self.rho,
+                null_draws: self.null_draws,
+                seed: self.seed,
+                attributions: self.attributions.clone().into(),
+            },
         };
         let mut report = Report::new(spec.out.clone(), spec.images.len(), self.json);
         let (mut engine, mut reporter) = (Engine::new(WorkerEnv::default()), TerminalReporter::new());

@@ -15,7 +15,7 @@ use crate::viz::figures::{predictions::Predictions, scan_path::ScanPath, token_m
 /// Heads whose figures stand side by side.
 const COMPARED: [&str; 3] = ["gap", "raster", "sinkhorn"];
 /// Rows of that comparison.
-const ROWS: [&dyn Figure; 3] = [&TokenMap, &ScanPath, &Predictions];
+const ROWS: [&dyn Figure; 3] = [&TokenMap(None), &ScanPath, &Predictions];
 
 /// Write what the bundled demo shows to a folder: arrays, tables and figures
 #[derive(Args)]

@@ -27,6 +27,7 @@ use super::{Cancel, ExplainSettings, JobError, Reporter};
 use crate::app::user_error::lines;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
+use crate::model::explain::attribution::attribute;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
@@ -311,7 +312,7 @@ impl Explainer<'_> {
             error,
         };
         let of = |error: anyhow::Error| lines(&error).join(": ");
-        let (Read { tokens, seen, changed, removals }, at) = match (read, probe) {
+        let (Read { tokens, seen, rollout, changed, removals }, at) = match (read, probe) {
             (Ok(read), Some(probe)) => (read, probe),
             (Err(why), _) => return Ok(Err(failure(why.clone()))),
             (Ok(_), None) => unreachable!("what was read comes with a probe"),
@@ -327,11 +328,13 @@ impl Explainer<'_> {
             tokens_changed: self.tokens_changed[at].clone(),
             top: TOP,
         };
-        let trace =
+        let mut trace =
             match explain_changed(&loaded.probe, loaded.change.clone(), tokens, seen.clone(), question) {
                 Ok(trace) => trace,
                 Err(error) => return Ok(Err(failure(of(error.into())))),
             };
+        let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.settings.attributions);
+        attribute(&mut trace, read, tokens, *index as u64, asked, rollout.as_ref());
         let mut document = write::document(&trace, loaded, self);
         let folder = self.spec.out.join(&source.stem);
         match self.stability(*index, at, changed) {

@@ -20,6 +20,8 @@ pub(super) struct Read {
     pub tokens: Tokens,
     /// What it saw, where traces are wanted.
     pub seen: Picture,
+    /// Attention rollout, where it is asked.
+    pub rollout: Option<Result<Vec<f32>, String>>,
     /// What it says of the image and each of its changed copies, where stability is asked.
     pub changed: Vec<Tokens>,
     /// Of every probe its removal curves or why there are none, where they are asked.
@@ -61,7 +63,8 @@ impl Explainer<'_> {
                 None => Vec::new(),
             };
             let seen = if drawn { seen } else { Picture::default() };
-            Ok(Read { tokens, seen, changed, removals })
+            let rollout = reader.rollout(self.spec.settings.attributions, &pixels);
+            Ok(Read { tokens, seen, rollout, changed, removals })
         };
         let whole = |(index, read): (usize, Result<_, String>)| {
             let read = match read {

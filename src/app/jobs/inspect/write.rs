@@ -14,7 +14,7 @@ use crate::model::io::array::{Array, Arrays};
 use crate::model::io::atomic_file::{self, Pending};
 use crate::model::io::npz;
 use crate::model::tokens::Tokens;
-use crate::model::trace::{Matrix, Prediction, Routing, Trace};
+use crate::model::trace::{Attributed, Attribution, Matrix, Prediction, Routing, Trace};
 use crate::viz::draw::Theme;
 use crate::viz::export::GIF_DPI;
 use crate::viz::figures::evidence::Evidence;
@@ -164,6 +164,9 @@ fn arrays(trace: &Trace) -> Arrays {
     put("evidence_token", trace.evidence.token.as_ref().map(vector));
     put("evidence_proxy", trace.evidence.proxy.as_ref().map(vector));
     put("evidence_proxy_raster", trace.evidence.proxy_raster.as_ref().map(vector));
+    for (method, found) in &trace.attributions {
+        put(method.id(), found.token().ok().map(|token| vector(&token.to_vec())));
+    }
     arrays
 }
 
@@ -172,7 +175,7 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
     let names = &loaded.probe.meta.classes;
     let class = names.get(trace.evidence.class).cloned().unwrap_or(trace.evidence.class.to_string());
     let prediction = |p: &Prediction| json!({"index": p.index, "name": p.name, "logit": p.logit, "probability": p.probability});
-    json!({
+    let mut document = json!({
         "image": trace.image,
         "probe": trace.probe,
         "head": trace.head,
@@ -198,7 +201,26 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
         },
         "diagnostics": trace.diagnostics,
         "order_test": order_test(trace),
-    })
+    });
+    if !trace.attributions.is_empty() {
+        document["attributions"] = trace.attributions.iter().map(attribution).collect();
+    }
+    document
+}
+
+/// What a method of attribution found, without the numbers that the NPZ holds.
+fn attribution((method, found): (&Attribution, &Attributed)) -> (String, Value) {
+    let said = match found {
+        Attributed::None { none } => json!({"none": none}),
+        Attributed::Found { token, completeness_error } => {
+            let mut said = json!({"sum": token.iter().map(|&x| f64::from(x)).sum::<f64>()});
+            if let Some(error) = completeness_error {
+                said["completeness_error"] = json!(error);
+            }
+            said
+        }
+    };
+    (method.id().to_owned(), said)
 }
 
 /// What the order test found, without the histogram that figures draw.

@@ -97,10 +97,10 @@ impl Panel for Compare {
             let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
             strip(ui, &columns, width, head_height, |ui, id| head(ui, cx, id, width));
             let rows = self.rows.clone();
-            for figure in FIGURES.iter().filter(|figure| rows.contains(&figure.id())) {
-                let height = Self::row_height(cx, *figure, width);
-                let limits = self.difference_limits(cx, *figure);
-                strip(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, *figure, limits, id));
+            for figure in cx.state.figures().filter(|figure| rows.contains(&figure.id())) {
+                let height = Self::row_height(cx, figure, width);
+                let limits = self.difference_limits(cx, figure);
+                strip(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, figure, limits, id));
             }
         });
     }
@@ -129,7 +129,7 @@ fn zoom(width: f32) -> f32 {
 
 impl Compare {
     fn choose_rows(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        for figure in FIGURES {
+        for figure in cx.state.figures() {
             let shown = self.rows.contains(&figure.id());
             if ui.selectable_label(shown, figure.title()).on_hover_text(figure.about()).clicked() {
                 if shown {

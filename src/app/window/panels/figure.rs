@@ -6,7 +6,10 @@ use egui::Ui;
 use super::figure_view::{FigureView, Subject};
 use super::order_editor::OrderEditor;
 use super::plot_view::{EDGE_PX, zoom};
-use super::{Panel, PanelContext, controls, true_class};
+use super::{Panel, PanelContext, controls, placeholder, true_class};
+use crate::app::jobs::ExplainSettings;
+use crate::app::state::command::Command;
+use crate::model::trace::{Attribution, Trace};
 use crate::viz::figures::scan_path;
 use crate::viz::{Figure, Info};
 
@@ -33,6 +36,9 @@ impl Panel for FigurePane {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
+        if self.figure.attribution().is_some() {
+            return None; // it offers to compute what is not there
+        }
         let trace = cx.column().and_then(|column| column.shown.trace());
         Some(trace.is_some_and(|trace| self.figure.lacks(trace).is_none()))
     }
@@ -42,6 +48,11 @@ impl Panel for FigurePane {
         ui.add_space(6.0);
         if self.figure.names_classes() {
             true_class::ui(ui, cx, &trace);
+        }
+        if let Some(method) = self.figure.attribution()
+            && !asked(ui, cx, method, &trace)
+        {
+            return;
         }
         controls::show(ui, cx, self.figure, &trace, &mut self.playing);
         let is_order = self.figure.id() == scan_path::ID;
@@ -59,4 +70,44 @@ impl Panel for FigurePane {
             self.editor.drag(ui, cx, &self.view, &drags);
         }
     }
+}
+
+/// Offers to compute a method of attribution where nobody asked for it, and to leave it again where somebody did; whether
+/// there is anything to show or to say.
+fn asked(ui: &mut Ui, cx: &mut PanelContext<'_>, method: Attribution, trace: &Trace) -> bool {
+    let settings = cx.state.explain;
+    let mut on = settings.attributions.contains(method);
+    if on && !trace.attributions.contains_key(&method) {
+        cx.busy(ui, "Computing…", None);
+        return false;
+    }
+    if on || trace.attributions.contains_key(&method) {
+        let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
+        let label = "For every image";
+        egui::Frame::new().inner_margin(edge).show(ui, |ui| ui.checkbox(&mut on, label));
+    } else {
+        let (hint, name) = match method {
+            Attribution::Gradient => (
+                "Every token times the gradient of the logit. Behind a router it differs from exact evidence by the routing's own gradient",
+                "Compute gradient × token",
+            ),
+            Attribution::Integrated => (
+                "64 gradients on the way from the mean token: up to some seconds an image",
+                "Compute integrated gradients",
+            ),
+            Attribution::Rollout => (
+                "How much of each patch reaches the tokens by attention: one more pass of each image through the backbone",
+                "Compute attention rollout",
+            ),
+        };
+        on = placeholder::invite(ui, hint, name);
+        if !on {
+            return false;
+        }
+    }
+    if on != settings.attributions.contains(method) {
+        let attributions = settings.attributions.with(method, on);
+        cx.send(Command::SetExplainSettings(ExplainSettings { attributions, ..settings }));
+    }
+    true
 }

@@ -1,0 +1,132 @@
+//! Methods of attribution beside exact evidence, and what they found: one description for flags, traces, window and files.
+//! How they are computed is in [`explain::attribution`](super::explain::attribution).
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A method of attribution (docs/definitions.md, section 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attribution {
+    /// Gradient x token.
+    Gradient,
+    /// Integrated gradients, from the mean token.
+    Integrated,
+    /// Attention rollout, of the backbone.
+    Rollout,
+}
+
+impl Attribution {
+    /// All, in the order of lists.
+    pub const ALL: [Self; 3] = [Self::Gradient, Self::Integrated, Self::Rollout];
+
+    /// Its name in flags and files.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Gradient => "gradient",
+            Self::Integrated => "integrated",
+            Self::Rollout => "rollout",
+        }
+    }
+
+    /// Its name on the screen.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Gradient => "Gradient × token",
+            Self::Integrated => "Integrated gradients",
+            Self::Rollout => "Attention rollout",
+        }
+    }
+}
+
+impl FromStr for Attribution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.map(Self::id);
+        let found = Self::ALL.into_iter().find(|method| method.id() == text);
+        found.ok_or_else(|| format!("expected {}", known.join(", ")))
+    }
+}
+
+/// Which methods are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Attribution>", into = "Vec<Attribution>")]
+pub struct AttributionSet([bool; 3]);
+
+impl AttributionSet {
+    /// Whether this one is.
+    pub fn contains(self, method: Attribution) -> bool {
+        self.0[method as usize]
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// With this one asked for, or not.
+    pub fn with(mut self, method: Attribution, asked: bool) -> Self {
+        self.0[method as usize] = asked;
+        self
+    }
+
+    /// Those that are.
+    pub fn iter(self) -> impl Iterator<Item = Attribution> {
+        Attribution::ALL.into_iter().filter(move |method| self.contains(*method))
+    }
+}
+
+impl From<Vec<Attribution>> for AttributionSet {
+    fn from(methods: Vec<Attribution>) -> Self {
+        methods.into_iter().fold(Self::default(), |set, method| set.with(method, true))
+    }
+}
+
+impl From<AttributionSet> for Vec<Attribution> {
+    fn from(set: AttributionSet) -> Self {
+        set.iter().collect()
+    }
+}
+
+/// What a method found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Attributed {
+    /// Nothing.
+    None {
+        /// Why.
+        none: String,
+    },
+    /// A number for every token.
+    Found {
+        /// `[N]`; in units of the logit, but for rollout.
+        token: Vec<f32>,
+        /// Of integrated gradients: their sum less what it should be, in units of the logit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        completeness_error: Option<f64>,
+    },
+}
+
+impl Attributed {
+    /// What was found of the tokens, `[N]`.
+    ///
+    /// # Errors
+    /// Why nothing was.
+    pub fn token(&self) -> Result<&[f32], &str> {
+        match self {
+            Self::None { none } => Err(none),
+            Self::Found { token, .. } => Ok(token),
+        }
+    }
+}
+
+impl From<Result<Vec<f32>, String>> for Attributed {
+    fn from(found: Result<Vec<f32>, String>) -> Self {
+        match found {
+            Ok(token) => Self::Found { token, completeness_error: None },
+            Err(none) => Self::None { none },
+        }
+    }
+}
