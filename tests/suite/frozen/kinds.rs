@@ -253,8 +253,8 @@ fn every_kind_of_file_is_frozen() {
     for head in HEADS.iter() {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
-    // Traces and evaluations that were frozen have no order tests and no attributions; pictures of these are among the golden ones.
-    let later = ["order_test", "gradient", "integrated", "rollout"];
+    // What was frozen has no order tests, attributions and removal curves; pictures of these are among the golden ones.
+    let later = ["order_test", "gradient", "integrated", "rollout", "removal"];
     for (Info { id, .. }, _) in figures::all().filter(|(info, _)| !later.contains(&info.id)) {
         assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");
     }
