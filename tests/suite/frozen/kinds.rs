@@ -254,11 +254,11 @@ fn every_kind_of_file_is_frozen() {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
     // What was frozen has no order tests, attributions and removal curves; pictures of these are among the golden ones.
-    let later = ["order_test", "gradient", "integrated", "rollout", "removal"];
+    let later = ["order_test", "gradient", "integrated", "rollout", "removal", "order", "causal"];
     for (Info { id, .. }, _) in figures::all().filter(|(info, _)| !later.contains(&info.id)) {
         assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");
     }
-    for table in TABLES.iter().filter(|table| table.id != "order") {
+    for table in TABLES.iter().filter(|table| !later.contains(&table.id)) {
         for format in FORMATS {
             assert!(
                 has(&format!("tables/{}", table.id), &format!(".{}", format.extension)),
