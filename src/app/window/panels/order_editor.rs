@@ -12,6 +12,9 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{OrderTest, Routing, Trace};
 
+/// Points between two frames of a brush at which is looked for a patch.
+const BRUSH_POINTS: usize = 16;
+
 /// What dragging over patches does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tool {
@@ -121,7 +124,13 @@ impl OrderEditor {
             self.begin(ui, view);
         }
         if response.dragged() && !self.is_moving {
-            self.chosen.extend(token.filter(|token| !self.chosen.contains(token)));
+            // A quick hand leaves no gaps: every patch that the pointer went over since the last frame.
+            let went = ui.input(|input| input.pointer.delta());
+            for part in (0..BRUSH_POINTS).rev() {
+                let at = pointer.map(|at| at - went * (part as f32 / BRUSH_POINTS as f32));
+                let token = at.and_then(|at| view.token_at(at));
+                self.chosen.extend(token.filter(|token| !self.chosen.contains(token)));
+            }
         }
         view.frame(ui, &self.chosen, cx.theme);
         if response.dragged() && self.is_moving {
@@ -194,16 +203,18 @@ fn said(trace: &Trace) -> String {
         .iter()
         .find(|one| one.index == class)
         .map_or_else(|| class.to_string(), |one| one.name.clone());
+    // A class keeps its hyphens.
+    let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");
     let logit = trace.logits.get(class).copied().unwrap_or(f32::NAN);
-    let mut said = format!("Logit {logit:.3} for {name}");
+    let mut said = format!("Logit {} for {name}", number(logit.into(), 3));
     if let Some(OrderTest::Tested { logit, margin }) = &trace.order_test {
         let test = margin.as_ref().unwrap_or(logit);
         if margin.is_some() {
-            said += &format!(", margin {:.3}", test.value);
+            said += &format!(", margin {}", number(test.value, 3));
         }
-        let z = test.reassigned.z.map_or_else(String::new, |z| format!(", z {z:.2}"));
+        let z = test.reassigned.z.map_or_else(String::new, |z| format!(", z {}", number(z, 2)));
         let kind = if test.descriptive { ", descriptive" } else { "" };
         said += &format!("{z}, p {:.4} among all orders{kind}", test.reassigned.p);
     }
-    said.replace('-', "−")
+    said
 }
