@@ -172,7 +172,13 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     assert_eq!(fs::read_to_string(desk.path("run/results.csv")).unwrap(), results);
 
     let mut eval = desk.verb("eval", "cache");
-    eval.arg("--run").arg(desk.path("run")).args(["--ablations", "--anchors", "--json"]);
+    eval.arg("--run").arg(desk.path("run")).args([
+        "--ablations",
+        "--anchors",
+        "--json",
+        "--causal",
+        "frozen",
+    ]);
     let (stdout, _) = done(&mut eval);
     let all = lines(&stdout);
     let probes = events(&all, "probe");
@@ -199,6 +205,9 @@ fn a_sweep_is_trained_evaluated_and_reported() {
             let untrained = one["untrained"].as_f64().unwrap();
             assert!(end("untrained_mean", 0) < untrained && untrained < end("untrained_mean", 1), "{one}");
         }
+        // Of a head without exact evidence nothing is frozen.
+        let removals = evaluation["removals"].as_array().map_or(0, Vec::len);
+        assert_eq!(removals > 2, &record[0] != "transformer", "{record:?}: {removals}");
         let truth = &evaluation["truth"];
         assert_eq!(evaluation["masks"], VAL);
         let share = truth["object_share"].as_f64().unwrap();
@@ -214,9 +223,8 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     let (_, stderr) = done(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
     assert!(stderr.contains("tables in"), "{stderr}");
-    for name in
-        ["main.md", "main.tex", "main.csv", "grid-sinkhorn.md", "scramble.tex", "cost.csv", "diagnostics.md"]
-    {
+    let plain = ["main.md", "main.tex", "main.csv", "cost.csv", "causal.md", "causal.csv"];
+    for name in plain.into_iter().chain(["grid-sinkhorn.md", "scramble.tex", "diagnostics.md"]) {
         let text = fs::read_to_string(desk.path("tables").join(name)).unwrap();
         assert!(text.lines().count() > 3, "{name}: {text}");
     }
@@ -352,6 +360,8 @@ fn what_cannot_be_asked_is_said() {
         stderr.contains("left out: absent.safetensors") && stdout.contains("| gap-s0-best"),
         "{stdout}{stderr}"
     );
+    let (code, _, stderr) = eval(&scenes, &["--causal", "frozen,pixels"]);
+    assert!(code == 2 && stderr.contains("`pixels` needs the encoder"), "{stderr}");
     let (code, _, stderr) = eval(&scenes, &["--split", "test"]);
     assert!(code == 1 && stderr.contains("no test images"), "{stderr}");
     // A dataset of a class that the probe does not know.
