@@ -79,11 +79,11 @@ fn edits(c: &mut Criterion) {
         let read = explain_by_hand(&probe, change, &tokens, Picture::default(), question).expect("a trace");
         let (trace, reading) = (read.0, read.1.expect("a kernel by position"));
         let mut step = 0;
-        let edit = || {
+        let mut edit = || {
             step = (step + 1) % n;
             reading.trace(&trace, &raster.with_moved(&[step], n - 1 - step))
         };
-        group.bench_function(format!("1024 tokens, {name}"), |b| b.iter(edit));
+        group.bench_function(format!("1024 tokens, {name}"), |b| b.iter(&mut edit));
     }
     group.finish();
 }
