@@ -105,18 +105,30 @@ impl CrossedMean {
     /// The probability that the mean lies `distance` or more above the true one: what few give is Student's t, what many
     /// give is normal (Behrens and Fisher).
     fn tail(&self, distance: f64) -> f64 {
+        self.tail_over(&self.divisors(), distance)
+    }
+
+    /// What divides what few give, and with which probability.
+    fn divisors(&self) -> Vec<(f64, f64)> {
+        scales(self.few.1, STEPS).collect()
+    }
+
+    /// [`tail`](Self::tail) over [`divisors`](Self::divisors) that are known.
+    fn tail_over(&self, divisors: &[(f64, f64)], distance: f64) -> f64 {
         let ((few, df), many) = (self.few, self.many);
         if many == 0.0 {
             return student_tail(distance / few.sqrt(), df);
         }
-        scales(df, STEPS)
-            .map(|(s, share)| share * normal_tail(distance / (few / (s * s) + many).sqrt()))
-            .sum()
+        divisors.iter().map(|(s, share)| share * normal_tail(distance / (few / (s * s) + many).sqrt())).sum()
     }
 
     /// How far from the true one the mean is in 5 % of cases.
     fn reach(&self) -> f64 {
-        below(0.025, |errors| self.tail(errors * self.error())) * self.error()
+        self.reach_over(&self.divisors())
+    }
+
+    fn reach_over(&self, divisors: &[(f64, f64)]) -> f64 {
+        below(0.025, |errors| self.tail_over(divisors, errors * self.error())) * self.error()
     }
 
     /// The 95 % interval of the mean.
@@ -140,9 +152,12 @@ impl CrossedMean {
     pub fn detectable(&self, power: f64) -> f64 {
         let (few, df) = self.few;
         // What few vary by is estimated, well or badly: so far must the mean be then.
-        let tested =
-            |(scale, share): (f64, f64)| (Self { few: (few * scale * scale, df), ..*self }.reach(), share);
-        let reaches: Vec<(f64, f64)> = scales(df, ESTIMATES).map(tested).collect();
+        let divisors = self.divisors();
+        let tested = |&(scale, share): &(f64, f64)| {
+            (Self { few: (few * scale * scale, df), ..*self }.reach_over(&divisors), share)
+        };
+        let estimates: Vec<(f64, f64)> = scales(df, ESTIMATES).collect();
+        let reaches: Vec<(f64, f64)> = estimates.par_iter().map(tested).collect();
         let missed = |errors: f64| {
             let within = |reach: f64| {
                 normal_tail(-reach / self.error() - errors) - normal_tail(reach / self.error() - errors)
