@@ -40,11 +40,9 @@ pub fn attribute(
 ) {
     let class = trace.evidence.class;
     let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
-    let read = || match change {
-        Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => {
-            change.probe(probe).map_err(|error| error.to_string())
-        }
-        _ => Err("Gradients are those of a probe in its own order: this reading has another".to_owned()),
+    let read = || {
+        differentiable(change)?;
+        change.probe(probe).map_err(|error| error.to_string())
     };
     for method in asked.iter() {
         let found = match method {
@@ -66,6 +64,14 @@ pub fn attribute(
             }
         };
         trace.attributions.insert(method, found);
+    }
+}
+
+/// Why there are no gradients of a probe that is read so, if there are none: its order is not its own.
+pub(super) fn differentiable(change: &Intervention) -> Result<(), String> {
+    match change {
+        Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
+        _ => Err("Gradients are those of a probe in its own order: this reading has another".to_owned()),
     }
 }
 
@@ -154,8 +160,7 @@ impl<'a> Asked<'a> {
 
     /// The classifier's row of the class, `[F]`.
     fn row(&self) -> &'a [f32] {
-        let features = self.probe.classifier.weight.len() / self.probe.classes();
-        &self.probe.classifier.weight[self.class * features..][..features]
+        self.probe.classifier.row(self.class)
     }
 
     /// What `values` in the tokens' places would add to the logit, were everything else as the tokens are read, `[N]`.

@@ -61,7 +61,7 @@ impl HandReading {
         Self {
             gain: read.gain().to_vec(),
             decay,
-            projections: projections(tokens, &weight[class * tokens.width..][..tokens.width]),
+            projections: projections(tokens, probe.classifier.row(class)),
             patches: tokens.patches.clone(),
             weight,
             bias,

@@ -129,8 +129,7 @@ pub fn explain_by_hand(
     if class >= bias.len() {
         return Err(ExplainError::Class { class, classes: bias.len() });
     }
-    let features = weight.len() / bias.len();
-    let row = &weight[class * features..][..features];
+    let row = probe.classifier.row(class);
     let asked =
         question.class.and_then(|class| probe.meta.classes.get(class).cloned().or(Some(class.to_string())));
     let read = Reading {

@@ -46,6 +46,12 @@ impl Classifier {
     pub fn specs(features: usize, classes: usize) -> Vec<Spec> {
         linear::specs("classifier", features, classes)
     }
+
+    /// The weights of a class, `[F]`.
+    pub fn row(&self, class: usize) -> &[f32] {
+        let features = self.weight.len() / self.bias.len();
+        &self.weight[class * features..][..features]
+    }
 }
 
 /// A head with its parameters and its classifier.

@@ -99,9 +99,8 @@ impl ImageMetrics {
         (ablations, image_seed): (Option<u64>, u64),
         cover: Option<&[f64]>,
     ) -> Result<Self, InterventionError> {
-        let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
-        let row = &weight[class * (weight.len() / bias.len())..][..weight.len() / bias.len()];
-        let truth = cover.map(|cover| localization::truth(reading, tokens, row, bias[class], cover));
+        let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
+        let truth = cover.map(|cover| localization::truth(reading, tokens, row, bias, cover));
         let ways = match ablations {
             Some(seed) => ablation::logits(probe, tokens, reading, seed, image_seed)?,
             None => vec![(Ablation::Normal, logits)],

@@ -116,9 +116,8 @@ pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
 /// Exact evidence for the class.
 fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
     let classifier = &seen.probe.classifier;
-    let features = classifier.weight.len() / classifier.bias.len();
-    let row = &classifier.weight[seen.class * features..][..features];
-    let exact = exact(seen.reading, seen.tokens, row, classifier.bias[seen.class]);
+    let (row, bias) = (classifier.row(seen.class), classifier.bias[seen.class]);
+    let exact = exact(seen.reading, seen.tokens, row, bias);
     exact.map(|exact| exact.token.into()).map_err(str::to_owned)
 }
 
@@ -160,25 +159,15 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
     .to_owned())
 }
 
-/// Why nothing is known of the gradient where the order itself was changed, if so.
-fn differentiable(seen: &Seen<'_>) -> Result<(), String> {
-    match &seen.change {
-        Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
-        change => {
-            Err(format!("There is no gradient of a probe that is read with its order changed ({change})"))
-        }
-    }
-}
-
 /// Gradient x token.
 fn gradient(seen: &Seen<'_>) -> Result<Importance, String> {
-    differentiable(seen)?;
+    attribution::differentiable(&seen.change)?;
     Ok(attribution::gradient(seen.probe, seen.tokens, seen.class, seen.image_seed)?.into())
 }
 
 /// Integrated gradients.
 fn integrated(seen: &Seen<'_>) -> Result<Importance, String> {
-    differentiable(seen)?;
+    attribution::differentiable(&seen.change)?;
     let found = attribution::integrated(seen.probe, seen.tokens, seen.class, seen.image_seed)?;
     Ok(Importance { values: found.token, completeness_error: Some(found.completeness_error) })
 }
