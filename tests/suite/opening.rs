@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ssmprobe::app::jobs::evaluate::EvalSplit;
 use ssmprobe::app::jobs::info::ProbeInfo;
-use ssmprobe::app::jobs::{Compute, DatasetId, Event, Fetch, Files, ImageId, ProbeId, Request};
+use ssmprobe::app::jobs::{Compute, DatasetId, Event, Fetch, Files, ImageId, PathKind, ProbeId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::{Recent, Settings};
 use ssmprobe::app::state::{GalleryFilter, Place, Scope, Severity, State};
@@ -77,7 +77,9 @@ fn does(state: &mut State, command: Command) {
             }
             Request::Files(_, Files::OpenRun { folder }) => {
                 let paths = RUN.iter().map(|name| folder.join(format!("{name}.safetensors")));
-                Event::ProbesListed { job, paths: paths.collect() }
+                let sources = [("vit", PathKind::Backbone), ("photos", PathKind::Dataset)];
+                let sources = sources.map(|(path, kind)| (path.into(), kind)).into();
+                Event::ProbesListed { job, paths: paths.collect(), sources }
             }
             _ => continue,
         };
@@ -194,6 +196,11 @@ fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
     assert_eq!(looked_through(&state), expected[0]);
     assert_eq!(state.reveal.place, Some(Place::Accuracies), "their accuracies are in sight");
     assert_eq!(state.settings.recent.runs, [PathBuf::from("runs/one")]);
+    assert_eq!(
+        (state.library.backbones.len(), state.library.datasets.len()),
+        (1, 0),
+        "what is open stays alone"
+    );
     // Where the comparison is full, the best is looked through beside it.
     let mut state = with_more_probes();
     wants!(state, Command::Compare(vec![id(&state, "c"), id(&state, "d")]));
@@ -201,6 +208,23 @@ fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
     assert_eq!(
         (compared(&state).join(" "), looked_through(&state).as_str()),
         ("a b c d".into(), expected[0])
+    );
+}
+
+#[test]
+fn a_run_opens_with_the_backbone_and_the_dataset_it_was_trained_on() {
+    let mut state = State::new(Settings::default());
+    wants!(state, Command::OpenRun("runs/one".into()));
+    let sources: Vec<&str> = state.library.backbones.values().map(|backbone| &*backbone.source).collect();
+    assert_eq!(sources, ["vit"]);
+    let dataset = state.library.datasets.values().next().expect("a dataset");
+    assert_eq!((dataset.path.as_path(), state.library.images.len()), (Path::new("photos"), 4));
+    assert!(state.selection.image.is_some(), "an image is looked at");
+    assert_eq!(looked_through(&state), "softsort-76-last");
+    assert_eq!(
+        state.reveal.place,
+        Some(Place::Accuracies),
+        "the accuracies of the run are in sight all the same"
     );
 }
 

@@ -195,7 +195,11 @@ fn every_event_survives_a_pipe() {
         Event::Progress(JOB, Progress { what, done, total, unit, elapsed: second }),
         Event::BackboneOpened { job: JOB, entry: BackboneId(1), info: facts_of_backbone },
         Event::ProbeOpened { job: JOB, entry: ProbeId(2), info: probe },
-        Event::ProbesListed { job: JOB, paths: vec!["gap.safetensors".into()] },
+        Event::ProbesListed {
+            job: JOB,
+            paths: vec!["gap.safetensors".into()],
+            sources: kinds.clone().into(),
+        },
         Event::ImagesListed { job: JOB, paths: vec!["x.png".into()] },
         Event::DatasetOpened { job: JOB, entry: DatasetId(4), part: Arc::new(rows()) },
         Event::Evaluated { job: JOB, answer: evaluated(Ok(evaluation::evaluation(&part, "gap"))) },

@@ -744,7 +744,11 @@ fn what_was_found_for_another_workspace_comes_too_late() {
     assert_eq!(state.library.images.len(), 4);
     state.restore(Workspace::default());
     state.apply(Event::ImagesListed { job, paths: vec!["many/2.png".into()] });
-    state.apply(Event::ProbesListed { job: run, paths: vec!["run/p.safetensors".into()] });
+    state.apply(Event::ProbesListed {
+        job: run,
+        paths: vec!["run/p.safetensors".into()],
+        sources: Vec::new(),
+    });
     let found = vec![("many/3.png".into(), PathKind::Images)];
     assert!(state.apply(Event::Recognised { job, found }).is_empty());
     assert!(state.library.images.is_empty() && state.library.probes.is_empty());

@@ -15,7 +15,7 @@ use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::training::TrainEvent;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem,
-    ExplainSettings, Fetch, Files, ImageId, JobId, ProbeId, Request,
+    ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Request,
 };
 use ssmprobe::app::worker::{Worker, WorkerEnv};
 use ssmprobe::model::device;
@@ -286,6 +286,13 @@ fn a_run_is_followed_while_another_program_trains_it() {
     desk.worker.send(Request::Files(JobId(1), Files::OpenRun { folder: folder.clone() }));
     let events = desk.end(1);
     assert!(events.iter().any(|event| matches!(event, Event::RunRead { reading: Ok(_), .. })), "{events:?}");
+    let listed = events.iter().find_map(|event| match event {
+        Event::ProbesListed { sources, .. } => {
+            Some(sources.iter().map(|(_, kind)| *kind).collect::<Vec<_>>())
+        }
+        _ => None,
+    });
+    assert_eq!(listed, Some(vec![PathKind::Backbone, PathKind::Dataset]), "what it is trained on lies here");
     desk.worker.send(Request::Follow(vec![folder]));
     let mut lengths = Vec::new();
     desk.until(|event| {

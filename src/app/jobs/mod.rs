@@ -221,6 +221,8 @@ pub enum Event {
     },
     /// Probe files of a run, sorted.
     ProbesListed {
+        /// Backbone and dataset they were trained on, as far as they lie on this machine.
+        sources: Vec<(PathBuf, PathKind)>,
         /// The job.
         job: JobId,
         /// The files.

@@ -12,6 +12,7 @@ use crate::app::image_files::{images_below, is_probe, is_workspace};
 use crate::app::user_error::UserError;
 use crate::model::data;
 use crate::model::data::image::is_named_image;
+use crate::model::train::run::{Manifest, Run};
 
 /// Images told at once.
 const IMAGES_PER_EVENT: usize = 1000;
@@ -70,7 +71,9 @@ pub fn probe_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), JobError> {
     let (probes, trained) = probe_folder(folder);
+    let mut sources = Vec::new();
     if trained {
+        sources = trained_on(folder);
         let reading = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
         tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), reading });
     }
@@ -84,8 +87,16 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
         let line = format!("{}: no probe file in there (.safetensors)", folder.display());
         return Err(UserError::new(line).remedy("Choose the folder that holds the probe files").into());
     }
-    tell(Event::ProbesListed { job, paths });
+    tell(Event::ProbesListed { job, paths, sources });
     Ok(())
+}
+
+/// Backbone and dataset of a run, as far as they lie on this machine.
+fn trained_on(run: &Path) -> Vec<(PathBuf, PathKind)> {
+    let Ok(run) = Run::open(run) else { return Vec::new() };
+    let Manifest { backbone_source, dataset, .. } = run.manifest;
+    let places = [(PathBuf::from(backbone_source), PathKind::Backbone), (dataset.path, PathKind::Dataset)];
+    places.into_iter().filter(|(path, kind)| kind_of(path) == *kind).collect()
 }
 
 /// Lists images, some at a time. What cannot be read is a warning, unless nothing can.

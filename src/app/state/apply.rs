@@ -28,7 +28,11 @@ impl State {
         match event {
             Event::BackboneOpened { job, entry, info } => return self.backbone_opened(job, entry, info),
             Event::ProbeOpened { job, entry, info } => return self.probe_opened(job, entry, info),
-            Event::ProbesListed { paths, .. } => return self.open_run_probes(paths, true),
+            Event::ProbesListed { paths, sources, .. } => {
+                let mut requests = self.open_sources(sources);
+                requests.extend(self.open_run_probes(paths, true));
+                return requests;
+            }
             Event::ImagesListed { job, paths } => return self.add_images(job, paths),
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
             Event::StabilityMeasured { job, answer } => self.stability_measured(job, answer),

@@ -170,6 +170,17 @@ impl State {
         }
     }
 
+    /// Opens what the probes of a run were trained on, so that they can be looked through at once: its backbone where
+    /// none is open, its dataset where there is nothing to look at.
+    pub(super) fn open_sources(&mut self, mut sources: Vec<(PathBuf, PathKind)>) -> Vec<Request> {
+        let library = &self.library;
+        sources.retain(|(_, kind)| match kind {
+            PathKind::Backbone => library.backbones.is_empty(),
+            _ => library.datasets.is_empty() && library.images.is_empty(),
+        });
+        self.open_recognised(sources)
+    }
+
     /// Opens what was dropped, each by its kind.
     pub(super) fn open_recognised(&mut self, found: Vec<(PathBuf, PathKind)>) -> Vec<Request> {
         let all = |kind: PathKind| -> Vec<PathBuf> {

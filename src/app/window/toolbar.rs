@@ -15,17 +15,46 @@ use crate::viz::heading::capitalised;
 
 /// Width from which all has the room it likes.
 const FULL_PX: f32 = 1330.0;
-/// What does not shrink.
+/// What does not shrink, the names before choices among it.
 const FIXED_PX: f32 = 470.0;
-/// Share of its room from which a choice has its name before it.
-const NAMED_FROM: f32 = 0.6;
+/// Width from which each of two lines has the room it likes.
+const TWO_LINES_PX: f32 = 600.0;
+/// What the names before choices take.
+const NAMES_PX: f32 = 130.0;
 
-/// Draws the line; in a narrow window its parts lose their names and shrink, and then wrap.
+/// What there is for what shrinks.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Share of the room that a part likes.
+    share: f32,
+    /// Whether choices have their names before them.
+    named: bool,
+    /// Whether choices stand on a line of their own.
+    two_lines: bool,
+}
+
+impl Room {
+    /// Of a line so wide: the names go first, then choices take a second line.
+    fn of(width: f32) -> Self {
+        let share = |fixed: f32| (width - fixed) / (FULL_PX - FIXED_PX);
+        let named = share(FIXED_PX) > 0.6;
+        let share = if named { share(FIXED_PX) } else { share(FIXED_PX - NAMES_PX) };
+        let two_lines = share < 0.5;
+        let share = if two_lines { width / TWO_LINES_PX } else { share };
+        Self { share: share.clamp(0.45, 1.0), named, two_lines }
+    }
+}
+
+/// Draws the line; in a narrow window its parts lose their names and shrink, and then take two lines.
 pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let room = ((ui.available_width() - FIXED_PX) / (FULL_PX - FIXED_PX)).clamp(0.45, 1.0);
+    let room = Room::of(ui.available_width());
     ui.horizontal_wrapped(|ui| {
         image(ui, cx, room);
-        ui.separator();
+        if room.two_lines {
+            ui.end_row();
+        } else {
+            ui.separator();
+        }
         probe(ui, cx, room);
         reading(ui, cx, room);
         ui.separator();
@@ -33,7 +62,7 @@ pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     });
 }
 
-fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let Some(image) = cx.state.current_image() else {
         if ui.button(Action::OpenImages.text()).clicked() {
             cx.choose(Action::OpenImages);
@@ -53,32 +82,35 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
         Some(row) => format!("Row {row} of {}", ImageSource::from(image.place.path.clone()).short()),
         None => image.name(),
     };
-    ui.label(font::fit(&name, 13.5, 190.0 * room)).on_hover_text(image.place.to_string());
+    ui.label(font::fit(&name, 13.5, 190.0 * room.share)).on_hover_text(image.place.to_string());
     if let Some(class) = true_class_of(cx.state, image) {
         ui.weak("·");
-        ui.label(font::fit(class, 13.5, 110.0 * room)).on_hover_text(format!("True class: {class}"));
+        ui.label(font::fit(class, 13.5, 110.0 * room.share)).on_hover_text(format!("True class: {class}"));
     }
     ui.weak(format!("{} of {count}", at + 1));
     note(ui, cx, room);
 }
 
 /// The star of the current image, and the line that is written on it.
-fn note(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+fn note(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let Some(image) = cx.state.selection.image else { return };
     let note = cx.state.note_on(image);
     let star = widgets::star(ui, note.starred, "Star this image");
     if star.on_hover_text(Action::StarImage.tooltip()).clicked() {
         cx.choose(Action::StarImage);
     }
-    let text =
-        if note.text.is_empty() { "Note…".to_owned() } else { font::fit(&note.text, 13.5, 90.0 * room) };
+    let text = if note.text.is_empty() {
+        "Note…".to_owned()
+    } else {
+        font::fit(&note.text, 13.5, 90.0 * room.share)
+    };
     let about = if note.text.is_empty() { Action::NoteImage.tooltip() } else { &note.text };
     if ui.button(text).on_hover_text(about).clicked() {
         cx.choose(Action::NoteImage);
     }
 }
 
-fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     if cx.state.columns.is_empty() {
         ui.weak("No probe shown");
         return;
@@ -100,12 +132,13 @@ fn choice(
     name: &str,
     combo: ComboBox,
     width: f32,
-    room: f32,
+    room: Room,
     shown: &str,
     list: impl FnOnce(&mut Ui),
 ) -> egui::Response {
-    let label = (room > NAMED_FROM).then(|| ui.label(name).id);
-    let combo = combo.width(width * room).selected_text(font::fit(shown, 13.5, width * room - 24.0));
+    let label = room.named.then(|| ui.label(name).id);
+    let combo =
+        combo.width(width * room.share).selected_text(font::fit(shown, 13.5, width * room.share - 24.0));
     let response = combo.show_ui(ui, list).response;
     match label {
         Some(label) => response.labelled_by(label),
@@ -117,7 +150,7 @@ fn choice(
 }
 
 /// How the probe reads: as trained, or with one thing changed.
-fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let Some((id, column)) = cx.focus.zip(cx.column()) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
     if column.change == Intervention::None && matches!(routing, None | Some(Routing::None)) {
@@ -144,10 +177,9 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
 }
 
 /// The class evidence is for.
-fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32) {
+fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     // The name and its choice stay on one line.
-    let needed =
-        180.0 * room + if room > NAMED_FROM { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
+    let needed = 180.0 * room.share + if room.named { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
     if ui.available_size_before_wrap().x < needed {
         ui.end_row();
     }

@@ -76,7 +76,7 @@ impl Worker {
                 let reading = Ok(reading(folder.clone()));
                 vec![
                     Event::RunRead { job: Some(job), folder, reading },
-                    Event::ProbesListed { job, paths },
+                    Event::ProbesListed { job, paths, sources: Vec::new() },
                     Event::Finished(job),
                 ]
             }

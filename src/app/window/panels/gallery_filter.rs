@@ -155,7 +155,8 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        let width = ui.available_width().min(MENU_WIDTH_PX) - 78.0;
+        let button = font::width("Descending", 13.5) + 2.0 * ui.spacing().button_padding.x + 6.0;
+        let width = ui.available_width().min(MENU_WIDTH_PX) - button;
         let shown = font::fit(&name(&filter.sort), 13.5, width - 34.0);
         let combo = ComboBox::from_id_salt("order").width(width - 8.0).selected_text(shown);
         let list = combo.show_ui(ui, |ui| {

@@ -21,6 +21,8 @@ const IMAGES: f32 = 0.42;
 const HEAD_PX: f32 = 36.0;
 /// Least that a person can leave to the images.
 const LEAST_PX: f32 = 96.0;
+/// Below this width a folded section does not say what it holds: a letter or two would be left of it.
+const LEAST_HOLDS_PX: f32 = 40.0;
 /// Height of the edge that is dragged.
 const EDGE_PX: f32 = 7.0;
 
@@ -126,7 +128,7 @@ pub fn header(
                     cx.choose(*action);
                 }
             }
-            if folded && !holds.is_empty() {
+            if folded && !holds.is_empty() && ui.available_width() >= LEAST_HOLDS_PX {
                 ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
                     let text = font::fit(holds, 11.5, ui.available_width());
                     ui.label(RichText::new(text).small().weak()).on_hover_text(holds);

@@ -71,7 +71,7 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     };
     ui.horizontal(|ui| {
         ui.add_space(8.0);
-        ui.add(egui::Label::new(RichText::new(&text).color(color32(color))).truncate()).on_hover_text(text);
+        ui.add(egui::Label::new(RichText::new(text).color(color32(color))).wrap());
     });
 }
 
