@@ -178,3 +178,28 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
     assert!(open(&window));
     assert_eq!(window.wire.borrow().asked, [Request::Follow(vec![folder])], "it is followed again");
 }
+
+#[test]
+fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
+    let mut window = Window::ready();
+    let groups = |window: &Window| {
+        let titles = ["Picture", "Evidence by position", "Predictions", "Diagnostics"];
+        let tabs = titles.map(|title| window.tab(title).map_or(0, |rect| rect.top() as i32));
+        tabs.into_iter().filter(|top| *top > 0).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    assert_eq!(groups(&window), 2, "two rows of panes at 1440 x 900");
+    let resize = |window: &mut Window, width, height| {
+        window.harness.set_size(egui::vec2(width, height));
+        window.harness.run();
+    };
+    resize(&mut window, 853.0, 480.0);
+    assert_eq!(groups(&window), 1, "one row where two could not be read");
+    resize(&mut window, 1440.0, 900.0);
+    assert_eq!(groups(&window), 2);
+    let scores = window.tab("Scores").expect("a tab").center();
+    window.click_at(scores, PointerButton::Middle);
+    window.harness.run();
+    resize(&mut window, 853.0, 480.0);
+    assert_eq!(groups(&window), 2, "whoever has changed it keeps it");
+    assert!(window.idle());
+}

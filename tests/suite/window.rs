@@ -329,6 +329,8 @@ fn the_palette_finds_every_action() {
         ("sinkhorn", "Show probe sinkhorn"),
         ("c.png", "Go to image"),
         ("evaluate all", "Evaluate all probes"),
+        ("attribution", "Show pane Integrated gradients"),
+        ("untrained scorers", "Show pane Diagnostics"),
     ] {
         window.press(Modifiers::COMMAND, Key::K);
         window.harness.event(egui::Event::Text(typed.to_owned()));

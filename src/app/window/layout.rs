@@ -6,7 +6,7 @@ use egui_tiles::{EditAction, Tile, Tree};
 use serde_json::Value;
 
 use super::auto_tabs::AutoTabs;
-use super::tiles::{self, Pane, Panes};
+use super::tiles::{self, Pane, Panes, Room};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::{Panel, PanelContext, placeholder};
@@ -15,6 +15,10 @@ use crate::viz::FIGURES;
 /// The panes in the middle.
 pub struct Layout {
     tree: Tree<Pane>,
+    /// Whether it is the first one still, which follows the room there is.
+    is_first: bool,
+    /// The room there was when it was drawn last.
+    room: Room,
     /// Changes the state has not heard of.
     told: Vec<Command>,
     /// As it stood before the edge was taken that is dragged now.
@@ -27,7 +31,9 @@ pub struct Layout {
 impl Default for Layout {
     fn default() -> Self {
         Self {
-            tree: tiles::first(),
+            tree: tiles::first(Room::default()),
+            is_first: true,
+            room: Room::default(),
             told: Vec::new(),
             resized: None,
             seen: 0,
@@ -48,6 +54,7 @@ impl Layout {
             && tree != self.tree
         {
             self.tree = tree;
+            self.is_first = false;
         }
     }
 
@@ -81,7 +88,9 @@ impl Layout {
 
     /// As at first.
     pub fn reset(&mut self) {
-        self.change("Reset layout".to_owned(), |tree| *tree = tiles::first());
+        let room = self.room;
+        self.change("Reset layout".to_owned(), |tree| *tree = tiles::first(room));
+        self.is_first = true;
     }
 
     fn change(&mut self, text: String, edit: impl FnOnce(&mut Tree<Pane>)) {
@@ -92,6 +101,7 @@ impl Layout {
 
     fn tell(&mut self, text: String, before: &Tree<Pane>) {
         if *before != self.tree {
+            self.is_first = false;
             self.told.push(Command::Arrange { text, before: value(before), after: self.value() });
         }
     }
@@ -104,6 +114,11 @@ impl Layout {
     /// Draws it; as it was once, where that was taken back.
     pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
         self.follow(cx.state);
+        let room = Room::of(ui.available_size());
+        if room != self.room && self.is_first {
+            self.tree = tiles::first(room);
+        }
+        self.room = room;
         if self.tree.is_empty() {
             return placeholder::empty(ui, "All panes are closed; the menu Panes opens them again");
         }

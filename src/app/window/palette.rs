@@ -10,8 +10,8 @@ use crate::app::state::State;
 use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
-use crate::viz::FIGURES;
 use crate::viz::figures::trace_plot::TracePlot;
+use crate::viz::{FIGURES, find};
 
 /// Height of the list.
 const LIST_PX: f32 = 360.0;
@@ -107,8 +107,8 @@ fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
     ui.add_enabled(line.enabled, button).on_hover_text(&line.about)
 }
 
-/// All lines whose text holds every word that was typed; those that can be chosen first, and of them
-/// those that begin with it.
+/// All lines whose text or explanation holds every word that was typed; those that can be chosen first, and of them
+/// those that begin with it, then those that have it in their text.
 fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
         text: action.text().to_owned(),
@@ -120,11 +120,14 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     });
     let panes = panels.iter().filter(|panel| panel.place() != PanelPlace::Left);
     let panes = panes.map(|panel| {
-        line(format!("Show pane {}", panel.title()), panel.about().to_owned(), Chosen::Pane(panel.id()))
+        let attributes = find(panel.id()).is_some_and(|figure| figure.attribution().is_some());
+        let words = if attributes { "attribution saliency" } else { "" };
+        let title = format!("Show pane {}", panel.title());
+        Line { words, ..line(title, panel.about().to_owned(), Chosen::Pane(panel.id())) }
     });
     let text = text.to_lowercase();
     let found = |line: &Line| {
-        let known = format!("{} {}", line.text.to_lowercase(), line.words);
+        let known = format!("{} {} {}", line.text, line.words, line.about).to_lowercase();
         text.split_whitespace().all(|word| known.contains(word))
     };
     let mut lines: Vec<Line> = actions.chain(panes).chain(themes()).chain(figures(state)).collect();
@@ -135,7 +138,11 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
         lines.extend(images(state).filter(found).take(MAX_FOUND));
     }
     let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
-    lines.sort_by_key(|line| (!line.enabled, !begins(line)));
+    let named = |line: &Line| {
+        let known = format!("{} {}", line.text, line.words).to_lowercase();
+        text.split_whitespace().all(|word| known.contains(word))
+    };
+    lines.sort_by_cached_key(|line| (!line.enabled, !begins(line), !named(line)));
     lines
 }
 

@@ -26,30 +26,65 @@ const PROBE_PAGE: [([TabGroup; 3], [f32; 3]); 2] = [
     ([TabGroup::Picture, TabGroup::Order, TabGroup::Plan], [1.0; 3]),
     ([TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions], [1.25, 0.95, 0.8]),
 ];
+/// The same where the room is [`Room::Short`]: two groups, side by side.
+const SHORT_PROBE_PAGE: [[TabGroup; 3]; 2] = [
+    [TabGroup::Picture, TabGroup::Order, TabGroup::Plan],
+    [TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions],
+];
 /// Groups of tabs of what a probe made of a dataset: columns.
 const DATASET_PAGE: [[TabGroup; 2]; 2] =
     [[TabGroup::Classes, TabGroup::Confusion], [TabGroup::Images, TabGroup::Routing]];
 
-/// The layout a person starts with: the figures of one probe in two rows, and behind them the pages of
+/// What room there is for panes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// Enough for two rows of them.
+    #[default]
+    Ample,
+    /// For one row of two: in two rows nothing of a figure could be read.
+    Short,
+}
+
+impl Room {
+    /// What `size` is, in points.
+    pub fn of(size: egui::Vec2) -> Self {
+        if size.x < 760.0 || size.y < 440.0 { Self::Short } else { Self::Ample }
+    }
+}
+
+/// The layout a person starts with: the figures of one probe in two rows, or one, and behind them the pages of
 /// other panels, and what a probe made of a dataset.
-pub fn first() -> Tree<Pane> {
+pub fn first(room: Room) -> Tree<Pane> {
     let panels = super::panels::all();
     let mut tiles = Tiles::default();
-    let rows = PROBE_PAGE.map(|(groups, shares)| {
-        let columns = groups.map(|group| group_tile(&mut tiles, &panels, group));
-        let mut row = Linear::new(LinearDir::Horizontal, columns.into());
-        for (column, share) in columns.iter().zip(shares) {
-            row.shares.set_share(*column, share);
+    let probe = match room {
+        Room::Ample => {
+            let rows = PROBE_PAGE.map(|(groups, shares)| {
+                let columns = groups.map(|group| group_tile(&mut tiles, &panels, &[group]));
+                let mut row = Linear::new(LinearDir::Horizontal, columns.into());
+                for (column, share) in columns.iter().zip(shares) {
+                    row.shares.set_share(*column, share);
+                }
+                tiles.insert_container(Container::Linear(row))
+            });
+            let mut probe = Linear::new(LinearDir::Vertical, rows.into());
+            probe.shares.set_share(rows[0], 1.15);
+            probe
         }
-        tiles.insert_container(Container::Linear(row))
-    });
-    let mut probe = Linear::new(LinearDir::Vertical, rows.into());
-    probe.shares.set_share(rows[0], 1.15);
+        Room::Short => {
+            let columns = SHORT_PROBE_PAGE.map(|groups| group_tile(&mut tiles, &panels, &groups));
+            Linear::new(LinearDir::Horizontal, columns.into())
+        }
+    };
     let probe = tiles.insert_container(Container::Linear(probe));
     let pages = panes(&mut tiles, &panels, TabGroup::Page);
-    let groups = DATASET_PAGE.map(|groups| groups.map(|group| group_tile(&mut tiles, &panels, group)));
-    let columns = groups
-        .map(|rows| tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into()))));
+    let columns = DATASET_PAGE.map(|groups| match room {
+        Room::Ample => {
+            let rows = groups.map(|group| group_tile(&mut tiles, &panels, &[group]));
+            tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into())))
+        }
+        Room::Short => group_tile(&mut tiles, &panels, &groups),
+    });
     let mut dataset = Linear::new(LinearDir::Horizontal, columns.into());
     dataset.shares.set_share(columns[1], 1.15);
     let dataset = tiles.insert_container(Container::Linear(dataset));
@@ -67,8 +102,8 @@ fn panes(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], group: TabGroup) ->
     own.iter().map(|panel| tiles.insert_pane(Pane(panel.id().to_owned()))).collect()
 }
 
-fn group_tile(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], group: TabGroup) -> TileId {
-    let panes = panes(tiles, panels, group);
+fn group_tile(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], groups: &[TabGroup]) -> TileId {
+    let panes = groups.iter().flat_map(|group| panes(tiles, panels, *group)).collect();
     tiles.insert_tab_tile(panes)
 }
 
