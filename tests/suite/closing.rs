@@ -203,3 +203,17 @@ fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
     assert_eq!(groups(&window), 2, "whoever has changed it keeps it");
     assert!(window.idle());
 }
+
+#[test]
+fn the_tab_of_a_pane_that_is_asked_for_comes_into_sight() {
+    let mut window = Window::ready();
+    window.harness.set_size(egui::vec2(853.0, 480.0));
+    window.harness.run();
+    let seen = |window: &Window| window.tab("Predictions").is_some_and(|tab| tab.right() <= 853.0);
+    assert!(!seen(&window), "the last of many tabs is out of sight");
+    window.press(Modifiers::COMMAND, Key::K);
+    window.harness.event(egui::Event::Text("show pane predictions".to_owned()));
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(seen(&window));
+}

@@ -19,6 +19,8 @@ pub struct Layout {
     is_first: bool,
     /// The room there was when it was drawn last.
     room: Room,
+    /// The pane that was asked for, until its tab is in sight.
+    reveal: Option<Pane>,
     /// Changes the state has not heard of.
     told: Vec<Command>,
     /// As it stood before the edge was taken that is dragged now.
@@ -34,6 +36,7 @@ impl Default for Layout {
             tree: tiles::first(Room::default()),
             is_first: true,
             room: Room::default(),
+            reveal: None,
             told: Vec::new(),
             resized: None,
             seen: 0,
@@ -66,6 +69,7 @@ impl Layout {
     /// Shows the pane of a panel, opening it where it was closed.
     pub fn show(&mut self, panel: &dyn Panel) {
         self.auto_tabs.ask(panel.id());
+        self.reveal = Some(Pane(panel.id().to_owned()));
         if self.is_open(panel.id()) {
             return tiles::show(&mut self.tree, panel.id()); // a tab that is chosen is no change
         }
@@ -125,7 +129,7 @@ impl Layout {
         self.auto_tabs.arrange(&mut self.tree, panels, cx);
         let before = self.tree.clone();
         let dragged = self.tree.dragged_id(ui.ctx());
-        let mut panes = Panes { panels, cx, closed: None, edited: None };
+        let mut panes = Panes { panels, cx, reveal: self.reveal.take(), closed: None, edited: None };
         self.tree.ui(&mut panes, ui);
         let Panes { closed, edited, .. } = panes;
         match edited {

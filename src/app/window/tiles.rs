@@ -2,7 +2,7 @@
 //! and close.
 
 use eframe::egui;
-use egui::{Ui, Visuals, WidgetText};
+use egui::{Ui, Visuals, WidgetText, style::ScrollAnimation};
 use egui_tiles::{
     Behavior, Container, EditAction, Linear, LinearDir, SimplificationOptions, TabState, Tabs, Tile, TileId,
     Tiles, Tree, UiResponse,
@@ -170,6 +170,8 @@ pub struct Panes<'a, 'b> {
     pub panels: &'a mut [Box<dyn Panel>],
     /// What they see.
     pub cx: &'a mut PanelContext<'b>,
+    /// The pane whose tab is to be in sight.
+    pub reveal: Option<Pane>,
     /// The panel whose pane was closed.
     pub closed: Option<String>,
     /// What was done to their places.
@@ -211,6 +213,9 @@ impl Behavior<Pane> for Panes<'_, '_> {
         let tab =
             tab::Tab { title: &title, state, ground: self.tab_bg_color(ui.visuals(), tiles, tile, state) };
         let (response, closed) = tab.show(ui, id);
+        if self.reveal.as_ref().is_some_and(|pane| tiles.find_pane(pane) == Some(tile)) {
+            ui.scroll_to_rect_animation(response.rect, None, ScrollAnimation::none());
+        }
         if closed {
             self.on_tab_close(tiles, tile);
         }
@@ -282,11 +287,13 @@ mod tests {
 
     #[test]
     fn every_pane_stands_somewhere_at_first_but_those_that_are_asked_for() {
-        let tree = first();
-        for panel in crate::app::window::panels::all() {
+        for (room, panel) in [Room::Ample, Room::Short]
+            .into_iter()
+            .flat_map(|room| crate::app::window::panels::all().into_iter().map(move |panel| (room, panel)))
+        {
             let asked = panel.info().tab.group == TabGroup::Asked;
             let stands = panel.place() == PanelPlace::Middle && !asked;
-            assert_eq!(open(&tree, panel.id()), stands, "{}", panel.id());
+            assert_eq!(open(&first(room), panel.id()), stands, "{room:?}: {}", panel.id());
         }
     }
 }
