@@ -5,6 +5,7 @@
 //! [`probe::head_output::HeadOutput`]; [`explain`] works out what it means, and [`trace`] carries it to whoever
 //! draws.
 
+pub mod annotations;
 pub mod attribution;
 pub mod backbone;
 pub mod data;
@@ -19,6 +20,7 @@ pub mod order_file;
 pub mod pretrain;
 pub mod probe;
 pub mod reading;
+pub mod regions;
 pub mod stats;
 pub mod tokens;
 pub mod trace;

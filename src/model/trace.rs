@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 pub use super::attribution::{Attributed, Attribution, AttributionSet};
 use super::grid::Grid;
 pub use super::reading::{Reading, slug};
+pub use super::regions::{Region, Regions};
 
 /// A dense row-major float32 matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,6 +220,9 @@ pub struct Trace {
     /// What methods of attribution found, as far as they were asked for the class of the evidence.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub attributions: IndexMap<Attribution, Attributed>,
+    /// What is known to be where in the image; absent where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<Regions>,
 }
 
 /// An RGB picture on the host.

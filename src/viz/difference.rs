@@ -137,6 +137,7 @@ mod tests {
             minus: None,
             order_test: None,
             attributions: Default::default(),
+            regions: None,
         }
     }
 

@@ -64,6 +64,8 @@ pub struct Options {
     pub opacity: f32,
     /// Whether the patch grid is drawn.
     pub grid: bool,
+    /// Whether known regions are outlined.
+    pub regions: bool,
     /// How many tokens have been read: a scan path shows what the memory then holds, others mark the one read last.
     pub step: Option<usize>,
     /// Limits of the values shown, where several figures share them.
@@ -83,6 +85,7 @@ impl Default for Options {
             rows: Rows::Argmax,
             opacity: 0.7,
             grid: false,
+            regions: false,
             step: None,
             limits: None,
             proxy_limits: None,
@@ -111,6 +114,8 @@ pub enum Control {
     Opacity,
     /// [`Options::grid`].
     Grid,
+    /// [`Options::regions`].
+    Regions,
     /// [`Options::log`].
     Log,
     /// [`Options::rows`].

@@ -22,7 +22,7 @@ use ssmprobe::model::probe::head_output::{Form, Order};
 use ssmprobe::model::probe::router::scan::Scan;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::{Picture, Reading, Routing, Trace};
+use ssmprobe::model::trace::{Picture, Reading, Region, Regions, Routing, Trace};
 use ssmprobe::model::train::Labelled;
 use ssmprobe::model::train::classifier::Model;
 
@@ -383,17 +383,22 @@ fn without_routing_every_seed_reads_row_by_row() {
     assert_eq!(against(Intervention::NoRouting), 1.0);
 }
 
+/// An image whose object is one token.
+fn marked(token: usize) -> Regions {
+    let cover: Vec<f64> = (0..GRID.len()).map(|t| f64::from(u8::from(t == token))).collect();
+    let list = vec![Region { number: 0, name: "object".into(), cover: cover.clone() }];
+    Regions { list, object: cover, ..Regions::default() }
+}
+
 #[test]
 fn an_evaluation_sums_up_its_images() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 6);
     let images = Labelled { images: vec![1, 2, 4, 5], classes: vec![0, 1, 2, 0] };
-    let covers: Vec<Option<Vec<f64>>> = (0..4)
-        .map(|i| (i != 2).then(|| (0..GRID.len()).map(|t| f64::from(u8::from(t == i))).collect()))
-        .collect();
+    let regions: Vec<Option<Regions>> = (0..4).map(|i| (i != 2).then(|| marked(i))).collect();
     let probe = probe("sinkhorn", Sharing::Shared);
     let draws: Vec<u64> = images.images.iter().map(|&image| image as u64).collect();
-    let spec = MetricsSpec { ablations: Some(SEED), causal: None, covers: &covers };
+    let spec = MetricsSpec { ablations: Some(SEED), causal: None, regions: &regions };
     let all = (&images.images[..], &draws[..]);
     let (_, found) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
@@ -495,13 +500,11 @@ fn behind_an_unreadable_image_each_keeps_its_class_its_draw_and_its_mask() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache_without(folder.path(), 6, &[1, 4]);
     let probe = probe("sinkhorn", Sharing::Shared);
-    let cover = |i: usize| Some((0..GRID.len()).map(|t| f64::from(u8::from(t == i))).collect::<Vec<f64>>());
-    let covers: Vec<_> = (0..6).map(cover).collect();
     let metrics = |kept: &[usize]| {
         let draws: Vec<u64> = kept.iter().map(|&i| 10 + i as u64).collect();
         let classes: Vec<usize> = kept.iter().map(|&i| i % CLASSES).collect();
-        let covers: Vec<_> = kept.iter().map(|&i| covers[i].clone()).collect();
-        let spec = MetricsSpec { ablations: Some(SEED), causal: None, covers: &covers };
+        let regions: Vec<_> = kept.iter().map(|&i| Some(marked(i))).collect();
+        let spec = MetricsSpec { ablations: Some(SEED), causal: None, regions: &regions };
         evaluation(&probe, Intervention::None, &cache, (kept, &draws), &classes, spec).1
     };
     let all = metrics(&[0, 1, 2, 3, 4, 5]);

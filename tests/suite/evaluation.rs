@@ -12,6 +12,7 @@ use egui_kittest::kittest::Queryable as _;
 use indexmap::IndexMap;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::stability;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ColumnId, Compute, DatasetId, Event, ExplainSettings, Fetch, Files, ImageId,
@@ -91,7 +92,13 @@ fn ask(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     let part = opened.expect("a dataset");
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     let subjects = vec![subject(1), subject(2)];
-    (part.clone(), Request::Compute(JobId(51), Compute::Evaluate(EvalRequest { part, subjects, settings })))
+    (
+        part.clone(),
+        Request::Compute(
+            JobId(51),
+            Compute::Evaluate(EvalRequest { part, subjects, settings, regions: RegionSource::default() }),
+        ),
+    )
 }
 
 fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
@@ -322,6 +329,7 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
         mean_nulls: IndexMap::new(),
         positions: Some(maps(0.1)),
         weights: (probe == "gap").then(|| maps(-0.2)),
+        regions: None,
     })
 }
 

@@ -47,6 +47,7 @@ mod protocol;
 mod readers;
 mod reads;
 mod real;
+mod regions;
 mod removal;
 mod removal_window;
 mod report;

@@ -27,7 +27,7 @@ fn probe(width: usize, classifier: Classifier) -> Probe {
 }
 
 /// A case of the reference: the probe, its tokens and what it read of them.
-fn case(case: &Value) -> (Probe, Tokens, HeadOutput) {
+pub fn case(case: &Value) -> (Probe, Tokens, HeadOutput) {
     let (n, width) = (number(&case["n"]) as usize, number(&case["width"]) as usize);
     let classifier = Classifier { weight: floats32(&case["weight"]), bias: floats32(&case["bias"]) };
     let directions = case["directions"].as_array().expect("directions");

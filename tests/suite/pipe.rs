@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::history::disk::Reading;
 use ssmprobe::app::jobs::history::{Failure, Steps};
+use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
@@ -93,12 +94,20 @@ fn every_request_survives_a_pipe() {
     let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], steps: 7, seed };
     let removal =
         RemovalRequest { subject: subject.clone(), place: place.clone(), class: class.clone(), spec, draw };
-    let explain = Explain { asked: vec![item], class, settings };
+    let explain = Explain { asked: vec![item], class, settings, regions: RegionSource::default() };
     let requests = [
         Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
         Request::Compute(JOB, Compute::Explain(explain.clone())),
         Request::Compute(JOB, Compute::ExplainMany(explain)),
-        Request::Compute(JOB, Compute::Evaluate(EvalRequest { part, subjects: vec![subject], settings })),
+        Request::Compute(
+            JOB,
+            Compute::Evaluate(EvalRequest {
+                part,
+                subjects: vec![subject],
+                settings,
+                regions: RegionSource::default(),
+            }),
+        ),
         Request::Compute(JOB, Compute::Stability(stability)),
         Request::Compute(JOB, Compute::Removal(removal)),
         Request::Fetch(JOB, open),

@@ -213,6 +213,7 @@ fn evaluate(run: &Run) {
                 object_share: Some(0.05),
             }),
             masks: IMAGES,
+            regions: None,
         },
     };
     let disturbed = |seed: f64| {

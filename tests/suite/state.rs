@@ -100,6 +100,7 @@ pub(super) fn trace(image: &str) -> Trace {
         minus: None,
         order_test: None,
         attributions: Default::default(),
+        regions: None,
     }
 }
 

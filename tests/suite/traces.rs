@@ -175,6 +175,7 @@ fn base(head: &str) -> Trace {
         minus: None,
         order_test: None,
         attributions: Default::default(),
+        regions: None,
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ssmprobe::app::jobs::evaluate::EvalProbe;
 use ssmprobe::app::jobs::extract::TokenSettings;
+use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::stability;
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::training::TrainEvent;
@@ -109,7 +110,8 @@ impl Desk {
             draw: 0,
         }];
         let settings = ExplainSettings { null_draws: 8, ..ExplainSettings::default() };
-        let look = Explain { asked, class: ClassChoice::Predicted, settings };
+        let look =
+            Explain { asked, class: ClassChoice::Predicted, settings, regions: RegionSource::default() };
         self.worker.send(Request::Compute(JobId(job), Compute::Explain(look)));
     }
 }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command as Program;
+use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem,
     ExplainSettings, Fetch, ImageId, JobId, ProbeId, Request,
@@ -129,7 +130,12 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     Request::Compute(
         JobId(job),
-        Compute::Explain(Explain { asked: vec![asked], class: ClassChoice::Predicted, settings }),
+        Compute::Explain(Explain {
+            asked: vec![asked],
+            class: ClassChoice::Predicted,
+            settings,
+            regions: RegionSource::default(),
+        }),
     )
 }
 

@@ -13,9 +13,10 @@ use super::tokens::{TokenReader, preprocessor};
 use super::{BackboneId, BackboneOptions, ExplainSettings, JobError, ProbeId, Reporter};
 use crate::app::paths;
 use crate::app::user_error::UserError;
+use crate::model::annotations::Annotations;
 use crate::model::backbone::token_spec::TokenSpec;
-use crate::model::data::ImageSource;
 use crate::model::data::image::{ImageError, Photo};
+use crate::model::data::{DataError, ImageSource};
 use crate::model::device::{self, Choice, DeviceError};
 use crate::model::explain::null_model::NullBands;
 use crate::model::io::catch_panic::guard;
@@ -55,6 +56,8 @@ pub struct Engine {
     /// How to open backbones again whose device was lost.
     lost: HashMap<BackboneId, BackboneSpec>,
     nulls: (ExplainSettings, NullBands),
+    /// Annotations by their folders.
+    annotations: HashMap<PathBuf, Arc<Annotations>>,
 }
 
 /// A backbone to open.
@@ -110,7 +113,18 @@ impl Engine {
             backbones: HashMap::new(),
             lost: HashMap::new(),
             nulls: (settings, NullBands::new(settings.null_draws, settings.seed)),
+            annotations: HashMap::new(),
         }
+    }
+
+    /// What is marked in the images of a folder, read once.
+    pub(super) fn annotations(&mut self, folder: &Path) -> Result<Arc<Annotations>, DataError> {
+        if let Some(known) = self.annotations.get(folder) {
+            return Ok(known.clone());
+        }
+        let read = Arc::new(Annotations::open(folder)?);
+        self.annotations.insert(folder.to_owned(), read.clone());
+        Ok(read)
     }
 
     /// Loads a backbone; that of the same name is gone by then, and its memory free.

@@ -8,11 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
+use super::regions::{RegionSource, of_samples};
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
 use crate::app::user_error::UserError;
+use crate::model::annotations::RegionSet;
 use crate::model::data::token_cache::TokenCache;
 use crate::model::data::{Dataset, Split};
 use crate::model::explain::evaluation::evaluator::Evaluator;
+use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
@@ -21,8 +24,8 @@ use crate::model::reading::Reading;
 /// Images asked about at once.
 const BATCH: usize = 32;
 
-/// Tokens of a part of a dataset: the cache, and the place of every image in it.
-type Known = (TokenCache, Vec<usize>);
+/// Tokens of a part of a dataset: the cache, the place of every image in it, and what is known to be where in it.
+type Known = (TokenCache, Vec<usize>, RegionSet);
 
 /// The images of a dataset that are asked about: one split of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +78,9 @@ pub struct EvalRequest {
     pub subjects: Vec<EvalProbe>,
     /// What null bands are made of.
     pub settings: ExplainSettings,
+    /// Where regions of the images come from.
+    #[serde(default)]
+    pub regions: RegionSource,
 }
 
 /// A probe, the backbone whose tokens it reads, and what is changed in its reading.
@@ -110,7 +116,9 @@ pub fn run(
     for (at, subject) in spec.subjects.iter().enumerate() {
         reporter.cancel().check()?;
         if known.as_ref().is_none_or(|(backbone, _)| *backbone != subject.backbone) {
-            known = Some((subject.backbone, tokens(engine, &spec.part, subject.backbone, reporter)?));
+            let (tokens, places) = tokens(engine, &spec.part, subject.backbone, reporter)?;
+            let regions = regions(engine, spec, subject.backbone, (&tokens, &places), reporter)?;
+            known = Some((subject.backbone, (tokens, places, regions)));
         }
         let Some((_, known)) = &known else { continue };
         let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
@@ -124,7 +132,7 @@ fn ask(
     engine: &mut Engine,
     spec: &EvalRequest,
     at: usize,
-    (tokens, places): &Known,
+    (tokens, places, regions): &Known,
     reporter: &mut dyn Reporter,
 ) -> Result<Evaluation, JobError> {
     let EvalProbe { probe, backbone, change } = spec.subjects[at].clone();
@@ -136,8 +144,11 @@ fn ask(
     let draws: Vec<u64> = spec.part.samples.iter().map(|at| *at as u64).collect();
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
-    let mut evaluator =
-        Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls).map_err(JobError::failed)?;
+    let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls);
+    let mut evaluator = evaluator.map_err(JobError::failed)?;
+    if regions.known() > 0 {
+        evaluator = evaluator.with_metrics(MetricsSpec { regions: &regions.of, ..MetricsSpec::default() });
+    }
     let what = match spec.subjects.len() {
         1 => format!("Asking {name}"),
         count => format!("Asking {name}, {} of {count} probes", at + 1),
@@ -176,7 +187,7 @@ fn tokens(
     part: &EvalSplit,
     backbone: BackboneId,
     reporter: &mut dyn Reporter,
-) -> Result<Known, JobError> {
+) -> Result<(TokenCache, Vec<usize>), JobError> {
     let (backbone, device, taking) = engine.taker(backbone)?;
     let root = (engine.env.tokens)().ok_or_else(|| {
         UserError::new("This user has no home folder to keep tokens in")
@@ -194,6 +205,21 @@ fn tokens(
     let plan = plan.for_dataset(&own).map_err(JobError::failed)?;
     let cache = take(engine, (&plan, &own, &device), reporter)?;
     Ok((cache, (0..part.samples.len()).collect()))
+}
+
+/// What is known to be where in the images whose tokens these are.
+fn regions(
+    engine: &mut Engine,
+    spec: &EvalRequest,
+    backbone: BackboneId,
+    (tokens, places): (&TokenCache, &[usize]),
+    reporter: &mut dyn Reporter,
+) -> Result<RegionSet, JobError> {
+    let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
+    let read = |(sample, place): (&usize, &usize)| tokens.readable(*place).then_some(*sample);
+    let samples: Vec<Option<usize>> = spec.part.samples.iter().zip(places).map(read).collect();
+    let images = (&*spec.part.dataset, &samples[..]);
+    of_samples(engine, &spec.regions, images, &preprocessor, tokens.grid(), reporter)
 }
 
 /// The tokens of a plan; images that cannot be read are counted.

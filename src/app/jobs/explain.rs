@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, LoadedProbe, not_open};
+use super::regions::RegionSource;
 use super::token_memory::{CachedTokens, Key};
 use super::{BackboneId, ColumnId, JobError, ProbeId, Reporter, Unit};
 use crate::app::user_error::UserError;
@@ -18,7 +19,7 @@ use crate::model::explain::by_hand::HandReading;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{self, NullBands};
 use crate::model::explain::{Question, explain_by_hand, prepare_nulls};
-use crate::model::trace::{Attribution, AttributionSet, Trace};
+use crate::model::trace::{Attribution, AttributionSet, Regions, Trace};
 
 /// Images in one forward pass.
 const BATCH: usize = 16;
@@ -34,6 +35,9 @@ pub struct Explain {
     pub class: ClassChoice,
     /// Everything else.
     pub settings: ExplainSettings,
+    /// Where regions of the images come from.
+    #[serde(default)]
+    pub regions: RegionSource,
 }
 
 /// One image through one probe.
@@ -123,6 +127,7 @@ pub fn run(
         read(engine, spec, backbone, &mut images, reporter)?;
     }
     reporter.cancel().check()?;
+    let regions = regions(engine, spec, &images, reporter);
     engine.set_nulls(spec.settings);
     let changes = |asked: &ExplainItem| match (
         engine.backbones.get(&asked.backbone),
@@ -145,7 +150,10 @@ pub fn run(
     let results = spec.asked.par_iter().zip(changes).map(|(asked, changes)| {
         cancel.check()?;
         let (result, by_hand) = match engine.explain(spec, asked, &images, changes) {
-            Ok((trace, by_hand)) => (Ok(Arc::new(trace)), by_hand.map(Arc::new)),
+            Ok((mut trace, by_hand)) => {
+                trace.regions = regions.get(&(asked.backbone, &asked.image)).cloned();
+                (Ok(Arc::new(trace)), by_hand.map(Arc::new))
+            }
             Err(error) => (Err(error), None),
         };
         Ok(ExplainResult { column: asked.column, result, by_hand })
@@ -209,6 +217,33 @@ fn read(
         }
     }
     Ok(())
+}
+
+/// What is known to be where in the images that could be read; says of those whose masks cannot be used why.
+fn regions<'a>(
+    engine: &mut Engine,
+    spec: &'a Explain,
+    images: &Images,
+    reporter: &mut dyn Reporter,
+) -> HashMap<(BackboneId, &'a ImageSource), Regions> {
+    let (mut found, mut met) = (HashMap::new(), HashSet::new());
+    for ExplainItem { backbone, image, .. } in &spec.asked {
+        let known = images.get(&(*backbone, image.clone())).and_then(|known| known.as_ref().ok());
+        let Some(known) = known.filter(|_| image.row.is_none() && met.insert((*backbone, image))) else {
+            continue;
+        };
+        let of = spec.regions.of_image(&image.path, engine).map_err(|error| error.to_string());
+        let read = of.and_then(|of| match (of, engine.backbones.get(backbone)) {
+            (Some(of), Some(open)) => of.of_image(&image.path, &open.reader.preprocessor, known.tokens.grid),
+            _ => Ok(None),
+        });
+        match read {
+            Ok(Some(regions)) => drop(found.insert((*backbone, image), regions)),
+            Ok(None) => {}
+            Err(why) => reporter.warn(why),
+        }
+    }
+    found
 }
 
 /// What of the engine other threads may see: probes and numbers of the host, no tensor.

@@ -15,6 +15,7 @@ pub mod inspect;
 pub mod open;
 mod options;
 mod progress;
+pub mod regions;
 pub mod removal;
 mod reporter;
 pub mod stability;

@@ -12,6 +12,7 @@ mod latex;
 mod markdown;
 mod order;
 mod paired;
+mod regions;
 mod routing;
 pub mod run_metrics;
 mod scramble;
@@ -105,6 +106,11 @@ pub const TABLES: &[TableKind] = &[
         id: "causal",
         what: "removal curves of every ranking, beside random orders and another head",
         build: Each(causal::tables),
+    },
+    TableKind {
+        id: "regions",
+        what: "when marked regions are read, and which before which",
+        build: Each(regions::tables),
     },
     TableKind {
         id: "diagnostics",

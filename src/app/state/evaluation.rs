@@ -1,12 +1,14 @@
 //! What probes made of whole datasets: asked for here, kept until the dataset is closed and another
 //! after it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::State;
 use super::jobs::JobKind;
 use super::library::{Dataset, Reader};
 use crate::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{ColumnId, Compute, DatasetId, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::evaluation::Evaluation;
@@ -37,6 +39,8 @@ struct Key {
     change: Intervention,
     /// What null bands are made of: how many draws, from which seed.
     nulls: (usize, u64),
+    /// Where masks are.
+    masks: Option<PathBuf>,
 }
 
 /// An answer that is kept.
@@ -73,7 +77,7 @@ impl State {
     /// Everything that what `probe`, changed so, makes of a dataset depends on.
     fn evaluation_key(&self, probe: ProbeId, change: Intervention) -> Option<Key> {
         let nulls = (self.explain.null_draws, self.explain.seed);
-        Some(Key { reader: self.library.reader(probe)?, change, nulls })
+        Some(Key { reader: self.library.reader(probe)?, change, nulls, masks: self.masks.clone() })
     }
 
     /// What `probe`, changed so, made of the dataset; nothing where it was not asked as it is now: an
@@ -192,6 +196,7 @@ impl State {
         let mut requests: Vec<Request> = older.map(|older| self.replace_job(older)).into_iter().collect();
         let s = if subjects.len() == 1 { "" } else { "s" };
         let title = format!("Asking {} probe{s} about {}", subjects.len(), part.asked.dataset);
+        let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let keyed = |subject: &EvalProbe| {
             Some((subject.clone(), self.evaluation_key(subject.probe, subject.change.clone())?))
@@ -200,7 +205,7 @@ impl State {
         (self.evaluations.job, self.evaluations.error) = (Some(job), None);
         requests.push(Request::Compute(
             job,
-            Compute::Evaluate(EvalRequest { part, subjects, settings: self.explain }),
+            Compute::Evaluate(EvalRequest { part, subjects, settings: self.explain, regions }),
         ));
         requests
     }

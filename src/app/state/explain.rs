@@ -1,11 +1,13 @@
 //! Asking for what columns show: only for what is not known, and never twice.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::jobs::{JobKind, Severity};
 use super::library::{Library, Reader, Status};
 use super::{ColumnState, State};
 use crate::app::jobs::info::Compatibility;
+use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{
     ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem, ExplainSettings, ImageId, JobId, ProbeId,
     Request,
@@ -26,6 +28,7 @@ pub(super) struct Key {
     change: Intervention,
     class: ClassChoice,
     settings: ExplainSettings,
+    masks: Option<PathBuf>,
 }
 
 impl Key {
@@ -33,10 +36,10 @@ impl Key {
         library: &Library,
         (probe, change): (ProbeId, Intervention),
         image: ImageId,
-        (class, settings): (&ClassChoice, ExplainSettings),
+        (class, settings, masks): (&ClassChoice, ExplainSettings, &Option<PathBuf>),
     ) -> Self {
         let (reader, draw, class) = (library.reader(probe), library.draw(image), class.clone());
-        Self { reader, probe, image, draw, change, class, settings }
+        Self { reader, probe, image, draw, change, class, settings, masks: masks.clone() }
     }
 }
 
@@ -62,7 +65,7 @@ impl State {
     /// Everything that what a column makes of an image depends on.
     pub(super) fn key_of(&self, column: ColumnId, image: ImageId) -> Option<Key> {
         let column = self.columns.get(&column)?;
-        let asked = (&self.selection.class, self.explain.without_attributions());
+        let asked = (&self.selection.class, self.explain.without_attributions(), &None);
         Some(Key::new(&self.library, (column.probe, column.change.clone()), image, asked))
     }
 
@@ -124,7 +127,7 @@ impl State {
         if self.library.backbone().is_none() {
             return Vec::new();
         }
-        let (class, settings) = (self.selection.class.clone(), self.explain);
+        let (class, settings, masks) = (self.selection.class.clone(), self.explain, &self.masks);
         let mut items = Vec::new();
         let mut fresh = false;
         let library = &self.library;
@@ -137,7 +140,8 @@ impl State {
                 continue;
             };
             let attached = library.backbone_of(column.probe);
-            let key = Key::new(library, (column.probe, column.change.clone()), image, (&class, settings));
+            let key =
+                Key::new(library, (column.probe, column.change.clone()), image, (&class, settings, masks));
             let known = column.key.as_ref() == Some(&key);
             if known && matches!(column.shown, ColumnState::Ready(_) | ColumnState::Failed(_)) {
                 continue;
@@ -177,9 +181,13 @@ impl State {
             1 => format!("Looking at {}", items[0].image.short()),
             several => format!("Looking at {several} images"),
         };
+        let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Explain, title);
         self.explaining = Some(job);
-        requests.push(Request::Compute(job, Compute::Explain(Explain { asked: items, class, settings })));
+        requests.push(Request::Compute(
+            job,
+            Compute::Explain(Explain { asked: items, class, settings, regions }),
+        ));
         requests
     }
 

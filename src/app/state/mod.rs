@@ -34,6 +34,7 @@ mod watched_run;
 pub mod workspace;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -78,6 +79,8 @@ pub struct State {
     pub views: Views,
     /// What explanations depend on.
     pub explain: ExplainSettings,
+    /// Folder of masks, or of a dataset's annotations; what the datasets of images bring along where absent.
+    pub masks: Option<PathBuf>,
     /// How backbones read images.
     pub backbone_options: BackboneOptions,
     /// What is remembered from day to day.

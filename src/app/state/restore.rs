@@ -67,6 +67,7 @@ impl State {
             selection: self.selection.clone(),
             views: self.views.clone(),
             explain: self.explain,
+            masks: self.masks.clone(),
             backbone_options: self.backbone_options,
             runs: self.training.runs.keys().cloned().collect(),
             training: self.training.form.clone(),
@@ -96,6 +97,7 @@ impl State {
             selection,
             views,
             explain,
+            masks,
             backbone_options,
             runs,
             training,
@@ -138,6 +140,7 @@ impl State {
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
         (self.views, self.explain, self.backbone_options) = (views, explain, backbone_options);
+        self.masks = masks;
         self.common_options =
             if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));

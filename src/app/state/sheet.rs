@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use super::State;
 use super::explain::Key;
 use super::jobs::JobKind;
+use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{ColumnId, Compute, Explain, ExplainItem, ExplainResult, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
 use crate::model::grid::Grid;
@@ -110,7 +111,10 @@ impl State {
         let s = if asked.len() == 1 { "" } else { "s" };
         let job = self.begin(JobKind::Sheet, format!("Reading {} image{s} for the gallery", asked.len()));
         self.sheet.asking = Some((job, keys));
-        Some(Request::Compute(job, Compute::ExplainMany(Explain { asked, class, settings })))
+        Some(Request::Compute(
+            job,
+            Compute::ExplainMany(Explain { asked, class, settings, regions: RegionSource::Nowhere }),
+        ))
     }
 
     /// What is asked of a column about an image; nothing where its probe fits no open backbone.

@@ -51,6 +51,7 @@ pub(super) struct Parts {
 pub(super) struct Preferences {
     pub views: Views,
     pub explain: ExplainSettings,
+    pub masks: Option<PathBuf>,
     pub theme: ThemeChoice,
     pub scale: f32,
 }
@@ -113,10 +114,11 @@ impl State {
         text: impl Into<String>,
         edit: impl FnOnce(&mut Preferences),
     ) -> Vec<Request> {
-        let Self { views, explain, settings, .. } = self;
+        let Self { views, explain, masks, settings, .. } = self;
         let now = Preferences {
             views: views.clone(),
             explain: *explain,
+            masks: masks.clone(),
             theme: settings.theme,
             scale: settings.scale,
         };
@@ -173,10 +175,11 @@ impl State {
         if let Some(new) = wanted.preferences {
             let views = std::mem::replace(&mut self.views, new.views);
             let explain = std::mem::replace(&mut self.explain, new.explain);
+            let masks = std::mem::replace(&mut self.masks, new.masks);
             let theme = std::mem::replace(&mut self.settings.theme, new.theme);
             let scale = std::mem::replace(&mut self.settings.scale, new.scale);
-            looks |= explain != self.explain;
-            was.preferences = Some(Preferences { views, explain, theme, scale });
+            looks |= explain != self.explain || masks != self.masks;
+            was.preferences = Some(Preferences { views, explain, masks, theme, scale });
         }
         if let Some(layout) = wanted.layout {
             self.arranged += 1;

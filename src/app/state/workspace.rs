@@ -1,9 +1,6 @@
 //! Workspace files: everything that is open, how it is laid out and what is selected, as JSON.
 //!
-//! ```json
-//! {"ssmprobe_workspace": 1, "backbones": [...], "probes": [...], "images": [...],
-//!  "columns": [...], "selection": {...}, "views": {...}, "look": {...}, "layout": ...}
-//! ```
+//! `{"ssmprobe_workspace": 1, "backbones": [...], "probes": [...], "columns": [...], "views": {...}, "layout": ...}`
 //!
 //! Backbones and probes stand with their SHA-256, so that a changed file is told. Paths below the
 //! folder of the workspace, and beside it, are kept relative to it: a project's folder can move, or be
@@ -66,6 +63,9 @@ pub struct Workspace {
     /// What explanations depend on.
     #[serde(default, rename = "look")]
     pub explain: ExplainSettings,
+    /// Folder of masks, or of a dataset's annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masks: Option<PathBuf>,
     /// How backbones read images.
     #[serde(default)]
     pub backbone_options: BackboneOptions,
@@ -233,6 +233,8 @@ pub enum Entry {
     Image(ImageId),
     /// A dataset's folder.
     Dataset(DatasetId),
+    /// The folder of masks.
+    Masks,
     /// The folder of the run at this place of the list.
     Run(usize),
 }
@@ -373,6 +375,7 @@ impl Workspace {
         for dataset in &mut self.datasets {
             change(Entry::Dataset(dataset.id), &mut dataset.path);
         }
+        self.masks.iter_mut().for_each(|masks| change(Entry::Masks, masks));
         self.runs.iter_mut().enumerate().for_each(|(place, run)| change(Entry::Run(place), run));
     }
 

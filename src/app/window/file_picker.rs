@@ -58,7 +58,7 @@ impl FileRequest {
     fn question(&self) -> Question {
         let (title, kind, endings): (_, _, &'static [&'static str]) = match self {
             Self::Export(name) => ("Export", FileKind::Save(name.clone()), &[]),
-            Self::Relink(Entry::Backbone(_) | Entry::Dataset(_) | Entry::Run(_)) => {
+            Self::Relink(Entry::Backbone(_) | Entry::Dataset(_) | Entry::Masks | Entry::Run(_)) => {
                 ("Locate the folder", FileKind::Folder, &[])
             }
             Self::Relink(_) => ("Locate the file", FileKind::File, &[]),
@@ -69,6 +69,7 @@ impl FileRequest {
                 FilePrompt::RunOutput => ("Folder for the run", FileKind::NewFolder, &[]),
                 FilePrompt::CacheFolder => ("Folder for tokens", FileKind::NewFolder, &[]),
                 FilePrompt::ImageFolder => ("Folder of images", FileKind::Folder, &[]),
+                FilePrompt::MaskFolder => ("Folder of masks", FileKind::Folder, &[]),
                 FilePrompt::DatasetFolder => ("Dataset", FileKind::Folder, &[]),
                 FilePrompt::ProbeFiles => ("Probes", FileKind::Files, &["safetensors"]),
                 FilePrompt::ImageFiles => ("Images", FileKind::Files, ENDINGS),
@@ -91,7 +92,7 @@ impl FileRequest {
             FilePrompt::ProbeFiles => &recent.probes,
             FilePrompt::RunFolder => &recent.runs,
             FilePrompt::ImageFiles | FilePrompt::ImageFolder => &recent.images,
-            FilePrompt::DatasetFolder | FilePrompt::TrainingData => &recent.datasets,
+            FilePrompt::DatasetFolder | FilePrompt::TrainingData | FilePrompt::MaskFolder => &recent.datasets,
             FilePrompt::OpenWorkspace => &recent.workspaces,
             _ => return Vec::new(),
         };

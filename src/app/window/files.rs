@@ -56,6 +56,7 @@ impl MainWindow {
                 filled.tokens.cache = Some(first);
                 draft(filled)
             }
+            FileRequest::Prompt(FilePrompt::MaskFolder) => Command::SetMasks(Some(first)),
             FileRequest::Prompt(FilePrompt::DatasetFolder) => Command::OpenDataset(first, None),
             FileRequest::Prompt(FilePrompt::OpenWorkspace) => {
                 if self.is_unsaved(state) {

@@ -79,6 +79,7 @@ fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
         Entry::Probe(_) => "Probe",
         Entry::Image(_) => "Image",
         Entry::Dataset(_) => "Dataset",
+        Entry::Masks => "Masks",
         Entry::Run(_) => "Run",
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -9,7 +9,7 @@ use super::mat::{self, Value};
 use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
 
 /// How many folders deep the devkit and the image folders may lie.
-const DEPTH: usize = 3;
+pub(in crate::model) const DEPTH: usize = 3;
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "cars",
@@ -98,7 +98,7 @@ fn image_folder(root: &Path, name: &str) -> PathBuf {
 }
 
 /// A variable of a MATLAB file.
-pub(super) fn variable(file: &Path, name: &str) -> Result<Value, DataError> {
+pub(in crate::model) fn variable(file: &Path, name: &str) -> Result<Value, DataError> {
     let variables =
         mat::read(&walk::bytes(file)?).map_err(|error| DataError::file(file, error.to_string()))?;
     let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();

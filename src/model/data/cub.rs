@@ -56,7 +56,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
 }
 
 /// A list of `number value` lines: by number, the line it stands on and the value.
-fn list(file: &Path) -> Result<BTreeMap<u64, (usize, String)>, DataError> {
+pub(in crate::model) fn list(file: &Path) -> Result<BTreeMap<u64, (usize, String)>, DataError> {
     let mut out = BTreeMap::new();
     for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |expected: &str| DataError::line(file, at + 1, line, expected);

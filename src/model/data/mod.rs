@@ -4,8 +4,8 @@
 //! Samples are sorted by path, classes by the dataset's own numbering or else by name, so that the
 //! same folder always gives the same list.
 
-mod cars;
-mod cub;
+pub(in crate::model) mod cars;
+pub(in crate::model) mod cub;
 mod folder;
 mod holding;
 pub mod image;
@@ -17,7 +17,7 @@ mod report;
 pub mod scenes;
 mod table;
 pub mod token_cache;
-mod walk;
+pub(in crate::model) mod walk;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -256,12 +256,12 @@ pub enum DataError {
 }
 
 impl DataError {
-    fn file(file: &Path, why: impl Into<String>) -> Self {
+    pub(in crate::model) fn file(file: &Path, why: impl Into<String>) -> Self {
         Self::File { file: file.into(), why: why.into() }
     }
 
     /// Line `line` of a list, from 1, in which `found` stands; of a long one its beginning.
-    fn line(file: &Path, line: usize, found: &str, expected: impl Into<String>) -> Self {
+    pub(in crate::model) fn line(file: &Path, line: usize, found: &str, expected: impl Into<String>) -> Self {
         let found = found.chars().take(80).collect();
         Self::Line { file: file.into(), line, found, expected: expected.into() }
     }

@@ -80,7 +80,7 @@ pub(super) fn images(folder: &Path, skipped: &mut usize) -> Result<Vec<PathBuf>,
 
 /// The first file or folder for which `wanted` holds, in `folder` or at most `depth` folders deeper,
 /// the shallowest first. What lies in a crowded folder is not opened: it holds images or classes.
-pub(super) fn find(folder: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+pub(in crate::model) fn find(folder: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     let mut level = vec![folder.to_path_buf()];
     for _ in 0..=depth {
         let mut next = Vec::new();
@@ -99,7 +99,7 @@ pub(super) fn find(folder: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) 
 }
 
 /// [`find`] by one name, whatever its case.
-pub(super) fn find_named(folder: &Path, depth: usize, wanted: &str) -> Option<PathBuf> {
+pub(in crate::model) fn find_named(folder: &Path, depth: usize, wanted: &str) -> Option<PathBuf> {
     find(folder, depth, &|path| name(path).eq_ignore_ascii_case(wanted))
 }
 
@@ -118,7 +118,7 @@ pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, DataError> {
 }
 
 /// The text of a list, without a byte-order mark.
-pub(super) fn text(path: &Path) -> Result<String, DataError> {
+pub(in crate::model) fn text(path: &Path) -> Result<String, DataError> {
     decoded(path, bytes(path)?)
 }
 

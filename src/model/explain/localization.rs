@@ -12,31 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence;
 use super::readout;
-use crate::model::grid::Grid;
 use crate::model::probe::head_output::HeadOutput;
+pub use crate::model::regions::{cover, members as on_object};
 use crate::model::stats::roc_auc;
 use crate::model::tokens::Tokens;
-use crate::model::trace::Picture;
-
-/// How much of every patch the object covers, `[N]`, from a mask as the model would see it (white is
-/// the object). Patches are as large as the picture allows.
-pub fn cover(mask: &Picture, grid: Grid) -> Vec<f64> {
-    let (height, width) = (mask.height / grid.rows.max(1), mask.width / grid.cols.max(1));
-    let patch = |i: usize| {
-        let (top, left) = (i / grid.cols * height, i % grid.cols * width);
-        let rows = (top..top + height).map(|y| &mask.rgb[3 * (y * mask.width + left)..][..3 * width]);
-        let sum: f64 = rows.flatten().map(|&v| f64::from(v) / 255.0).sum();
-        sum / (3 * height * width).max(1) as f64
-    };
-    (0..grid.len()).map(patch).collect()
-}
-
-/// Which tokens lie on the object.
-pub fn on_object(cover: &[f64]) -> Vec<bool> {
-    let most = cover.iter().copied().fold(0.0, f64::max);
-    let least = most.clamp(f64::MIN_POSITIVE, 0.5);
-    cover.iter().map(|&c| c >= least).collect()
-}
 
 /// How one image's reading meets the truth; each absent where the head has no such number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,13 +35,22 @@ pub struct Truth {
 /// How well what tokens count finds the object, whatever the sign it counts with; absent where the
 /// head has no weight for a token as a whole.
 pub fn weight_auc(reading: &HeadOutput, cover: &[f64]) -> Option<f64> {
-    let sizes: Vec<f64> = readout::token_weight(reading)?.iter().map(|weight| weight.abs()).collect();
+    auc_of_weights(&readout::token_weight(reading)?, cover)
+}
+
+/// The same of weights `[N]`.
+pub fn auc_of_weights(weight: &[f64], cover: &[f64]) -> Option<f64> {
+    let sizes: Vec<f64> = weight.iter().map(|weight| weight.abs()).collect();
     roc_auc(&sizes, &on_object(cover))
+}
+
+/// How well the evidence of tokens `[N]` finds the object.
+pub fn auc_of_evidence(token: &[f64], cover: &[f64]) -> Option<f64> {
+    roc_auc(token, &on_object(cover))
 }
 
 /// Compares a reading with the truth. `row` `[F]` and `bias`: the classifier of the image's own class.
 pub fn truth(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover: &[f64]) -> Truth {
-    let object = on_object(cover);
     let exact = evidence::exact(reading, tokens, row, bias).ok().map(|exact| exact.token);
     let share = |part: fn(f64) -> f64| {
         let values: Vec<f64> = exact.as_ref()?.iter().map(|&e| part(e)).collect();
@@ -72,7 +60,7 @@ pub fn truth(reading: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cove
     };
     Truth {
         weight_auc: weight_auc(reading, cover),
-        evidence_auc: exact.as_ref().and_then(|exact| roc_auc(exact, &object)),
+        evidence_auc: exact.as_ref().and_then(|exact| auc_of_evidence(exact, cover)),
         absolute_share: share(f64::abs),
         positive_share: share(|e| e.max(0.0)),
         object_share: Some(cover.iter().sum::<f64>() / cover.len().max(1) as f64),
@@ -97,7 +85,9 @@ pub fn mean(images: &[Truth]) -> Truth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::grid::Grid;
     use crate::model::probe::head_output::Form;
+    use crate::model::trace::Picture;
 
     /// A mask of 8 x 8 pixels with the object on the given pixels.
     fn mask(inside: impl Fn(usize, usize) -> bool) -> Picture {

@@ -14,6 +14,7 @@ pub mod localization;
 pub mod null_model;
 pub mod order_test;
 pub mod readout;
+pub mod regions;
 pub mod removal;
 pub mod stability;
 
@@ -200,6 +201,7 @@ pub fn explain_by_hand(
         minus: None,
         order_test,
         attributions: IndexMap::new(),
+        regions: None,
     };
     Ok((trace, by_hand.map(|(_, by_hand)| by_hand)))
 }

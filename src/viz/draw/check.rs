@@ -36,6 +36,13 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
     for (method, found) in &trace.attributions {
         length(method.id(), found.token().ok().map(<[f32]>::len))?;
     }
+    for cover in trace
+        .regions
+        .iter()
+        .flat_map(|known| known.list.iter().map(|region| &region.cover).chain([&known.object]))
+    {
+        length("a region", Some(cover.len()))?;
+    }
     length("expected", trace.expected.as_ref().map(Vec::len))?;
     for kernel in trace.kernel.iter().chain(&trace.other_kernels) {
         length("kernel", Some(kernel.rows))?;

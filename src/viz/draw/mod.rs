@@ -10,6 +10,7 @@ pub mod hover;
 pub mod keys;
 pub mod legend;
 pub mod order;
+pub mod outlines;
 pub mod overlay;
 pub mod paint;
 pub(crate) mod picture;

@@ -13,6 +13,7 @@ pub(crate) mod photo;
 pub mod plot;
 pub(crate) mod predictions;
 pub(crate) mod ranks;
+pub(crate) mod regions;
 pub mod removal;
 pub(crate) mod scan_path;
 pub(crate) mod scores;
@@ -31,6 +32,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &token_map::TokenMap(Some(Attribution::Gradient)),
     &token_map::TokenMap(Some(Attribution::Integrated)),
     &token_map::TokenMap(Some(Attribution::Rollout)),
+    &regions::Regions,
     &scan_path::ScanPath,
     &assignment::Assignment,
     &ranks::Ranks,

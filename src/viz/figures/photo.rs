@@ -4,7 +4,7 @@
 use crate::model::trace::Trace;
 use crate::viz::difference::{self, label};
 use crate::viz::draw::{
-    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame, picture,
+    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame, outlines, picture,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
 
@@ -93,9 +93,11 @@ impl Figure for Photo {
 
     fn controls(&self, trace: &Trace) -> &'static [Control] {
         // What is signed has colours of its own.
-        match self.limits(trace) {
-            Some((lo, _)) if lo < 0.0 => &[Control::Opacity, Control::Grid],
-            _ => &[Control::Opacity, Control::Grid, Control::Map],
+        match (self.limits(trace), &trace.regions) {
+            (Some((lo, _)), None) if lo < 0.0 => &[Control::Opacity, Control::Grid],
+            (_, None) => &[Control::Opacity, Control::Grid, Control::Map],
+            (Some((lo, _)), _) if lo < 0.0 => &[Control::Opacity, Control::Grid, Control::Regions],
+            _ => &[Control::Opacity, Control::Grid, Control::Map, Control::Regions],
         }
     }
 
@@ -150,6 +152,7 @@ impl Figure for Photo {
             if options.grid {
                 picture::lines(&mut scene, theme, trace.grid, left);
             }
+            outlines::over(&mut scene, theme, trace, options, left);
         }
         let right = alone.unwrap_or(beside);
         let Some((values, name, _)) = layer(trace) else {
@@ -172,6 +175,7 @@ impl Figure for Photo {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, right);
         }
+        outlines::over(&mut scene, theme, trace, options, right);
         options.keys.color_bar(&mut scene, theme, right, &axis, color);
         Ok(scene)
     }

@@ -4,7 +4,7 @@
 use crate::model::trace::{Attributed, Attribution, Trace};
 use crate::viz::difference::{self, label, value};
 use crate::viz::draw::{
-    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, number, picture,
+    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, number, outlines, picture,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, Subtractable, TabGroup};
 
@@ -127,7 +127,11 @@ impl Figure for TokenMap {
 
     fn controls(&self, trace: &Trace) -> &'static [Control] {
         match self.is_signed(self.limits(trace).map_or(0.0, |(lo, _)| lo)) {
+            true if trace.regions.is_some() => &[Control::Opacity, Control::Grid, Control::Regions],
             true => &[Control::Opacity, Control::Grid],
+            false if trace.regions.is_some() => {
+                &[Control::Opacity, Control::Grid, Control::Map, Control::Regions]
+            }
             false => &[Control::Opacity, Control::Grid, Control::Map],
         }
     }
@@ -206,6 +210,7 @@ impl Figure for TokenMap {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, rect);
         }
+        outlines::over(&mut scene, theme, trace, options, rect);
         keys.color_bar(&mut scene, theme, rect, &axis, color);
         keys.foot(&mut scene, theme, [0.0, rect.bottom() + line], self.foot(trace, mapped));
         Ok(scene)

@@ -55,7 +55,8 @@ impl TracePlot {
     fn command(&self) -> String {
         let mut words: Vec<String> =
             self.figures.iter().map(|figure| format!("--figure {}", figure.id())).collect();
-        let Options { map, log, rows, opacity, grid, step, limits, proxy_limits, keys: _ } = &self.options;
+        let Options { map, log, rows, opacity, grid, regions, step, limits, proxy_limits, keys: _ } =
+            &self.options;
         let usual = Options::default();
         let step = step.filter(|_| self.figures.iter().any(|figure| figure.marks_step()));
         words.extend((*map == Map::Viridis).then(|| "--map viridis".to_owned()));
@@ -67,6 +68,7 @@ impl TracePlot {
         words.extend((*opacity != usual.opacity).then(|| format!("--opacity {opacity}")));
         words.extend(log.then(|| "--log".to_owned()));
         words.extend(grid.then(|| "--grid".to_owned()));
+        words.extend(regions.then(|| "--regions".to_owned()));
         words.extend(step.map(|step| format!("--step {step}")));
         words.extend(limits.map(|(low, high)| format!("--limits {low}:{high}")));
         words.extend(proxy_limits.map(|(low, high)| format!("--proxy-limits {low}:{high}")));

@@ -63,10 +63,11 @@ fn workspace(desk: &Path) -> Workspace {
         change,
         compared: true,
     };
-    // A dataset that is looked at, and a session's file, are later than the file that was kept.
+    // A dataset that is looked at, masks, and a session's file, are later than the file that was kept.
     Workspace {
         format: 1,
         dataset: None,
+        masks: None,
         saved_as: None,
         unsaved: false,
         backbones: vec![

@@ -68,6 +68,7 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
         mean_nulls: IndexMap::new(),
         positions: Some(ClassMaps { values: values.collect(), counts: vec![EACH as u32; classes] }),
         weights: None,
+        regions: None,
     })
 }
 

@@ -17,6 +17,7 @@ mod pdf;
 mod playhead;
 mod plots;
 mod pointer;
+mod regions;
 mod rulers;
 mod screen;
 pub mod small;
@@ -55,6 +56,8 @@ const READ_BACK: &[(&str, fn())] = &[
     ("gradient", patches::gradient),
     ("integrated", patches::integrated),
     ("rollout", patches::rollout),
+    ("regions", regions::regions),
+    ("region_order", regions::region_order),
     ("scan_path", patches::scan_path),
     ("assignment", order::assignment),
     ("ranks", order::ranks),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::null_model::MeanNull;
@@ -12,7 +13,7 @@ use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{
     Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, Matrix, OrderContrast, OrderTest, Picture,
-    Prediction, Reading, Reassigned, Routing, Trace,
+    Prediction, Reading, Reassigned, Region, Regions, Routing, Trace,
 };
 use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, MapOf, Overview};
@@ -127,6 +128,7 @@ fn base(head: &str, routing: Routing) -> Trace {
         minus: None,
         order_test: None,
         attributions: Default::default(),
+        regions: None,
     }
 }
 
@@ -159,6 +161,7 @@ pub fn planned() -> Trace {
     let data = (0..N * N).map(|at| share(at / N, at % N)).collect();
     let mut trace = base("sinkhorn", Routing::Plan(Matrix { rows: N, cols: N, data }));
     trace.scores = Some(SCORES.into());
+    trace.regions = Some(regions());
     trace.token_weight = Some(WEIGHTS.into());
     trace.evidence.position_raster = Some(EXACT_RASTER.into());
     trace.evidence.proxy_raster = Some(PROXY_RASTER.into());
@@ -276,7 +279,77 @@ pub fn evaluation() -> Arc<Evaluation> {
         mean_nulls: IndexMap::from([("rank_coverage", MEAN_CHANCE)]),
         positions: Some(maps(CAME)),
         weights: Some(maps(COUNTED)),
+        regions: Some(region_summary()),
     })
+}
+
+/// Regions of these images: beak, wing and tail, of which the tail is in few, and the beak always before it.
+pub fn region_summary() -> RegionSummary {
+    let positions = |at: [Option<f32>; 10]| at.to_vec();
+    let none = None;
+    let region = |name: &str, images, tokens, positions, weight, evidence: f64| RegionMeans {
+        name: name.into(),
+        images,
+        tokens,
+        positions,
+        weight: Some(weight),
+        evidence: Some(evidence),
+        mean_evidence: Some(evidence / 4.0),
+        weight_auc: Some(0.7),
+        evidence_auc: Some(0.6),
+    };
+    RegionSummary {
+        images: 5,
+        regions: vec![
+            region(
+                "beak",
+                4,
+                1.0,
+                positions([Some(0.2), Some(0.4), none, Some(0.3), none, none, none, Some(0.1), none, none]),
+                1.3,
+                0.4,
+            ),
+            region(
+                "wing",
+                3,
+                4.5,
+                positions([Some(0.9), none, none, Some(0.7), none, Some(0.8), none, none, none, none]),
+                0.8,
+                -0.2,
+            ),
+            region(
+                "tail",
+                2,
+                2.0,
+                positions([Some(0.5), Some(0.6), none, none, none, none, none, none, none, none]),
+                1.1,
+                0.1,
+            ),
+        ],
+        precedence: PRECEDENCE.map(|row| row.map(Some).to_vec()).to_vec(),
+        pairs: vec![vec![4, 2, 2], vec![2, 3, 1], vec![2, 1, 2]],
+    }
+}
+
+/// Which of them is before which.
+pub const PRECEDENCE: [[f64; 3]; 3] = [[0.45, 0.875, 0.75], [0.0625, 0.47, 0.3125], [0.125, 0.625, 0.48]];
+
+/// Regions of the picture: an L of three patches, a point, one of two patches, and what lies beyond the crop.
+pub fn regions() -> Regions {
+    let cover =
+        |tokens: &[usize]| (0..N).map(|i| if tokens.contains(&i) { 1.0 } else { 0.0 }).collect::<Vec<f64>>();
+    let one = |(number, name, tokens): (u32, &str, &[usize])| Region {
+        number,
+        name: name.into(),
+        cover: cover(tokens),
+    };
+    let list = [(2, "beak", &[5][..]), (3, "wing", &[4, 8, 9]), (5, "tail", &[3, 7]), (8, "nape", &[])];
+    Regions {
+        list: list.map(one).into(),
+        object: cover(&[3, 4, 5, 7, 8, 9]),
+        empty: Vec::new(),
+        cropped: vec!["nape".into()],
+    }
 }
 
 /// An overview of it, with image 2 marked.

@@ -61,7 +61,7 @@ commands! {
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
     Star: Step, SetNote: Step, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
-    SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
+    SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetMasks: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
     StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, CloseRun: Step, Arrange: Step, Undo: History,
     Redo: History,
@@ -199,6 +199,7 @@ impl Kind {
                 Command::SetOwnOptions(own.map_or(backbone, |(id, _)| *id), options)
             }
             Self::SetDevice => Command::SetDevice(["auto", "cpu", "wgpu"][usize::from(a) % 3].into()),
+            Self::SetMasks => Command::SetMasks((a % 2 == 1).then(|| format!("masks{}", b % 3).into())),
             Self::SetTheme => Command::SetTheme(
                 [ThemeChoice::System, ThemeChoice::Light, ThemeChoice::Dark][usize::from(a) % 3],
             ),

@@ -192,6 +192,7 @@ fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
         mean_nulls: IndexMap::new(),
         positions: None,
         weights: None,
+        regions: None,
     });
     let answer = |subject: &evaluate::EvalProbe| {
         let answer = evaluate::EvalAnswer {

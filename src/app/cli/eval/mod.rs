@@ -3,7 +3,6 @@
 
 mod eval_probes;
 mod files;
-mod masks;
 mod output;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +22,8 @@ use crate::app::jobs;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::evaluate::{ask_all, eval_set};
 use crate::app::jobs::extract::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
-use crate::app::jobs::tokens::doubt;
+use crate::app::jobs::regions::{RegionSource, of_samples};
+use crate::app::jobs::tokens::{doubt, preprocessor};
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::train::resume::same_tokens;
 use crate::app::report::run_metrics::{ProbeMetrics, RunMetrics};
@@ -68,6 +68,10 @@ pub struct Eval {
     /// The images: train, val or test [default: the test split, or val where there is none].
     #[arg(long, value_name = "SPLIT", value_parser = split, conflicts_with = "run")]
     split: Option<Split>,
+    /// Where regions of the images are known from: a folder of masks (PNG) with the images' names, or a dataset's folder with
+    /// annotations of CUB or Stanford Cars [default: those that the dataset brings along].
+    #[arg(long, value_name = "DIR")]
+    masks: Option<PathBuf>,
     /// Also disturb the order: scrambled after routing, no routing, random order. Nothing is trained anew.
     #[arg(long)]
     ablations: bool,
@@ -101,8 +105,11 @@ pub struct Eval {
 }
 
 const LONG: &str = r#"Where the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white
-is the object), it is also asked how well each head finds the object: ROC AUC over tokens of what
-they count and of the evidence for the image's own class, and the share of the evidence on it.
+is the object), or --masks names a folder of masks, it is also asked how well each head finds the object: ROC AUC
+over tokens of what they count and of the evidence for the image's own class, and the share of the evidence on it.
+Masks with a palette, or with greys up to 50, hold a region for every index (names.txt beside them names each). Of CUB
+the segmentations, boxes and parts are known too, of Stanford Cars the boxes. Of every region it is kept when it is
+read, how much its tokens count and add, and which is read before which (`ssmprobe report --table regions`).
 
 Of heads with a router every diagnostic of their plans is kept too: its mean over the images, beside
 what random scores and untrained scorers give (`ssmprobe report --table diagnostics`).
@@ -198,10 +205,11 @@ impl Eval {
         }
         let places = &question.asked.images;
         let read: Vec<Option<usize>> = places.iter().map(|&at| cache.readable(at).then_some(at)).collect();
-        let masks = masks::covers(&dataset, &read, &wanted, cache.grid())?;
-        if let Some(warning) = &masks.warning {
-            say!("warning: {warning}");
-        }
+        let from = RegionSource::new(self.masks.clone());
+        let preprocessor = preprocessor(&wanted.backbone, wanted.tokens.taking.size)?;
+        let images = (&dataset, &read[..]);
+        let regions = of_samples(&mut engine, &from, images, &preprocessor, cache.grid(), &mut reporter);
+        let Some(regions) = reporter.end(regions)? else { return Ok(interrupt::code()) };
         let set = Arc::new(eval_set(&dataset, question.split, places));
         let causal = self.causal.clone().map(|Modes(modes)| RemovalSpec {
             modes,
@@ -209,7 +217,7 @@ impl Eval {
             ..RemovalSpec::default()
         });
         let ablations = self.ablations.then_some(self.seed);
-        let spec = MetricsSpec { ablations, causal: causal.as_ref(), covers: &masks.covers };
+        let spec = MetricsSpec { ablations, causal: causal.as_ref(), regions: &regions.of };
         let mut asked = Vec::new();
         let reading = if self.reading.is_none() { String::new() } else { format!("-{}", self.reading.id()) };
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
@@ -268,12 +276,12 @@ impl Eval {
         if !self.json {
             let read = if self.reading.is_none() { String::new() } else { format!(", {}", self.reading) };
             let name = format!("{images} {} images of {}{read}", question.split, dataset.name);
-            stdout::text(output::table(&name, &asked, &found, masks.covers.iter().flatten().count()))?;
+            stdout::text(output::table(&name, &asked, &found, regions.known()))?;
         }
         let kept = run.as_ref().filter(|_| self.reading.is_none());
         let file = kept.map(|run| keep(run, self.seed, &asked, found)).transpose()?;
         self.print(|| {
-            let masks = masks.covers.iter().flatten().count();
+            let masks = regions.known();
             json!({"event": "end", "images": images, "masks": masks, "probes": asked.len(), "file": file})
         })?;
         if let Some(file) = file {

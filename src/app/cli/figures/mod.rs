@@ -93,6 +93,9 @@ pub struct Figures {
     /// Draw the patch grid
     #[arg(long)]
     grid: bool,
+    /// Outline the regions that are marked, over pictures
+    #[arg(long)]
+    regions: bool,
     /// Opacity of what lies over a picture, 0 to 1
     #[arg(long, default_value_t = 0.7)]
     opacity: f32,
@@ -292,6 +295,7 @@ impl Figures {
             },
             opacity: self.opacity.clamp(0.0, 1.0),
             grid: self.grid,
+            regions: self.regions,
             step: self.step,
             limits: self.limits,
             proxy_limits: self.proxy_limits,

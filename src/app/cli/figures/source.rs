@@ -63,6 +63,7 @@ pub fn of_scan(scan: Scan, grid: Grid) -> Trace {
         minus: None,
         order_test: None,
         attributions: Default::default(),
+        regions: None,
     }
 }
 

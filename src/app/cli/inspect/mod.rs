@@ -83,6 +83,10 @@ pub struct Inspect {
     /// the way from the mean token: seconds an image) and rollout (the backbone's attention: another pass of the image).
     #[arg(long, value_name = "METHOD", value_delimiter = ',', num_args = 1..)]
     attributions: Vec<Attribution>,
+    /// Also say how regions of the images are read: a folder of masks (PNG) with the images' names, or a dataset's folder
+    /// with masks, or annotations of CUB or Stanford Cars. They stand in <probe>.json and in traces.
+    #[arg(long, value_name = "DIR")]
+    masks: Option<PathBuf>,
     /// What the proxy decays by per position, instead of the spectral radius; 0 to 1.
     #[arg(long, value_name = "X", value_parser = rho)]
     rho: Option<f64>,
@@ -111,7 +115,8 @@ const LONG: &str = r#"Files, for every image and probe:
                             gradient [N], integrated [N], rollout [N]
   OUT/<image>/<probe>.json  prediction, class of the evidence, bias, diagnostics, order test; with
                             --attributions of each its sum or why there is none, and the
-                            completeness error of integrated gradients
+                            completeness error of integrated gradients; with --masks of every region when it is
+                            read, what its tokens count and add, both AUC, and which is read before which
   OUT/<image>/<probe>.gif   with --save-gif: a frame a token (beyond 256 tokens: every few), 85 mm wide
   OUT/<image>/<probe>.stability.json  with --stability, of probes that read in a single order
   OUT/<image>/<probe>.causal.npz  with --causal: fraction [F]; MODE_deletion_RANKING, MODE_insertion_RANKING [F] (the class's
@@ -195,6 +200,7 @@ impl Inspect {
             save_gif: self.save_gif,
             stability: self.stability,
             causal: self.causal.map(|Modes(modes)| RemovalSpec { modes, steps: self.steps, seed: self.seed }),
+            masks: self.masks,
             settings: ExplainSettings {
                 rho: self.rho,
                 null_draws: self.null_draws,

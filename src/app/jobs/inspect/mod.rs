@@ -9,6 +9,7 @@ mod summary;
 mod write;
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Builder;
 
@@ -25,6 +26,7 @@ use super::removal;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
 use super::{Cancel, ExplainSettings, JobError, Reporter};
 use crate::app::user_error::lines;
+use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 use crate::model::explain::attribution::attribute;
@@ -98,6 +100,8 @@ pub struct InspectSpec {
     pub causal: Option<RemovalSpec>,
     /// What explanations depend on besides.
     pub settings: ExplainSettings,
+    /// Where regions of the images come from.
+    pub masks: Option<PathBuf>,
 }
 
 /// Told while images are explained.
@@ -136,6 +140,8 @@ struct Explainer<'a> {
     kinds: Vec<(String, Vec<Perturbation>)>,
     /// What chance gives.
     nulls: NullBands,
+    /// What is marked in the images, and what of them is missing.
+    regions: Option<(Annotations, Mutex<RegionSet>)>,
     /// What a step that is worth waiting for is told.
     cancel: Cancel,
 }
@@ -167,6 +173,10 @@ pub fn run(
         tokens_changed: spec.probes.iter().map(|loaded| reader.changes(&loaded.probe)).collect(),
         kinds: if spec.stability { kinds(spec.settings.seed) } else { Vec::new() },
         nulls: NullBands::new(spec.settings.null_draws, spec.settings.seed),
+        regions: match &spec.masks {
+            Some(folder) => Some((Annotations::open(folder).map_err(JobError::failed)?, Mutex::default())),
+            None => None,
+        },
         cancel: reporter.cancel().clone(),
     };
     let env = engine.env;
@@ -184,6 +194,10 @@ pub fn run(
         reporter.pause(engine)
     };
     explainer.all(&reader, env, &mut go_on, &mut summary, tell).map_err(JobError::failed)?;
+    if let Some((_, set)) = &explainer.regions {
+        let warnings = set.lock().map(|set| set.warnings()).unwrap_or_default();
+        warnings.into_iter().for_each(|warning| reporter.warn(warning));
+    }
     let _working = reporter.cancel().working();
     summary.finish().map_err(JobError::failed)?;
     reporter.cancel().check()
@@ -312,7 +326,7 @@ impl Explainer<'_> {
             error,
         };
         let of = |error: anyhow::Error| lines(&error).join(": ");
-        let (Read { tokens, seen, rollout, changed, removals }, at) = match (read, probe) {
+        let (Read { tokens, seen, rollout, changed, removals, regions }, at) = match (read, probe) {
             (Ok(read), Some(probe)) => (read, probe),
             (Err(why), _) => return Ok(Err(failure(why.clone()))),
             (Ok(_), None) => unreachable!("what was read comes with a probe"),
@@ -333,6 +347,7 @@ impl Explainer<'_> {
                 Ok(trace) => trace,
                 Err(error) => return Ok(Err(failure(of(error.into())))),
             };
+        trace.regions.clone_from(regions);
         let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.settings.attributions);
         attribute(&mut trace, read, tokens, *index as u64, asked, rollout.as_ref());
         let mut document = write::document(&trace, loaded, self);

@@ -10,7 +10,9 @@ use crate::app::jobs::{JobError, stability};
 use crate::app::user_error::lines;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::removal::{Image, Mode, Removal, RemovalSpec, Subject, measure};
+use crate::model::grid::Grid;
 use crate::model::reading::Reading;
+use crate::model::regions::Regions;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
@@ -24,6 +26,8 @@ pub(super) struct Read {
     pub rollout: Option<Result<Vec<f32>, String>>,
     /// What it says of the image and each of its changed copies, where stability is asked.
     pub changed: Vec<Tokens>,
+    /// What is known to be where in it, where that is asked.
+    pub regions: Option<Regions>,
     /// Of every probe its removal curves or why there are none, where they are asked.
     pub removals: Vec<Result<Removal, String>>,
 }
@@ -64,7 +68,8 @@ impl Explainer<'_> {
             };
             let seen = if drawn { seen } else { Picture::default() };
             let rollout = reader.rollout(self.spec.settings.attributions, &pixels);
-            Ok(Read { tokens, seen, rollout, changed, removals })
+            let regions = self.regions(reader, index, tokens.grid);
+            Ok(Read { tokens, seen, rollout, changed, removals, regions })
         };
         let whole = |(index, read): (usize, Result<_, String>)| {
             let read = match read {
@@ -78,6 +83,15 @@ impl Explainer<'_> {
             }
         };
         (first..).zip(read).map_while(whole).collect()
+    }
+
+    /// What is known to be where in an image.
+    fn regions(&self, reader: &TokenReader, index: usize, grid: Grid) -> Option<Regions> {
+        let (annotations, set) = self.regions.as_ref()?;
+        let image = Some(self.spec.images[index].path.as_path());
+        let mut set = set.lock().ok()?;
+        set.read(annotations, &[image], &reader.preprocessor, grid);
+        set.of.last().cloned().flatten()
     }
 
     /// Removal curves of an image through every probe.

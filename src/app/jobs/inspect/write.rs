@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::{Explainer, Loaded};
+use crate::model::explain::regions::RegionReadings;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
@@ -204,6 +205,14 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
     });
     if !trace.attributions.is_empty() {
         document["attributions"] = trace.attributions.iter().map(attribution).collect();
+    }
+    if let Some(found) = RegionReadings::of_trace(trace) {
+        let rows = found.precedence.chunks(found.regions.len().max(1));
+        document["regions"] = json!({
+            "object": found.object,
+            "list": found.regions,
+            "precedence": rows.collect::<Vec<_>>(),
+        });
     }
     document
 }

@@ -53,7 +53,12 @@ actions! {
         FilePrompt::ImageFolder).key(ctrl_shift("O")),
     OpenDataset: File.asks("Open dataset…",
         "A labelled folder of any known layout; probes can be asked about all of it", FilePrompt::DatasetFolder)
-        .key(ctrl_shift("D")).line_below(),
+        .key(ctrl_shift("D")),
+    OpenMasks: File.asks("Open masks…",
+        "A folder of masks with the images' names, or a dataset's own regions: masks, parts, boxes", FilePrompt::MaskFolder)
+        .also("regions parts segmentation annotations"),
+    CloseMasks: File.gives("Close masks", "Regions are again those that the datasets of images bring along",
+        |_| Command::SetMasks(None)).when(|state| state.masks.is_some()).also("regions").line_below(),
     OpenWorkspace: File.asks("Open workspace…", "Everything as it was when the file was saved",
         FilePrompt::OpenWorkspace).key(ctrl_shift("W")),
     SaveWorkspace: File.asks("Save workspace", "Everything open, the layout and the settings",

@@ -125,6 +125,8 @@ pub enum Command {
     SetDifference(bool),
     /// Set what explanations depend on.
     SetExplainSettings(ExplainSettings),
+    /// Know regions of images from this folder of masks, or from what their datasets bring along.
+    SetMasks(Option<PathBuf>),
     /// Set how backbones read images; the open one is opened again.
     SetBackboneOptions(BackboneOptions),
     /// Open a backbone once more beside itself, reading images so.
@@ -250,6 +252,7 @@ impl State {
             Command::SetShared(shared) => self.prefer("Shared scales", |p| p.views.shared = shared),
             Command::SetDifference(on) => self.prefer("Show differences", |p| p.views.difference = on),
             Command::SetExplainSettings(settings) => self.prefer("Set explanation", |p| p.explain = settings),
+            Command::SetMasks(masks) => self.prefer("Choose masks", |p| p.masks = masks),
             Command::SetTheme(theme) => self.prefer("Change theme", |p| p.theme = theme),
             Command::SetScale(scale) => self.prefer("Change size", |p| p.scale = bounded_scale(scale)),
             Command::SetBackboneOptions(options) if options == self.backbone_options => Vec::new(),

@@ -50,6 +50,8 @@ pub enum FilePrompt {
     ImageFolder,
     /// A dataset's folder, for [`Command::OpenDataset`](super::Command::OpenDataset).
     DatasetFolder,
+    /// A folder of masks, for [`Command::SetMasks`](super::Command::SetMasks).
+    MaskFolder,
     /// A dataset's folder for the next training.
     TrainingData,
     /// A folder for the next run.

@@ -44,7 +44,15 @@ pub(super) struct Placing {
 impl Placing {
     /// Places a photograph, or says that nothing sensible would come of it.
     pub fn from_photo(preprocessor: &Preprocessor, photo: &Photo) -> Result<Self, PreprocessError> {
-        let (width, height) = (photo.width(), photo.height());
+        Self::new(preprocessor, &photo.name, (photo.width(), photo.height()))
+    }
+
+    /// The same of one called `name`, so wide and so high.
+    pub fn new(
+        preprocessor: &Preprocessor,
+        name: &str,
+        (width, height): (usize, usize),
+    ) -> Result<Self, PreprocessError> {
         let (to_width, to_height) = match preprocessor.resize {
             None => (width as u64, height as u64),
             Some((size, _)) => size.resized(width as u64, height as u64),
@@ -58,7 +66,7 @@ impl Placing {
             || !fits(to_height)
             || out_width.saturating_mul(out_height) > PIXEL_LIMIT
         {
-            let name = photo.name.clone();
+            let name = name.to_owned();
             return Err(PreprocessError::Shape {
                 name,
                 width,

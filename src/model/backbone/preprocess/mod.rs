@@ -214,6 +214,25 @@ impl Preprocessor {
         })
     }
 
+    /// Where the rectangle `on` of a photograph called `name`, so wide and so high, comes to lie on the prepared picture, in that
+    /// one's pixels; and that one's width and height.
+    pub fn prepared_rect(
+        &self,
+        name: &str,
+        size: (usize, usize),
+        on: Rect,
+    ) -> Result<(Rect, (usize, usize)), PreprocessError> {
+        let at = Placing::new(self, name, size)?;
+        let (x, y) = (at.to.0 as f64 / size.0 as f64, at.to.1 as f64 / size.1 as f64);
+        let rect = Rect {
+            x: on.x * x - at.offset.0 as f64,
+            y: on.y * y - at.offset.1 as f64,
+            width: on.width * x,
+            height: on.height * y,
+        };
+        Ok((rect, at.size))
+    }
+
     /// The value of a byte in channel `c`. The product is rounded to f32 before the mean is taken
     /// off, as the reference does.
     fn value(&self, byte: u8, c: usize) -> f32 {

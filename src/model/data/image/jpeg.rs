@@ -17,6 +17,7 @@
 use std::ffi::{CStr, c_int};
 
 use image::RgbImage;
+use image::metadata::Orientation;
 use turbojpeg_sys as raw;
 
 use super::{BYTE_LIMIT, PIXEL_LIMIT, Stop, check_size, orientation, product, upright, whole};
@@ -59,6 +60,21 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, Stop> {
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, most)?;
     let rgb = library.pixels(bytes, pixels as usize, width)?;
     Ok(upright(whole(width, height, rgb)?, orientation(about.exif, about.xmp)))
+}
+
+/// Width and height of the picture turned upright, by the file's header.
+pub(super) fn dimensions(bytes: &[u8]) -> Result<(usize, usize), Stop> {
+    let about = About::read(bytes);
+    let (width, height) = Library::new()?.size(bytes)?;
+    check_size(width.into(), height.into())?;
+    let (width, height) = (width as usize, height as usize);
+    Ok(match orientation(about.exif, about.xmp) {
+        Orientation::Rotate90
+        | Orientation::Rotate270
+        | Orientation::Rotate90FlipH
+        | Orientation::Rotate270FlipH => (height, width),
+        _ => (width, height),
+    })
 }
 
 struct Library(raw::tjhandle);

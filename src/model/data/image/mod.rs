@@ -111,6 +111,21 @@ impl Photo {
     }
 }
 
+/// Width and height of the photograph in a file, upright: of a JPEG by its header, of others by decoding them.
+///
+/// # Errors
+/// As [`Photo::open`].
+pub fn dimensions(path: &Path) -> Result<(usize, usize), ImageError> {
+    let bytes = read(path)?;
+    if format_of(&bytes) == Some(ImageFormat::Jpeg)
+        && let Ok(Ok(size)) = guard(|| jpeg::dimensions(&bytes))
+    {
+        return Ok(size);
+    }
+    let photo = Photo::decode(path.display().to_string(), &bytes)?;
+    Ok((photo.width(), photo.height()))
+}
+
 const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Jpeg, "JPEG"),
     (ImageFormat::Png, "PNG"),
@@ -138,7 +153,7 @@ fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
     image::guess_format(bytes).ok().filter(|format| FORMATS.iter().any(|(known, _)| known == format))
 }
 
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
+pub(in crate::model) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
     let failed = |source| ImageError::Read { path: path.into(), source };
     let about = std::fs::metadata(path).map_err(failed)?;
     if !about.is_file() {

@@ -13,14 +13,17 @@ use rayon::prelude::*;
 
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
+use super::regions::RegionSummary;
 use super::removals::{self, COLUMNS, Heights, RemovalHeights};
-use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
+use super::sums::Sums;
+use super::{CONFIDENCE, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::null_model::{MeanNull, NullBands, untrained_mean};
 use crate::model::explain::plan_of;
 use crate::model::explain::readout;
+use crate::model::explain::regions::RegionReadings;
 use crate::model::grid::Grid;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
@@ -87,6 +90,8 @@ struct Answer {
     /// Of its own class.
     removals: Option<Heights>,
     metrics: Option<Box<ImageMetrics>>,
+    /// Evidence is for its own class.
+    regions: Option<Box<RegionReadings>>,
 }
 
 /// Maps of one image, `[N]` each.
@@ -188,9 +193,13 @@ impl<'a> Evaluator<'a> {
         });
         let router = probe.head().router().filter(|_| !self.change.unroutes());
         let sketch = plan_of(&reading, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
+        let known = self.metrics.as_ref().and_then(|spec| spec.regions.get(image)?.as_ref());
+        let regions = own.zip(known).map(|(class, known)| {
+            Box::new(RegionReadings::of_reading(probe, &reading, &tokens, class, known))
+        });
         let own_and_spec = own.zip(self.metrics.as_ref());
         let metrics = own_and_spec.map(|(class, spec)| {
-            let cover = spec.covers.get(image).and_then(Option::as_deref);
+            let cover = known.map(|regions| &regions.object[..]);
             let (ablations, seed) = (spec.ablations, self.image_seeds[image]);
             ImageMetrics::new(probe, &tokens, &reading, logits, class, (ablations, seed), cover).map(Box::new)
         });
@@ -207,6 +216,7 @@ impl<'a> Evaluator<'a> {
             order,
             removals: removals.transpose()?,
             metrics: metrics.transpose()?,
+            regions,
         };
         Ok(Some((answer, (positions(&reading, sketch.as_ref()), weights(&reading, tokens.grid)))))
     }
@@ -230,7 +240,13 @@ impl<'a> Evaluator<'a> {
         let removals: Vec<&Heights> = answers.iter().filter_map(|answer| answer.removals.as_ref()).collect();
         let removals = RemovalHeights::of_images(&removals);
         let (diagnostics, order) = (self.diagnostics(&places, &answers), self.orders());
-        Some(Metrics { diagnostics, order, removals, ..metrics })
+        Some(Metrics { diagnostics, order, removals, regions: self.regions(), ..metrics })
+    }
+
+    /// How the regions of the images asked about are read; none where nothing is known of any.
+    fn regions(&self) -> Option<RegionSummary> {
+        let of = self.answers.iter().map(|answer| answer.as_ref()?.regions.as_deref());
+        RegionSummary::new(&of.collect::<Vec<_>>())
     }
 
     /// The order tests of all images, beside those of orders that nothing was learnt for; none without a test.
@@ -304,6 +320,7 @@ impl<'a> Evaluator<'a> {
             }
         }
         Evaluation {
+            regions: self.regions(),
             probe: name,
             head: self.probe.meta.head.clone(),
             change: if self.change.is_none() { String::new() } else { self.change.to_string() },
@@ -369,32 +386,4 @@ pub fn positions(reading: &HeadOutput, sketch: Option<&PlanStats>) -> Option<Vec
 fn weights(reading: &HeadOutput, grid: Grid) -> Option<Vec<f64>> {
     let n = grid.len() as f64;
     readout::token_weight(reading).map(|weight| weight.into_iter().map(|w| w * n).collect())
-}
-
-/// Sums of maps by class.
-struct Sums {
-    /// `[C, N]`.
-    sums: Vec<f64>,
-    counts: Vec<u32>,
-}
-
-impl Sums {
-    fn new(classes: usize, n: usize) -> Self {
-        Self { sums: vec![0.0; classes * n], counts: vec![0; classes] }
-    }
-
-    fn add(&mut self, class: usize, map: Option<&[f64]>) {
-        let Some(map) = map else { return };
-        self.counts[class] += 1;
-        self.sums[class * map.len()..].iter_mut().zip(map).for_each(|(sum, v)| *sum += v);
-    }
-
-    /// Means; absent where there was no map at all.
-    fn mean(self) -> Option<ClassMaps> {
-        let n = self.sums.len() / self.counts.len().max(1);
-        let count = |at: usize| f64::from(self.counts[at / n.max(1)]);
-        // Nothing divided by no image is not a number.
-        let values = self.sums.iter().enumerate().map(|(at, sum)| (sum / count(at)) as f32).collect();
-        self.counts.iter().any(|count| *count > 0).then_some(ClassMaps { values, counts: self.counts })
-    }
 }

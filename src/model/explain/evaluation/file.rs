@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::regions::RegionSummary;
 use super::removals::COLUMNS;
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
@@ -46,6 +47,8 @@ pub(super) struct Stored {
     mean_nulls: IndexMap<String, MeanNull>,
     positions: Option<Maps>,
     weights: Option<Maps>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    regions: Option<RegionSummary>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -113,6 +116,7 @@ impl From<Evaluation> for Stored {
                 .collect(),
             positions: evaluation.positions.map(maps),
             weights: evaluation.weights.map(maps),
+            regions: evaluation.regions,
         }
     }
 }
@@ -136,6 +140,9 @@ impl TryFrom<Stored> for Evaluation {
         }
         if stored.grid.is_empty() {
             return torn("the patch grid is empty");
+        }
+        if stored.regions.as_ref().is_some_and(|regions| !regions.holds(images)) {
+            return torn("regions are not one an image, or not one a pair");
         }
         let maps = |maps: Option<Maps>| match maps {
             Some(Maps { values, counts })
@@ -167,6 +174,7 @@ impl TryFrom<Stored> for Evaluation {
             mean_nulls,
             positions,
             weights,
+            regions: stored.regions,
         })
     }
 }
@@ -196,6 +204,7 @@ mod tests {
             mean_nulls: IndexMap::from([("rank_coverage", MeanNull { mean: 0.6, reach: 0.07, draws: 64 })]),
             positions: Some(ClassMaps { values: vec![0.1, 0.9, f32::NAN, f32::NAN], counts: vec![1, 0] }),
             weights: None,
+            regions: None,
         }
     }
 

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::orders::OrderTests;
+use super::regions::RegionSummary;
 use super::removals::RemovalHeights;
 use crate::model::explain::ablation::{self, Ablation};
 use crate::model::explain::intervention::InterventionError;
@@ -12,6 +13,7 @@ use crate::model::explain::localization::{self, Truth};
 use crate::model::explain::removal::RemovalSpec;
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::HeadOutput;
+use crate::model::regions::Regions;
 use crate::model::tokens::Tokens;
 
 /// What is asked about every image, besides what the probe takes it for.
@@ -21,9 +23,8 @@ pub struct MetricsSpec<'a> {
     pub ablations: Option<u64>,
     /// Which tokens are removed, and how; none where no removal curve is wanted.
     pub causal: Option<&'a RemovalSpec>,
-    /// For each image, how much of every patch the object covers, where that is known; empty where nothing
-    /// is.
-    pub covers: &'a [Option<Vec<f64>>],
+    /// For each image what is known to be where in it; empty where nothing is of any.
+    pub regions: &'a [Option<Regions>],
 }
 
 /// A diagnostic of a router's plans over the images, beside what nothing learnt gives.
@@ -68,6 +69,9 @@ pub struct Metrics {
     pub truth: Option<Truth>,
     /// Number of images with a known object.
     pub masks: usize,
+    /// How it read the regions of the images, where some are known. Earlier programs did not ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<RegionSummary>,
 }
 
 /// One way of reading the images.
@@ -130,6 +134,7 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         removals: Vec::new(),
         truth: (!truths.is_empty()).then(|| localization::mean(&truths)),
         masks: truths.len(),
+        regions: None,
     }
 }
 

@@ -8,8 +8,10 @@ pub mod evaluator;
 mod file;
 pub mod metrics;
 pub mod orders;
+pub mod regions;
 pub mod removals;
 mod summary;
+mod sums;
 
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::file::Stored;
 pub use self::file::{ENDING, FileError};
+use self::regions::RegionSummary;
 pub use self::summary::{ClassRow, Confusion, spearman};
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
@@ -77,6 +80,8 @@ pub struct Evaluation {
     pub positions: Option<ClassMaps>,
     /// What tokens counted, times N: 1 is an even share. The mean over the images of every class.
     pub weights: Option<ClassMaps>,
+    /// How it read the regions of the images, where some are known. Earlier programs did not ask.
+    pub regions: Option<RegionSummary>,
 }
 
 /// One map over the grid for every class.

@@ -132,6 +132,7 @@ mod tests {
             mean_nulls: IndexMap::new(),
             positions: None,
             weights: None,
+            regions: None,
         }
     }
 

@@ -7,6 +7,7 @@
 mod class_diagnostics;
 mod classes;
 mod confusion;
+mod regions;
 mod routing_maps;
 pub(crate) mod scatter;
 
@@ -135,6 +136,7 @@ pub trait Overview: Sync {
 pub const OVERVIEWS: &[&dyn Overview] = &[
     &class_diagnostics::ClassDiagnostics,
     &routing_maps::RoutingMaps,
+    &regions::Regions,
     &confusion::ConfusionMatrix,
     &scatter::Scatter,
 ];

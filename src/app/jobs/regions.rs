@@ -1,0 +1,94 @@
+//! Where regions of images come from, and reading those of many.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::{JobError, Reporter, Unit};
+use crate::model::annotations::{Annotations, RegionSet};
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::data::{DataError, Dataset, Source};
+use crate::model::grid::Grid;
+
+/// Images whose regions are read at once.
+const BATCH: usize = 64;
+
+/// Where regions come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionSource {
+    /// The dataset that an image belongs to, where that brings some along.
+    #[default]
+    Dataset,
+    /// A folder of masks, or of another dataset's annotations.
+    Folder(PathBuf),
+    /// Nowhere.
+    Nowhere,
+}
+
+impl RegionSource {
+    /// A folder, or what datasets bring along.
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        folder.map_or(Self::Dataset, Self::Folder)
+    }
+
+    /// Those of an image.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(super) fn of_image(
+        &self,
+        image: &Path,
+        engine: &mut Engine,
+    ) -> Result<Option<Arc<Annotations>>, DataError> {
+        let folder = match self {
+            Self::Nowhere => None,
+            Self::Folder(folder) => Some(folder.clone()),
+            Self::Dataset => Annotations::beside(image),
+        };
+        folder.map(|folder| engine.annotations(&folder)).transpose()
+    }
+
+    /// Those of a dataset.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn of_dataset(&self, dataset: &Dataset) -> Result<Option<Annotations>, DataError> {
+        match self {
+            Self::Nowhere => Ok(None),
+            Self::Folder(folder) => Annotations::open(folder).map(Some),
+            Self::Dataset => Annotations::of_dataset(&dataset.root),
+        }
+    }
+}
+
+/// The regions of samples of a dataset, and warnings of what is missing or broken; none of a sample that is not there.
+///
+/// # Errors
+/// If it was ended, or a list cannot be read.
+pub fn of_samples(
+    engine: &mut Engine,
+    from: &RegionSource,
+    (dataset, samples): (&Dataset, &[Option<usize>]),
+    preprocessor: &Preprocessor,
+    grid: Grid,
+    reporter: &mut dyn Reporter,
+) -> Result<RegionSet, JobError> {
+    let mut set = RegionSet::default();
+    let Some(annotations) = from.of_dataset(dataset).map_err(JobError::failed)? else { return Ok(set) };
+    let file = |sample: &Option<usize>| match &dataset.samples[(*sample)?].source {
+        Source::File(path) => Some(path.as_path()),
+        Source::Row(_) => None,
+    };
+    let files: Vec<Option<&Path>> = samples.iter().map(file).collect();
+    reporter.begin();
+    for some in files.chunks(BATCH) {
+        set.read(&annotations, some, preprocessor, grid);
+        reporter.progress("Reading regions", set.of.len() as u64, Some(files.len() as u64), Unit::Files);
+        reporter.pause(engine)?;
+    }
+    set.warnings().into_iter().for_each(|warning| reporter.warn(warning));
+    Ok(set)
+}

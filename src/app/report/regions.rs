@@ -1,0 +1,122 @@
+//! How heads read the regions that are marked in the test images, from `ssmprobe eval --run` (docs/definitions.md, section 15):
+//! one table of the regions, and one a head of which is read before which.
+
+use super::table::{Cell, Column, Row, Table};
+use super::{Source, tiers, title};
+use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
+use crate::model::train::run::Variant;
+
+/// The tables of a run whose probes were asked about regions.
+pub fn tables(source: &Source) -> Vec<Table> {
+    let variants = tiers::sorted(source.run.manifest.heads.iter());
+    let asked: Vec<(&Variant, Vec<&RegionSummary>)> = variants
+        .into_iter()
+        .map(|variant| (variant, seeds(source, variant)))
+        .filter(|(_, seeds)| !seeds.is_empty())
+        .collect();
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = Vec::new();
+    for (variant, seeds) in &asked {
+        for at in 0..seeds[0].regions.len() {
+            let own: Vec<&RegionMeans> = seeds.iter().map(|seed| &seed.regions[at]).collect();
+            rows.push(Row { ruled: at == 0 && !rows.is_empty(), cells: cells(variant, &own) });
+        }
+    }
+    let place = |title: &str| Column::numbers(title).within("Read at");
+    let columns = vec![
+        Column::words("Method"),
+        Column::words("Region"),
+        Column::numbers("Seeds"),
+        Column::numbers("Images"),
+        Column::numbers("Tokens"),
+        place("mean"),
+        place("95 % low"),
+        place("95 % high"),
+        Column::numbers("Weight"),
+        Column::numbers("all tokens").within("Evidence"),
+        Column::numbers("a token").within("Evidence"),
+        Column::numbers("token weights").within("AUC"),
+        Column::numbers("evidence").within("AUC"),
+    ];
+    let mut table =
+        source.table("regions", format!("How regions are read: {}", source.setting()), columns, rows);
+    table.notes.push(
+        "Means over the images in which a region has a token, and over seeds. Read at: mean expected position, 0 the first \
+         and 1 the last; interval: Student's t over seeds and images, of one seed over images alone. Weight: 1 is an even \
+         share. Evidence: for an image's own class. AUC over tokens, those of the region against all others"
+            .to_owned(),
+    );
+    let ordered = asked.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
+    std::iter::once(table).chain(ordered).collect()
+}
+
+/// What the probes of the best epoch came to on the same regions, a seed each.
+fn seeds<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a RegionSummary> {
+    let mut found: Vec<&RegionSummary> =
+        source.evaluated(&variant.name).filter_map(|probe| probe.metrics.regions.as_ref()).collect();
+    let names = |summary: &RegionSummary| -> Vec<String> {
+        summary.regions.iter().map(|region| region.name.clone()).collect()
+    };
+    let first = found.first().map(|first| names(first)).unwrap_or_default();
+    found.retain(|seed| !first.is_empty() && names(seed) == first);
+    found
+}
+
+/// Mean of those that are there.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let known: Vec<f64> = values.flatten().collect();
+    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+}
+
+fn cells(variant: &Variant, seeds: &[&RegionMeans]) -> Vec<Cell> {
+    let first = seeds[0];
+    let of = |number: fn(&RegionMeans) -> Option<f64>| mean(seeds.iter().map(|seed| number(seed)));
+    let place = position(seeds);
+    let ends = place.map(|(_, ends)| ends).filter(|(low, _)| low.is_finite());
+    vec![
+        Cell::text(title(variant)),
+        Cell::text(first.name.clone()),
+        Cell::number(seeds.len() as f64, 0),
+        Cell::number(first.images as f64, 0),
+        Cell::number(first.tokens, 1),
+        Cell::maybe(place.map(|(mean, _)| mean), 3),
+        Cell::maybe(ends.map(|(low, _)| low), 3),
+        Cell::maybe(ends.map(|(_, high)| high), 3),
+        Cell::maybe(of(|region| region.weight), 3),
+        Cell::maybe(of(|region| region.evidence), 3),
+        Cell::maybe(of(|region| region.mean_evidence), 4),
+        Cell::maybe(of(|region| region.weight_auc), 3),
+        Cell::maybe(of(|region| region.evidence_auc), 3),
+    ]
+}
+
+/// Which region is read before which by one head; nothing of one region, or of a head that looks at no order.
+fn precedence(source: &Source, variant: &Variant, seeds: &[&RegionSummary]) -> Option<Table> {
+    let regions = &seeds[0].regions;
+    if regions.len() < 2 || seeds.iter().any(|seed| seed.precedence.is_empty()) {
+        return None;
+    }
+    let mut columns = vec![Column::words("Region")];
+    columns
+        .extend(regions.iter().map(|region| Column::numbers(region.name.clone()).within("Read before (%)")));
+    let row = |(at, region): (usize, &RegionMeans)| {
+        let share = |other: usize| {
+            let share = mean(seeds.iter().map(|seed| seed.precedence[at][other])).filter(|_| other != at);
+            Cell::maybe(share.map(|share| 100.0 * share), 1)
+        };
+        let mut cells = vec![Cell::text(region.name.clone())];
+        cells.extend((0..regions.len()).map(share));
+        Row { ruled: false, cells }
+    };
+    let rows = regions.iter().enumerate().map(row).collect();
+    let heading = format!("Which region {} reads first: {}", title(variant), source.setting());
+    let mut table = source.table(format!("regions-{}", variant.name), heading, columns, rows);
+    table.notes.push(
+        "How far the region of the row is read before that of the column: the share of pairs of tokens, one of each, over \
+         the plan; means over the images in which both are, and over seeds. Both ways and ties sum to 100"
+            .to_owned(),
+    );
+    Some(table)
+}

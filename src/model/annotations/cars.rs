@@ -1,0 +1,56 @@
+//! The boxes of Stanford Cars (Krause et al. 2013): `cars_train_annos.mat` and `cars_test_annos.mat` of its devkit name the
+//! corners of one box an image, in pixels counted from 1, the last one included.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::{Annotations, BOX, BOX_NUMBER, Marks, Shape};
+use crate::model::backbone::preprocess::Rect;
+use crate::model::data::cars::{DEPTH, variable};
+use crate::model::data::mat::Value;
+use crate::model::data::{DataError, walk};
+
+const CORNERS: [&str; 4] = ["bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"];
+
+/// Whether a folder holds the devkit, where it usually lies.
+pub(super) fn is_there(root: &Path) -> bool {
+    ["", "devkit", "car_devkit/devkit"]
+        .iter()
+        .any(|kit| root.join(kit).join("cars_train_annos.mat").is_file())
+}
+
+/// The boxes of the devkit in the folder; nothing where there is none.
+pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
+    if !is_there(root) {
+        return Ok(None);
+    }
+    let mut marks = HashMap::<PathBuf, Marks>::new();
+    for (folder, files) in [
+        ("cars_train", &["cars_train_annos.mat"][..]),
+        ("cars_test", &["cars_test_annos_withlabels.mat", "cars_test_annos.mat"]),
+    ] {
+        let found = files.iter().find_map(|name| walk::find_named(root, DEPTH, name));
+        let Some(file) = found else { continue };
+        let table = variable(&file, "annotations")?;
+        let Value::Structs(_, elements) = &table else {
+            return Err(DataError::file(&file, "`annotations` is not a structure array"));
+        };
+        for i in 0..elements.len() {
+            let wrong = |what: &str| DataError::file(&file, format!("image {} has no {what}", i + 1));
+            let name = table.field(i, "fname").and_then(Value::text).ok_or_else(|| wrong("file name"))?;
+            let mut corners = [0.0; 4];
+            for (corner, field) in corners.iter_mut().zip(CORNERS) {
+                let found = table.field(i, field).and_then(Value::number).filter(|x| x.is_finite());
+                *corner = found.ok_or_else(|| wrong(field))?;
+            }
+            let [x1, y1, x2, y2] = corners;
+            if x2 < x1 || y2 < y1 {
+                return Err(wrong("box: its second corner lies before its first"));
+            }
+            let rect = Rect { x: x1 - 1.0, y: y1 - 1.0, width: x2 - x1 + 1.0, height: y2 - y1 + 1.0 };
+            marks.insert(Path::new(folder).join(name), vec![(0, Shape::Box(rect))]);
+        }
+    }
+    let names = vec![(BOX_NUMBER, BOX.to_owned())];
+    Ok(Some(Annotations { root: root.to_owned(), masks: None, names, marks, unlisted: 0 }))
+}

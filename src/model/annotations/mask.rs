@@ -1,0 +1,138 @@
+//! A mask of an image: a PNG of the image's size. With a palette every index is a region, 0 is none and 255 (a border that nobody
+//! decided on) is none either. In grey the brightness says how much of a pixel is the object; but where all greys besides 0
+//! and 255 are at most 50 and there is one, they are numbers of regions, too. `names.txt` beside the masks (number, name) says
+//! what regions are called.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::{FIRST, OBJECT, OBJECT_NUMBER};
+use crate::model::backbone::preprocess::Preprocessor;
+use crate::model::data::DataError;
+use crate::model::data::cub::list;
+use crate::model::data::image::{self, Photo};
+use crate::model::grid::Grid;
+use crate::model::regions::{Region, Regions, cover};
+use crate::model::trace::Picture;
+
+/// Largest grey that is a number: what five people's votes of an object average to begins above.
+const MAX_LABEL: u8 = 50;
+/// The label of pixels that belong to nothing.
+const VOID: u8 = 255;
+const NAMES: &str = "names.txt";
+
+/// Whether a file may be a mask.
+pub(super) fn is_mask(path: &Path) -> bool {
+    path.is_file() && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"))
+}
+
+/// What the labels of the masks in a folder are called, where a list says it.
+pub(super) fn names(folder: &Path) -> Result<HashMap<u8, String>, DataError> {
+    let file = folder.join(NAMES);
+    if !file.is_file() {
+        return Ok(HashMap::new());
+    }
+    let named = |(number, (line, name)): (u64, (usize, String))| {
+        let known = u8::try_from(number).ok().filter(|label| ![0, VOID].contains(label));
+        let label =
+            known.ok_or_else(|| DataError::line(&file, line, &number.to_string(), "a label from 1 to 254"));
+        Ok((label?, name))
+    };
+    list(&file)?.into_iter().map(named).collect()
+}
+
+/// One region, white where it is.
+type Layer = (u32, String, Photo);
+
+/// A mask that has been read.
+pub(super) struct Mask(Vec<Layer>);
+
+/// Reads the mask of an image so wide and so high.
+pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String>) -> Result<Mask, String> {
+    let shown = path.display().to_string();
+    let bytes = image::read(path).map_err(|error| error.to_string())?;
+    let photo = Photo::decode(&*shown, &bytes).map_err(|error| error.to_string())?;
+    let own = (photo.width(), photo.height());
+    if own != size {
+        return Err(format!(
+            "{shown}: is {} x {} pixels, its image {} x {}; expected a mask of the image's size: scale it (to the nearest \
+             pixel, so that no label is mixed)",
+            own.0, own.1, size.0, size.1
+        ));
+    }
+    let labels = match palette(&bytes) {
+        Some(palette) => Some(indices(&photo.picture, &palette)),
+        None => greys(&photo.picture).ok_or_else(|| {
+            format!("{shown}: is coloured and has no palette; save it in grey (white is the object) or with a palette")
+        })?,
+    };
+    let Some(labels) = labels else { return Ok(Mask(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)])) };
+    let mut known: Vec<u8> = labels.iter().copied().filter(|label| ![0, VOID].contains(label)).collect();
+    known.sort_unstable();
+    known.dedup();
+    let layer = |label: u8| {
+        let white = labels.iter().flat_map(|&own| [if own == label { 255 } else { 0 }; 3]).collect();
+        let picture = Picture { width: own.0, height: own.1, rgb: white };
+        let name = names.get(&label).cloned().unwrap_or_else(|| format!("region {label}"));
+        (FIRST + u32::from(label), name, Photo { name: shown.clone(), picture })
+    };
+    let layers: Vec<Layer> = known.into_iter().map(layer).collect();
+    // Of labels alone nobody knows which is missing.
+    Ok(Mask(if layers.is_empty() { vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)] } else { layers }))
+}
+
+impl Mask {
+    /// Lays every region over the patches as `preprocessor` lays the image.
+    pub(super) fn lay(
+        self,
+        preprocessor: &Preprocessor,
+        grid: Grid,
+        found: &mut Regions,
+    ) -> Result<(), String> {
+        for (number, name, photo) in self.0 {
+            let seen = preprocessor.picture(&photo).map_err(|error| error.to_string())?;
+            let cover = cover(&seen, grid);
+            if photo.picture.rgb.iter().all(|&v| v == 0) {
+                found.empty.push(name.clone());
+            } else if cover.iter().all(|&c| c == 0.0) {
+                found.cropped.push(name.clone());
+            }
+            found.list.push(Region { number, name, cover });
+        }
+        Ok(())
+    }
+}
+
+/// Labels of a mask in grey; an inner nothing where its greys say how much of a pixel is the object, an outer one where it is
+/// coloured.
+fn greys(mask: &Picture) -> Option<Option<Vec<u8>>> {
+    let grey = |p: &[u8]| (p[0] == p[1] && p[1] == p[2]).then_some(p[0]);
+    let greys: Vec<u8> = mask.rgb.chunks_exact(3).map(grey).collect::<Option<_>>()?;
+    let between = || greys.iter().filter(|grey| ![0, VOID].contains(grey));
+    let are_labels = between().next().is_some() && between().all(|&grey| grey <= MAX_LABEL);
+    Some(are_labels.then_some(greys))
+}
+
+/// Index of every pixel's colour in the palette: of colours that stand there twice the first.
+fn indices(mask: &Picture, palette: &[[u8; 3]]) -> Vec<u8> {
+    let mut index = HashMap::new();
+    for (at, colour) in (0..=255).zip(palette) {
+        index.entry(*colour).or_insert(at);
+    }
+    mask.rgb.chunks_exact(3).map(|p| index.get(&[p[0], p[1], p[2]]).copied().unwrap_or(0)).collect()
+}
+
+/// The palette of a PNG that has one (PNG specification, sections 5 and 11.2): of colour type 3 the chunk PLTE.
+fn palette(png: &[u8]) -> Option<Vec<[u8; 3]>> {
+    const INDEXED: u8 = 3;
+    let mut rest = png.get(8..).filter(|_| png.get(25) == Some(&INDEXED))?;
+    while let Some((head, body)) = rest.split_first_chunk::<8>() {
+        let length = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let content = body.get(..length)?;
+        if &head[4..] == b"PLTE" {
+            return Some(content.as_chunks::<3>().0.to_vec());
+        }
+        rest = body.get(length.checked_add(4)?..)?; // a checksum ends a chunk
+    }
+    None
+}

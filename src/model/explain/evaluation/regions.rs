@@ -1,0 +1,195 @@
+//! How a probe reads the regions of all images of a dataset: means over the images in which a region is, and which region is
+//! read before which (docs/definitions.md, section 15).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::explain::regions::{RegionReading, RegionReadings};
+use crate::model::stats::CrossedMean;
+
+/// All regions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegionSummary {
+    /// Images of which something is known.
+    pub images: usize,
+    /// In the order of their numbers, then of their names.
+    pub regions: Vec<RegionMeans>,
+    /// `[R, R]`: how far the region of the row is read before that of the column, the mean over the images in which both
+    /// are; absent where there is none. Empty of a probe that looks at no order.
+    pub precedence: Vec<Vec<Option<f64>>>,
+    /// `[R, R]`: how many images those are.
+    pub pairs: Vec<Vec<usize>>,
+}
+
+/// One region.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegionMeans {
+    /// What it is called.
+    pub name: String,
+    /// Images in which it has a token.
+    pub images: usize,
+    /// How many tokens it has in these.
+    pub tokens: f64,
+    /// Its mean expected position in every image, 0 the first and 1 the last; absent where the region is not there, or there
+    /// is no order.
+    pub positions: Vec<Option<f32>>,
+    /// What its tokens count, times N.
+    pub weight: Option<f64>,
+    /// What all its tokens add to the logit of an image's own class.
+    pub evidence: Option<f64>,
+    /// What one of them adds.
+    pub mean_evidence: Option<f64>,
+    /// ROC AUC of what tokens count.
+    pub weight_auc: Option<f64>,
+    /// ROC AUC of their evidence.
+    pub evidence_auc: Option<f64>,
+}
+
+/// Mean of those that are there.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let (count, sum) = values.flatten().fold((0, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+impl RegionSummary {
+    /// Of all images asked about: nothing of those where nothing is known.
+    pub fn new(images: &[Option<&RegionReadings>]) -> Option<Self> {
+        let known = || images.iter().copied().flatten();
+        let mut all: BTreeMap<(u32, &str), usize> = BTreeMap::new();
+        for region in known().flat_map(|image| &image.regions) {
+            all.insert((region.number, &region.name), 0);
+        }
+        all.values_mut().enumerate().for_each(|(at, place)| *place = at);
+        let places: Vec<Vec<(usize, usize)>> = images.iter().map(|image| here(*image, &all)).collect();
+        let regions = all.iter().map(|((_, name), region)| means(name, *region, images, &places)).collect();
+        let count = all.len();
+        let (mut sums, mut pairs) = (vec![vec![0.0; count]; count], vec![vec![0; count]; count]);
+        for (image, here) in images.iter().zip(&places) {
+            let Some(image) = image else { continue };
+            for &(a, own_a) in here {
+                for &(b, own_b) in here {
+                    if let Some(before) = image.before(own_a, own_b) {
+                        sums[a][b] += before;
+                        pairs[a][b] += 1;
+                    }
+                }
+            }
+        }
+        let has_order = known().any(|image| !image.precedence.is_empty());
+        let share = |(sum, count): (&f64, &usize)| (*count > 0).then(|| sum / *count as f64);
+        let row = |(sums, counts): (&Vec<f64>, &Vec<usize>)| sums.iter().zip(counts).map(share).collect();
+        let precedence = if has_order { sums.iter().zip(&pairs).map(row).collect() } else { Vec::new() };
+        let pairs = if has_order { pairs } else { Vec::new() };
+        (count > 0).then(|| Self { images: known().count(), regions, precedence, pairs })
+    }
+
+    /// Whether its parts go together, for so many images.
+    pub(super) fn holds(&self, images: usize) -> bool {
+        let count = self.regions.len();
+        let square = |rows: usize, mut each: Box<dyn Iterator<Item = usize> + '_>| {
+            rows == 0 || (rows == count && each.all(|row| row == count))
+        };
+        self.regions.iter().all(|region| region.positions.len() == images)
+            && square(self.precedence.len(), Box::new(self.precedence.iter().map(Vec::len)))
+            && square(self.pairs.len(), Box::new(self.pairs.iter().map(Vec::len)))
+            && self.precedence.len() == self.pairs.len()
+    }
+}
+
+/// Which regions an image has that have a token: the place of each among all, and its own.
+fn here(image: Option<&RegionReadings>, all: &BTreeMap<(u32, &str), usize>) -> Vec<(usize, usize)> {
+    let own = image.iter().flat_map(|image| image.regions.iter().enumerate());
+    own.filter(|(_, region)| region.tokens > 0)
+        .map(|(at, region)| (all[&(region.number, region.name.as_str())], at))
+        .collect()
+}
+
+fn means(
+    name: &str,
+    region: usize,
+    images: &[Option<&RegionReadings>],
+    places: &[Vec<(usize, usize)>],
+) -> RegionMeans {
+    let of = |(image, here): (&Option<&RegionReadings>, &Vec<(usize, usize)>)| {
+        let (_, at) = *here.iter().find(|(place, _)| *place == region)?;
+        Some(image.as_ref()?.regions[at].clone())
+    };
+    let found: Vec<Option<RegionReading>> = images.iter().zip(places).map(of).collect();
+    let number = |of: fn(&RegionReading) -> Option<f64>| mean(found.iter().flatten().map(of));
+    RegionMeans {
+        name: name.to_owned(),
+        images: found.iter().flatten().count(),
+        tokens: number(|region| Some(region.tokens as f64)).unwrap_or(0.0),
+        positions: found.iter().map(|region| region.as_ref()?.position.map(|at| at as f32)).collect(),
+        weight: number(|region| region.weight),
+        evidence: number(|region| region.evidence),
+        mean_evidence: number(|region| region.mean_evidence),
+        weight_auc: number(|region| region.weight_auc),
+        evidence_auc: number(|region| region.evidence_auc),
+    }
+}
+
+/// Mean position of a region over images, and its interval of 95 %: of several trainings of the same images over both. Nothing
+/// where it has no position, or one training knows other images than another.
+pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
+    let row = |means: &&RegionMeans| -> Vec<f64> {
+        means.positions.iter().flatten().map(|&at| f64::from(at)).collect()
+    };
+    let rows: Vec<Vec<f64>> = trainings.iter().map(row).collect();
+    let images = rows.first().map_or(0, Vec::len);
+    if images == 0 || rows.iter().any(|row| row.len() != images) {
+        return None;
+    }
+    let mean = CrossedMean::new(&rows, 0.0);
+    // One image says nothing of another.
+    let interval = if images > 1 { mean.interval() } else { (f64::NAN, f64::NAN) };
+    Some((mean.mean, interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(regions: &[(u32, &str, usize, f64)], precedence: &[f64]) -> RegionReadings {
+        let one = |&(number, name, tokens, at): &(u32, &str, usize, f64)| RegionReading {
+            number,
+            name: name.to_owned(),
+            tokens,
+            position: (tokens > 0).then_some(at),
+            weight: (tokens > 0).then_some(2.0 * at),
+            ..RegionReading::default()
+        };
+        RegionReadings {
+            regions: regions.iter().map(one).collect(),
+            precedence: precedence.to_vec(),
+            ..RegionReadings::default()
+        }
+    }
+
+    #[test]
+    fn means_are_over_the_images_in_which_a_region_is() {
+        let none = f64::NAN;
+        // The tail is not marked in one, and has no token in another; regions come in another order in each.
+        let all = [
+            image(&[(5, "tail", 1, 0.25), (2, "beak", 2, 0.75)], &[0.0, 1.0, 0.0, 0.5]),
+            image(&[(2, "beak", 1, 0.25)], &[0.0]),
+            image(&[(2, "beak", 4, 0.5), (5, "tail", 0, 0.0)], &[0.25, none, none, none]),
+        ];
+        let known: Vec<Option<&RegionReadings>> = vec![Some(&all[0]), None, Some(&all[1]), Some(&all[2])];
+        let found = RegionSummary::new(&known).expect("regions");
+        assert_eq!(found.images, 3);
+        let names: Vec<_> = found.regions.iter().map(|r| (r.name.as_str(), r.images, r.tokens)).collect();
+        assert_eq!(names, [("beak", 3, 7.0 / 3.0), ("tail", 1, 1.0)]);
+        assert_eq!(found.regions[0].positions, [Some(0.75), None, Some(0.25), Some(0.5)]);
+        assert_eq!((found.regions[0].weight, found.regions[1].weight), (Some(1.0), Some(0.5)));
+        assert_eq!(found.precedence, [[Some(0.25), Some(0.0)], [Some(1.0), Some(0.0)]]);
+        assert_eq!(found.pairs, [[3, 1], [1, 1]]);
+        let (mean, (low, high)) = position(&[&found.regions[0]]).expect("positions");
+        // Student's t of two degrees of freedom: 4.302653 standard errors of 0.25 / sqrt(3).
+        assert!((mean - 0.5).abs() < 1e-12 && (mean - low - (high - mean)).abs() < 1e-9);
+        assert!((high - mean - 4.302_652_7 * 0.25 / 3f64.sqrt()).abs() < 1e-5, "{high}");
+        assert!(found.holds(4) && !found.holds(3));
+        assert_eq!(RegionSummary::new(&[None, None]), None);
+    }
+}

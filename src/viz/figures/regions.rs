@@ -1,0 +1,231 @@
+//! The regions of an image that are known, over the picture, and how the probe reads each: when, how much its tokens count, what
+//! they add to the class, and how well weights and evidence find it.
+
+use crate::model::explain::regions::{RegionReading, RegionReadings};
+use crate::model::trace::{Matrix, Regions as Known, Trace};
+use crate::viz::draw::{
+    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, font, frame, number, outlines,
+    picture,
+};
+use crate::viz::figures::token_map::class_name;
+use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
+
+pub struct Regions;
+
+/// Height of a row of the list.
+const ROW_PT: f32 = 9.5;
+/// Largest side of the picture on a page.
+const PICTURE_PT: f32 = 170.0;
+/// Width from which the list stands beside the picture.
+const BESIDE_FROM_PT: f32 = 430.0;
+/// Columns of the list: heading and width.
+const COLUMNS: [(&str, f32); 6] = [
+    ("Tokens", 26.0),
+    ("Read at", 28.0),
+    ("Weight", 27.0),
+    ("Evidence", 33.0),
+    ("AUC weight", 39.0),
+    ("AUC evid.", 36.0),
+];
+
+/// The rows of the list: every region, and the object as a whole where that is none of them.
+struct Rows {
+    found: RegionReadings,
+    names: Vec<String>,
+    rows: Vec<RegionReading>,
+    notes: Vec<String>,
+}
+
+fn rows(trace: &Trace) -> Result<Rows, Empty> {
+    let nothing = "Nothing is marked in this image: open a folder of masks, or a dataset that brings masks, parts or boxes along";
+    let known = trace.regions.as_ref().filter(|known| !known.list.is_empty());
+    let known = known.ok_or_else(|| Empty(nothing.to_owned()))?;
+    if trace.minus.is_some() {
+        return Err(Empty("Regions are of one reading: show no differences".to_owned()));
+    }
+    let found = RegionReadings::of_trace(trace).ok_or_else(|| Empty(nothing.to_owned()))?;
+    let name = |(at, region): (usize, &RegionReading)| match outlines::label(known, at) {
+        own if own == region.name => own,
+        number => format!("{number} {}", region.name),
+    };
+    let mut names: Vec<String> = found.regions.iter().enumerate().map(name).collect();
+    let mut rows = found.regions.clone();
+    if known.list.iter().all(|region| region.cover != known.object) {
+        names.push("All together".to_owned());
+        rows.push(found.object.clone());
+    }
+    Ok(Rows { found, names, rows, notes: notes(trace, known) })
+}
+
+/// What stands under the list.
+fn notes(trace: &Trace, known: &Known) -> Vec<String> {
+    let of = |names: &Vec<String>, what: &str| {
+        (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")))
+    };
+    let units =
+        format!("Read at 0 first, 1 last; weight 1: an even share; evidence for {}", class_name(trace));
+    let lost = [of(&known.empty, "the mask is empty"), of(&known.cropped, "beyond the crop")];
+    std::iter::once(units).chain(lost.into_iter().flatten()).collect()
+}
+
+/// The cells of a row.
+fn cells(row: &RegionReading) -> [String; 6] {
+    let known = |value: Option<f64>, digits: usize| {
+        value.map_or("–".to_owned(), |v| format!("{v:.digits$}").replace('-', "−"))
+    };
+    [
+        row.tokens.to_string(),
+        known(row.position, 2),
+        known(row.weight, 2),
+        known(row.evidence, 3),
+        known(row.weight_auc, 3),
+        known(row.evidence_auc, 3),
+    ]
+}
+
+/// Height of the list in so much width, notes included.
+fn list_height(theme: &Theme, rows: &Rows, width: f32) -> f32 {
+    let notes: usize = rows.notes.iter().map(|note| font::wrap(note, theme.tick, width).len()).sum();
+    (rows.rows.len() + 1) as f32 * ROW_PT + notes as f32 * theme.tick * 1.3 + 4.0
+}
+
+impl Figure for Regions {
+    fn info(&self) -> Info {
+        Info {
+            id: "regions",
+            title: "Regions",
+            about: "Parts, masks or boxes that people marked, over the picture, and how the probe reads each: when, how much it counts, and what it adds",
+            tab: TabGroup::Asked.tab(),
+        }
+    }
+
+    fn controls(&self, _: &Trace) -> &'static [Control] {
+        &[Control::Grid]
+    }
+
+    fn names_classes(&self) -> bool {
+        true
+    }
+
+    fn least_width(&self) -> f32 {
+        190.0
+    }
+
+    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
+        let theme = Theme::light();
+        let Ok(rows) = rows(trace) else { return 60.0 };
+        let side = width.min(PICTURE_PT) * picture::aspect(trace);
+        match width >= BESIDE_FROM_PT {
+            true => side.max(list_height(&theme, &rows, width - PICTURE_PT - theme.gap)),
+            false => side + theme.gap + list_height(&theme, &rows, width),
+        }
+    }
+
+    fn lacks(&self, trace: &Trace) -> Option<Empty> {
+        rows(trace).err()
+    }
+
+    fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
+        let known = hover.item.and_then(|at| Some((at, rows(trace).ok()?)));
+        let Some((at, rows)) = known.filter(|(at, rows)| *at < rows.found.regions.len()) else {
+            return crate::viz::draw::readout::readout(trace, hover);
+        };
+        let others = (0..rows.found.regions.len()).filter(|other| *other != at);
+        let before = |readout: Readout, other: usize| match rows.found.before(at, other) {
+            Some(share) => {
+                let name = format!("Before {}", rows.found.regions[other].name);
+                readout.line(name, format!("{} %", number((1000.0 * share).round() / 10.0)))
+            }
+            None => readout,
+        };
+        others.fold(Readout::titled(&rows.found.regions[at].name), before)
+    }
+
+    fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let rows = rows(trace)?;
+        let mut scene = Scene::new(size.width, size.height, "Regions", theme.background);
+        let aspect = picture::aspect(trace);
+        let (seen, list) = if size.width >= BESIDE_FROM_PT {
+            let wide = COLUMNS.iter().map(|(_, width)| width).sum::<f32>() + 90.0;
+            let seen =
+                Box2::new(0.0, 0.0, size.width - wide - 2.0 * theme.gap, size.height).largest(1.0, aspect);
+            let x = seen.right() + 2.0 * theme.gap;
+            (seen, Box2::new(x, 0.0, size.width - x, size.height))
+        } else {
+            let below = list_height(theme, &rows, size.width).min(size.height * 0.7);
+            let room = Box2::new(0.0, 0.0, size.width, size.height - below - theme.gap).largest(1.0, aspect);
+            (room, Box2::new(0.0, size.height - below, size.width, below))
+        };
+        picture::seen(&mut scene, theme, trace, seen, 0.0);
+        if options.grid {
+            picture::lines(&mut scene, theme, trace.grid, seen);
+        }
+        if let Some(known) = &trace.regions {
+            outlines::draw(&mut scene, theme, known, trace.grid, seen);
+        }
+        draw_list(&mut scene, theme, &rows, list);
+        Ok(scene)
+    }
+
+    fn table(&self, trace: &Trace) -> Table {
+        let Ok(Rows { found, .. }) = rows(trace) else { return Table::default() };
+        let regions = &found.regions;
+        let number = |of: fn(&RegionReading) -> Option<f64>| {
+            regions.iter().map(move |row| of(row).unwrap_or(f64::NAN))
+        };
+        let table = Table::default()
+            .words("region", regions.iter().map(|row| row.name.clone()))
+            .numbers("tokens", regions.iter().map(|row| row.tokens as f64))
+            .numbers("position", number(|row| row.position))
+            .numbers("weight", number(|row| row.weight))
+            .numbers("evidence", number(|row| row.evidence))
+            .numbers("mean_evidence", number(|row| row.mean_evidence))
+            .numbers("weight_auc", number(|row| row.weight_auc))
+            .numbers("evidence_auc", number(|row| row.evidence_auc));
+        if found.precedence.is_empty() {
+            return table;
+        }
+        let data = found.precedence.iter().map(|&share| share as f32).collect();
+        table.matrix("precedence", Matrix { rows: regions.len(), cols: regions.len(), data })
+    }
+}
+
+fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
+    let numbers: f32 = COLUMNS.iter().map(|(_, width)| width).sum();
+    let names = (area.w - numbers).max(30.0);
+    let tick = theme.tick * 0.95;
+    // Of a narrow cell the last columns go.
+    let fitting =
+        |at: usize| names + COLUMNS[..=at].iter().map(|(_, width)| width).sum::<f32>() <= area.w + 0.1;
+    let right = |at: usize| area.x + names + COLUMNS[..=at].iter().map(|(_, width)| width).sum::<f32>();
+    frame::title(scene, theme, [area.x, area.y], "Region", names);
+    for (at, (heading, width)) in COLUMNS.iter().enumerate().filter(|(at, _)| fitting(*at)) {
+        let base = area.y + theme.label * font::CAP + 0.5;
+        scene.text([right(at), base], font::fit(heading, tick, width - 2.0), tick, theme.muted, Anchor::End);
+    }
+    let rule = area.y + ROW_PT - 0.5;
+    scene.line(vec![[area.x, rule], [area.right(), rule]], Stroke::new(theme.hair, theme.axis));
+    let line = theme.tick * 1.3;
+    let notes: Vec<String> =
+        rows.notes.iter().flat_map(|note| font::wrap(note, theme.tick, area.w)).collect();
+    let room = area.h - ROW_PT - notes.len() as f32 * line - 4.0;
+    let shown = (((room + 0.5) / ROW_PT).max(1.0) as usize).min(rows.rows.len());
+    let cut = shown < rows.rows.len();
+    for (at, (row, name)) in rows.rows.iter().zip(&rows.names).take(shown).enumerate() {
+        let y = area.y + (at as f32 + 1.5) * ROW_PT;
+        if cut && at + 1 == shown {
+            let more = format!("… {} more: in the table of an export", rows.rows.len() - at);
+            scene.text_mid([area.x, y], font::fit(&more, tick, area.w), tick, theme.muted, Anchor::Start);
+            break;
+        }
+        scene.text_mid([area.x, y], font::fit(name, tick, names - 2.0), tick, theme.ink, Anchor::Start);
+        for (column, cell) in cells(row).into_iter().enumerate().filter(|(column, _)| fitting(*column)) {
+            scene.text_mid([right(column), y], cell, tick, theme.ink, Anchor::End);
+        }
+        scene.target(Box2::new(area.x, y - ROW_PT / 2.0, area.w, ROW_PT), Identity::Item(at));
+    }
+    for (at, note) in notes.into_iter().enumerate() {
+        let y = area.y + (shown + 1) as f32 * ROW_PT + 4.0 + (at as f32 + 0.5) * line;
+        scene.text_mid([area.x, y], note, theme.tick, theme.muted, Anchor::Start);
+    }
+}

@@ -1,0 +1,199 @@
+//! Regions: how a probe reads them, against float64 code written from the definitions (`tests/reference/regions.py`) and by
+//! what must hold of any.
+
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use ssmprobe::model::explain::localization::{auc_of_evidence, truth};
+use ssmprobe::model::explain::regions::{RegionReading, RegionReadings, place, precedence};
+use ssmprobe::model::explain::{Question, explain, readout};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::head_output::{Order, Plan};
+use ssmprobe::model::regions::{Region, Regions, members};
+use ssmprobe::model::trace::{Matrix, Picture, Routing};
+
+use crate::close::assert_close;
+use crate::evidence::{fixture, floats, number};
+use crate::heads::each_case;
+use crate::order_test::case;
+
+/// Regions by name and cover; the object is the first.
+fn regions(covers: Vec<(String, Vec<f64>)>) -> Regions {
+    let object = covers[0].1.clone();
+    let region = |(number, (name, cover))| Region { number, name, cover };
+    Regions { list: (0..).zip(covers).map(region).collect(), object, ..Regions::default() }
+}
+
+fn assert_reads(name: &str, found: &RegionReading, expected: &Value) {
+    assert_eq!(found.tokens, number(&expected["tokens"]) as usize, "{name}");
+    for (what, found) in [
+        ("position", found.position),
+        ("weight", found.weight),
+        ("evidence", found.evidence),
+        ("mean_evidence", found.mean_evidence),
+        ("weight_auc", found.weight_auc),
+        ("evidence_auc", found.evidence_auc),
+    ] {
+        let expected = expected.get(what).filter(|value| !value.is_null());
+        assert_eq!(found.is_some(), expected.is_some(), "{name}, {what}");
+        if let (Some(found), Some(expected)) = (found, expected) {
+            assert_close(format!("{name}, {what}"), found, number(expected), 1e-9);
+        }
+    }
+}
+
+#[test]
+fn regions_are_read_as_the_reference_reads_them() {
+    let mut sweeps = 0;
+    for document in &fixture("regions") {
+        let name = document["name"].as_str().expect("a name");
+        let (probe, tokens, reading) = case(document);
+        let covers = document["covers"].as_object().expect("covers");
+        let known = regions(covers.iter().map(|(name, cover)| (name.clone(), floats(cover))).collect());
+        let class = number(&document["class"]) as usize;
+        let found = RegionReadings::of_reading(&probe, &reading, &tokens, class, &known);
+        let expected = &document["expected"];
+        for region in &found.regions {
+            assert_reads(&format!("{name}, {}", region.name), region, &expected["regions"][&region.name]);
+        }
+        let count = found.regions.len();
+        assert_eq!(found.precedence.len(), count * count, "{name}");
+        for a in 0..count {
+            for b in 0..count {
+                let expected = expected["precedence"][a][b].as_f64();
+                assert_eq!(found.before(a, b).is_some(), expected.is_some(), "{name}: {a} before {b}");
+                if let (Some(found), Some(expected)) = (found.before(a, b), expected) {
+                    assert_close(format!("{name}: {a} before {b}"), found, expected, 1e-9);
+                }
+            }
+        }
+        sweeps += usize::from(document["directions"].as_array().is_some_and(|all| all.len() > 1));
+        // The object is the first region, and is asked what `eval` asks.
+        let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
+        let eval = truth(&reading, &tokens, row, bias, &known.object);
+        let own = (found.object.weight_auc, found.object.evidence_auc);
+        assert_eq!(own, (eval.weight_auc, eval.evidence_auc), "{name}");
+    }
+    assert!(sweeps >= 2, "no case of several sweeps");
+}
+
+/// A plan of random rows that do not sum to 1.
+fn soft(n: usize, rng: &mut ChaCha8Rng) -> Order {
+    Order::Plan(Plan { n, share: (0..n * n).map(|_| rng.random_range(0.0..1.0_f64).powi(4)).collect() })
+}
+
+#[test]
+fn one_token_is_before_another_or_not_and_both_ways_and_ties_are_all() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let n = 11;
+    let alone = |i: usize| (0..n).map(|t| t == i).collect::<Vec<bool>>();
+    let mut order: Vec<usize> = (0..n).collect();
+    order.shuffle(&mut rng);
+    let hard: Vec<f64> = (0..n * n).map(|at| if order[at % n] == at / n { 1.0 } else { 0.0 }).collect();
+    let step = |i: usize| order.iter().position(|&token| token == i).expect("a step");
+    for plan in [Order::Permutation(order.clone()), Order::Plan(Plan { n, share: hard })] {
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let before = precedence(&place(&plan, &alone(i)), &place(&plan, &alone(j)));
+            assert_eq!(before, if step(i) < step(j) { 1.0 } else { 0.0 }, "{i} before {j}");
+        }
+    }
+    let soft = soft(n, &mut rng);
+    for _ in 0..50 {
+        let mut part = || (0..n).map(|i| i == 0 || rng.random_bool(0.4)).collect::<Vec<bool>>();
+        let (a, b) = (place(&soft, &part()), place(&soft, &part()));
+        let ties: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+        assert!(ties > 0.0);
+        assert_close("both ways and ties", precedence(&a, &b) + precedence(&b, &a) + ties, 1.0, 1e-12);
+    }
+}
+
+/// Masks that are moved anywhere find nothing: over many the mean AUC is a half, within five standard errors.
+#[test]
+fn shuffled_masks_find_nothing() {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let (n, inside, draws) = (49, 12, 4000);
+    let evidence: Vec<f64> = (0..n).map(|i| (i as f64 * 0.37).sin() + 0.02 * i as f64).collect();
+    let cover: Vec<f64> = (0..n).map(|i| if i < inside { 1.0 } else { 0.2 }).collect();
+    let mean = |order: &mut dyn FnMut() -> Vec<f64>| {
+        (0..draws).map(|_| auc_of_evidence(&evidence, &order()).expect("both kinds")).sum::<f64>()
+            / f64::from(draws)
+    };
+    let shuffled = mean(&mut || {
+        let mut cover = cover.clone();
+        cover.shuffle(&mut rng);
+        cover
+    });
+    // Mann and Whitney: the variance of the AUC under exchange.
+    let (p, q) = (inside as f64, (n - inside) as f64);
+    let error = ((p + q + 1.0) / (12.0 * p * q) / f64::from(draws)).sqrt();
+    assert!((shuffled - 0.5).abs() < 5.0 * error, "{shuffled}, {error}");
+    assert!((mean(&mut || cover.clone()) - 0.5).abs() > 5.0 * error, "the mask in its place finds something");
+}
+
+/// What the window shows of a trace is what `eval` counts of the reading, for every head.
+#[test]
+fn a_trace_says_of_regions_what_the_reading_says() {
+    let (mut heads, mut ordered) = (0, 0);
+    each_case(|name, probe, images, _| {
+        let tokens = &images[0];
+        let n = tokens.grid.len();
+        let cover =
+            |from: usize, to: usize| (0..n).map(|i| f64::from(u8::from((from..to).contains(&i)))).collect();
+        let known = regions(vec![("one".into(), cover(0, 2)), ("other".into(), cover(1, n - 1))]);
+        let reading = probe.reading(tokens, 0).expect("tokens that fit");
+        let logits = readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias);
+        let question = Question {
+            image: "a.png".into(),
+            probe: "p".into(),
+            class: Some(1 % logits.len()),
+            rho: None,
+            image_seed: 0,
+            nulls: None,
+            tokens_changed: Vec::new(),
+            top: 1,
+        };
+        let mut trace = explain(probe, tokens, Picture::default(), question).expect("explained");
+        trace.regions = Some(known.clone());
+        let class = trace.evidence.class;
+        let own = RegionReadings::of_reading(probe, &reading, tokens, class, &known);
+        let shown = RegionReadings::of_trace(&trace).expect("regions");
+        assert_eq!(shown.precedence.len(), own.precedence.len(), "{name}");
+        let all = |found: &RegionReadings| -> Vec<Option<f64>> {
+            let rows = found.regions.iter().chain([&found.object]);
+            rows.flat_map(|row| [row.position, row.weight, row.evidence, row.mean_evidence]).collect()
+        };
+        let (shown_numbers, own_numbers) = (all(&shown), all(&own));
+        for (shown, own) in shown_numbers.iter().zip(&own_numbers) {
+            assert_eq!(shown.is_some(), own.is_some(), "{name}");
+            assert_close(name, shown.unwrap_or(0.0), own.unwrap_or(0.0), 2e-5);
+        }
+        assert_close(name, shown.precedence.clone(), own.precedence.clone(), 1e-5);
+        let auc = |found: &RegionReadings| (found.object.weight_auc, found.object.evidence_auc);
+        assert_eq!(auc(&shown), auc(&own), "{name}");
+        heads += 1;
+        ordered += usize::from(!own.precedence.is_empty());
+    });
+    assert!(heads > 20 && ordered > 10 && ordered < heads, "{heads}, {ordered}");
+}
+
+#[test]
+fn half_a_patch_is_inside_and_a_region_of_slivers_has_its_largest() {
+    assert_eq!(members(&[0.5, 0.49, 1.0]), [true, false, true]);
+    assert_eq!(members(&[0.0, 0.3, 0.1]), [false, true, false]);
+    assert_eq!(members(&[0.0, 0.0]), [false, false]);
+    // A region without a token is read nowhere, and no number is made up.
+    let known = regions(vec![("none".into(), vec![0.0; 4]), ("all".into(), vec![1.0; 4])]);
+    let mut trace = crate::state::trace("a.png");
+    trace.grid = Grid::new(2, 2);
+    trace.routing = Routing::Plan(Matrix { rows: 4, cols: 4, data: vec![0.25; 16] });
+    trace.token_weight = Some(vec![0.25; 4]);
+    trace.regions = Some(known);
+    let found = RegionReadings::of_trace(&trace).expect("regions");
+    assert_eq!(
+        (found.regions[0].tokens, found.regions[0].position, found.regions[0].weight),
+        (0, None, None)
+    );
+    assert_eq!((found.before(0, 1), found.before(1, 0)), (None, None));
+    assert_eq!((found.regions[1].position, found.regions[1].weight), (Some(0.5), Some(1.0)));
+}
