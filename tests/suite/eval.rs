@@ -212,6 +212,17 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         assert_eq!(evaluation["masks"], VAL);
         let share = truth["object_share"].as_f64().unwrap();
         assert!((share - desk.covered).abs() < 0.004, "{share} of {}", desk.covered);
+        // The object is the one region, read as the object is; only what reads an order reads it somewhere.
+        let regions = &evaluation["regions"];
+        assert_eq!(
+            (&regions["regions"][0]["name"], regions["images"].as_u64()),
+            (&"object".into(), Some(VAL))
+        );
+        for (auc, of) in [("weight_auc", &regions["regions"][0]), ("evidence_auc", &regions["regions"][0])] {
+            assert_eq!(of[auc], truth[auc], "{record:?}, {auc}");
+        }
+        let read = regions["precedence"].as_array().map_or(0, Vec::len);
+        assert_eq!(read == 1, !["transformer", "gap"].contains(&&record[0]), "{record:?}");
         match &record[0] {
             "transformer" => assert!(ways == 1 && truth["evidence_auc"].is_null()),
             "gap" => assert!(ways == 1 && truth["weight_auc"] == 0.5 && truth["evidence_auc"].is_f64()),
@@ -224,12 +235,39 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     let (_, stderr) = done(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
     assert!(stderr.contains("tables in"), "{stderr}");
     let plain = ["main.md", "main.tex", "main.csv", "cost.csv", "causal.md", "causal.csv"];
-    for name in plain.into_iter().chain(["grid-sinkhorn.md", "scramble.tex", "diagnostics.md"]) {
+    for name in plain.into_iter().chain(["grid-sinkhorn.md", "scramble.tex", "diagnostics.md", "regions.csv"])
+    {
         let text = fs::read_to_string(desk.path("tables").join(name)).unwrap();
         assert!(text.lines().count() > 3, "{name}: {text}");
     }
     let grid = fs::read_to_string(desk.path("tables/grid-sinkhorn.csv")).unwrap();
     assert_eq!(grid.lines().count(), 3, "{grid}");
+    single_images(&desk, probes.iter().find(|p| p["head"] == "sinkhorn" && p["seed"] == 0).unwrap());
+}
+
+/// What single images say of their object is what the mean over the dataset is made of.
+fn single_images(desk: &Desk, of_dataset: &Value) {
+    let mut inspect = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(backbone());
+    inspect.arg("--probe").arg(of_dataset["probe"].as_str().unwrap());
+    inspect.arg("--image").arg(desk.path("scenes/val")).arg("--masks").arg(desk.path("scenes"));
+    done(inspect.arg("--out").arg(desk.path("single")));
+    let stem = Path::new(of_dataset["probe"].as_str().unwrap()).file_stem().unwrap().to_owned();
+    let file = |folder: fs::DirEntry| folder.path().join(&stem).with_added_extension("json");
+    let folders =
+        fs::read_dir(desk.path("single")).unwrap().map(Result::unwrap).filter(|at| at.path().is_dir());
+    let documents: Vec<Value> =
+        folders.map(|folder| serde_json::from_slice(&fs::read(file(folder)).unwrap()).unwrap()).collect();
+    assert_eq!(documents.len() as u64, VAL);
+    let mean = |of: &dyn Fn(&Value) -> f64| documents.iter().map(of).sum::<f64>() / VAL as f64;
+    let auc = mean(&|document| document["regions"]["object"]["weight_auc"].as_f64().unwrap());
+    let truth = of_dataset["evaluation"]["truth"]["weight_auc"].as_f64().unwrap();
+    assert_close("AUC of weights", auc, truth, 1e-9);
+    let region = &of_dataset["evaluation"]["regions"]["regions"][0];
+    let at: Vec<f64> =
+        region["positions"].as_array().unwrap().iter().map(|at| at.as_f64().unwrap()).collect();
+    let position = mean(&|document| document["regions"]["list"][0]["position"].as_f64().unwrap());
+    assert_close("position", position, at.iter().sum::<f64>() / VAL as f64, 1e-5);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod ablation;
 mod anchors;
+mod annotations;
 mod attribution;
 mod backbones;
 mod bench;

@@ -13,8 +13,9 @@ use ssmprobe::app::report::{FORMATS, Source, TABLES};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::model::annotations::Annotations;
 use ssmprobe::model::backbone::Backbone;
-use ssmprobe::model::backbone::preprocess::Preprocessor;
+use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
 use ssmprobe::model::backbone::weights::Weights;
 use ssmprobe::model::data::image::Photo;
 use ssmprobe::model::data::token_cache::{TokenCache, list};
@@ -137,6 +138,10 @@ pub const READERS: &[Reader] = &[
     reader("birds-labels", ("lists/birds", "image_class_labels.txt"), &[], 5000, dataset),
     reader("birds-splits", ("lists/birds", "train_test_split.txt"), &[], 5000, dataset),
     reader("birds-classes", ("lists/birds", "classes.txt"), &[], 5000, dataset),
+    reader("marks-boxes", ("lists/marks", "bounding_boxes.txt"), &[], 5000, marks),
+    reader("marks-parts", ("lists/marks", "parts/part_locs.txt"), &[], 5000, marks),
+    reader("marks-names", ("lists/marks", "parts/parts.txt"), &[], 5000, marks),
+    reader("mask", ("lists/marks", "segmentations/001.Crane/a.png"), &[], 10_000, marks),
     reader("table", ("lists/table", "images.csv"), &[], 5000, dataset),
     reader("table-tabs", ("lists/tabs", "images.tsv"), &[], 5000, dataset),
     reader("order-npz", ("", "order.npz"), &["orders/*.npz", "orders/*.npy"], 20_000, order),
@@ -283,6 +288,16 @@ fn dataset(room: &Room) -> Outcome {
     for sample in dataset.samples.iter().take(64) {
         let _ = sample.source.bytes(); // an image that is not there is no wonder
     }
+    Ok(())
+}
+
+/// What is marked in a dataset's images, laid over the patches of one of them.
+fn marks(room: &Room) -> Outcome {
+    let image = room.root.join("images/001.Crane/a.png");
+    let resize = Some((Size::Shortest(32), Filter::Bilinear));
+    let preprocessor =
+        Preprocessor { resize, crop: Some((32, 32)), cut: None, rescale: None, normalise: None };
+    Annotations::open(&room.root)?.of_image(&image, &preprocessor, Grid::new(4, 4))?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use ssmprobe::model::explain::baselines::{Anchor, Method, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
 use ssmprobe::model::explain::evaluation::metrics::{self, Measured, Metrics};
 use ssmprobe::model::explain::evaluation::orders::OrderTests;
+use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::removals::RemovalHeights;
 use ssmprobe::model::explain::localization;
 use ssmprobe::model::explain::removal::Mode;
@@ -153,6 +154,74 @@ fn removed(head: &str, seed: u64) -> Vec<RemovalHeights> {
     }
 }
 
+/// Two regions: a beak in every image, later by the seed, and a tail in every fifth; GAP looks at no order.
+fn marked(head: &str, seed: u64) -> Option<RegionSummary> {
+    let ordered = match head {
+        "sinkhorn" => true,
+        "gap" => false,
+        _ => return None,
+    };
+    let region = |name: &str, every: usize, at: f32| RegionMeans {
+        name: name.to_owned(),
+        images: IMAGES.div_ceil(every),
+        tokens: 2.5,
+        positions: (0..IMAGES)
+            .map(|image| {
+                (ordered && image % every == 0).then(|| at + 0.02 * (image % 2) as f32 + 0.1 * seed as f32)
+            })
+            .collect(),
+        weight: Some(1.5),
+        evidence: Some(0.25 + seed as f64),
+        mean_evidence: Some(0.1),
+        weight_auc: ordered.then_some(0.625),
+        evidence_auc: Some(0.75),
+    };
+    let share = 0.75 + 0.125 * seed as f64;
+    Some(RegionSummary {
+        images: IMAGES,
+        regions: vec![region("beak", 1, 0.25), region("tail", 5, 0.75)],
+        precedence: if ordered {
+            vec![vec![Some(0.45), Some(share)], vec![Some(0.95 - share), Some(0.45)]]
+        } else {
+            Vec::new()
+        },
+        pairs: if ordered { vec![vec![20, 4], vec![4, 4]] } else { Vec::new() },
+    })
+}
+
+#[test]
+fn the_tables_of_regions_say_when_each_is_read_and_which_before_which() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [main_run(&folder.path().join("run"))];
+    let tables = build("regions", &sources);
+    let [regions, sinkhorn] = &tables[..] else { panic!("{} tables", tables.len()) };
+    let named: Vec<[Cell; 2]> =
+        regions.rows.iter().map(|row| [0, 1].map(|at| row.cells[at].clone())).collect();
+    let expected = [["GAP", "beak"], ["GAP", "tail"], ["Sinkhorn", "beak"], ["Sinkhorn", "tail"]];
+    assert_eq!(named, expected.map(|row| row.map(Cell::text)));
+    let number = |table: &Table, row: usize, column: usize| match table.rows[row].cells[column] {
+        Cell::Number(number) => Some(number.value),
+        _ => None,
+    };
+    assert_eq!([0, 1].map(|row| number(regions, row, 5)), [None; 2], "GAP looks at no order");
+    let row: Vec<Option<f64>> = (2..13).map(|column| number(regions, 2, column)).collect();
+    assert_eq!((row[0], row[1], row[2]), (Some(2.0), Some(20.0), Some(2.5)));
+    // Two seeds, 0.1 apart, every second image 0.02 later.
+    assert_close("beak", row[3].unwrap(), 0.25 + 0.05 + 0.01, 1e-6);
+    assert!(row[4].unwrap() < 0.0 && row[5].unwrap() > 0.6, "two seeds say little: {row:?}");
+    assert_close(
+        "the rest",
+        [row[6], row[7], row[9], row[10]].map(Option::unwrap),
+        [1.5, 0.75, 0.625, 0.75],
+        1e-9,
+    );
+    assert_eq!((number(regions, 3, 3), sinkhorn.id.as_str()), (Some(4.0), "regions-sinkhorn"));
+    assert_eq!([number(sinkhorn, 0, 1), number(sinkhorn, 1, 2)], [None; 2], "a region and itself");
+    assert_close("before", number(sinkhorn, 0, 2).unwrap(), 100.0 * (0.75 + 0.0625), 0.06);
+    assert_close("before", number(sinkhorn, 1, 1).unwrap(), 100.0 * (0.2 - 0.0625), 0.06);
+    assert!(render("md", &tables).contains("Which region Sinkhorn reads first"));
+}
+
 #[test]
 fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +282,7 @@ fn evaluate(run: &Run) {
                 object_share: Some(0.05),
             }),
             masks: IMAGES,
-            regions: None,
+            regions: marked(head, seed),
         },
     };
     let disturbed = |seed: f64| {

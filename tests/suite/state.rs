@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use serde_json::json;
 use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainResult,
@@ -669,6 +670,32 @@ fn a_workspace_comes_back_as_it_was() {
     does(&mut again, Command::ReopenProbe(first));
     assert!(again.library.probes[&first].status.ready().is_some());
     assert_eq!(told(&again), 1, "{}", again.log_text());
+}
+
+#[test]
+fn masks_that_are_chosen_are_asked_for_taken_back_and_kept() {
+    let mut state = story();
+    let asked = |state: &mut State, command: Command| {
+        let requests = state.dispatch(command);
+        play(state, requests).map(|(_, spec)| spec.regions)
+    };
+    let masks = PathBuf::from("masks");
+    let folder = Some(RegionSource::Folder(masks.clone()));
+    assert_eq!(asked(&mut state, Command::SetMasks(Some(masks.clone()))), folder);
+    assert_eq!(asked(&mut state, Command::SetMasks(Some(masks.clone()))), None, "as it is");
+    assert_eq!(asked(&mut state, Command::Undo), Some(RegionSource::Dataset));
+    assert_eq!(asked(&mut state, Command::Redo), folder);
+    let home = TempDir::new().expect("a folder");
+    let file = home.path().join("w.ssmprobe");
+    state.masks = Some(home.path().join("masks"));
+    state.workspace(json!(null)).save(&file).expect("saved");
+    let text = std::fs::read_to_string(&file).expect("a workspace");
+    assert!(text.contains("\"masks\": \"masks\""), "from the workspace's folder: {text}");
+    let loaded = Workspace::load(&file).expect("a workspace");
+    assert!(loaded.missing().iter().any(|missing| missing.entry == Entry::Masks));
+    let mut again = State::new(Settings::default());
+    again.restore(loaded);
+    assert_eq!(again.masks, Some(home.path().join("masks")));
 }
 
 #[test]

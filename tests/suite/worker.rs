@@ -161,6 +161,53 @@ fn settle(desk: &mut Desk, state: &mut State) {
     }
 }
 
+/// What is marked in an image comes with what a probe makes of it: from its dataset, or from a folder of masks; a mask that
+/// cannot be used is told, and the image is explained without it.
+#[test]
+fn regions_come_with_an_explanation() {
+    let folder = TempDir::new().expect("a folder");
+    let root = folder.path();
+    let image = root.join("val/bird/one.png");
+    fs::create_dir_all(image.parent().expect("a folder")).expect("made");
+    fs::copy(fixture("images/one.png"), &image).expect("copied");
+    let size = image::image_dimensions(&image).expect("a size");
+    let mask = |place: &str, white: &dyn Fn(u32) -> bool, (width, height): (u32, u32)| {
+        let path = root.join(place);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        let white = |x, _| image::Luma([if white(x) { 255_u8 } else { 0 }]);
+        image::GrayImage::from_fn(width, height, white).save(path).expect("saved");
+    };
+    mask("masks/val/bird/one.png", &|x| 2 * x < size.0, size);
+    mask("other/one.png", &|_| true, size);
+    mask("small/one.png", &|_| true, (size.0 - 1, size.1));
+    let mut desk = Desk::new(WorkerEnv::default());
+    desk.open("cpu");
+    desk.open_probe("sinkhorn.safetensors", 2);
+    let mut ask = |job: u64, regions: RegionSource| {
+        let Request::Compute(job, Compute::Explain(spec)) = look(job, &image, 2) else { panic!("a look") };
+        desk.job(Request::Compute(job, Compute::Explain(Explain { regions, ..spec })))
+    };
+    let object = |events: &[Event]| {
+        let trace = seen(events).expect("explained");
+        trace.regions.as_ref().map(|regions| regions.object.clone())
+    };
+    let own = object(&ask(10, RegionSource::Dataset)).expect("masks beside its split");
+    let share = own.iter().sum::<f64>() / own.len() as f64;
+    assert!((share - 0.5).abs() < 0.05, "{share}");
+    let all = object(&ask(11, RegionSource::new(Some(root.join("other"))))).expect("a folder of masks");
+    assert!(all.iter().all(|cover| *cover > 0.99));
+    assert_eq!(object(&ask(12, RegionSource::Nowhere)), None);
+    for (job, name, said) in
+        [(13, "small", "expected a mask of the image's size"), (14, "absent", "is no folder")]
+    {
+        let events = ask(job, RegionSource::new(Some(root.join(name))));
+        assert_eq!(object(&events), None);
+        let warned =
+            events.iter().any(|event| matches!(event, Event::Warning { text, .. } if text.contains(said)));
+        assert!(warned, "{events:?}");
+    }
+}
+
 #[test]
 fn a_window_sees_what_inspect_writes() {
     let out = TempDir::new().expect("a folder");

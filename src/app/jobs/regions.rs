@@ -78,6 +78,11 @@ pub fn of_samples(
 ) -> Result<RegionSet, JobError> {
     let mut set = RegionSet::default();
     let Some(annotations) = from.of_dataset(dataset).map_err(JobError::failed)? else { return Ok(set) };
+    if annotations.unlisted > 0 {
+        let count = annotations.unlisted;
+        reporter
+            .warn(format!("{count} marks are on images that the dataset does not list; they are left out"));
+    }
     let file = |sample: &Option<usize>| match &dataset.samples[(*sample)?].source {
         Source::File(path) => Some(path.as_path()),
         Source::Row(_) => None,

@@ -117,6 +117,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_folder_that_was_chosen_for_masks_is_a_command() {
+        let (mut window, state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
+        let ask = FileRequest::Prompt(FilePrompt::MaskFolder);
+        window.chosen(ask, vec!["masks".into()], &state, &mut orders);
+        let [WindowOrder::Command(command)] = &orders[..] else { panic!("{} orders", orders.len()) };
+        assert_eq!(*command, Command::SetMasks(Some("masks".into())));
+    }
+
+    #[test]
     fn a_workspace_is_saved_again_where_it_was_saved_last() {
         let folder = tempfile::tempdir().expect("a folder");
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));

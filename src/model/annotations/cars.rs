@@ -52,5 +52,5 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
         }
     }
     let names = vec![(BOX_NUMBER, BOX.to_owned())];
-    Ok(Some(Annotations { root: root.to_owned(), masks: None, names, marks, unlisted: 0 }))
+    Ok(Some(Annotations { masks: None, names, marks, unlisted: 0 }))
 }

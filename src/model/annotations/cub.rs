@@ -65,7 +65,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
     let place = |image: &u64| PathBuf::from(images[image].1.as_str());
     let marks = marks.into_iter().map(|(image, marks)| (place(&image), marks)).collect();
     let masks = segmentations(root).map(|folder| (folder, HashMap::new()));
-    Ok(Some(Annotations { root: root.to_owned(), masks, names, marks, unlisted }))
+    Ok(Some(Annotations { masks, names, marks, unlisted }))
 }
 
 /// Every line of `N` numbers, the first of which is a whole one; `take` says whether it makes sense.

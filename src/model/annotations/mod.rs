@@ -15,7 +15,7 @@ mod cub;
 mod mask;
 mod set;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 pub use self::set::RegionSet;
@@ -50,7 +50,6 @@ type Marks = Vec<(usize, Shape)>;
 /// The annotations of a dataset.
 #[derive(Debug)]
 pub struct Annotations {
-    root: PathBuf,
     /// Folder of masks, and what their labels are called.
     masks: Option<(PathBuf, HashMap<u8, String>)>,
     /// Number and name of everything that is marked by coordinates.
@@ -119,7 +118,6 @@ impl Annotations {
     fn of_masks(folder: &Path) -> Result<Self, DataError> {
         let names = mask::names(folder)?;
         Ok(Self {
-            root: folder.to_owned(),
             masks: Some((folder.to_owned(), names)),
             names: Vec::new(),
             marks: HashMap::new(),
@@ -127,14 +125,18 @@ impl Annotations {
         })
     }
 
-    /// The folder they were read from.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// How many images something is marked on by coordinates.
     pub fn marked(&self) -> usize {
         self.marks.len()
+    }
+
+    /// How often everything is marked by coordinates, by its name.
+    pub fn counts(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        for (name, _) in self.marks.values().flatten() {
+            *counts.entry(self.names[*name].1.as_str()).or_default() += 1;
+        }
+        counts
     }
 
     /// The mask of an image, where there is one.

@@ -254,8 +254,18 @@ fn every_kind_of_file_is_frozen() {
     for head in HEADS.iter() {
         assert!(has(&format!("heads/probes/{}-s0", head.id), ".safetensors"), "no probe of {}", head.id);
     }
-    // What was frozen has no order tests, attributions and removal curves; pictures of these are among the golden ones.
-    let later = ["order_test", "gradient", "integrated", "rollout", "removal", "order", "causal"];
+    // What was frozen has no order tests, attributions, removal curves and regions; pictures of these are among the golden ones.
+    let later = [
+        "order_test",
+        "gradient",
+        "integrated",
+        "rollout",
+        "removal",
+        "order",
+        "causal",
+        "regions",
+        "region_order",
+    ];
     for (Info { id, .. }, _) in figures::all().filter(|(info, _)| !later.contains(&info.id)) {
         assert!(has("figures/", &format!("-{id}.svg")), "no figure {id}");
     }

@@ -1,0 +1,373 @@
+//! Regions that people marked, read from every layout: where they come to lie on the patches, what is said of bad ones, and the
+//! real annotations of CUB and Stanford Cars.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use flate2::write::ZlibEncoder;
+use flate2::{Compression, Crc};
+use ssmprobe::model::annotations::{Annotations, RegionSet};
+use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
+use ssmprobe::model::data::image::{Photo, dimensions};
+use ssmprobe::model::data::{self, Source};
+use ssmprobe::model::grid::Grid;
+use ssmprobe::model::regions::{Region, Regions, members};
+use tempfile::TempDir;
+
+use crate::close::assert_close;
+use crate::real;
+
+/// Four by four patches of 8 pixels.
+const GRID: Grid = Grid::new(4, 4);
+/// Images are wider than high.
+const WIDE: u32 = 64;
+const HIGH: u32 = 48;
+
+/// The shorter edge becomes 32 pixels, of which a square is cut: of 64 x 48 pixels 42 x 32 are left, and of these the
+/// columns from 5 to 37.
+fn preprocessor() -> Preprocessor {
+    let resize = Some((Size::Shortest(32), Filter::Bilinear));
+    Preprocessor { resize, crop: Some((32, 32)), cut: None, rescale: None, normalise: None }
+}
+
+fn write(path: PathBuf, bytes: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, bytes).expect("written");
+}
+
+fn photo(path: PathBuf, width: u32, height: u32) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    image::RgbImage::from_fn(width, height, |x, y| image::Rgb([x as u8, y as u8, 9]))
+        .save(path)
+        .expect("saved");
+}
+
+fn grey(path: PathBuf, (width, height): (u32, u32), value: impl Fn(u32, u32) -> u8) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    image::GrayImage::from_fn(width, height, |x, y| image::Luma([value(x, y)])).save(path).expect("saved");
+}
+
+/// A PNG with a palette: the image crate writes none.
+fn indexed(path: PathBuf, (width, height): (u32, u32), palette: &[[u8; 3]], index: impl Fn(u32, u32) -> u8) {
+    let chunk = |name: &[u8; 4], content: &[u8]| {
+        let body = [&name[..], content].concat();
+        let mut sum = Crc::new();
+        sum.update(&body);
+        [&(content.len() as u32).to_be_bytes()[..], &body, &sum.sum().to_be_bytes()].concat()
+    };
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
+    for y in 0..height {
+        let line: Vec<u8> = std::iter::once(0).chain((0..width).map(|x| index(x, y))).collect();
+        packed.write_all(&line).expect("packed");
+    }
+    let head = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 3, 0, 0, 0]].concat();
+    let parts = [
+        b"\x89PNG\r\n\x1a\n".to_vec(),
+        chunk(b"IHDR", &head),
+        chunk(b"tEXt", b"Comment\0drawn by hand"),
+        chunk(b"PLTE", palette.as_flattened()),
+        chunk(b"IDAT", &packed.finish().expect("packed")),
+        chunk(b"IEND", b""),
+    ];
+    write(path, parts.concat());
+}
+
+/// Three birds in CUB's layout: boxes of all, parts of two, masks of two.
+fn cub(root: &Path) {
+    let at = |name: &str| root.join(name);
+    write(at("classes.txt"), "1 001.Crane\n2 002.Heron\n");
+    write(at("images.txt"), "1 001.Crane/a.png\n2 001.Crane/b.png\n3 002.Heron/c.png\n");
+    write(at("image_class_labels.txt"), "1 1\n2 1\n3 2\n");
+    write(at("train_test_split.txt"), "1 1\n2 0\n3 0\n");
+    write(
+        at("bounding_boxes.txt"),
+        "1 16.0 12.0 24.0 24.0\n2 0.0 0.0 64.0 48.0\n3 8.0 6.0 40.0 30.0\n4 1.0 1.0 9.0 9.0\n",
+    );
+    write(at("parts/parts.txt"), "1 back\n2 left eye\n3 tail\n");
+    write(
+        at("parts/part_locs.txt"),
+        "1 1 10.0 10.0 1\n1 2 40.0 30.0 1\n1 3 0.0 0.0 0\n2 1 5.0 40.0 1\n2 2 0.0 0.0 0\n2 3 63.0 47.0 1\n",
+    );
+    for name in ["001.Crane/a", "001.Crane/b", "002.Heron/c"] {
+        photo(at("images").join(format!("{name}.png")), WIDE, HIGH);
+    }
+    // Votes of five people, as CUB's masks have them.
+    grey(at("segmentations/001.Crane/a.png"), (WIDE, HIGH), |x, _| if x < 32 { 255 } else { 51 });
+    grey(at("segmentations/001.Crane/b.png"), (WIDE, HIGH), |_, _| 0);
+}
+
+fn read(annotations: &Annotations, image: &Path) -> Regions {
+    annotations.of_image(image, &preprocessor(), GRID).expect("read").expect("something marked")
+}
+
+#[track_caller]
+fn region<'a>(regions: &'a Regions, name: &str) -> &'a Region {
+    let found = regions.list.iter().find(|region| region.name == name);
+    found.unwrap_or_else(|| {
+        panic!("no {name} among {:?}", regions.list.iter().map(|r| &r.name).collect::<Vec<_>>())
+    })
+}
+
+/// The tokens of a region.
+fn tokens(regions: &Regions, name: &str) -> Vec<usize> {
+    let inside = members(&region(regions, name).cover);
+    (0..inside.len()).filter(|i| inside[*i]).collect()
+}
+
+#[test]
+fn masks_parts_and_boxes_of_cub_lie_on_the_patches_of_the_cropped_image() {
+    let folder = TempDir::new().expect("a folder");
+    let root = folder.path().join("CUB_200_2011");
+    cub(&root);
+    let dataset = data::open(&root).expect("a dataset");
+    assert_eq!(dataset.layout, "cub");
+    let annotations = Annotations::of_dataset(&root).expect("lists").expect("annotations");
+    assert_eq!((annotations.marked(), annotations.unlisted), (3, 1), "image 4 is not listed");
+    let image = |name: &str| root.join("images").join(name);
+    // The same from the image alone, from its dataset, and with the dataset's folder given.
+    assert_eq!(Annotations::beside(&image("001.Crane/a.png")), Some(root.clone()));
+    let a = read(&annotations, &image("001.Crane/a.png"));
+    assert_eq!(read(&Annotations::open(&root).expect("annotations"), &image("001.Crane/a.png")), a);
+    let names: Vec<&str> = a.list.iter().map(|region| region.name.as_str()).collect();
+    assert_eq!(names, ["object", "bounding box", "back", "left eye"], "the tail is not visible");
+    // (10, 10) becomes (1.6, 6.7), (40, 30) becomes (21.3, 20).
+    assert_eq!((tokens(&a, "back"), tokens(&a, "left eye")), (vec![0], vec![10]));
+    // From 5.5 to 21.25 across, from 8 to 24 down.
+    let across = [0.3125, 1.0, 0.65625, 0.0];
+    let expected =
+        (0..16).map(|i| if [1, 2].contains(&(i / 4)) { across[i % 4] } else { 0.0 }).collect::<Vec<_>>();
+    assert_close("the box", region(&a, "bounding box").cover.clone(), expected, 1e-12);
+    // The left half of the mask ends at 16 of the crop; one vote of five beyond it.
+    let object = &region(&a, "object").cover;
+    assert_eq!(&a.object, object);
+    for row in 0..4 {
+        assert_close("inside", object[4 * row], 1.0, 1e-9);
+        assert_close("outside", object[4 * row + 3], 0.2, 1e-9);
+    }
+    assert_eq!(tokens(&a, "object"), [0, 1, 4, 5, 8, 9, 12, 13]);
+    // (5, 40) is cut off, (63, 47) too; the mask of b is empty.
+    let b = read(&annotations, &image("001.Crane/b.png"));
+    assert_eq!((b.cropped.join(", "), b.empty.join(", ")), ("back, tail".to_owned(), "object".to_owned()));
+    assert_eq!(tokens(&b, "bounding box").len(), 16);
+    let c = read(&annotations, &image("002.Heron/c.png"));
+    assert_eq!(c.list.len(), 1, "a box alone");
+    assert_eq!(c.object, region(&c, "bounding box").cover, "which is then the object");
+}
+
+#[test]
+fn a_mask_lies_on_the_tokens_of_images_that_are_read_at_another_size() {
+    // Of 48 x 48 pixels the last patch of 8 x 8 is the object; the backbone's own size is 32.
+    let folder = TempDir::new().expect("a folder");
+    let (root, size) = (folder.path(), (48, 48));
+    photo(root.join("val/bird/a.png"), 48, 48);
+    grey(root.join("masks/val/bird/a.png"), size, |x, y| if x >= 40 && y >= 40 { 255 } else { 0 });
+    let backbone = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/inspect/backbone");
+    let preprocessor = Preprocessor::open(backbone).expect("a file").with_size(48).expect("a size");
+    let annotations = Annotations::of_dataset(root).expect("read").expect("masks");
+    let image = root.join("val/bird/a.png");
+    let found = annotations.of_image(&image, &preprocessor, Grid::new(6, 6)).expect("read").expect("a mask");
+    let mut expected = vec![0.0; 36];
+    expected[35] = 1.0;
+    assert_eq!((&found.object, &found.list[0].cover), (&expected, &expected));
+    assert_eq!(Annotations::beside(&image), Some(root.to_owned()));
+    assert_eq!(Annotations::beside(&root.join("val/bird/b.png")), None);
+    // The folder of masks alone, which another folder holds; the image may have another ending.
+    let other = folder.path().join("elsewhere");
+    grey(other.join("bird/a.png"), size, |_, y| if y < 24 { 255 } else { 0 });
+    let found = Annotations::open(&other).expect("masks").of_image(&image, &preprocessor, Grid::new(2, 1));
+    assert_eq!(found.expect("read").expect("a mask").object, [1.0, 0.0]);
+}
+
+/// Labels are regions of their own: the indices of a palette, or small greys. 0 and 255 are nothing.
+#[test]
+fn labels_of_a_mask_are_regions() {
+    let folder = TempDir::new().expect("a folder");
+    let (images, masks) = (folder.path().join("images"), folder.path().join("labels"));
+    let size = (32, 32);
+    for name in ["palette", "greys", "ones", "soft"] {
+        photo(images.join(format!("{name}.png")), 32, 32);
+    }
+    // Quarters: 3, 7, nothing, undecided.
+    let quarter = |x: u32, y: u32| [[3, 7], [0, 255]][(y / 16) as usize][(x / 16) as usize];
+    let palette: Vec<[u8; 3]> =
+        (0..=255_u8).map(|i| [i.wrapping_mul(37), i.wrapping_mul(91), 255 - i]).collect();
+    indexed(masks.join("palette.png"), size, &palette, quarter);
+    grey(masks.join("greys.png"), size, quarter);
+    grey(masks.join("ones.png"), size, |x, _| u8::from(x < 8));
+    grey(masks.join("soft.png"), size, |x, _| if x < 16 { 128 } else { 0 });
+    write(masks.join("names.txt"), "3 head\n");
+    let annotations = Annotations::open(&masks).expect("masks");
+    for name in ["palette", "greys"] {
+        let found = read(&annotations, &images.join(format!("{name}.png")));
+        let names: Vec<&str> = found.list.iter().map(|region| region.name.as_str()).collect();
+        assert_eq!(names, ["head", "region 7"], "{name}");
+        assert_eq!(tokens(&found, "head"), [0, 1, 4, 5], "{name}");
+        assert_eq!(tokens(&found, "region 7"), [2, 3, 6, 7], "{name}");
+        let half: Vec<f64> = (0..16).map(|i| f64::from(u8::from(i < 8))).collect();
+        assert_eq!(found.object, half, "all of them are the object");
+    }
+    assert_eq!(tokens(&read(&annotations, &images.join("ones.png")), "region 1"), [0, 4, 8, 12]);
+    let soft = read(&annotations, &images.join("soft.png"));
+    assert_close("half", region(&soft, "object").cover[0], 128.0 / 255.0, 1e-9);
+    write(masks.join("names.txt"), "256 head\n");
+    let why = Annotations::open(&masks).expect_err("no label").to_string();
+    assert!(why.contains("names.txt, line 1") && why.contains("a label from 1 to 254"), "{why}");
+}
+
+#[test]
+fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
+    let folder = TempDir::new().expect("a folder");
+    let (images, masks) = (folder.path().join("images"), folder.path().join("masks"));
+    let all = ["good", "none", "none2", "size", "colour", "torn", "empty", "beyond"];
+    let files: Vec<PathBuf> = all.iter().map(|name| images.join(format!("{name}.png"))).collect();
+    files.iter().for_each(|file| photo(file.clone(), WIDE, HIGH));
+    let size = (WIDE, HIGH);
+    let left = |x: u32, _: u32| if x < 32 { 255 } else { 0 };
+    grey(masks.join("good.png"), size, left);
+    grey(masks.join("size.png"), (HIGH, HIGH), left);
+    photo(masks.join("colour.png"), WIDE, HIGH);
+    write(masks.join("torn.png"), &fs::read(masks.join("good.png")).expect("bytes")[..60]);
+    grey(masks.join("empty.png"), size, |_, _| 0);
+    grey(masks.join("beyond.png"), size, |x, _| if x < 4 { 255 } else { 0 });
+    let annotations = Annotations::open(&masks).expect("masks");
+    let mut set = RegionSet::default();
+    let paths: Vec<Option<&Path>> = files.iter().map(|file| Some(file.as_path())).chain([None]).collect();
+    // In two parts, as a job reads them.
+    set.read(&annotations, &paths[..3], &preprocessor(), GRID);
+    set.read(&annotations, &paths[3..], &preprocessor(), GRID);
+    let there: Vec<bool> = set.of.iter().map(Option::is_some).collect();
+    assert_eq!(there, [true, false, false, false, false, false, true, true, false]);
+    assert_eq!(set.known(), 3);
+    let warnings = set.warnings();
+    let [missing, broken, empty, beyond] = &warnings[..] else { panic!("{warnings:#?}") };
+    assert!(
+        missing.starts_with("2 images have no mask or mark; the first: ") && missing.ends_with("none.png")
+    );
+    assert!(
+        broken.starts_with("3 masks cannot be used; the first: ") && broken.contains("size.png"),
+        "{broken}"
+    );
+    assert!(
+        broken.contains("is 48 x 48 pixels, its image 64 x 48") && broken.contains("scale it"),
+        "{broken}"
+    );
+    assert!(empty.contains("a mask is empty: object of") && empty.ends_with("empty.png"), "{empty}");
+    assert!(beyond.contains("lies beyond the crop: object of") && beyond.ends_with("beyond.png"), "{beyond}");
+    let why =
+        |name: &str| annotations.of_image(&images.join(name), &preprocessor(), GRID).expect_err("broken");
+    assert!(why("colour.png").contains("is coloured and has no palette; save it"), "{}", why("colour.png"));
+    assert!(why("torn.png").contains("torn.png"), "{}", why("torn.png"));
+    // Where no image has a mask, none is missing.
+    let mut none = RegionSet::default();
+    none.read(&annotations, &paths[1..2], &preprocessor(), GRID);
+    assert!(none.warnings().is_empty());
+    // What is no folder of masks says so.
+    for (path, said) in
+        [(folder.path().join("absent"), "is no folder"), (folder.path().join("texts"), "holds no masks")]
+    {
+        if said.starts_with("holds") {
+            write(path.join("a.txt"), "no mask");
+        }
+        let why = Annotations::open(&path).expect_err("no masks").to_string();
+        assert!(why.contains(said), "{why}");
+    }
+}
+
+/// A line that says nothing sensible is named by its number, whatever it holds.
+#[test]
+fn a_broken_line_of_cub_is_named() {
+    for (file, line, said) in [
+        ("bounding_boxes.txt", "1 16.0 12.0 24.0", "an image, x, y, width and height"),
+        ("bounding_boxes.txt", "1 16.0 12.0 0.0 24.0", "an image, x, y, width and height"),
+        ("bounding_boxes.txt", "1 16.0 12.0 24.0 24.0 7.0", "an image, x, y, width and height"),
+        ("parts/part_locs.txt", "1 9 10.0 10.0 1", "a part of parts.txt"),
+        ("parts/part_locs.txt", "1 1 10.0 NaN 1", "a part of parts.txt"),
+        ("parts/part_locs.txt", "1 1 10.0 10.0 2", "1 (visible) or 0"),
+        ("parts/part_locs.txt", "1.5 1 10.0 10.0 1", "an image"),
+    ] {
+        let folder = TempDir::new().expect("a folder");
+        cub(folder.path());
+        let before = fs::read_to_string(folder.path().join(file)).expect("a list");
+        let count = before.lines().count();
+        write(folder.path().join(file), format!("{before}{line}\n"));
+        let why = Annotations::of_dataset(folder.path()).expect_err(line).to_string();
+        let place = format!("{}, line {}", Path::new(file).display(), count + 1);
+        assert!(why.contains(&place) && why.contains(said) && why.contains(line), "{why}");
+    }
+}
+
+/// The size of a photograph by its header is that of the decoded one, turned ones included.
+#[test]
+fn the_size_of_every_image_is_that_of_its_pixels() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images/files");
+    let mut turned = 0;
+    for entry in fs::read_dir(folder).expect("the fixtures") {
+        let path = entry.expect("an entry").path();
+        let Ok(photo) = Photo::open(&path) else { continue };
+        let found = dimensions(&path).expect("a size");
+        assert_eq!(found, (photo.width(), photo.height()), "{}", path.display());
+        turned += usize::from(path.to_string_lossy().contains("turn"));
+    }
+    assert!(turned > 8);
+}
+
+#[test]
+fn every_part_and_box_of_the_real_cub_is_read() {
+    let Some(root) = real::data("annotations/CUB_200_2011_full") else { return };
+    let annotations = Annotations::of_dataset(&root).expect("lists").expect("annotations");
+    assert_eq!((annotations.marked(), annotations.unlisted), (11_788, 0));
+    let counts = annotations.counts();
+    assert_eq!(counts["bounding box"], 11_788);
+    let parts = fs::read_to_string(root.join("parts/part_locs.txt")).expect("a list");
+    assert_eq!(parts.lines().count(), 11_788 * 15);
+    let names = fs::read_to_string(root.join("parts/parts.txt")).expect("a list");
+    for line in names.lines() {
+        let (number, name) = line.split_once(' ').expect("a number and a name");
+        let visible = parts.lines().filter(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            words[1] == number && words[4] == "1"
+        });
+        assert_eq!(counts[name], visible.count(), "{name}");
+    }
+    assert_eq!(counts.len(), 16);
+}
+
+#[test]
+fn every_box_of_the_real_cars_is_read() {
+    let Some(root) = real::data("annotations/stanford_cars") else { return };
+    let annotations = Annotations::of_dataset(&root).expect("lists").expect("annotations");
+    assert_eq!((annotations.marked(), annotations.counts()["bounding box"]), (8_144 + 8_041, 16_185));
+}
+
+/// The boxes of real photographs lie in them, and every bird has a patch.
+#[test]
+fn every_bird_of_the_real_photographs_has_a_patch() {
+    let Some(root) = real::data("cub50/CUB_200_2011") else { return };
+    let dataset = data::open(&root).expect("a dataset");
+    let annotations = Annotations::of_dataset(&root).expect("lists").expect("annotations");
+    assert_eq!(annotations.marked(), dataset.samples.len());
+    let file = |sample: &data::Sample| match &sample.source {
+        Source::File(path) => path.clone(),
+        Source::Row(_) => panic!("a file of its own"),
+    };
+    let files: Vec<PathBuf> = dataset.samples.iter().step_by(7).map(file).collect();
+    let paths: Vec<Option<&Path>> = files.iter().map(|file| Some(file.as_path())).collect();
+    let mut set = RegionSet::default();
+    let preprocessor = Preprocessor {
+        resize: Some((Size::Shortest(224), Filter::Bicubic)),
+        crop: Some((224, 224)),
+        ..preprocessor()
+    };
+    set.read(&annotations, &paths, &preprocessor, Grid::new(14, 14));
+    assert_eq!(set.warnings(), Vec::<String>::new());
+    for (file, regions) in files.iter().zip(&set.of) {
+        let cover = &regions.as_ref().expect("a box").object;
+        let share = cover.iter().sum::<f64>() / 196.0;
+        assert!(
+            members(cover).contains(&true) && (0.005..=1.0).contains(&share),
+            "{}: {share}",
+            file.display()
+        );
+    }
+}
