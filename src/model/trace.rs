@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub use super::attribution::{Attributed, Attribution, AttributionSet};
 use super::grid::Grid;
 pub use super::reading::{Reading, slug};
-pub use super::regions::{Region, Regions};
+pub use super::regions::{Region, Regions, members};
 
 /// A dense row-major float32 matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

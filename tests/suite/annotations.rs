@@ -208,6 +208,10 @@ fn labels_of_a_mask_are_regions() {
         assert_eq!(found.object, half, "all of them are the object");
     }
     assert_eq!(tokens(&read(&annotations, &images.join("ones.png")), "region 1"), [0, 4, 8, 12]);
+    // One without any label is empty, whatever colour its palette gives to nothing.
+    indexed(masks.join("ones.png"), size, &palette, |_, _| 0);
+    let none = read(&annotations, &images.join("ones.png"));
+    assert_eq!((none.empty.join(", "), tokens(&none, "object")), ("object".to_owned(), vec![]));
     let soft = read(&annotations, &images.join("soft.png"));
     assert_close("half", region(&soft, "object").cover[0], 128.0 / 255.0, 1e-9);
     write(masks.join("names.txt"), "256 head\n");

@@ -24,6 +24,7 @@ use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
+use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::stability::{Group, Stability};
@@ -329,7 +330,18 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
         mean_nulls: IndexMap::new(),
         positions: Some(maps(0.1)),
         weights: (probe == "gap").then(|| maps(-0.2)),
-        regions: None,
+        regions: Some(RegionSummary {
+            images: 2,
+            regions: vec![RegionMeans {
+                name: "object".into(),
+                images: 2,
+                tokens: 1.0,
+                positions: (0..9).map(|at| (at < 2).then_some(0.25 * at as f32)).collect(),
+                ..RegionMeans::default()
+            }],
+            precedence: vec![vec![Some(0.5)]],
+            pairs: vec![vec![2]],
+        }),
     })
 }
 

@@ -168,7 +168,9 @@ fn a_trace_says_of_regions_what_the_reading_says() {
             assert_eq!(shown.is_some(), own.is_some(), "{name}");
             assert_close(name, shown.unwrap_or(0.0), own.unwrap_or(0.0), 2e-5);
         }
-        assert_close(name, shown.precedence.clone(), own.precedence.clone(), 1e-5);
+        if !own.precedence.is_empty() {
+            assert_close(name, shown.precedence.clone(), own.precedence.clone(), 1e-5);
+        }
         let auc = |found: &RegionReadings| (found.object.weight_auc, found.object.evidence_auc);
         assert_eq!(auc(&shown), auc(&own), "{name}");
         heads += 1;

@@ -167,7 +167,7 @@ fn marked(head: &str, seed: u64) -> Option<RegionSummary> {
         tokens: 2.5,
         positions: (0..IMAGES)
             .map(|image| {
-                (ordered && image % every == 0).then(|| at + 0.02 * (image % 2) as f32 + 0.1 * seed as f32)
+                (ordered && image % every == 0).then_some(at + 0.02 * (image % 2) as f32 + 0.1 * seed as f32)
             })
             .collect(),
         weight: Some(1.5),

@@ -60,25 +60,31 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
             own.0, own.1, size.0, size.1
         ));
     }
-    let labels = match palette(&bytes) {
-        Some(palette) => Some(indices(&photo.picture, &palette)),
-        None => greys(&photo.picture).ok_or_else(|| {
-            format!("{shown}: is coloured and has no palette; save it in grey (white is the object) or with a palette")
-        })?,
+    let labels = match (palette(&bytes), greys(&photo.picture)) {
+        (Some(palette), _) => indices(&photo.picture, &palette),
+        (None, Greys::Labels(labels)) => labels,
+        (None, Greys::Shares) => return Ok(Mask(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)])),
+        (None, Greys::Coloured) => {
+            return Err(format!(
+                "{shown}: is coloured and has no palette; save it in grey (white is the object) or with a palette"
+            ));
+        }
     };
-    let Some(labels) = labels else { return Ok(Mask(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)])) };
     let mut known: Vec<u8> = labels.iter().copied().filter(|label| ![0, VOID].contains(label)).collect();
     known.sort_unstable();
     known.dedup();
-    let layer = |label: u8| {
-        let white = labels.iter().flat_map(|&own| [if own == label { 255 } else { 0 }; 3]).collect();
+    let layer = |number: u32, name: String, label: Option<u8>| {
+        let white = labels.iter().flat_map(|&own| [if Some(own) == label { 255 } else { 0 }; 3]).collect();
         let picture = Picture { width: own.0, height: own.1, rgb: white };
-        let name = names.get(&label).cloned().unwrap_or_else(|| format!("region {label}"));
-        (FIRST + u32::from(label), name, Photo { name: shown.clone(), picture })
+        (number, name, Photo { name: shown.clone(), picture })
     };
-    let layers: Vec<Layer> = known.into_iter().map(layer).collect();
-    // Of labels alone nobody knows which is missing.
-    Ok(Mask(if layers.is_empty() { vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)] } else { layers }))
+    if known.is_empty() {
+        // Nobody knows which label is missing.
+        return Ok(Mask(vec![layer(OBJECT_NUMBER, OBJECT.to_owned(), None)]));
+    }
+    let called = |label: &u8| names.get(label).cloned().unwrap_or_else(|| format!("region {label}"));
+    let layers = known.iter().map(|&label| layer(FIRST + u32::from(label), called(&label), Some(label)));
+    Ok(Mask(layers.collect()))
 }
 
 impl Mask {
@@ -103,14 +109,26 @@ impl Mask {
     }
 }
 
-/// Labels of a mask in grey; an inner nothing where its greys say how much of a pixel is the object, an outer one where it is
-/// coloured.
-fn greys(mask: &Picture) -> Option<Option<Vec<u8>>> {
+/// What a mask without a palette holds.
+enum Greys {
+    /// Numbers of regions, a pixel each.
+    Labels(Vec<u8>),
+    /// How much of every pixel is the object.
+    Shares,
+    /// Colours, which say neither.
+    Coloured,
+}
+
+fn greys(mask: &Picture) -> Greys {
     let grey = |p: &[u8]| (p[0] == p[1] && p[1] == p[2]).then_some(p[0]);
-    let greys: Vec<u8> = mask.rgb.chunks_exact(3).map(grey).collect::<Option<_>>()?;
+    let Some(greys) = mask.rgb.chunks_exact(3).map(grey).collect::<Option<Vec<u8>>>() else {
+        return Greys::Coloured;
+    };
     let between = || greys.iter().filter(|grey| ![0, VOID].contains(grey));
-    let are_labels = between().next().is_some() && between().all(|&grey| grey <= MAX_LABEL);
-    Some(are_labels.then_some(greys))
+    match between().next().is_some() && between().all(|&grey| grey <= MAX_LABEL) {
+        true => Greys::Labels(greys),
+        false => Greys::Shares,
+    }
 }
 
 /// Index of every pixel's colour in the palette: of colours that stand there twice the first.

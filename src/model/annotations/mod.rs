@@ -16,7 +16,7 @@ mod mask;
 mod set;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 pub use self::set::RegionSet;
 
@@ -63,7 +63,9 @@ pub struct Annotations {
 /// The ends of a path, the longest first; without its ending where `stem`.
 fn ends(image: &Path, stem: bool) -> impl Iterator<Item = PathBuf> {
     let path = if stem { image.with_extension("") } else { image.to_owned() };
-    let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_owned()).collect();
+    // Without the root: what is joined to it leaves the folder of masks.
+    let normal = path.components().filter(|part| matches!(part, Component::Normal(_)));
+    let parts: Vec<_> = normal.map(|part| part.as_os_str().to_owned()).collect();
     let longest = parts.len().min(MAX_DEPTH);
     (0..longest).map(move |at| parts[parts.len() - longest + at..].iter().collect())
 }

@@ -53,11 +53,12 @@ impl RegionSet {
         preprocessor: &Preprocessor,
         grid: Grid,
     ) {
-        let read = |image: &Option<&Path>| match image {
+        let read = |image: Option<&Path>| match image {
             Some(image) => annotations.of_image(image, preprocessor, grid),
             None => Ok(None),
         };
-        let found: Vec<Result<Option<Regions>, String>> = images.par_iter().map(read).collect();
+        let found: Vec<Result<Option<Regions>, String>> =
+            images.par_iter().map(|image| read(*image)).collect();
         for (image, found) in images.iter().zip(found) {
             let name = || image.map_or_else(String::new, |image| image.display().to_string());
             let all = |names: &[String]| format!("{} of {}", names.join(", "), name());

@@ -5,8 +5,7 @@ use super::font;
 use super::scene::{Anchor, Box2, Scene, Stroke};
 use super::theme::Theme;
 use crate::model::grid::Grid;
-use crate::model::regions::{Regions, members};
-use crate::model::trace::Trace;
+use crate::model::trace::{Regions, Trace, members};
 use crate::viz::Options;
 
 /// Most regions whose names stand in the picture; more have numbers.

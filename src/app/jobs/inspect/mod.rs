@@ -4,12 +4,12 @@
 //! The calling thread owns every tensor and runs the backbone batch by batch; a second thread decodes the
 //! next one, and a third explains and writes the one before, one core an image and probe.
 
+mod marked;
 mod read;
 mod summary;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Builder;
 
@@ -26,7 +26,6 @@ use super::removal;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
 use super::{Cancel, ExplainSettings, JobError, Reporter};
 use crate::app::user_error::lines;
-use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 use crate::model::explain::attribution::attribute;
@@ -140,8 +139,7 @@ struct Explainer<'a> {
     kinds: Vec<(String, Vec<Perturbation>)>,
     /// What chance gives.
     nulls: NullBands,
-    /// What is marked in the images, and what of them is missing.
-    regions: Option<(Annotations, Mutex<RegionSet>)>,
+    marked: Option<marked::Marked>,
     /// What a step that is worth waiting for is told.
     cancel: Cancel,
 }
@@ -173,10 +171,7 @@ pub fn run(
         tokens_changed: spec.probes.iter().map(|loaded| reader.changes(&loaded.probe)).collect(),
         kinds: if spec.stability { kinds(spec.settings.seed) } else { Vec::new() },
         nulls: NullBands::new(spec.settings.null_draws, spec.settings.seed),
-        regions: match &spec.masks {
-            Some(folder) => Some((Annotations::open(folder).map_err(JobError::failed)?, Mutex::default())),
-            None => None,
-        },
+        marked: spec.masks.as_deref().map(marked::Marked::open).transpose().map_err(JobError::failed)?,
         cancel: reporter.cancel().clone(),
     };
     let env = engine.env;
@@ -194,10 +189,7 @@ pub fn run(
         reporter.pause(engine)
     };
     explainer.all(&reader, env, &mut go_on, &mut summary, tell).map_err(JobError::failed)?;
-    if let Some((_, set)) = &explainer.regions {
-        let warnings = set.lock().map(|set| set.warnings()).unwrap_or_default();
-        warnings.into_iter().for_each(|warning| reporter.warn(warning));
-    }
+    explainer.marked.iter().flat_map(marked::Marked::warnings).for_each(|warning| reporter.warn(warning));
     let _working = reporter.cancel().working();
     summary.finish().map_err(JobError::failed)?;
     reporter.cancel().check()

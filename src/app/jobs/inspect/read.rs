@@ -10,7 +10,6 @@ use crate::app::jobs::{JobError, stability};
 use crate::app::user_error::lines;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::removal::{Image, Mode, Removal, RemovalSpec, Subject, measure};
-use crate::model::grid::Grid;
 use crate::model::reading::Reading;
 use crate::model::regions::Regions;
 use crate::model::tokens::Tokens;
@@ -68,8 +67,9 @@ impl Explainer<'_> {
             };
             let seen = if drawn { seen } else { Picture::default() };
             let rollout = reader.rollout(self.spec.settings.attributions, &pixels);
-            let regions = self.regions(reader, index, tokens.grid);
-            Ok(Read { tokens, seen, rollout, changed, removals, regions })
+            let image = &self.spec.images[index].path;
+            let regions = self.marked.as_ref().and_then(|marked| marked.read(image, reader, tokens.grid));
+            Ok(Read { tokens, seen, rollout, changed, regions, removals })
         };
         let whole = |(index, read): (usize, Result<_, String>)| {
             let read = match read {
@@ -83,15 +83,6 @@ impl Explainer<'_> {
             }
         };
         (first..).zip(read).map_while(whole).collect()
-    }
-
-    /// What is known to be where in an image.
-    fn regions(&self, reader: &TokenReader, index: usize, grid: Grid) -> Option<Regions> {
-        let (annotations, set) = self.regions.as_ref()?;
-        let image = Some(self.spec.images[index].path.as_path());
-        let mut set = set.lock().ok()?;
-        set.read(annotations, &[image], &reader.preprocessor, grid);
-        set.of.last().cloned().flatten()
     }
 
     /// Removal curves of an image through every probe.

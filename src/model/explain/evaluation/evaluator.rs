@@ -240,12 +240,13 @@ impl<'a> Evaluator<'a> {
         let removals: Vec<&Heights> = answers.iter().filter_map(|answer| answer.removals.as_ref()).collect();
         let removals = RemovalHeights::of_images(&removals);
         let (diagnostics, order) = (self.diagnostics(&places, &answers), self.orders());
-        Some(Metrics { diagnostics, order, removals, regions: self.regions(), ..metrics })
+        Some(Metrics { diagnostics, order, removals, regions: self.regions(false), ..metrics })
     }
 
-    /// How the regions of the images asked about are read; none where nothing is known of any.
-    fn regions(&self) -> Option<RegionSummary> {
-        let of = self.answers.iter().map(|answer| answer.as_ref()?.regions.as_deref());
+    /// How the regions of the images asked about are read, `all` or those that could be read; none where nothing is known of any.
+    fn regions(&self, all: bool) -> Option<RegionSummary> {
+        let answers = self.answers.iter().filter(|answer| all || answer.is_some());
+        let of = answers.map(|answer| answer.as_ref()?.regions.as_deref());
         RegionSummary::new(&of.collect::<Vec<_>>())
     }
 
@@ -320,7 +321,7 @@ impl<'a> Evaluator<'a> {
             }
         }
         Evaluation {
-            regions: self.regions(),
+            regions: self.regions(true),
             probe: name,
             head: self.probe.meta.head.clone(),
             change: if self.change.is_none() { String::new() } else { self.change.to_string() },

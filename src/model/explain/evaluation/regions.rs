@@ -111,11 +111,11 @@ fn means(
     images: &[Option<&RegionReadings>],
     places: &[Vec<(usize, usize)>],
 ) -> RegionMeans {
-    let of = |(image, here): (&Option<&RegionReadings>, &Vec<(usize, usize)>)| {
-        let (_, at) = *here.iter().find(|(place, _)| *place == region)?;
-        Some(image.as_ref()?.regions[at].clone())
+    let of = |at: usize| {
+        let (_, own) = *places[at].iter().find(|(place, _)| *place == region)?;
+        Some(images[at]?.regions[own].clone())
     };
-    let found: Vec<Option<RegionReading>> = images.iter().zip(places).map(of).collect();
+    let found: Vec<Option<RegionReading>> = (0..images.len()).map(of).collect();
     let number = |of: fn(&RegionReading) -> Option<f64>| mean(found.iter().flatten().map(of));
     RegionMeans {
         name: name.to_owned(),

@@ -123,7 +123,7 @@ impl Overview for Regions {
         points(&mut scene, theme, found, (&rows, name), Box2::new(0.0, line, size.width, high));
         if matrix {
             let top = line + high + theme.gap;
-            let words = "Read before the region above, % of pairs of tokens";
+            let words = "Row read before column, % of pairs of tokens";
             frame::title(&mut scene, theme, [0.0, top], words, size.width);
             let area = Box2::new(0.0, top + line, size.width, size.height - top - line);
             cells(&mut scene, theme, found, &rows, area);
