@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{
     Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast,
-    OrderTest, Picture, Prediction, Reading, Reassigned, Routing, Trace,
+    OrderTest, Picture, Prediction, Reading, Reassigned, Region, Regions, Routing, Trace,
 };
 
 /// Patches a side.
@@ -253,7 +253,11 @@ fn diagnostics(plan: &[f64]) -> IndexMap<String, Diagnostic> {
 /// The learned order of the paper.
 pub fn sinkhorn_trace() -> Trace {
     let scores = scores(1);
-    planned("sinkhorn", &sinkhorn(&scores, 0.1, 20), &scores)
+    let mut trace = planned("sinkhorn", &sinkhorn(&scores, 0.1, 20), &scores);
+    let cover: Vec<f64> = (0..trace.grid.len()).map(|i| f64::from(u8::from(i % 5 < 2))).collect();
+    let list = vec![Region { number: 0, name: "object".into(), cover: cover.clone() }];
+    trace.regions = Some(Regions { list, object: cover, ..Regions::default() });
+    trace
 }
 
 /// A relaxation that spreads every token over all positions.

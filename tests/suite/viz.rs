@@ -591,8 +591,7 @@ fn every_picture_and_its_name_say_what_was_changed() {
     let traces = all();
     let change = Intervention::Random(3);
     let reading = Reading { change, tokens: vec!["tokens after layer 6".into()], ..Reading::default() };
-    let regions = Some(crate::pictures::small::whole(traces[0].grid));
-    let trace = Arc::new(Trace { reading, regions, ..traces[0].clone() });
+    let trace = Arc::new(Trace { reading, ..traces[0].clone() });
     for figure in FIGURES {
         let plot = TracePlot::new(*figure, &trace, Options::default());
         let scene = plot.draw_column(&Theme::print(), COLUMN).expect("something to see");

@@ -71,7 +71,9 @@ fn notes(trace: &Trace, known: &Known) -> Vec<String> {
 /// The cells of a row.
 fn cells(row: &RegionReading) -> [String; 6] {
     let known = |value: Option<f64>, digits: usize| {
-        value.map_or("–".to_owned(), |v| format!("{v:.digits$}").replace('-', "−"))
+        value
+            .filter(|v| v.is_finite())
+            .map_or("–".to_owned(), |v| format!("{v:.digits$}").replace('-', "−"))
     };
     [
         row.tokens.to_string(),

@@ -352,16 +352,6 @@ pub fn regions() -> Regions {
     }
 }
 
-/// All of a grid as one region.
-pub fn whole(grid: Grid) -> Regions {
-    let cover = vec![1.0; grid.len()];
-    Regions {
-        list: vec![Region { number: 0, name: "object".into(), cover: cover.clone() }],
-        object: cover,
-        ..Regions::default()
-    }
-}
-
 /// An overview of it, with image 2 marked.
 pub fn evaluated(overview: &'static dyn Overview, maps: MapOf) -> EvaluationPlot {
     let evaluation = evaluation();
