@@ -166,7 +166,7 @@ fn the_numbers_behind_a_figure_are_those_of_the_trace() {
                 ("proxy_raster", wide(PROXY_RASTER)),
             ],
             "scores" => &[("token", counted), ("score", wide(SCORES))],
-            "diagnostics" | "predictions" | "order_test" => &[],
+            "diagnostics" | "predictions" | "order_test" | "regions" => &[],
             id => panic!("what are the numbers behind {id}?"),
         };
         for (name, values) in expected {
@@ -189,6 +189,28 @@ fn the_numbers_behind_a_figure_are_those_of_the_trace() {
                 let both = figure.table(&small::swept());
                 let sweeps = [column(&both, "token_0"), column(&both, "token_1")];
                 assert_close("both sweeps", sweeps, SWEEPS, 0.0);
+            }
+            "regions" => {
+                assert_close("tokens", column(&table, "tokens"), [1.0, 3.0, 2.0, 0.0], 0.0);
+                assert_close("evidence", &column(&table, "evidence")[..3], [0.73, -0.2, 1.33], 1e-6);
+                let before = table.matrix.expect("which before which").1;
+                assert_eq!([before.rows, before.cols], [4, 4]);
+                let tokens: [&[usize]; 3] = [&[5], &[4, 8, 9], &[3, 7]];
+                let row = |i: usize| -> Vec<f64> {
+                    let shares: Vec<f64> = (0..N).map(|k| f64::from(small::share(i, k))).collect();
+                    let sum: f64 = shares.iter().sum();
+                    shares.into_iter().map(|share| share / sum).collect()
+                };
+                for (a, b) in (0..3).flat_map(|a| (0..3).map(move |b| (a, b))) {
+                    let pairs =
+                        tokens[a].iter().flat_map(|i| tokens[b].iter().map(move |j| (row(*i), row(*j))));
+                    let shares: Vec<f64> = pairs
+                        .map(|(p, q)| (0..N).map(|k| p[k] * q[k + 1..].iter().sum::<f64>()).sum())
+                        .collect();
+                    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+                    assert_close("before", f64::from(before.data[4 * a + b]), mean, 1e-6);
+                }
+                assert!(before.data[3].is_nan() && before.data[12].is_nan(), "the nape has no token");
             }
             "diagnostics" => {
                 assert_close("values", column(&table, "value"), [0.75, 0.8, 0.167, 0.111], 0.0);
