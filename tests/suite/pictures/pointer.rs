@@ -55,6 +55,7 @@ fn known(id: &str, marks: &Marks) -> Vec<(Point, Hover)> {
     };
     match id {
         "photo" | "token_map" | "gradient" | "integrated" | "rollout" | "scan_path" => patches(),
+        "regions" => [patches(), named(&["1 beak", "2 wing", "3 tail", "4 nape"])].concat(),
         "assignment" => {
             let axes = marks.axes(0);
             let cell =
